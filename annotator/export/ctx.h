@@ -1,0 +1,126 @@
+// Ctx: all that an operator converter sees. Arguments come by schema name, results leave by yield(), and emit() is the
+// only way to make a node, so that each carries the operation's origin without the converter's doing.
+//
+// A converter throws through the refuse() family when it cannot serve the arguments it got; the driver collects every
+// such report before it gives up, so that one run shows all of them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+#include "schema/op_schema.h"
+#include "schema/program.h"
+
+namespace whence {
+
+// A handle to a value of the ONNX graph being built.
+struct Val {
+  GraphValueId id = no_value;
+  explicit operator bool() const { return id != no_value; }  // false: an absent optional input
+  bool operator==(const Val&) const = default;
+};
+inline constexpr Val absent{};
+
+// A size or index: known while exporting, or computed by the graph at run time (an int64 scalar value).
+using Size = std::variant<std::int64_t, Val>;
+
+using Ints = std::vector<std::int64_t>;
+using Attributes = std::vector<Attribute>;
+
+class ConvertSession;  // the driver's state: program, graph, value map (convert.cpp)
+
+class Ctx {
+ public:
+  Ctx(ConvertSession& session, const Node& node, const OpSchema& schema);
+
+  // ---- arguments, by schema name. Scalars must be constants unless stated otherwise; else refuse() is raised.
+  bool has(std::string_view name) const;  // given and not None (a non-None default counts)
+  Val tensor(std::string_view name);      // also accepts a Scalar argument, as a 0-d constant
+  Val optional_tensor(std::string_view name);            // absent when None
+  std::vector<Val> tensors(std::string_view name);       // Tensor[]
+  std::vector<Val> optional_tensors(std::string_view name);  // Tensor?[]: absent for None
+  std::int64_t integer(std::string_view name);
+  double number(std::string_view name);   // int, float or bool
+  bool flag(std::string_view name);
+  std::string text(std::string_view name);
+  std::string one_of(std::string_view name, std::initializer_list<std::string_view> allowed);
+  std::optional<DType> dtype_argument(std::string_view name);
+  Ints integers(std::string_view name);                  // int[] of constants; int[2] given as one int is repeated
+  std::vector<Size> sizes(std::string_view name);        // int[] whose elements may be dynamic
+  Size size(std::string_view name);                      // int that may be dynamic
+  // A Scalar argument as a 0-d tensor of `dtype`; dynamic scalars are cast.
+  Val scalar(std::string_view name, DType dtype);
+
+  // ---- what is known of values. Dims are those PyTorch gave when the example inputs ran.
+  DType dtype(Val value) const;
+  int rank(Val value) const;  // refuses when unknown
+  const std::vector<Dim>& dims(Val value) const;
+  std::optional<std::int64_t> static_dim(Val value, std::int64_t axis) const;  // negative axis counts from the end
+  bool all_static(Val value) const;
+  std::int64_t axis(std::int64_t axis, int rank) const;  // wraps negative, refuses when out of range
+  const TensorData* constant(Val value) const;
+  int opset() const;
+  // Recorded type of the operation's i-th result.
+  DType output_dtype(int index = 0) const;
+  const std::vector<Dim>* output_dims(int index = 0) const;  // nullptr when unknown
+  int output_count() const;                                  // number of elements for list results
+
+  // ---- making nodes
+  Val emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
+  std::vector<Val> emit_many(std::string_view op_type, std::vector<Val> inputs, Attributes attributes, int outputs);
+  Val emit_in(std::string_view domain, std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
+  // States the type of an emitted value, for converters that ask dtype() or rank() of their own intermediate results.
+  Val typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims = std::nullopt);
+
+  // Constants; equal small ones are shared across the graph.
+  Val constant_ints(const Ints& values);                 // int64, rank 1
+  Val constant_int(std::int64_t value);                  // int64, rank 0
+  Val constant_number(double value, DType dtype);        // rank 0
+  Val constant_tensor(TensorData data);
+
+  // ---- recurring phrases, each one or no node
+  Val cast(Val value, DType dtype);                      // nothing when it has the dtype already
+  Val identity(Val value) { return value; }
+  Val reshape(Val value, const std::vector<Size>& shape);           // 0 / -1 forms chosen so that no Shape node is needed
+  Val reshape_to_output(Val value, int index = 0);                  // to the recorded shape of result `index`
+  Val transpose(Val value, const Ints& permutation);                // nothing when it is the identity
+  Val unsqueeze(Val value, const Ints& axes);                       // axes of the result, not negative
+  Val squeeze(Val value, const Ints& axes);
+  Val dim_of(Val value, std::int64_t axis);                         // int64 scalar; a constant when static
+  Val to_scalar_value(const Size& size);                            // int64 scalar
+  Val to_vector(const std::vector<Size>& sizes);                    // int64 rank 1; a constant when all are static
+  // Both operands cast to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a category.
+  std::pair<Val, Val> promoted(Val a, Val b);
+
+  // ---- results
+  void yield(Val value);                                 // the one result; dtype and dims from the record
+  void yield(const std::vector<Val>& values);            // several results, or the elements of a list result
+
+  // ---- refusing. `remedy` says what the user can do; never empty.
+  [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const;
+
+  const Node& node() const { return node_; }
+  const OpSchema& schema() const { return schema_; }
+  Graph& graph();
+  // A nested graph for If / Loop attributes, built by converting `block`.
+  ConvertSession& session() { return session_; }
+
+ private:
+  ConvertSession& session_;
+  const Node& node_;
+  const OpSchema& schema_;
+};
+
+// One line of an operator table: the schema string is the key.
+struct OpEntry {
+  const char* schema;
+  void (*convert)(Ctx&);
+};
+
+}  // namespace whence

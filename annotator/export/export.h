@@ -1,0 +1,29 @@
+// Export: Program to ONNX graph. lower -> convert -> simplify -> names; write/ puts the result into a file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+#include "schema/program.h"
+#include "schema/result.h"
+
+namespace whence {
+
+inline constexpr int oldest_opset = 13;
+inline constexpr int newest_opset = 23;
+inline constexpr int default_opset = 18;
+
+struct ExportOptions {
+  int opset = default_opset;
+  std::vector<std::string> input_names;   // in order; fewer than inputs: the rest keep forward's argument names
+  std::vector<std::string> output_names;
+  bool unsupported_as_domain = false;     // write operators without a converter as nodes of a custom domain
+  bool simplify = true;
+};
+
+// The finished graph: names set, topological, no dead nodes. Errors: no_converter and converter_refused, one
+// diagnostic per operator with count and places, all of them at once; usage for wrong names or opset.
+Result<Graph> export_program(const Program& program, const ExportOptions& options);
+
+}  // namespace whence

@@ -1,0 +1,101 @@
+// Graph: an ONNX graph while whence builds it. Converters add to it, simplify/ rewrites it, write/ serialises it.
+//
+// Guaranteed: every node carries a NodeOrigin; values have one producer; nodes stand in topological order.
+// Not thread-safe. No protobuf here: weights stay outside as Bytes until they are written.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schema/program.h"
+#include "schema/tensor_data.h"
+
+namespace whence {
+
+// Which recorded operations a node stands for.
+enum class OriginKind : std::uint8_t {
+  own,     // part of the conversion of one operation
+  fused,   // replaces several operations (Conv with BatchNorm folded in): belongs to all their modules
+  shared,  // a helper that serves several operations (a folded constant, a common shape computation)
+};
+
+struct NodeOrigin {
+  OriginKind kind = OriginKind::own;
+  std::vector<std::int32_t> ops;  // Origin::op of each, ascending, distinct; never empty
+};
+
+// The origin of a node that takes the place of nodes with origins a and b.
+NodeOrigin merge_origins(const NodeOrigin& a, const NodeOrigin& b, OriginKind kind);
+
+using GraphValueId = std::int32_t;
+inline constexpr GraphValueId no_value = -1;  // an optional input that is left out
+
+class Graph;
+
+struct Attribute {
+  std::string name;
+  std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>,
+               std::vector<std::string>, TensorData, std::shared_ptr<Graph>>
+      value;
+};
+
+struct GraphNode {
+  std::string op_type;
+  std::string domain;  // "" is ai.onnx
+  std::vector<GraphValueId> inputs;
+  std::vector<GraphValueId> outputs;
+  std::vector<Attribute> attributes;
+  NodeOrigin origin;
+  std::string name;     // set by name_nodes() at the end
+  bool removed = false; // erased; swept by Graph::compact()
+
+  const Attribute* find(std::string_view attribute) const;
+  std::int64_t int_attribute(std::string_view attribute, std::int64_t otherwise) const;
+};
+
+struct GraphValue {
+  std::string name;       // wanted name; write/ makes it unique. Empty: derived from the producer
+  DType dtype = DType::undefined;
+  std::optional<std::vector<Dim>> dims;  // absent: rank unknown
+  std::int32_t producer = -1;            // node index; -1 for inputs and initializers
+  std::int32_t initializer = -1;         // index into initializers
+  bool is_input = false;
+};
+
+struct Initializer {
+  GraphValueId value = no_value;
+  TensorData data;
+  NodeOrigin origin;     // operations that use or made it; empty ops for a parameter as the model holds it
+  bool parameter = false; // a parameter or buffer of the model, under its qualified name
+};
+
+class Graph {
+ public:
+  std::vector<GraphNode> nodes;
+  std::vector<GraphValue> values;
+  std::vector<Initializer> initializers;
+  std::vector<GraphValueId> inputs;
+  std::vector<GraphValueId> outputs;
+  std::vector<Symbol> symbols;
+  Graph* outer = nullptr;  // of a branch or loop body: names and values resolve outwards
+
+  GraphValueId add_value(GraphValue value);
+  std::int32_t add_node(GraphNode node);  // sets producer of its outputs
+  GraphValueId add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter);
+
+  const TensorData* constant(GraphValueId value) const;  // data of an initializer, else nullptr
+  // Small integer constants as a vector (int64 or int32 initializers of rank 0 or 1).
+  std::optional<std::vector<std::int64_t>> integers(GraphValueId value) const;
+
+  // Consumers of each value: node indices, one entry per use; graph outputs count as use by node -1.
+  std::vector<std::vector<std::int32_t>> uses() const;
+  void replace_uses(GraphValueId from, GraphValueId to);  // in nodes and graph outputs
+  // Drops removed nodes, nodes whose results nobody uses, and initializers nobody uses; renumbers.
+  void compact();
+};
+
+}  // namespace whence

@@ -1,0 +1,30 @@
+// The metadata keys that whence reads and writes on nodes and models. PyTorch's own keys are written in PyTorch's own
+// format, so that viewers which know them work.
+#pragma once
+
+#include <string_view>
+
+namespace whence::keys {
+
+// PyTorch's (torch/onnx/_internal/exporter/_core.py)
+inline constexpr std::string_view name_space = "namespace";
+inline constexpr std::string_view class_hierarchy = "pkg.torch.onnx.class_hierarchy";
+inline constexpr std::string_view name_scopes = "pkg.torch.onnx.name_scopes";
+inline constexpr std::string_view fx_node = "pkg.torch.onnx.fx_node";
+inline constexpr std::string_view stack_trace = "pkg.torch.onnx.stack_trace";
+
+// whence's, on nodes
+// The stamp that export leaves: "17" (own), "fused:17,18", "shared:3,9": indices of recorded operations.
+inline constexpr std::string_view op = "pkg.whence.op";
+inline constexpr std::string_view module = "pkg.whence.module";
+inline constexpr std::string_view modules = "pkg.whence.modules";  // JSON array, when there is more than one
+inline constexpr std::string_view call = "pkg.whence.call";
+inline constexpr std::string_view source = "pkg.whence.source";    // "modeling_bert.py:88 forward"
+inline constexpr std::string_view confidence = "pkg.whence.confidence";
+inline constexpr std::string_view rule = "pkg.whence.rule";
+inline constexpr std::string_view version = "pkg.whence.version";
+
+// whence's, on the model
+inline constexpr std::string_view program = "pkg.whence.program";  // program_digest() of what was exported
+
+}  // namespace whence::keys

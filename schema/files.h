@@ -1,0 +1,72 @@
+// Files: mapped reading, atomic writing, digests. Every file that whence writes goes through AtomicFile, so a failure
+// leaves the target as it was.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "schema/result.h"
+#include "schema/tensor_data.h"
+
+namespace whence {
+
+// A read-only view of a whole file. Throws Error: missing_file, empty_file.
+class MappedFile {
+ public:
+  static std::shared_ptr<MappedFile> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  const std::string& path() const { return path_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  Bytes slice(const std::shared_ptr<MappedFile>& self, std::size_t offset, std::size_t size) const;
+  // Tells the kernel that these pages will not be read again soon, so that streaming over weights keeps memory low.
+  void release(std::size_t offset, std::size_t size) const;
+
+ private:
+  MappedFile() = default;
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// A new file beside the target, renamed into place by commit(); removed when commit() was not reached.
+// Every failure (folder missing, no permission, disk full) throws Error(cannot_write) with the target's name.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::string target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, std::size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  // Copies bytes from another file inside the kernel where it can (copy_file_range), else through a small buffer.
+  void copy_from(int fd, std::uint64_t offset, std::uint64_t size);
+  // Bytes that may lie in a file: copied as a span when they do, so weights never enter this process's memory.
+  void write(const Bytes& bytes);
+  std::uint64_t position() const { return position_; }
+  void commit();
+
+ private:
+  std::string target_, temporary_;
+  int fd_ = -1;
+  std::uint64_t position_ = 0;
+  std::string buffer_;
+  std::string source_path_;
+  int source_fd_ = -1;
+  void flush();
+};
+
+void write_file(const std::string& path, std::string_view text);  // AtomicFile in one call
+
+std::string digest_of(const void* data, std::size_t size);  // xxh3-128, 32 lower-case hex digits
+std::string digest_of_file(const std::string& path);        // streams; memory stays constant
+std::string base_name(const std::string& path);
+
+}  // namespace whence

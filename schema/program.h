@@ -1,0 +1,239 @@
+// Program: a PyTorch program as whence sees it. A graph of ATen operations without LibTorch, each with its Origin.
+//
+// Who fills it: recorder/ (TorchScript archives, live modules), annotator/read (torch.export archives), sidecar reader.
+// Who reads it: annotator/lower and annotator/export, the sidecar writer, the match engine.
+// Guaranteed: values are defined before they are used; nodes stand in execution order; every node has an origin;
+// arguments carry the operator schema's names, defaulted ones may be absent.
+// Structure (tuples, lists, dicts, module attributes) is resolved by the reader and does not occur as nodes:
+// an argument holds a list directly, and an operator that returns Tensor[] has one output per element.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schema/dtype.h"
+#include "schema/tensor_data.h"
+
+namespace whence {
+
+using ValueId = std::int32_t;
+using ModuleId = std::int32_t;     // index into Program::modules; 0 is the root
+using ScopeId = std::int32_t;      // index into Program::scopes; 0 is the root's first call
+using StackId = std::int32_t;      // index into Program::stacks
+using SymbolId = std::int32_t;     // index into Program::symbols
+using ParameterId = std::int32_t;  // index into Program::parameters
+using ConstantId = std::int32_t;   // index into Program::constants
+inline constexpr std::int32_t none_id = -1;
+
+// ---- where things come from -------------------------------------------------------------------------------------
+
+// One module object of the tree, under the name named_modules() gives it.
+struct Module {
+  std::string path;                  // qualified name, "encoder.layer.0"; the root is ""
+  std::string type;                  // plain class, "torch.nn.modules.linear.Linear"
+  ModuleId parent = none_id;
+  std::vector<std::string> aliases;  // further qualified names of the same object, in order of discovery
+  std::vector<ModuleId> children;    // direct children in order of registration, shared ones included once
+  int level = 0;                     // number of segments in path
+  bool standard = false;             // defined by torch.nn
+  std::vector<ParameterId> own_parameters;  // parameters and buffers registered directly on it
+  std::int64_t parameters_total = 0;        // elements of all distinct parameters at and below it
+  std::int64_t parameters_trainable = 0;
+
+  bool leaf() const { return children.empty(); }
+};
+
+// One call of one module: scopes form a tree, the path to the root is the call stack of modules.
+struct Scope {
+  ScopeId parent = none_id;
+  ModuleId module = 0;
+  std::int32_t call = 0;  // 0 for the module's first call in execution order, 1 for the second, ...
+
+  bool operator==(const Scope&) const = default;
+};
+
+struct Frame {
+  std::string file;
+  std::int32_t line = 0;
+  std::string function;  // empty when the archive does not say
+
+  bool operator==(const Frame&) const = default;
+};
+
+// A source stack, innermost frame first. Frames of PyTorch's own call machinery are left out by the reader.
+using Stack = std::vector<Frame>;
+
+struct Origin {
+  std::int32_t op = none_id;  // index of the recorded operation: position in execution order, nested blocks included
+  ScopeId scope = 0;
+  StackId stack = none_id;
+  std::string name;  // the front end's own node name (fx node, TorchScript debug name)
+};
+
+// ---- values -----------------------------------------------------------------------------------------------------
+
+// A named dynamic size, e.g. "batch".
+struct Symbol {
+  std::string name;
+  std::int64_t example = 0;          // its size in the first example run
+  std::optional<std::int64_t> min, max;
+};
+
+struct Dim {
+  std::int64_t size = -1;      // size in the example run; -1 when never seen
+  bool dynamic = false;        // may differ at run time
+  SymbolId symbol = none_id;   // set when dynamic and equal to a named size
+
+  bool is_static() const { return !dynamic && size >= 0; }
+  bool operator==(const Dim&) const = default;
+};
+
+enum class ValueKind : std::uint8_t { tensor, integer, floating, boolean, string, opaque };
+
+struct Type {
+  ValueKind kind = ValueKind::tensor;
+  DType dtype = DType::undefined;          // of tensors; of scalars: int64, float64, boolean
+  std::optional<std::vector<Dim>> dims;    // tensors only; absent when the rank is unknown
+};
+
+enum class ValueSource : std::uint8_t { node, input, parameter, constant, block_input };
+
+struct Value {
+  std::string name;  // the front end's name, unique within the program
+  Type type;
+  ValueSource source = ValueSource::node;
+  std::int32_t index = none_id;     // into inputs, parameters or constants, by source
+  ConstantId known = none_id;       // the value itself, when it depends on no input (folded by running PyTorch)
+};
+
+// A tensor or scalar that is part of the program. Scalars are stored as 0-d tensors (int64, float64, bool).
+struct Constant {
+  TensorData data;
+  std::string name;              // archive member or front end's name, may be empty
+  std::vector<std::int32_t> ops; // the operations it was folded from; empty for constants that the model holds itself
+};
+
+enum class ParameterKind : std::uint8_t { parameter, buffer, attribute };
+
+struct Parameter {
+  std::string name;                  // canonical qualified name, "encoder.layer.0.attention.self.query.weight"
+  std::vector<std::string> aliases;  // tied names
+  ParameterKind kind = ParameterKind::parameter;
+  bool trainable = false;            // requires_grad
+  bool persistent = true;
+  TensorData data;                   // data.bytes.file / offset say where in the archive
+  std::string member;                // archive member, "model/data/3"; empty when materialised
+  std::string digest;                // xxh3-128 of the contiguous bytes, 32 hex digits; empty when not asked for
+  std::string digest_transposed;     // of the transpose, matrices only
+  std::string digest_float16;        // of the float16 cast, floating only
+};
+
+// ---- nodes ------------------------------------------------------------------------------------------------------
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+struct ValueRef {
+  ValueId id = none_id;
+  bool operator==(const ValueRef&) const = default;
+};
+// device, layout, memory format: enumerations that never matter to ONNX, kept by name ("cpu", "strided").
+struct Keyword {
+  std::string name;
+  bool operator==(const Keyword&) const = default;
+};
+struct ComplexNumber {
+  double real = 0, imag = 0;
+  bool operator==(const ComplexNumber&) const = default;
+};
+
+struct Argument;
+using ArgumentList = std::vector<Argument>;
+struct Argument {
+  std::variant<None, ValueRef, std::int64_t, double, bool, std::string, DType, Keyword, ComplexNumber, ArgumentList> data;
+
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&data);
+  }
+  bool is_none() const { return as<None>() != nullptr; }
+  bool operator==(const Argument&) const = default;
+};
+
+struct NamedArgument {
+  std::string name;
+  Argument value;
+};
+
+struct Node;
+// A nested body: a branch of prim::If, the body of prim::Loop (inputs: iteration number, carried values).
+struct Block {
+  std::vector<ValueId> inputs;
+  std::vector<Node> nodes;
+  std::vector<Argument> outputs;
+};
+
+struct Node {
+  std::string target;    // "aten::linear", "prim::If"
+  std::string overload;  // "", "Tensor", "int"
+  std::vector<NamedArgument> arguments;
+  std::vector<ValueId> outputs;
+  bool list_output = false;  // outputs are the elements of one Tensor[] result
+  std::vector<Block> blocks;
+  Origin origin;
+
+  const Argument* find(std::string_view name) const;
+};
+
+// "aten::add.Tensor", "aten::linear"
+std::string qualified(const Node& node);
+
+// ---- the program ------------------------------------------------------------------------------------------------
+
+struct ProgramInput {
+  std::string name;  // argument name of forward, flattened for containers: "past.0"
+  ValueId value = none_id;
+};
+struct ProgramOutput {
+  std::string name;  // dict key or field where there is one, else empty
+  Argument value;    // a value, or a constant the model returns
+};
+
+struct SourceFile {
+  std::string kind;       // "torchscript", "torch.export", "live"
+  std::string file;       // base name, never a path of the recording machine
+  std::uint64_t size = 0;
+  std::string digest;     // xxh3-128 of the whole file
+};
+
+struct Program {
+  SourceFile source;
+  std::string producer;   // "whence 0.1.0, PyTorch 2.13.0"
+  std::vector<Module> modules;
+  std::vector<Scope> scopes;
+  std::vector<Stack> stacks;
+  std::vector<Symbol> symbols;
+  std::vector<Parameter> parameters;
+  std::vector<Constant> constants;
+  std::vector<Value> values;
+  std::vector<ProgramInput> inputs;
+  std::vector<ProgramOutput> outputs;
+  Block body;
+  bool ran = false;       // example inputs were run, so dtype and shape are known
+
+  const std::string& module_path(ScopeId scope) const { return modules[scopes[scope].module].path; }
+};
+
+// The deepest scope that encloses all of `scopes`; scopes of different calls of one module meet above it.
+ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes);
+
+// All operations in execution order, nested blocks in place; element i has origin.op == i in a program as read.
+std::vector<const Node*> operations(const Program& program);
+
+// Identifies what was recorded, whatever file form: digest over targets, scopes and parameter names.
+std::string program_digest(const Program& program);
+
+}  // namespace whence

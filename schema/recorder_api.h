@@ -1,0 +1,57 @@
+// The boundary between the command and the recorder library, which is loaded only when LibTorch is needed.
+// Both sides are built together; `abi` guards against a library of another build.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/diagnostic.h"
+#include "schema/program.h"
+
+namespace whence {
+
+inline constexpr const char* recorder_abi = "whence-recorder-1";
+inline constexpr const char* recorder_entry = "whence_recorder";
+
+// One example input to make: 'input_ids=int64[1,16]<30522'. Values are drawn from [low, high) with a fixed seed:
+// integers default to {0, 1}, bool to {false, true}, floating to a normal distribution.
+struct InputSpec {
+  std::string name;
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> dims;
+  std::optional<double> low, high;
+};
+
+// 'input_ids:0=batch,1=seq'
+struct DynamicAxis {
+  std::string input;
+  int axis = 0;
+  std::string symbol;
+};
+
+struct ReadOptions {
+  std::string path;                   // the TorchScript archive
+  std::string inputs_file;            // torch-saved tensor, tuple or dict, or .npz; empty when not given
+  std::vector<InputSpec> inputs;      // made inputs, by name or in order
+  std::vector<DynamicAxis> dynamic;
+  bool run = true;                    // run example inputs (given ones, or shaped as the trace recorded them)
+  bool digests = false;               // compute parameter digests
+  std::uint64_t seed = 0;
+};
+
+struct RecorderApi {
+  const char* abi;
+  const char* torch_version;
+  // Fills `program`; false when diagnostics hold an error. Never throws.
+  bool (*read_torchscript)(const ReadOptions& options, Program& program, Diagnostics& diagnostics);
+  // Writes the example inputs that read_torchscript ran, and the outputs PyTorch gave, as .npz (for --verify and tests).
+  // Every operator schema that LibTorch's dispatcher knows, for the table check.
+  void (*operator_schemas)(std::vector<std::string>& schemas);
+};
+
+using RecorderEntry = const RecorderApi* (*)();
+
+}  // namespace whence

@@ -1,0 +1,64 @@
+// Error: the one exception inside whence's libraries; Result<T>: what their public functions return.
+// An Error ends the current unit (node, file); the public function that owns the unit turns it into a Result.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "schema/diagnostic.h"
+
+namespace whence {
+
+class Error : public std::exception {
+ public:
+  explicit Error(Diagnostic diagnostic) : Error(Diagnostics{std::move(diagnostic)}) {}
+  explicit Error(Diagnostics diagnostics) : diagnostics_(std::move(diagnostics)) {
+    if (!diagnostics_.empty()) text_ = to_text(diagnostics_.front());
+  }
+  Error(Code code, std::string message, std::string remedy, Place where = {})
+      : Error(Diagnostic{code, Severity::error, std::move(message), std::move(where), std::move(remedy), 1, {}}) {}
+
+  const Diagnostics& diagnostics() const { return diagnostics_; }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  Diagnostics diagnostics_;
+  std::string text_;
+};
+
+// A value, or the errors that kept us from it. Warnings travel beside the value.
+template <class T>
+class Result {
+ public:
+  Result(T value, Diagnostics notes = {}) : value_(std::move(value)), diagnostics_(std::move(notes)) {}
+  Result(Diagnostics errors) : diagnostics_(std::move(errors)) {}
+  Result(const Error& error) : diagnostics_(error.diagnostics()) {}
+
+  explicit operator bool() const { return value_.index() == 1; }
+  T& operator*() { return std::get<1>(value_); }
+  const T& operator*() const { return std::get<1>(value_); }
+  T* operator->() { return &std::get<1>(value_); }
+  const T* operator->() const { return &std::get<1>(value_); }
+  const Diagnostics& diagnostics() const { return diagnostics_; }
+
+ private:
+  std::variant<std::monostate, T> value_;
+  Diagnostics diagnostics_;
+};
+
+// Runs `body` and turns whatever it throws into diagnostics: the last line of defence of every public function.
+template <class Body>
+auto guarded(Body&& body) -> Result<decltype(body())> {
+  try {
+    return body();
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& other) {
+    return Error(Code::internal, std::string("unexpected failure: ") + other.what(),
+                 "please report this with the command line and the file");
+  }
+}
+
+}  // namespace whence
