@@ -47,6 +47,7 @@ struct Module {
 };
 
 // One call of one module: scopes form a tree, the path to the root is the call stack of modules.
+// A parent stands before its children.
 struct Scope {
   ScopeId parent = none_id;
   ModuleId module = 0;

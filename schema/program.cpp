@@ -1,0 +1,67 @@
+// Questions that everyone asks of a Program: arguments by name, common scopes, execution order, identity.
+#include "schema/program.h"
+
+#include "schema/files.h"
+
+namespace whence {
+namespace {
+
+void collect(const Block& block, std::vector<const Node*>& found) {
+  for (const Node& node : block.nodes) {
+    found.push_back(&node);
+    for (const Block& nested : node.blocks) collect(nested, found);
+  }
+}
+
+}  // namespace
+
+const Argument* Node::find(std::string_view name) const {
+  for (const NamedArgument& argument : arguments) {
+    if (argument.name == name) return &argument.value;
+  }
+  return nullptr;
+}
+
+std::string qualified(const Node& node) {
+  return node.overload.empty() ? node.target : node.target + "." + node.overload;
+}
+
+ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes) {
+  if (scopes.empty()) return 0;
+  ScopeId common = scopes.front();
+  for (ScopeId other : scopes) {
+    // A parent stands before its children, so the larger of two different scopes cannot enclose the smaller.
+    while (common != other) {
+      ScopeId& deeper = common > other ? common : other;
+      deeper = program.scopes[deeper].parent;
+      if (deeper == none_id) return 0;
+    }
+  }
+  return common;
+}
+
+std::vector<const Node*> operations(const Program& program) {
+  std::vector<const Node*> found;
+  collect(program.body, found);
+  return found;
+}
+
+std::string program_digest(const Program& program) {
+  // Scopes are told by module and call, not by number: readers may number them differently.
+  std::string text;
+  for (const Node* node : operations(program)) {
+    const Scope& scope = program.scopes[node->origin.scope];
+    text += node->target;
+    text += '.';
+    text += node->overload;
+    text += '\t';
+    text += program.modules[scope.module].path;
+    text += '#';
+    text += std::to_string(scope.call);
+    text += '\n';
+  }
+  for (const Parameter& parameter : program.parameters) text += parameter.name + '\n';
+  return digest_of(text.data(), text.size());
+}
+
+}  // namespace whence
