@@ -1,0 +1,285 @@
+// The command line over Boost.Program_options, and the printing of diagnostics.
+#include "tools/whence/cli.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <numeric>
+#include <sstream>
+
+namespace whence {
+
+namespace po = boost::program_options;
+
+namespace {
+
+Error usage_error(const std::string& message, const std::string& remedy) {
+  return Error(Code::usage, message, remedy, Place{.stage = "command line"});
+}
+
+// "output,o" -> "output"
+std::string long_name(const std::string& name) { return name.substr(0, name.find(',')); }
+
+bool coloured(int descriptor) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return isatty(descriptor) != 0 && (no_color == nullptr || *no_color == '\0');
+}
+
+std::string_view ansi(Color color) {
+  switch (color) {
+    case Color::red:
+      return "\033[31m";
+    case Color::yellow:
+      return "\033[33m";
+    case Color::green:
+      return "\033[32m";
+    case Color::dim:
+      return "\033[2m";
+    case Color::bold:
+      return "\033[1m";
+    case Color::reset:
+      return "\033[0m";
+  }
+  return "";
+}
+
+// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours count one each.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    before = last;
+    last = now;
+  }
+  return last.back();
+}
+
+}  // namespace
+
+struct CommandLine::State {
+  std::string command, usage, description;
+  po::options_description shown{"options", 110};  // what --help lists
+  po::options_description hidden;
+  po::positional_options_description positions;
+  std::vector<std::string> positional_names, names, repeated, examples;
+  std::vector<std::pair<std::string, std::string>> positional_help;
+  po::variables_map values;
+
+  std::string help() const {
+    std::ostringstream out;
+    out << "usage: whence " << command << " " << usage << "\n\n" << description << "\n";
+    if (!positional_help.empty()) out << "\narguments:\n";
+    for (auto [name, text] : positional_help) {
+      name.resize(std::max<std::size_t>(name.size() + 1, 26), ' ');
+      out << "  " << name << text << "\n";
+    }
+    out << "\n" << shown;
+    if (!examples.empty()) out << "\nexamples:\n";
+    for (const std::string& line : examples) out << "  " << line << "\n";
+    return out.str();
+  }
+
+  std::string remedy_for(const std::string& option) const {
+    const std::string word = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+    if (const auto near = nearest(word, names)) return "did you mean --" + *near + "?";
+    return "`whence " + command + " --help` lists the options";
+  }
+};
+
+CommandLine::CommandLine(std::string command, std::string usage, std::string description)
+    : state_(std::make_unique<State>()) {
+  state_->command = std::move(command);
+  state_->usage = std::move(usage);
+  state_->description = std::move(description);
+  flag("help,h", "this text");
+  flag("json", "one JSON object on standard output, for machines");
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::positional(const std::string& name, const std::string& help) {
+  state_->hidden.add_options()(name.c_str(), po::value<std::string>());
+  state_->positions.add(name.c_str(), 1);
+  state_->positional_names.push_back(name);
+  state_->positional_help.emplace_back(name, help);
+}
+
+void CommandLine::option(const std::string& name, const std::string& placeholder, const std::string& help) {
+  state_->names.push_back(long_name(name));
+  state_->shown.add_options()(name.c_str(), po::value<std::string>()->value_name(placeholder), help.c_str());
+}
+
+void CommandLine::repeated(const std::string& name, const std::string& placeholder, const std::string& help) {
+  state_->names.push_back(long_name(name));
+  state_->repeated.push_back(long_name(name));
+  state_->shown.add_options()(name.c_str(), po::value<std::vector<std::string>>()->value_name(placeholder),
+                              help.c_str());
+}
+
+void CommandLine::flag(const std::string& name, const std::string& help) {
+  state_->names.push_back(long_name(name));
+  state_->shown.add_options()(name.c_str(), help.c_str());
+}
+
+void CommandLine::example(const std::string& command_line) { state_->examples.push_back(command_line); }
+
+bool CommandLine::parse(int argc, char** argv) {
+  State& state = *state_;
+  try {
+    po::options_description all;
+    all.add(state.shown).add(state.hidden);
+    const std::vector<std::string> arguments(argv, argv + argc);
+    // No guessing: `--out` for `--output` would change its meaning when an option is added.
+    const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(arguments).options(all).positional(state.positions).style(style).run(),
+              state.values);
+  } catch (const po::unknown_option& error) {
+    throw usage_error("unknown option " + error.get_option_name(), state.remedy_for(error.get_option_name()));
+  } catch (const po::too_many_positional_options_error&) {
+    throw usage_error("too many arguments", "usage: whence " + state.command + " " + state.usage);
+  } catch (const po::error& error) {
+    throw usage_error(error.what(), "usage: whence " + state.command + " " + state.usage);
+  }
+  if (has("help")) {
+    std::cout << state.help();
+    return false;
+  }
+  for (const std::string& name : state.positional_names) {
+    if (!has(name)) throw usage_error("missing argument: " + name, "usage: whence " + state.command + " " + state.usage);
+  }
+  return true;
+}
+
+bool CommandLine::has(const std::string& name) const { return state_->values.count(name) > 0; }
+
+std::string CommandLine::text(const std::string& name) const {
+  if (!has(name)) {
+    throw usage_error("missing option --" + name, "usage: whence " + state_->command + " " + state_->usage);
+  }
+  return state_->values[name].as<std::string>();
+}
+
+std::string CommandLine::text_or(const std::string& name, std::string otherwise) const {
+  return has(name) ? text(name) : std::move(otherwise);
+}
+
+std::vector<std::string> CommandLine::list(const std::string& name) const {
+  return has(name) ? state_->values[name].as<std::vector<std::string>>() : std::vector<std::string>{};
+}
+
+std::int64_t CommandLine::integer_or(const std::string& name, std::int64_t otherwise) const {
+  if (!has(name)) return otherwise;
+  const std::string given = text(name);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  if (error != std::errc() || end != given.data() + given.size()) {
+    throw usage_error("--" + name + " takes an integer, not '" + given + "'", "for example: --" + name + " 18");
+  }
+  return value;
+}
+
+double CommandLine::number_or(const std::string& name, double otherwise) const {
+  if (!has(name)) return otherwise;
+  const std::string given = text(name);
+  double value = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  if (error != std::errc() || end != given.data() + given.size()) {
+    throw usage_error("--" + name + " takes a number, not '" + given + "'", "for example: --" + name + " 95.5");
+  }
+  return value;
+}
+
+void print_text(const Diagnostics& diagnostics) {
+  for (const Diagnostic& diagnostic : diagnostics) {
+    const bool error = diagnostic.severity == Severity::error;
+    const bool note = diagnostic.severity == Severity::note;
+    std::cerr << color_err(error ? Color::red : note ? Color::dim : Color::yellow)
+              << (error ? "error" : note ? "note" : "warning") << color_err(Color::reset) << ": "
+              << to_text(diagnostic) << "\n";
+  }
+}
+
+std::string json_array(const Diagnostics& diagnostics) {
+  std::string text = "[";
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (text.size() > 1) text += ", ";
+    text += to_json(diagnostic);
+  }
+  return text + "]";
+}
+
+void report(const Diagnostics& diagnostics, bool json) {
+  if (json) {
+    std::cout << "{\"diagnostics\": " << json_array(diagnostics) << "}\n";
+  } else {
+    print_text(diagnostics);
+  }
+}
+
+void require_distinct(const std::string& input, const std::string& output) {
+  std::error_code ignored;  // equivalent() fails when the output does not exist yet, which is the good case
+  if (std::filesystem::equivalent(input, output, ignored)) {
+    throw usage_error("the output is the input: " + output, "name another file with -o");
+  }
+}
+
+std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known) {
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(2, wanted.size() / 3) + 1;
+  for (const std::string& word : known) {
+    // A beginning of at least three letters is an abbreviation, however much is missing.
+    const bool prefix = wanted.size() >= 3 && word.starts_with(wanted);
+    const std::size_t distance = prefix ? 1 : edit_distance(wanted, word);
+    if (distance < best_distance && distance < word.size()) {
+      best = word;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.emplace_back(text.substr(0, end));
+    if (end == text.size()) break;
+    text.remove_prefix(end + 1);
+    if (text.empty()) parts.emplace_back();
+  }
+  return parts;
+}
+
+std::string human_size(std::uint64_t bytes) {
+  constexpr std::array<const char*, 5> units = {"B", "kB", "MB", "GB", "TB"};
+  double size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; size >= 1000 && unit + 1 < units.size(); ++unit) size /= 1000;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
+  return text.data();
+}
+
+std::string_view color_err(Color color) {
+  static const bool on = coloured(STDERR_FILENO);
+  return on ? ansi(color) : "";
+}
+
+std::string_view color_out(Color color) {
+  static const bool on = coloured(STDOUT_FILENO);
+  return on ? ansi(color) : "";
+}
+
+}  // namespace whence

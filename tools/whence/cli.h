@@ -1,0 +1,79 @@
+// What all subcommands share: the command line, diagnostics on the terminal or as JSON, and tables of text.
+// Boost.Program_options stays inside cli.cpp, so that a subcommand compiles quickly and reads plainly.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "schema/result.h"
+
+namespace whence {
+
+// The options of one subcommand: declared, parsed, then asked by name. `--help` and `--json` are always there.
+//
+//   CommandLine line("record", "model.pt -o model.whence.json", "Records where every operation comes from.");
+//   line.positional("archive", "the TorchScript archive");
+//   line.option("output,o", "FILE", "the sidecar to write");
+//   if (!line.parse(argc, argv)) return ExitCode::ok;  // --help was asked for
+class CommandLine {
+ public:
+  CommandLine(std::string command, std::string usage, std::string description);
+  ~CommandLine();
+
+  void positional(const std::string& name, const std::string& help);  // required, in order of declaration
+  void option(const std::string& name, const std::string& placeholder, const std::string& help);
+  void repeated(const std::string& name, const std::string& placeholder, const std::string& help);
+  void flag(const std::string& name, const std::string& help);
+  void example(const std::string& command_line);  // shown by --help
+
+  // False when the help was printed instead. Throws Error(usage) with the nearest known option as remedy.
+  bool parse(int argc, char** argv);
+
+  bool has(const std::string& name) const;
+  std::string text(const std::string& name) const;                     // throws Error(usage) when it was not given
+  std::string text_or(const std::string& name, std::string otherwise) const;
+  std::vector<std::string> list(const std::string& name) const;        // of a repeated option, empty when not given
+  std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
+  double number_or(const std::string& name, double otherwise) const;               // throws Error(usage)
+  bool json() const { return has("json"); }
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The value of a result, its notes appended to `notes`; throws Error with all diagnostics when there is none.
+template <class T>
+T unwrap(Result<T> result, Diagnostics& notes) {
+  if (!result) throw Error(result.diagnostics());
+  notes.insert(notes.end(), result.diagnostics().begin(), result.diagnostics().end());
+  return std::move(*result);
+}
+
+// Diagnostics as people read them, on standard error.
+void print_text(const Diagnostics& diagnostics);
+// The JSON array of diagnostics, for a subcommand's own object.
+std::string json_array(const Diagnostics& diagnostics);
+// Diagnostics in the form the user asked for: text on standard error, or {"diagnostics": [...]} on standard output.
+void report(const Diagnostics& diagnostics, bool json);
+
+// Throws Error(usage) when an output would overwrite the input that it is made from.
+void require_distinct(const std::string& input, const std::string& output);
+
+// The known word nearest to `wanted` by edit distance, when it is near enough to be meant.
+std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known);
+
+std::vector<std::string> split(std::string_view text, char separator);  // "a,b" -> {"a", "b"}; "" -> {}
+std::string human_size(std::uint64_t bytes);                            // "17.6 MB"
+
+// ANSI sequence when standard error (or output) is a terminal and NO_COLOR is not set, else "".
+enum class Color { red, yellow, green, dim, bold, reset };
+std::string_view color_err(Color color);
+std::string_view color_out(Color color);
+
+}  // namespace whence

@@ -1,0 +1,22 @@
+// A subcommand of `whence`: one file each, which ends with its entry; main.cpp lists the entries in one table.
+//
+// run() receives the arguments after the subcommand's own name. It throws Error for whatever goes wrong; main.cpp
+// prints the diagnostics and turns their code into the exit code.
+#pragma once
+
+#include "schema/diagnostic.h"
+
+namespace whence {
+
+struct Command {
+  const char* name;
+  const char* summary;  // one line, for `whence --help`
+  ExitCode (*run)(int argc, char** argv);
+};
+
+extern const Command codes_command;
+extern const Command export_command;
+extern const Command ops_command;
+extern const Command record_command;
+
+}  // namespace whence

@@ -1,0 +1,136 @@
+// Parses input specifications piece by piece, so that an error names the piece and shows a correct one.
+#include "tools/whence/input_spec.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+namespace whence {
+namespace {
+
+[[noreturn]] void fail(const std::string& text, const std::string& why, const std::string& remedy) {
+  throw Error(Code::bad_input_spec, "'" + text + "': " + why, remedy, Place{.stage = "command line"});
+}
+
+constexpr const char* kInputForm = "write it like 'input_ids=int64[1,16]<30522' or 'x=float32[2,3]>=0<1'";
+constexpr const char* kDynamicForm = "write it like 'input_ids:0=batch,1=seq'";
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+DType parse_dtype_or_fail(const std::string& text, std::string_view word) {
+  if (const auto dtype = parse_dtype(word)) return *dtype;
+  std::vector<std::string> known;
+  for (int i = static_cast<int>(DType::boolean); i <= static_cast<int>(DType::float8_e5m2fnuz); ++i) {
+    known.emplace_back(name_of(static_cast<DType>(i)));
+  }
+  const auto near = nearest(word, known);
+  fail(text, "unknown dtype '" + std::string(word) + "'", near ? "did you mean " + *near + "?" : kInputForm);
+}
+
+std::vector<std::int64_t> parse_dims(const std::string& text, std::string_view list) {
+  std::vector<std::int64_t> dims;
+  for (const std::string& word : split(list, ',')) {
+    const auto size = parse_number<std::int64_t>(word);
+    if (!size || *size < 0) {
+      fail(text, "'" + word + "' is not a size", "sizes are whole numbers; make an axis variable with --dynamic");
+    }
+    dims.push_back(*size);
+  }
+  return dims;
+}
+
+// ">=LOW", "<HIGH" or both, after the closing bracket.
+void parse_range(const std::string& text, std::string_view rest, InputSpec& spec) {
+  if (rest.starts_with(">=")) {
+    const std::size_t end = std::min(rest.find('<'), rest.size());
+    spec.low = parse_number<double>(rest.substr(2, end - 2));
+    if (!spec.low) fail(text, "'" + std::string(rest.substr(0, end)) + "' is not a lower bound", kInputForm);
+    rest.remove_prefix(end);
+  }
+  if (rest.starts_with("<")) {
+    spec.high = parse_number<double>(rest.substr(1));
+    if (!spec.high) fail(text, "'" + std::string(rest) + "' is not an upper bound", kInputForm);
+    rest = {};
+  }
+  if (!rest.empty()) fail(text, "'" + std::string(rest) + "' is left over", kInputForm);
+  if (spec.low.value_or(0) >= spec.high.value_or(spec.low.value_or(0) + 1)) {
+    fail(text, "the range is empty", "values are drawn from >=LOW up to, not including, <HIGH; LOW is 0 by default");
+  }
+}
+
+bool identifier(std::string_view text) {
+  const auto word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) == 0 &&
+         std::all_of(text.begin(), text.end(), word);
+}
+
+}  // namespace
+
+InputSpec parse_input_spec(const std::string& text) {
+  const std::string_view view = text;
+  const std::size_t open = view.find('['), close = view.find(']'), equals = view.find('=');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+    fail(text, "no shape in brackets", kInputForm);
+  }
+  InputSpec spec;
+  std::string_view dtype = view.substr(0, open);
+  if (equals < open) {
+    spec.name = std::string(view.substr(0, equals));
+    if (spec.name.empty()) fail(text, "no name before '='", kInputForm);
+    dtype = view.substr(equals + 1, open - equals - 1);
+  }
+  spec.dtype = parse_dtype_or_fail(text, dtype);
+  spec.dims = parse_dims(text, view.substr(open + 1, close - open - 1));
+  parse_range(text, view.substr(close + 1), spec);
+  return spec;
+}
+
+std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) fail(text, "no input name before ':'", kDynamicForm);
+  std::vector<DynamicAxis> axes;
+  for (const std::string& part : split(std::string_view(text).substr(colon + 1), ',')) {
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const auto axis = parse_number<int>(std::string_view(part).substr(0, equals));
+    if (!axis || *axis < 0) fail(text, "'" + part + "' has no axis number", kDynamicForm);
+    const std::string symbol = equals < part.size() ? part.substr(equals + 1) : "";
+    if (!identifier(symbol)) fail(text, "'" + part + "' has no name for the size", kDynamicForm);
+    for (const DynamicAxis& other : axes) {
+      if (other.axis == *axis) fail(text, "axis " + std::to_string(*axis) + " is named twice", kDynamicForm);
+    }
+    axes.push_back({text.substr(0, colon), *axis, symbol});
+  }
+  if (axes.empty()) fail(text, "no axis after ':'", kDynamicForm);
+  return axes;
+}
+
+void declare_inputs(CommandLine& line, bool dynamic) {
+  line.option("inputs", "FILE", "example inputs: a torch-saved tensor, tuple or dict, or an .npz");
+  line.repeated("input", "SPEC", "an example input to make, NAME=DTYPE[DIMS], with a range after it: 'ids=int64[1,16]<30522'");
+  if (dynamic) line.repeated("dynamic", "SPEC", "axes that may vary at run time: 'input_ids:0=batch,1=seq'");
+}
+
+ReadOptions parse_read_options(const CommandLine& line) {
+  ReadOptions options;
+  options.path = line.text("archive");
+  options.inputs_file = line.text_or("inputs", "");
+  for (const std::string& spec : line.list("input")) options.inputs.push_back(parse_input_spec(spec));
+  if (!options.inputs_file.empty() && !options.inputs.empty()) {
+    throw Error(Code::usage, "--inputs and --input together", "give the file, or a SPEC for each input",
+                Place{.stage = "command line"});
+  }
+  for (const std::string& spec : line.list("dynamic")) {
+    for (DynamicAxis& axis : parse_dynamic(spec)) options.dynamic.push_back(std::move(axis));
+  }
+  return options;
+}
+
+}  // namespace whence

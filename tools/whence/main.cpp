@@ -1,0 +1,109 @@
+// The `whence` command: finds the subcommand, and is the last place that an error can reach.
+// LibTorch is not linked: subcommands that need it load the recorder library (recorder_library.h).
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+
+namespace whence {
+namespace {
+
+// In the order in which a newcomer meets them.
+const Command* const kCommands[] = {
+    &record_command,
+    &export_command,
+    &ops_command,
+    &codes_command,
+};
+
+void print_help(std::ostream& out) {
+  out << "whence says where every ONNX node comes from: which module, which call of it, which source line.\n\n"
+         "usage: whence <command> [options]\n\ncommands:\n";
+  for (const Command* command : kCommands) {
+    std::string name = command->name;
+    name.resize(12, ' ');
+    out << "  " << name << command->summary << "\n";
+  }
+  out << "\noptions:\n"
+         "  --help      this text; `whence <command> --help` explains one command\n"
+         "  --version   version of whence\n\n"
+         "exit codes: 0 ok, 1 findings, 2 usage, 3 malformed input, 4 unsupported, 5 output, 6 security, 70 a bug\n";
+}
+
+const Command& find_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command* command : kCommands) {
+    if (name == command->name) return *command;
+    names.emplace_back(command->name);
+  }
+  const auto near = nearest(name, names);
+  const bool option = name.starts_with('-');
+  throw Error(Code::usage, (option ? "unknown option " : "unknown command ") + name,
+              near ? "did you mean `whence " + *near + "`?" : "`whence --help` lists the commands",
+              Place{.stage = "command line"});
+}
+
+ExitCode run(std::span<char*> arguments) {
+  if (arguments.empty()) {
+    print_help(std::cerr);
+    return ExitCode::usage;
+  }
+  const std::string first = arguments.front();
+  if (first == "--help" || first == "-h" || first == "help") {
+    print_help(std::cout);
+    return ExitCode::ok;
+  }
+  if (first == "--version" || first == "version") {
+    std::cout << "whence " WHENCE_VERSION "\n";
+    return ExitCode::ok;
+  }
+  const auto rest = arguments.subspan(1);
+  return find_command(first).run(static_cast<int>(rest.size()), rest.data());
+}
+
+// Known before the options are parsed, so that a wrong option is reported as JSON too.
+bool wants_json(std::span<char*> arguments) {
+  for (const char* argument : arguments) {
+    if (std::strcmp(argument, "--") == 0) return false;
+    if (std::strcmp(argument, "--json") == 0) return true;
+  }
+  return false;
+}
+
+ExitCode run_guarded(std::span<char*> arguments) {
+  Diagnostics diagnostics;
+  try {
+    const ExitCode code = run(arguments);
+    if (std::cout.flush()) return code;
+    diagnostics = Error(Code::cannot_write, "standard output could not be written",
+                        "check the free space and the program that reads from whence", Place{.stage = "write"})
+                      .diagnostics();
+  } catch (const Error& error) {
+    diagnostics = error.diagnostics();
+  } catch (const std::bad_alloc&) {
+    diagnostics = Error(Code::over_limit, "out of memory", "close other programs, or use a machine with more memory")
+                      .diagnostics();
+  } catch (const std::exception& error) {
+    diagnostics = Error(Code::internal, std::string("unexpected failure: ") + error.what(),
+                        "please report this with the command line and the file")
+                      .diagnostics();
+  }
+  report(diagnostics, wants_json(arguments));
+  std::cout.flush();
+  return exit_code(diagnostics);
+}
+
+}  // namespace
+}  // namespace whence
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
+  return static_cast<int>(whence::run_guarded(arguments.subspan(argc > 0 ? 1 : 0)));
+}

@@ -1,0 +1,59 @@
+// `whence record`: from a TorchScript archive to its sidecar.
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "schema/sidecar.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+#include "tools/whence/input_spec.h"
+#include "tools/whence/recorder_library.h"
+
+namespace whence {
+namespace {
+
+void print_summary(const Program& program, const std::string& output, const Diagnostics& notes, bool json) {
+  const std::size_t count = operations(program).size();
+  const std::int64_t parameters = program.modules.empty() ? 0 : program.modules.front().parameters_total;
+  const auto size = std::filesystem::file_size(output);
+  if (json) {
+    const nlohmann::ordered_json object = {
+        {"file", output},           {"size", size},       {"modules", program.modules.size()}, {"operations", count},
+        {"parameters", parameters}, {"ran", program.ran}, {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+    std::cout << object.dump(2) << "\n";
+    return;
+  }
+  print_text(notes);
+  std::cout << output << ": " << program.modules.size() << " modules, " << count << " operations, " << parameters
+            << " parameters" << (program.ran ? "" : ", shapes unknown (no example inputs)") << ", " << human_size(size)
+            << "\n";
+}
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line("record", "model.pt -o model.whence.json [--inputs FILE | --input SPEC]...",
+                   "Records which module, which call of it and which source line every operation of a\n"
+                   "TorchScript archive comes from. Needs LibTorch.");
+  line.positional("archive", "what torch.jit.save wrote, traced or scripted");
+  line.option("output,o", "FILE", "the sidecar to write");
+  declare_inputs(line, /*dynamic=*/false);
+  line.example("whence record bert.pt -o bert.whence.json --input 'input_ids=int64[1,16]<30522'");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  ReadOptions options = parse_read_options(line);
+  options.digests = true;
+  const std::string output = line.text("output");
+  require_distinct(options.path, output);
+
+  Diagnostics notes;
+  Sidecar sidecar;
+  sidecar.program = read_archive(options, notes);
+  write_sidecar(sidecar, output);
+  print_summary(sidecar.program, output, notes, line.json());
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command record_command = {"record", "say where every operation of a TorchScript archive comes from", run};
+
+}  // namespace whence

@@ -1,0 +1,96 @@
+// Finds and loads libwhence_recorder.so and, where the build's own path does not hold, LibTorch before it.
+#include "tools/whence/recorder_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "schema/result.h"
+
+namespace whence {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRemedy =
+    "pip install torch==" WHENCE_TORCH_VERSION
+    ", and set TORCH_DIR to the folder that `python -c 'import torch; print(torch.__path__[0])'` prints";
+
+[[noreturn]] void fail(const std::string& message, const std::string& remedy = kRemedy) {
+  throw Error(Code::needs_libtorch, message, remedy, Place{.stage = "load recorder"});
+}
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+fs::path library_path() {
+  if (const auto given = environment("WHENCE_RECORDER")) {
+    if (!fs::exists(*given)) fail("WHENCE_RECORDER names a file that does not exist: " + *given, "unset it, or correct it");
+    return *given;
+  }
+  const fs::path command = fs::read_symlink("/proc/self/exe");
+  const fs::path library = command.parent_path().parent_path() / WHENCE_LIBRARY_FOLDER / "libwhence_recorder.so";
+  if (!fs::exists(library)) {
+    fail("the recorder library is not installed: " + library.string(),
+         "install whence with the recorder (cmake -DWHENCE_RECORDER=ON), or set WHENCE_RECORDER to the library");
+  }
+  return library;
+}
+
+// The libraries are found by their names from then on, whatever the recorder's own run path says.
+void preload_torch(const std::string& variable, const fs::path& torch) {
+  fs::path folder = torch / "lib";
+  if (!fs::exists(folder / "libtorch_cpu.so")) folder = torch;
+  for (const char* name : {"libc10.so", "libtorch_cpu.so", "libtorch.so"}) {
+    const fs::path library = folder / name;
+    if (!fs::exists(library)) fail(variable + " holds no LibTorch: " + library.string() + " does not exist");
+    if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+      fail("LibTorch could not be loaded: " + std::string(dlerror()));
+    }
+  }
+}
+
+void preload_torch_when_named() {
+  for (const char* variable : {"WHENCE_TORCH_DIR", "TORCH_DIR"}) {
+    if (const auto folder = environment(variable)) return preload_torch(variable, *folder);
+  }
+}
+
+const RecorderApi* load() {
+  const fs::path path = library_path();
+  preload_torch_when_named();
+  // Local: LibTorch's own copies of protobuf and ONNX must not meet the command's.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) fail("the recorder could not be loaded: " + std::string(dlerror()));
+  const auto entry = reinterpret_cast<RecorderEntry>(dlsym(library, recorder_entry));
+  const RecorderApi* api = entry != nullptr ? entry() : nullptr;
+  if (api == nullptr || std::strcmp(api->abi, recorder_abi) != 0) {
+    fail("the recorder is of another build of whence: " + path.string(), "install command and recorder together");
+  }
+  return api;
+}
+
+}  // namespace
+
+const RecorderApi& recorder() {
+  static const RecorderApi* const api = load();
+  return *api;
+}
+
+Program read_archive(const ReadOptions& options, Diagnostics& notes) {
+  Program program;
+  Diagnostics diagnostics;
+  const bool read = recorder().read_torchscript(options, program, diagnostics);
+  if (!read) throw Error(std::move(diagnostics));
+  notes.insert(notes.end(), diagnostics.begin(), diagnostics.end());
+  return program;
+}
+
+}  // namespace whence

@@ -1,0 +1,21 @@
+// The recorder library, loaded when a subcommand needs LibTorch and not before: loading costs a quarter of a second
+// and needs PyTorch on the machine, which annotate, validate and show do not.
+//
+// Where it is looked for: WHENCE_RECORDER (the file itself), else lib/ beside the command's bin/.
+// Where LibTorch is looked for: WHENCE_TORCH_DIR or TORCH_DIR (the folder that holds lib/libtorch_cpu.so), else where
+// it was when whence was built.
+#pragma once
+
+#include "schema/program.h"
+#include "schema/recorder_api.h"
+
+namespace whence {
+
+// Throws Error(needs_libtorch) when the library or LibTorch cannot be loaded, or is of another build.
+// Loaded once; never unloaded, since LibTorch does not survive that.
+const RecorderApi& recorder();
+
+// Reads and runs a TorchScript archive. Notes are appended; throws Error with everything that went wrong.
+Program read_archive(const ReadOptions& options, Diagnostics& notes);
+
+}  // namespace whence
