@@ -1,0 +1,40 @@
+// The operator families: one file each, one accessor each. A family's table stands at the end of its file; op_table.cpp
+// lists the families. Adding an operator touches none of this, adding a family touches this list and op_table.cpp.
+#pragma once
+
+#include <span>
+
+#include "annotator/export/ctx.h"
+
+namespace whence {
+
+using OpFamily = std::span<const OpEntry>;
+
+// elementwise, reductions, shapes
+OpFamily activation_ops();
+OpFamily arithmetic_ops();
+OpFamily comparison_ops();
+OpFamily reduction_ops();
+OpFamily shape_ops();
+OpFamily creation_ops();
+OpFamily index_ops();
+OpFamily cast_ops();
+
+// layers
+OpFamily linear_ops();
+OpFamily convolution_ops();
+OpFamily pooling_ops();
+OpFamily normalization_ops();
+OpFamily attention_ops();
+OpFamily embedding_ops();
+OpFamily recurrent_ops();
+OpFamily resize_ops();
+OpFamily padding_ops();
+
+// the rest
+OpFamily sorting_ops();
+OpFamily random_ops();
+OpFamily statistics_ops();
+OpFamily symbolic_ops();
+
+}  // namespace whence
