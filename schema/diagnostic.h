@@ -68,13 +68,13 @@ std::string label(Code code);  // "E0301"
 enum class Severity : std::uint8_t { error, warning, note };
 
 struct Place {
-  std::string file;
-  std::string stage;   // "read", "run", "lower", "convert", "write", ...
-  std::string module;  // qualified name; empty also for the root, see has_module
+  std::string file = {};
+  std::string stage = {};   // "read", "run", "lower", "convert", "write", ...
+  std::string module = {};  // qualified name; empty also for the root, see has_module
   bool has_module = false;
-  std::string node;
-  std::string op;      // "aten::gelu"
-  std::string source;  // "modeling_bert.py:88 forward"
+  std::string node = {};
+  std::string op = {};      // "aten::gelu"
+  std::string source = {};  // "modeling_bert.py:88 forward"
 
   bool operator==(const Place&) const = default;
 };
