@@ -1,0 +1,49 @@
+#include "annotator/merge/stamp.h"
+
+#include <charconv>
+
+namespace whence {
+
+namespace {
+
+constexpr std::string_view fused_prefix = "fused:";
+constexpr std::string_view shared_prefix = "shared:";
+
+}  // namespace
+
+std::string to_stamp(const NodeOrigin& origin) {
+  std::string text;
+  if (origin.kind == OriginKind::fused) text = fused_prefix;
+  if (origin.kind == OriginKind::shared) text = shared_prefix;
+  for (std::size_t i = 0; i < origin.ops.size(); ++i) {
+    if (i > 0) text += ',';
+    text += std::to_string(origin.ops[i]);
+  }
+  return text;
+}
+
+std::optional<NodeOrigin> parse_stamp(std::string_view text) {
+  NodeOrigin origin;
+  if (text.starts_with(fused_prefix)) {
+    origin.kind = OriginKind::fused;
+    text.remove_prefix(fused_prefix.size());
+  } else if (text.starts_with(shared_prefix)) {
+    origin.kind = OriginKind::shared;
+    text.remove_prefix(shared_prefix.size());
+  }
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    std::int32_t op = -1;
+    const auto [next, failure] = std::from_chars(at, end, op);
+    if (failure != std::errc() || op < 0) return std::nullopt;
+    origin.ops.push_back(op);
+    if (next == end) break;
+    if (*next != ',') return std::nullopt;
+    at = next + 1;
+  }
+  if (origin.kind == OriginKind::own && origin.ops.size() != 1) return std::nullopt;
+  return origin;
+}
+
+}  // namespace whence

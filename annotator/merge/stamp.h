@@ -1,0 +1,18 @@
+// The stamp that export leaves on each node under `pkg.whence.op`, as text and back: "17" (own), "fused:17,18",
+// "shared:3,9". Numbers are indices of recorded operations, so a stamp means something only beside its sidecar.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "annotator/graph/graph.h"
+
+namespace whence {
+
+std::string to_stamp(const NodeOrigin& origin);
+
+// nullopt when the text is no stamp. Whether the operations exist is for the caller to check.
+std::optional<NodeOrigin> parse_stamp(std::string_view text);
+
+}  // namespace whence

@@ -1,0 +1,144 @@
+#include "annotator/write/graph_proto.h"
+
+#include "annotator/merge/keys.h"
+#include "annotator/merge/stamp.h"
+#include "schema/result.h"
+
+namespace whence {
+
+namespace {
+
+// Dynamic sizes without a name stay open: neither a number nor a name would be true.
+void fill_type(const GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& proto) {
+  onnx::TypeProto_Tensor& tensor = *proto.mutable_tensor_type();
+  tensor.set_elem_type(to_onnx(value.dtype));
+  if (!value.dims) return;
+  onnx::TensorShapeProto& shape = *tensor.mutable_shape();
+  for (const Dim& dim : *value.dims) {
+    onnx::TensorShapeProto_Dimension& proto_dim = *shape.add_dim();
+    if (dim.is_static()) proto_dim.set_dim_value(dim.size);
+    if (dim.dynamic && dim.symbol != none_id) proto_dim.set_dim_param(symbols[dim.symbol].name);
+  }
+}
+
+}  // namespace
+
+onnx::TensorProto tensor_header(const TensorData& data, const std::string& name) {
+  const int type = to_onnx(data.dtype);
+  if (type == onnx::TensorProto::UNDEFINED) {
+    throw Error(Code::unsupported_feature,
+                "ONNX has no tensors of dtype " + std::string(name_of(data.dtype)) + ": " + name,
+                "convert the tensor to another dtype in the model", {.stage = "write"});
+  }
+  if (data.bytes.size != static_cast<std::uint64_t>(data.element_count()) * size_of(data.dtype)) {
+    throw Error(Code::internal,
+                "tensor " + name + " has " + std::to_string(data.bytes.size) + " bytes for " +
+                    std::to_string(data.element_count()) + " elements",
+                "please report this with the model", {.stage = "write"});
+  }
+  onnx::TensorProto proto;
+  for (const std::int64_t size : data.shape) proto.add_dims(size);
+  proto.set_data_type(type);
+  if (!name.empty()) proto.set_name(name);
+  return proto;
+}
+
+onnx::TensorProto GraphProtoMaker::tensor_header(const Initializer& initializer) const {
+  return whence::tensor_header(initializer.data, names_.of(graph_, initializer.value));
+}
+
+onnx::GraphProto GraphProtoMaker::nodes() {
+  onnx::GraphProto proto;
+  fill_nodes(graph_, proto);
+  proto.set_name("main_graph");
+  return proto;
+}
+
+onnx::GraphProto GraphProtoMaker::interface() {
+  onnx::GraphProto proto;
+  fill_interface(graph_, proto);
+  // What standard operators yield, every reader of ONNX infers by itself, and exactly so; a recorded shape would only
+  // repeat it, or contradict it where a size depends on the data. Of custom domains nobody can infer anything.
+  for (const GraphNode& node : graph_.nodes) {
+    if (node.domain.empty()) continue;
+    for (const GraphValueId id : node.outputs) {
+      if (id == no_value || graph_.values[id].dtype == DType::undefined) continue;
+      onnx::ValueInfoProto& info = *proto.add_value_info();
+      info.set_name(names_.of(graph_, id));
+      fill_type(graph_.values[id], graph_.symbols, *info.mutable_type());
+    }
+  }
+  return proto;
+}
+
+void GraphProtoMaker::fill_interface(const Graph& graph, onnx::GraphProto& proto) const {
+  const auto fill = [&](GraphValueId id, onnx::ValueInfoProto& info) {
+    info.set_name(names_.of(graph, id));
+    // A body's values carry the symbols of the outermost graph.
+    if (graph.values[id].dtype != DType::undefined) fill_type(graph.values[id], graph_.symbols, *info.mutable_type());
+  };
+  for (const GraphValueId id : graph.inputs) fill(id, *proto.add_input());
+  for (const GraphValueId id : graph.outputs) fill(id, *proto.add_output());
+}
+
+void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
+  for (const GraphNode& node : graph.nodes) {
+    if (node.removed) continue;
+    onnx::NodeProto& to = *proto.add_node();
+    to.set_op_type(node.op_type);
+    if (!node.domain.empty()) to.set_domain(node.domain);
+    to.set_name(node_names_.claim(node.name.empty() ? node.op_type : node.name));
+    for (const GraphValueId id : node.inputs) to.add_input(names_.of(graph, id));
+    for (const GraphValueId id : node.outputs) to.add_output(names_.of(graph, id));
+    for (const Attribute& attribute : node.attributes) fill_attribute(attribute, *to.add_attribute());
+    if (!stamp_origins_) continue;
+    onnx::StringStringEntryProto& stamp = *to.add_metadata_props();
+    stamp.set_key(std::string(keys::op));
+    stamp.set_value(to_stamp(node.origin));
+  }
+}
+
+void GraphProtoMaker::fill_attribute(const Attribute& attribute, onnx::AttributeProto& proto) {
+  proto.set_name(attribute.name);
+  if (const auto* number = std::get_if<std::int64_t>(&attribute.value)) {
+    proto.set_type(onnx::AttributeProto::INT);
+    proto.set_i(*number);
+  } else if (const auto* real = std::get_if<float>(&attribute.value)) {
+    proto.set_type(onnx::AttributeProto::FLOAT);
+    proto.set_f(*real);
+  } else if (const auto* text = std::get_if<std::string>(&attribute.value)) {
+    proto.set_type(onnx::AttributeProto::STRING);
+    proto.set_s(*text);
+  } else if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&attribute.value)) {
+    proto.set_type(onnx::AttributeProto::INTS);
+    for (const std::int64_t element : *numbers) proto.add_ints(element);
+  } else if (const auto* reals = std::get_if<std::vector<float>>(&attribute.value)) {
+    proto.set_type(onnx::AttributeProto::FLOATS);
+    for (const float element : *reals) proto.add_floats(element);
+  } else if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute.value)) {
+    proto.set_type(onnx::AttributeProto::STRINGS);
+    for (const std::string& element : *texts) proto.add_strings(element);
+  } else if (const auto* tensor = std::get_if<TensorData>(&attribute.value)) {
+    proto.set_type(onnx::AttributeProto::TENSOR);
+    *proto.mutable_t() = whence::tensor_header(*tensor, "");
+    proto.mutable_t()->set_raw_data(tensor->bytes.data, tensor->bytes.size);
+  } else {
+    proto.set_type(onnx::AttributeProto::GRAPH);
+    *proto.mutable_g() = body(*std::get<std::shared_ptr<Graph>>(attribute.value), attribute.name);
+  }
+}
+
+onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& name) {
+  onnx::GraphProto proto;
+  fill_nodes(graph, proto);
+  proto.set_name(name);
+  for (const Initializer& initializer : graph.initializers) {
+    onnx::TensorProto& tensor = *proto.add_initializer();
+    tensor = whence::tensor_header(initializer.data, names_.of(graph, initializer.value));
+    tensor.set_raw_data(initializer.data.bytes.data, initializer.data.bytes.size);
+  }
+  fill_interface(graph, proto);
+  return proto;
+}
+
+}  // namespace whence
