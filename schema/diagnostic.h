@@ -12,13 +12,13 @@ namespace whence {
 // Exit codes of the command. A diagnostic's code decides which one its error leads to.
 enum class ExitCode : int {
   ok = 0,
-  findings = 1,      // validate found something; diff found a difference
-  usage = 2,         // the command line, or inputs that do not fit the model
-  malformed = 3,     // a file that cannot be read as what it should be
-  unsupported = 4,   // an operator, dtype or feature without support, or over a limit
-  output = 5,        // the result could not be written
-  security = 6,      // refused: the input would reach outside its folder, or run side effects
-  bug = 70,          // a defect in whence itself
+  findings = 1,     // validate found something; diff found a difference
+  usage = 2,        // the command line, or inputs that do not fit the model
+  malformed = 3,    // a file that cannot be read as what it should be
+  unsupported = 4,  // an operator, dtype or feature without support, or over a limit
+  output = 5,       // the result could not be written
+  security = 6,     // refused: the input would reach outside its folder, or run side effects
+  bug = 70,         // a defect in whence itself
 };
 
 enum class Code : std::uint16_t {
@@ -55,7 +55,7 @@ enum class Code : std::uint16_t {
 
 struct CodeInfo {
   Code code;
-  std::string_view name;     // stable word, e.g. "no_converter"
+  std::string_view name;  // stable word, e.g. "no_converter"
   ExitCode exit;
   std::string_view summary;  // one sentence, for `whence codes` and the README
 };
@@ -67,6 +67,7 @@ std::string label(Code code);  // "E0301"
 
 enum class Severity : std::uint8_t { error, warning, note };
 
+// Name the members that are known: {.file = path, .stage = "read"}.
 struct Place {
   std::string file = {};
   std::string stage = {};   // "read", "run", "lower", "convert", "write", ...
@@ -84,9 +85,9 @@ struct Diagnostic {
   Severity severity = Severity::error;
   std::string message;
   Place where;
-  std::string remedy;             // what to try; never empty for errors
-  std::int64_t count = 1;         // how often the same thing occurred
-  std::vector<Place> more_places; // up to two further places
+  std::string remedy;              // what to try; never empty for errors
+  std::int64_t count = 1;          // how often the same thing occurred
+  std::vector<Place> more_places;  // up to two further places
 };
 
 using Diagnostics = std::vector<Diagnostic>;
