@@ -30,6 +30,8 @@ struct NodeOrigin {
 
 // The origin of a node that takes the place of nodes with origins a and b.
 NodeOrigin merge_origins(const NodeOrigin& a, const NodeOrigin& b, OriginKind kind);
+// Adds one operation; constant time when it is the newest.
+void add_op(NodeOrigin& origin, std::int32_t op);
 
 using GraphValueId = std::int32_t;
 inline constexpr GraphValueId no_value = -1;  // an optional input that is left out
@@ -76,6 +78,11 @@ struct Initializer {
 
 class Graph {
  public:
+  Graph() = default;
+  // Moving keeps the bodies' `outer` right. Copies would share bodies, so there are none.
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+
   std::vector<GraphNode> nodes;
   std::vector<GraphValue> values;
   std::vector<Initializer> initializers;
@@ -88,15 +95,24 @@ class Graph {
   std::int32_t add_node(GraphNode node);  // sets producer of its outputs
   GraphValueId add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter);
 
-  const TensorData* constant(GraphValueId value) const;  // data of an initializer, else nullptr
+  const TensorData* constant(GraphValueId value) const;  // data of an initializer, also a captured one; else nullptr
   // Small integer constants as a vector (int64 or int32 initializers of rank 0 or 1).
   std::optional<std::vector<std::int64_t>> integers(GraphValueId value) const;
 
-  // Consumers of each value: node indices, one entry per use; graph outputs count as use by node -1.
+  // Consumers of each value: node indices, one entry per use; graph outputs count as use by node -1, and what a body
+  // captures as use by the node that holds the body.
   std::vector<std::vector<std::int32_t>> uses() const;
-  void replace_uses(GraphValueId from, GraphValueId to);  // in nodes and graph outputs
-  // Drops removed nodes, nodes whose results nobody uses, and initializers nobody uses; renumbers.
+  void replace_uses(GraphValueId from, GraphValueId to);  // in nodes, their bodies and graph outputs
+  // Drops removed nodes, nodes whose results nobody uses, and initializers nobody uses, in bodies too, and brings the
+  // nodes back into topological order: a rule may add its nodes at the end. Nodes and initializers are renumbered,
+  // values keep their ids. Cost: linear.
   void compact();
+
+ private:
+  void adopt_bodies();
+  std::vector<bool> live_nodes() const;
+  std::vector<std::int32_t> topological_order(const std::vector<bool>& live) const;
+  void drop_unused_initializers();
 };
 
 }  // namespace whence

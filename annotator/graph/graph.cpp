@@ -1,0 +1,245 @@
+// Graph bookkeeping: producers, uses, replacement, and the sweep that drops what nobody needs.
+#include "annotator/graph/graph.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+namespace whence {
+namespace {
+
+template <class Visit>
+void for_each_body(const GraphNode& node, Visit&& visit) {
+  for (const Attribute& attribute : node.attributes) {
+    if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) visit(**body);
+  }
+}
+
+}  // namespace
+
+NodeOrigin merge_origins(const NodeOrigin& a, const NodeOrigin& b, OriginKind kind) {
+  NodeOrigin merged{kind, {}};
+  merged.ops.reserve(a.ops.size() + b.ops.size());
+  std::set_union(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(), std::back_inserter(merged.ops));
+  return merged;
+}
+
+void add_op(NodeOrigin& origin, std::int32_t op) {
+  auto& ops = origin.ops;
+  if (ops.empty() || op > ops.back()) {
+    ops.push_back(op);
+    return;
+  }
+  const auto place = std::lower_bound(ops.begin(), ops.end(), op);
+  if (*place != op) ops.insert(place, op);
+}
+
+const Attribute* GraphNode::find(std::string_view attribute) const {
+  for (const Attribute& candidate : attributes) {
+    if (candidate.name == attribute) return &candidate;
+  }
+  return nullptr;
+}
+
+std::int64_t GraphNode::int_attribute(std::string_view attribute, std::int64_t otherwise) const {
+  const Attribute* found = find(attribute);
+  const auto* value = found == nullptr ? nullptr : std::get_if<std::int64_t>(&found->value);
+  return value == nullptr ? otherwise : *value;
+}
+
+Graph::Graph(Graph&& other) noexcept { *this = std::move(other); }
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  nodes = std::move(other.nodes);
+  values = std::move(other.values);
+  initializers = std::move(other.initializers);
+  inputs = std::move(other.inputs);
+  outputs = std::move(other.outputs);
+  symbols = std::move(other.symbols);
+  outer = other.outer;
+  adopt_bodies();
+  return *this;
+}
+
+void Graph::adopt_bodies() {
+  for (const GraphNode& node : nodes) {
+    for_each_body(node, [this](Graph& body) { body.outer = this; });
+  }
+}
+
+GraphValueId Graph::add_value(GraphValue value) {
+  values.push_back(std::move(value));
+  return static_cast<GraphValueId>(values.size() - 1);
+}
+
+std::int32_t Graph::add_node(GraphNode node) {
+  const auto index = static_cast<std::int32_t>(nodes.size());
+  for (const GraphValueId output : node.outputs) {
+    if (output != no_value) values[output].producer = index;
+  }
+  for_each_body(node, [this](Graph& body) { body.outer = this; });
+  nodes.push_back(std::move(node));
+  return index;
+}
+
+GraphValueId Graph::add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter) {
+  GraphValue value;
+  value.name = std::move(name);
+  value.dtype = data.dtype;
+  value.dims.emplace();
+  for (const std::int64_t size : data.shape) value.dims->push_back(Dim{size, false, none_id});
+  value.initializer = static_cast<std::int32_t>(initializers.size());
+  const GraphValueId id = add_value(std::move(value));
+  initializers.push_back(Initializer{id, std::move(data), std::move(origin), parameter});
+  return id;
+}
+
+const TensorData* Graph::constant(GraphValueId value) const {
+  if (value == no_value) return nullptr;
+  const GraphValue& held = values[value];
+  if (held.captured != no_value) return outer->constant(held.captured);
+  return held.initializer < 0 ? nullptr : &initializers[held.initializer].data;
+}
+
+std::optional<std::vector<std::int64_t>> Graph::integers(GraphValueId value) const {
+  const TensorData* data = constant(value);
+  if (data == nullptr || data->shape.size() > 1) return std::nullopt;
+  if (data->dtype != DType::int64 && data->dtype != DType::int32) return std::nullopt;
+  std::vector<std::int64_t> result(static_cast<std::size_t>(data->element_count()));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (data->dtype == DType::int64) {
+      std::memcpy(&result[i], data->bytes.data + i * sizeof(std::int64_t), sizeof(std::int64_t));
+    } else {
+      std::int32_t element = 0;
+      std::memcpy(&element, data->bytes.data + i * sizeof element, sizeof element);
+      result[i] = element;
+    }
+  }
+  return result;
+}
+
+std::vector<std::vector<std::int32_t>> Graph::uses() const {
+  std::vector<std::vector<std::int32_t>> uses(values.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].removed) continue;
+    const auto index = static_cast<std::int32_t>(i);
+    for (const GraphValueId input : nodes[i].inputs) {
+      if (input != no_value) uses[input].push_back(index);
+    }
+    for_each_body(nodes[i], [&](const Graph& body) {
+      for (const GraphValue& value : body.values) {
+        if (value.captured != no_value) uses[value.captured].push_back(index);
+      }
+    });
+  }
+  for (const GraphValueId output : outputs) uses[output].push_back(-1);
+  return uses;
+}
+
+void Graph::replace_uses(GraphValueId from, GraphValueId to) {
+  for (GraphNode& node : nodes) {
+    if (node.removed) continue;
+    std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+    for_each_body(node, [&](Graph& body) {
+      for (GraphValue& value : body.values) {
+        if (value.captured == from) value.captured = to;
+      }
+    });
+  }
+  std::replace(outputs.begin(), outputs.end(), from, to);
+}
+
+// Nodes that a graph output needs, found backwards. Bodies must have been compacted before, so that they capture only
+// what they use.
+std::vector<bool> Graph::live_nodes() const {
+  std::vector<bool> live(nodes.size(), false);
+  std::vector<std::int32_t> pending;
+  const auto need = [&](GraphValueId value) {
+    if (value == no_value) return;
+    const std::int32_t producer = values[value].producer;
+    if (producer < 0 || live[producer] || nodes[producer].removed) return;
+    live[producer] = true;
+    pending.push_back(producer);
+  };
+  for (const GraphValueId output : outputs) need(output);
+  while (!pending.empty()) {
+    const GraphNode& node = nodes[pending.back()];
+    pending.pop_back();
+    for (const GraphValueId input : node.inputs) need(input);
+    for_each_body(node, [&](const Graph& body) {
+      for (const GraphValue& value : body.values) need(value.captured);
+    });
+  }
+  return live;
+}
+
+// Keeps the present order wherever it is one already: a node moves only to stand behind what it needs.
+std::vector<std::int32_t> Graph::topological_order(const std::vector<bool>& live) const {
+  std::vector<std::int32_t> order;
+  std::vector<bool> placed(nodes.size(), false);
+  std::vector<std::pair<std::int32_t, bool>> stack;  // node, and whether its producers stand on the stack already
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (live[i]) stack.emplace_back(static_cast<std::int32_t>(i), false);
+    while (!stack.empty()) {
+      const auto [index, expanded] = stack.back();
+      stack.pop_back();
+      if (placed[index]) continue;
+      if (expanded) {
+        placed[index] = true;
+        order.push_back(index);
+        continue;
+      }
+      stack.emplace_back(index, true);
+      const auto before = [&](GraphValueId value) {
+        const std::int32_t producer = value == no_value ? -1 : values[value].producer;
+        if (producer >= 0 && live[producer] && !placed[producer]) stack.emplace_back(producer, false);
+      };
+      const GraphNode& node = nodes[index];
+      for_each_body(node, [&](const Graph& body) {
+        for (const GraphValue& value : body.values) before(value.captured);
+      });
+      for (auto input = node.inputs.rbegin(); input != node.inputs.rend(); ++input) before(*input);
+    }
+  }
+  return order;
+}
+
+void Graph::drop_unused_initializers() {
+  const auto all_uses = uses();
+  std::vector<Initializer> kept;
+  for (Initializer& initializer : initializers) {
+    GraphValue& value = values[initializer.value];
+    if (all_uses[initializer.value].empty()) {
+      value.initializer = -1;
+    } else {
+      value.initializer = static_cast<std::int32_t>(kept.size());
+      kept.push_back(std::move(initializer));
+    }
+  }
+  initializers = std::move(kept);
+}
+
+void Graph::compact() {
+  for (const GraphNode& node : nodes) {
+    if (!node.removed) for_each_body(node, [](Graph& body) { body.compact(); });
+  }
+  const std::vector<std::int32_t> order = topological_order(live_nodes());
+  std::vector<GraphNode> kept;
+  kept.reserve(order.size());
+  for (GraphValue& value : values) value.producer = -1;
+  for (const std::int32_t index : order) {
+    for (const GraphValueId output : nodes[index].outputs) {
+      if (output != no_value) values[output].producer = static_cast<std::int32_t>(kept.size());
+    }
+    kept.push_back(std::move(nodes[index]));
+  }
+  nodes = std::move(kept);
+  const auto all_uses = uses();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (all_uses[i].empty()) values[i].captured = no_value;
+  }
+  drop_unused_initializers();
+}
+
+}  // namespace whence
