@@ -1,0 +1,113 @@
+#include "annotator/export/names.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "annotator/write/unique_names.h"
+
+namespace whence {
+
+namespace {
+
+// "a.b" is a segment prefix of "a.b.c", not of "a.bc"; "" is one of everything.
+bool encloses(const std::string& outer, const std::string& inner) {
+  if (outer.empty()) return true;
+  return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '.';
+}
+
+class Namer {
+ public:
+  explicit Namer(const Program& program) : program_(program), operations_(operations(program)) {}
+
+  void name_graph(Graph& graph, bool outermost) {
+    name_interface(graph, outermost);
+    for (const Initializer& initializer : graph.initializers) {
+      if (initializer.parameter) names_.claim(graph.values[initializer.value].name);
+    }
+    for (Initializer& initializer : graph.initializers) {
+      if (initializer.parameter) continue;
+      graph.values[initializer.value].name = names_.claim(path(initializer.origin) + "/constant");
+    }
+    for (GraphNode& node : graph.nodes) {
+      if (!node.removed) name_node(graph, node);
+    }
+  }
+
+ private:
+  void name_interface(Graph& graph, bool outermost) {
+    // A body's inputs and outputs are nobody's interface; they are named after what they are.
+    const std::string input = outermost ? "input" : "body_input";
+    const std::string output = outermost ? "output" : "body_output";
+    for (const GraphValueId id : graph.inputs) claim_interface_name(graph, id, input);
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+      if (fixed(graph, graph.outputs[i])) continue;
+      claim_interface_name(graph, graph.outputs[i],
+                           graph.outputs.size() == 1 ? output : output + "_" + std::to_string(i));
+    }
+  }
+
+  static bool fixed(const Graph& graph, GraphValueId id) {
+    const GraphValue& value = graph.values[id];
+    return value.is_input || value.initializer >= 0 || value.captured != no_value;
+  }
+
+  void claim_interface_name(Graph& graph, GraphValueId id, const std::string& otherwise) {
+    std::string& name = graph.values[id].name;
+    name = names_.claim(name.empty() ? otherwise : name);
+  }
+
+  void name_node(Graph& graph, GraphNode& node) {
+    node.name = node_names_.claim(path(node.origin) + "/" + node.op_type);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const GraphValueId id = node.outputs[i];
+      if (id == no_value || std::ranges::find(graph.outputs, id) != graph.outputs.end()) continue;
+      graph.values[id].name = names_.claim(node.name + "_output_" + std::to_string(i));
+    }
+    for (Attribute& attribute : node.attributes) {
+      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) name_graph(**body, false);
+    }
+  }
+
+  const std::string& path(const NodeOrigin& origin) {
+    const ScopeId scope = origin.ops.empty() ? 0 : scope_of(origin, program_, operations_);
+    const auto [entry, is_new] = paths_.try_emplace(scope);
+    if (is_new) entry->second = scope_path(program_, scope);
+    return entry->second;
+  }
+
+  const Program& program_;
+  std::vector<const Node*> operations_;
+  std::unordered_map<ScopeId, std::string> paths_;
+  UniqueNames names_, node_names_;
+};
+
+}  // namespace
+
+ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::vector<const Node*>& operations) {
+  if (origin.ops.size() == 1) return operations[origin.ops.front()]->origin.scope;
+  std::vector<ScopeId> scopes;
+  for (const std::int32_t op : origin.ops) scopes.push_back(operations[op]->origin.scope);
+  std::ranges::sort(scopes);
+  const auto repeated = std::ranges::unique(scopes);
+  scopes.erase(repeated.begin(), repeated.end());
+  return common_ancestor(program, scopes);
+}
+
+std::string scope_path(const Program& program, ScopeId scope) {
+  const std::string& inner = program.module_path(scope);
+  if (inner.empty()) return "";
+  std::vector<std::size_t> cuts;  // lengths of the called modules' names on the way to `inner`
+  for (ScopeId outer = program.scopes[scope].parent; outer != none_id; outer = program.scopes[outer].parent) {
+    const std::string& name = program.module_path(outer);
+    if (!name.empty() && encloses(name, inner)) cuts.push_back(name.size());
+  }
+  std::ranges::sort(cuts);
+  std::string path = "/" + inner;
+  for (const std::size_t cut : cuts) path[cut + 1] = '/';
+  return path;
+}
+
+void name_nodes(Graph& graph, const Program& program) { Namer(program).name_graph(graph, true); }
+
+}  // namespace whence
