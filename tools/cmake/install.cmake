@@ -1,0 +1,32 @@
+# `make install PREFIX=...`: the command, the libraries, their headers, and a CMake package for C++ projects:
+#
+#   find_package(whence REQUIRED)
+#   target_link_libraries(my_program PRIVATE whence::annotator)
+#
+# ONNX C++ goes along in lib/whence/onnx, since the static annotator library needs the very build it was compiled with.
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS whence RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+set_target_properties(whence_schema PROPERTIES EXPORT_NAME schema)
+set_target_properties(whence_annotator PROPERTIES EXPORT_NAME annotator)
+foreach(library whence_schema whence_annotator)
+  target_include_directories(${library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/whence>)
+endforeach()
+install(TARGETS whence_schema whence_annotator EXPORT whence ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET whence_recorder)
+  install(TARGETS whence_recorder LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+install(DIRECTORY schema/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence/schema FILES_MATCHING PATTERN "*.h")
+install(FILES schema/sidecar.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/whence)
+install(DIRECTORY annotator/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence/annotator FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${ONNX_ROOT}/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/whence/onnx)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/whence)
+install(EXPORT whence NAMESPACE whence:: FILE whenceTargets.cmake DESTINATION ${package_folder})
+configure_package_config_file(tools/cmake/whenceConfig.cmake.in ${CMAKE_BINARY_DIR}/whenceConfig.cmake
+                              INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/whenceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/whenceConfig.cmake ${CMAKE_BINARY_DIR}/whenceConfigVersion.cmake
+        DESTINATION ${package_folder})
