@@ -52,28 +52,28 @@ struct GraphNode {
   std::vector<GraphValueId> outputs;
   std::vector<Attribute> attributes;
   NodeOrigin origin;
-  std::string name;     // set by name_nodes() at the end
-  bool removed = false; // erased; swept by Graph::compact()
+  std::string name;      // set by name_nodes() at the end
+  bool removed = false;  // erased; swept by Graph::compact()
 
   const Attribute* find(std::string_view attribute) const;
   std::int64_t int_attribute(std::string_view attribute, std::int64_t otherwise) const;
 };
 
 struct GraphValue {
-  std::string name;       // wanted name; write/ makes it unique. Empty: derived from the producer
+  std::string name;  // wanted name; write/ makes it unique. Empty: derived from the producer
   DType dtype = DType::undefined;
   std::optional<std::vector<Dim>> dims;  // absent: rank unknown
   std::int32_t producer = -1;            // node index; -1 for inputs and initializers
   std::int32_t initializer = -1;         // index into initializers
   bool is_input = false;
-  GraphValueId captured = no_value;      // in a body: the value of the enclosing graph that this stands for
+  GraphValueId captured = no_value;  // in a body: the value of the enclosing graph that this stands for
 };
 
 struct Initializer {
   GraphValueId value = no_value;
   TensorData data;
-  NodeOrigin origin;     // operations that use or made it; empty ops for a parameter as the model holds it
-  bool parameter = false; // a parameter or buffer of the model, under its qualified name
+  NodeOrigin origin;       // operations that use or made it; empty ops for a parameter as the model holds it
+  bool parameter = false;  // a parameter or buffer of the model, under its qualified name
 };
 
 class Graph {
