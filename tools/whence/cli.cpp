@@ -1,8 +1,6 @@
 // The command line over Boost.Program_options, and the printing of diagnostics.
 #include "tools/whence/cli.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <boost/program_options.hpp>
@@ -13,6 +11,8 @@
 #include <iostream>
 #include <numeric>
 #include <sstream>
+
+#include <unistd.h>
 
 namespace whence {
 
@@ -157,7 +157,8 @@ bool CommandLine::parse(int argc, char** argv) {
     return false;
   }
   for (const std::string& name : state.positional_names) {
-    if (!has(name)) throw usage_error("missing argument: " + name, "usage: whence " + state.command + " " + state.usage);
+    if (!has(name))
+      throw usage_error("missing argument: " + name, "usage: whence " + state.command + " " + state.usage);
   }
   return true;
 }
@@ -205,9 +206,13 @@ void print_text(const Diagnostics& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) {
     const bool error = diagnostic.severity == Severity::error;
     const bool note = diagnostic.severity == Severity::note;
-    std::cerr << color_err(error ? Color::red : note ? Color::dim : Color::yellow)
-              << (error ? "error" : note ? "note" : "warning") << color_err(Color::reset) << ": "
-              << to_text(diagnostic) << "\n";
+    std::cerr << color_err(error  ? Color::red
+                           : note ? Color::dim
+                                  : Color::yellow)
+              << (error  ? "error"
+                  : note ? "note"
+                         : "warning")
+              << color_err(Color::reset) << ": " << to_text(diagnostic) << "\n";
   }
 }
 

@@ -35,9 +35,9 @@ class CommandLine {
   bool parse(int argc, char** argv);
 
   bool has(const std::string& name) const;
-  std::string text(const std::string& name) const;                     // throws Error(usage) when it was not given
+  std::string text(const std::string& name) const;  // throws Error(usage) when it was not given
   std::string text_or(const std::string& name, std::string otherwise) const;
-  std::vector<std::string> list(const std::string& name) const;        // of a repeated option, empty when not given
+  std::vector<std::string> list(const std::string& name) const;  // of a repeated option, empty when not given
   std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
   double number_or(const std::string& name, double otherwise) const;               // throws Error(usage)
   bool json() const { return has("json"); }

@@ -114,7 +114,8 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
 
 void declare_inputs(CommandLine& line, bool dynamic) {
   line.option("inputs", "FILE", "example inputs: a torch-saved tensor, tuple or dict, or an .npz");
-  line.repeated("input", "SPEC", "an example input to make, NAME=DTYPE[DIMS], with a range after it: 'ids=int64[1,16]<30522'");
+  line.repeated("input", "SPEC",
+                "an example input to make, NAME=DTYPE[DIMS], with a range after it: 'ids=int64[1,16]<30522'");
   if (dynamic) line.repeated("dynamic", "SPEC", "axes that may vary at run time: 'input_ids:0=batch,1=seq'");
 }
 

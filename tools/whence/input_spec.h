@@ -1,7 +1,7 @@
 // Example inputs and dynamic axes as the command line writes them.
 //
-//   input   [NAME=]DTYPE[DIMS][>=LOW][<HIGH]    'input_ids=int64[1,16]<30522', 'x=float32[2,3]>=0<1', 'float32[1,3,224,224]'
-//   dynamic NAME:AXIS=SYMBOL[,AXIS=SYMBOL]...   'input_ids:0=batch,1=seq'
+//   input   [NAME=]DTYPE[DIMS][>=LOW][<HIGH]    'input_ids=int64[1,16]<30522', 'x=float32[2,3]>=0<1',
+//   'float32[1,3,224,224]' dynamic NAME:AXIS=SYMBOL[,AXIS=SYMBOL]...   'input_ids:0=batch,1=seq'
 //
 // An input without a name stands for the forward's argument in the same place.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace whence {
 
-InputSpec parse_input_spec(const std::string& text);            // throws Error(bad_input_spec)
+InputSpec parse_input_spec(const std::string& text);              // throws Error(bad_input_spec)
 std::vector<DynamicAxis> parse_dynamic(const std::string& text);  // throws Error(bad_input_spec)
 
 // The options --inputs, --input and (for export) --dynamic: declared the same way wherever they occur.

@@ -17,9 +17,13 @@ void print_summary(const Program& program, const std::string& output, const Diag
   const std::int64_t parameters = program.modules.empty() ? 0 : program.modules.front().parameters_total;
   const auto size = std::filesystem::file_size(output);
   if (json) {
-    const nlohmann::ordered_json object = {
-        {"file", output},           {"size", size},       {"modules", program.modules.size()}, {"operations", count},
-        {"parameters", parameters}, {"ran", program.ran}, {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+    const nlohmann::ordered_json object = {{"file", output},
+                                           {"size", size},
+                                           {"modules", program.modules.size()},
+                                           {"operations", count},
+                                           {"parameters", parameters},
+                                           {"ran", program.ran},
+                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
     std::cout << object.dump(2) << "\n";
     return;
   }

@@ -1,13 +1,13 @@
 // Finds and loads libwhence_recorder.so and, where the build's own path does not hold, LibTorch before it.
 #include "tools/whence/recorder_library.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
+
+#include <dlfcn.h>
 
 #include "schema/result.h"
 
@@ -32,11 +32,12 @@ std::optional<std::string> environment(const char* name) {
 
 fs::path library_path() {
   if (const auto given = environment("WHENCE_RECORDER")) {
-    if (!fs::exists(*given)) fail("WHENCE_RECORDER names a file that does not exist: " + *given, "unset it, or correct it");
+    if (!fs::exists(*given))
+      fail("WHENCE_RECORDER names a file that does not exist: " + *given, "unset it, or correct it");
     return *given;
   }
   const fs::path command = fs::read_symlink("/proc/self/exe");
-  const fs::path library = command.parent_path().parent_path() / WHENCE_LIBRARY_FOLDER / "libwhence_recorder.so";
+  const fs::path library = command.parent_path().parent_path() / "lib" / "libwhence_recorder.so";
   if (!fs::exists(library)) {
     fail("the recorder library is not installed: " + library.string(),
          "install whence with the recorder (cmake -DWHENCE_RECORDER=ON), or set WHENCE_RECORDER to the library");

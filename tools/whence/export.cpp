@@ -1,0 +1,182 @@
+// `whence export`: from a TorchScript archive to an ONNX file whose nodes know where they come from.
+//
+// archive -> recorder -> Program -> export_program -> write_onnx, and on request the sidecar and the annotation.
+#include "annotator/export/export.h"
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "annotator/merge/keys.h"
+#include "annotator/write/onnx_writer.h"
+#include "schema/files.h"
+#include "schema/sidecar.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+#include "tools/whence/input_spec.h"
+#include "tools/whence/recorder_library.h"
+
+namespace whence {
+namespace {
+
+ExportOptions parse_export_options(const CommandLine& line) {
+  ExportOptions options;
+  const std::int64_t opset = line.integer_or("opset", default_opset);
+  if (opset < oldest_opset || opset > newest_opset) {
+    throw Error(Code::usage, "--opset " + std::to_string(opset) + " is not supported",
+                "opsets " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset) + " are",
+                Place{.stage = "command line"});
+  }
+  options.opset = static_cast<int>(opset);
+  options.input_names = split(line.text_or("input-names", ""), ',');
+  options.output_names = split(line.text_or("output-names", ""), ',');
+  const std::string unsupported = line.text_or("on-unsupported", "error");
+  if (unsupported != "error" && unsupported != "domain") {
+    throw Error(Code::usage, "--on-unsupported=" + unsupported + " is not known",
+                "'error' stops and reports every such operator, 'domain' writes them in a domain of their own",
+                Place{.stage = "command line"});
+  }
+  options.unsupported_as_domain = unsupported == "domain";
+  return options;
+}
+
+WriteOptions write_options(const Program& program, const ExportOptions& exported, bool external_data) {
+  WriteOptions options;
+  options.opset = exported.opset;
+  options.ir_version = exported.opset >= 23 ? 11 : 10;  // node metadata needs 10; opset 23 was released with 11
+  options.producer_version = WHENCE_VERSION;
+  options.metadata = {{std::string(keys::program), program_digest(program)}};
+  options.external_data = external_data;
+  return options;
+}
+
+void count_nodes(const Graph& graph, std::int64_t& nodes, std::set<std::string>& operators) {
+  for (const GraphNode& node : graph.nodes) {
+    ++nodes;
+    operators.insert(node.domain.empty() ? node.op_type : node.domain + "::" + node.op_type);
+    for (const Attribute& attribute : node.attributes) {
+      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value))
+        count_nodes(**body, nodes, operators);
+    }
+  }
+}
+
+// "input_ids int64[batch,16]"
+std::string describe(const Graph& graph, GraphValueId id) {
+  const GraphValue& value = graph.values[id];
+  std::string text = value.name + " " + std::string(name_of(value.dtype));
+  if (!value.dims) return text;
+  text += "[";
+  for (const Dim& dim : *value.dims) {
+    if (text.back() != '[') text += ",";
+    const bool named = dim.dynamic && dim.symbol != none_id;
+    text += named ? graph.symbols[dim.symbol].name : dim.is_static() ? std::to_string(dim.size) : "?";
+  }
+  return text + "]";
+}
+
+std::vector<std::string> describe(const Graph& graph, const std::vector<GraphValueId>& ids) {
+  std::vector<std::string> texts;
+  for (const GraphValueId id : ids) texts.push_back(describe(graph, id));
+  return texts;
+}
+
+// What was written, for the summary.
+struct Written {
+  std::string file, sidecar;
+  std::int64_t nodes = 0;
+  std::set<std::string> operators;
+  std::vector<std::string> inputs, outputs;
+  int opset = 0;
+  std::uint64_t size = 0;
+};
+
+Written describe_written(const Graph& graph, const std::string& file, const std::string& sidecar, int opset) {
+  Written written;
+  written.file = file;
+  written.sidecar = sidecar;
+  count_nodes(graph, written.nodes, written.operators);
+  written.inputs = describe(graph, graph.inputs);
+  written.outputs = describe(graph, graph.outputs);
+  written.opset = opset;
+  written.size = std::filesystem::file_size(file);
+  return written;
+}
+
+void print_json(const Written& written, const Diagnostics& notes) {
+  nlohmann::ordered_json object = {{"file", written.file},           {"size", written.size},
+                                   {"opset", written.opset},         {"nodes", written.nodes},
+                                   {"operators", written.operators}, {"inputs", written.inputs},
+                                   {"outputs", written.outputs}};
+  if (!written.sidecar.empty()) object["sidecar"] = written.sidecar;
+  object["diagnostics"] = nlohmann::ordered_json::parse(json_array(notes));
+  std::cout << object.dump(2) << "\n";
+}
+
+void print_people(const Written& written, const Diagnostics& notes) {
+  print_text(notes);
+  std::cout << written.file << ": " << written.nodes << " nodes of " << written.operators.size() << " operators, opset "
+            << written.opset << ", " << human_size(written.size) << "\n";
+  for (const std::string& input : written.inputs) std::cout << "  input   " << input << "\n";
+  for (const std::string& output : written.outputs) std::cout << "  output  " << output << "\n";
+  if (!written.sidecar.empty()) std::cout << written.sidecar << ": its sidecar\n";
+}
+
+Binding bind(const std::string& file, int opset, std::int64_t nodes) {
+  return {base_name(file), digest_of_file(file), opset, nodes};
+}
+
+void declare(CommandLine& line) {
+  line.positional("archive", "what torch.jit.save wrote, traced or scripted");
+  line.option("output,o", "FILE", "the ONNX file to write");
+  declare_inputs(line, /*dynamic=*/true);
+  line.option("opset", "N", "13 to 23, 18 by default");
+  line.option("sidecar-out", "FILE", "write the sidecar too, bound to the ONNX file");
+  line.option("on-unsupported", "error|domain", "what to do with operators that have no converter; error by default");
+  line.option("input-names", "A,B", "names of the graph's inputs, in order; forward's argument names by default");
+  line.option("output-names", "A,B", "names of the graph's outputs, in order");
+  line.flag("external-data", "keep the weights in a file beside the model (done by itself above 2 GiB)");
+  line.example(
+      "whence export bert.pt -o bert.onnx --input 'input_ids=int64[2,16]<30522' --dynamic 'input_ids:0=batch,1=seq'");
+}
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line("export", "model.pt -o model.onnx [--inputs FILE | --input SPEC]... [--dynamic SPEC]...",
+                   "Exports a TorchScript archive to ONNX, every node stamped with the operation that it comes from.\n"
+                   "Needs LibTorch.");
+  declare(line);
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  const ReadOptions read = parse_read_options(line);
+  const ExportOptions options = parse_export_options(line);
+  const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");
+  require_distinct(read.path, output);
+
+  Diagnostics notes;
+  Sidecar sidecar;
+  sidecar.program = read_archive(read, notes);
+  const Graph graph = unwrap(export_program(sidecar.program, options), notes);
+
+  // Opened before the ONNX file is written, so that a sidecar that cannot be written leaves no ONNX file either.
+  std::optional<AtomicFile> sidecar_file;
+  if (!sidecar_output.empty()) sidecar_file.emplace(sidecar_output);
+  write_onnx(graph, output, write_options(sidecar.program, options, line.has("external-data")));
+
+  const Written written = describe_written(graph, output, sidecar_output, options.opset);
+  if (sidecar_file) {
+    sidecar.bindings.push_back(bind(output, options.opset, written.nodes));
+    sidecar_file->write(to_json_text(sidecar));
+    sidecar_file->commit();
+  }
+  line.json() ? print_json(written, notes) : print_people(written, notes);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command export_command = {"export", "turn a TorchScript archive into ONNX, its origins kept", run};
+
+}  // namespace whence
