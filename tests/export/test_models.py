@@ -1,0 +1,133 @@
+"""`whence export` on the model zoo: valid, equal to PyTorch in ONNX Runtime, as small as PyTorch's exporters' files."""
+
+import functools
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+from models import baselines, zoo
+
+onnxruntime.set_default_logger_severity(3)
+SHAPES = ["static", "dynamic"]
+pytestmark = [pytest.mark.parametrize("name", zoo.MODELS), pytest.mark.parametrize("shape", SHAPES)]
+
+
+@functools.cache
+def exported(name: str, shape: str) -> str:
+    path = zoo.folder() / f"{name}.{shape}.onnx"
+    dynamic = zoo.MODELS[name].dynamic_options() if shape == "dynamic" else []
+    command.run("export", zoo.trace(name), "-o", path, "--inputs", zoo.inputs_file(name), *dynamic)
+    return str(path)
+
+
+@functools.cache
+def loaded(name: str, shape: str) -> onnx.ModelProto:
+    return onnx.load(exported(name, shape))
+
+
+@functools.cache
+def model(name: str) -> torch.nn.Module:
+    return zoo.MODELS[name].model()
+
+
+def assert_equals_pytorch(name: str, shape: str, inputs: dict) -> None:
+    expected = zoo.run(model(name), inputs)
+    session = onnxruntime.InferenceSession(exported(name, shape), providers=["CPUExecutionProvider"])
+    got = session.run(None, {key: value.numpy() for key, value in inputs.items()})
+    assert len(got) == len(expected)
+    for ours, theirs in zip(got, expected):
+        theirs = theirs.numpy()
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5 * max(1.0, float(np.abs(theirs).max())))
+
+
+def test_passes_the_full_checker(name, shape):
+    onnx.checker.check_model(exported(name, shape), full_check=True)
+    onnx.shape_inference.infer_shapes(loaded(name, shape), check_type=True, strict_mode=True, data_prop=True)
+
+
+def test_defaults_are_opset_18_and_ir_10(name, shape):
+    proto = loaded(name, shape)
+    assert [(entry.domain, entry.version) for entry in proto.opset_import if entry.domain == ""] == [("", 18)]
+    assert proto.ir_version >= 10
+
+
+def test_inputs_carry_the_argument_names_of_forward(name, shape):
+    assert [value.name for value in loaded(name, shape).graph.input] == list(zoo.MODELS[name].inputs(zoo.MODELS[name].first))
+
+
+def test_input_shapes_are_as_asked(name, shape):
+    entry = zoo.MODELS[name]
+    example = entry.inputs(entry.first)
+    for value in loaded(name, shape).graph.input:
+        got = [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        want = list(example[value.name].shape)
+        if shape == "dynamic":
+            for axis, symbol in entry.dynamic[value.name].items():
+                want[axis] = symbol
+        assert got == want
+
+
+def test_results_equal_pytorch_at_the_example_size(name, shape):
+    entry = zoo.MODELS[name]
+    assert_equals_pytorch(name, shape, entry.inputs(entry.first))
+
+
+def test_results_equal_pytorch_at_another_size(name, shape):
+    if shape == "static":
+        pytest.skip("a static file takes one size")
+    entry = zoo.MODELS[name]
+    assert_equals_pytorch(name, shape, entry.inputs(entry.second))
+
+
+def test_node_count_is_near_the_best_exporters(name, shape):
+    ours = baselines.count_nodes(loaded(name, shape).graph)
+    best = min(count for count in baselines.stored()["nodes"][name][shape].values() if count is not None)
+    assert ours <= 1.1 * best
+
+
+def test_weights_are_stored_once(name, shape):
+    """Tied weights stay tied, no transposed or cast second copy: the file holds at most what the model holds."""
+    stored = sum(initializer.ByteSize() for initializer in loaded(name, shape).graph.initializer)
+    held = sum(tensor.numel() * tensor.element_size() for tensor in [*model(name).parameters(), *model(name).buffers()])
+    small = 64 * 1024  # names, shape constants, masks
+    assert stored <= held + small
+
+
+def test_weights_carry_parameter_names(name, shape):
+    """Every initializer of the size of a weight is called after the parameter that it is, or was made from."""
+    names = [key for key, _ in [*model(name).named_parameters(remove_duplicate=False),
+                                *model(name).named_buffers(remove_duplicate=False)]]
+    sizes = {tensor.numel() for tensor in model(name).parameters()}
+    initializers = loaded(name, shape).graph.initializer
+    assert len({initializer.name for initializer in initializers}) == len(initializers)
+    for initializer in initializers:
+        if len(initializer.dims) < 2 or int(np.prod(initializer.dims)) not in sizes:
+            continue
+        assert any(initializer.name == key or initializer.name.startswith(key) for key in names), initializer.name
+
+
+def test_nothing_is_left_to_fold(name, shape):
+    graph = loaded(name, shape).graph
+    constants = {initializer.name for initializer in graph.initializer}
+    constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    assert [node.name for node in graph.node if node.op_type == "Identity"] == []
+    left = [node.name for node in graph.node
+            if node.op_type != "Constant" and node.input and all(entry in constants for entry in node.input)]
+    assert left == [], "nodes that compute with constants only"
+
+
+def test_names_are_unique_and_set(name, shape):
+    names = [node.name for node in loaded(name, shape).graph.node]
+    assert all(names) and len(set(names)) == len(names)
+    values = [output for node in loaded(name, shape).graph.node for output in node.output if output]
+    assert len(set(values)) == len(values)
+
+
+def test_every_node_is_stamped(name, shape):
+    keys = [{entry.key for entry in node.metadata_props} for node in loaded(name, shape).graph.node]
+    assert all("pkg.whence.op" in present for present in keys)

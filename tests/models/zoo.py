@@ -1,0 +1,174 @@
+"""The model zoo: real architectures at sizes that test quickly, each with inputs at two sizes.
+
+Every parameter and buffer gets seeded noise, so that no two tensors hold equal bytes (a fresh LayerNorm's weights are
+all one) and a fold that forgets a statistic shows in the numbers.
+
+    entry = zoo.MODELS["bert_tiny"]
+    model = entry.model()                # torch.nn.Module in eval mode, the same every time
+    inputs = entry.inputs(entry.first)   # {argument of forward: tensor}
+    archive = zoo.trace("bert_tiny")     # path of the TorchScript archive, made once a session
+"""
+
+import atexit
+import functools
+import shutil
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+import torch
+
+from . import networks
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model, with what is needed to trace, export and run it."""
+
+    name: str
+    build: Callable[[], torch.nn.Module]
+    make: Callable[..., dict]  # sizes by name -> inputs by argument name
+    first: dict                # the sizes that are traced and recorded
+    second: dict               # other sizes along the dynamic axes
+    dynamic: dict              # {input: {axis: symbol}}
+
+    def model(self) -> torch.nn.Module:
+        torch.manual_seed(0)
+        model = self.build()
+        add_noise(model)
+        calibrate(model, self.inputs(self.first))
+        return model.eval()
+
+    def inputs(self, sizes: dict) -> dict:
+        return self.make(**sizes)
+
+    def dynamic_options(self) -> list[str]:
+        """The arguments of `whence export` that make the axes dynamic."""
+        options = []
+        for name, axes in self.dynamic.items():
+            options += ["--dynamic", name + ":" + ",".join(f"{axis}={symbol}" for axis, symbol in axes.items())]
+        return options
+
+
+def add_noise(model: torch.nn.Module) -> None:
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for tensor in [*model.parameters(), *(b for _, b in model.named_buffers() if b.is_floating_point())]:
+            tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.01)
+
+
+def calibrate(model: torch.nn.Module, inputs: dict) -> None:
+    """Gives each BatchNorm the statistics of the example inputs; with arbitrary ones fifty layers overflow."""
+    norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = None  # the statistics become those of the one batch
+    with torch.no_grad():
+        model.train()(**inputs)
+    for norm, momentum in zip(norms, momenta):
+        norm.momentum = momentum
+
+
+def flatten(output) -> list[torch.Tensor]:
+    """The tensors of a model's output in the order in which an exporter lists them."""
+    if isinstance(output, torch.Tensor):
+        return [output]
+    if isinstance(output, dict):
+        return [tensor for value in output.values() for tensor in flatten(value)]
+    if isinstance(output, (tuple, list)):
+        return [tensor for value in output for tensor in flatten(value)]
+    return []
+
+
+def run(model: torch.nn.Module, inputs: dict) -> list[torch.Tensor]:
+    with torch.no_grad():
+        return [tensor.detach() for tensor in flatten(model(**inputs))]
+
+
+def trace_module(model: torch.nn.Module, inputs: dict) -> torch.jit.ScriptModule:
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        return torch.jit.trace(model, example_kwarg_inputs=inputs, strict=False, check_trace=False)
+
+
+@functools.cache
+def folder() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="whence-zoo-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+@functools.cache
+def traced(name: str) -> torch.jit.ScriptModule:
+    """The model as the tracing process still holds it, with scopes on its nodes."""
+    entry = MODELS[name]
+    return trace_module(entry.model(), entry.inputs(entry.first))
+
+
+@functools.cache
+def trace(name: str) -> Path:
+    path = folder() / f"{name}.pt"
+    traced(name).save(str(path))
+    return path
+
+
+@functools.cache
+def inputs_file(name: str) -> Path:
+    """The example inputs as `--inputs` takes them: a torch-saved dict."""
+    path = folder() / f"{name}.inputs.pt"
+    entry = MODELS[name]
+    torch.save(entry.inputs(entry.first), path)
+    return path
+
+
+def tokens(vocabulary: int, masked: bool = True) -> Callable[..., dict]:
+    def make(batch: int, seq: int) -> dict:
+        generator = torch.Generator().manual_seed(batch * 1000 + seq)
+        ids = torch.randint(0, vocabulary, (batch, seq), generator=generator)
+        if not masked:
+            return {"input_ids": ids}
+        mask = torch.ones(batch, seq, dtype=torch.int64)
+        mask[-1, seq - 2:] = 0  # padding at the end of the last row
+        return {"input_ids": ids, "attention_mask": mask}
+
+    return make
+
+
+def image(argument: str, side: int | None = None) -> Callable[..., dict]:
+    def make(batch: int, height: int = side, width: int = side) -> dict:
+        generator = torch.Generator().manual_seed(batch * 1000 + height)
+        return {argument: torch.randn(batch, 3, height, width, generator=generator)}
+
+    return make
+
+
+def features(batch: int) -> dict:
+    return {"x": torch.randn(batch, 8, generator=torch.Generator().manual_seed(batch))}
+
+
+TOKENS = {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "seq"}}
+PIXELS = {0: "batch", 2: "height", 3: "width"}
+SENTENCE, SENTENCES = {"batch": 1, "seq": 16}, {"batch": 3, "seq": 11}
+
+MODELS = {
+    entry.name: entry
+    for entry in [
+        Entry("bert_tiny", networks.bert_tiny, tokens(30522), SENTENCE, SENTENCES, TOKENS),
+        Entry("distilbert", networks.distilbert, tokens(2000), SENTENCE, SENTENCES, TOKENS),
+        Entry("gpt2", networks.gpt2, tokens(5000), SENTENCE, SENTENCES, TOKENS),
+        Entry("vit", networks.vit, image("pixel_values", 32), {"batch": 1}, {"batch": 3}, {"pixel_values": {0: "batch"}}),
+        Entry("mobilenet_v2", networks.mobilenet_v2, image("pixel_values", 64), {"batch": 1}, {"batch": 2},
+              {"pixel_values": {0: "batch"}}),
+        Entry("resnet50", networks.ResNet50, image("x"), {"batch": 1, "height": 96, "width": 96},
+              {"batch": 2, "height": 64, "width": 128}, {"x": PIXELS}),
+        Entry("unet", networks.UNet, image("x"), {"batch": 1, "height": 32, "width": 48},
+              {"batch": 2, "height": 64, "width": 32}, {"x": PIXELS}),
+        Entry("lstm_tagger", networks.LstmTagger, tokens(500, masked=False), {"batch": 2, "seq": 12},
+              {"batch": 3, "seq": 7}, {"input_ids": TOKENS["input_ids"]}),
+        Entry("shared_block", networks.SharedBlock, features, {"batch": 2}, {"batch": 5}, {"x": {0: "batch"}}),
+    ]
+}
