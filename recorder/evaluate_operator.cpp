@@ -1,0 +1,294 @@
+// Operations proper: recorded as nodes, and executed when there are example inputs.
+#include "recorder/evaluator.h"
+
+namespace whence {
+
+namespace jit = torch::jit;
+
+namespace {
+
+// What they return follows from a tensor's type alone, so a trace leaves no operation for them.
+bool asks_type(const jit::Node& node) {
+  static const std::unordered_set<std::string> names = {
+      "aten::dim",        "aten::is_floating_point", "aten::is_complex",  "aten::is_contiguous", "prim::dtype",
+      "prim::device",     "prim::layout",            "prim::is_cuda",     "prim::is_cpu",        "prim::is_quantized",
+      "prim::is_sparse",  "prim::is_mps",            "prim::is_meta",     "prim::requires_grad", "prim::type",
+      "prim::isinstance", "prim::is_mkldnn",         "prim::is_nested",   "prim::is_xpu",        "prim::is_xla",
+  };
+  return names.count(node.kind().toQualString()) > 0;
+}
+
+bool holds_tensor(const c10::Type& type) {
+  if (type.kind() == c10::TypeKind::TensorType) return true;
+  for (const auto& inner : type.containedTypes()) {
+    if (holds_tensor(*inner)) return true;
+  }
+  return false;
+}
+
+std::string base_name_of_value(const std::string& debug_name) {
+  const std::size_t dot = debug_name.find_last_of('.');
+  const bool numbered = dot != std::string::npos && dot + 1 < debug_name.size() &&
+                        debug_name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+  return numbered ? debug_name.substr(0, dot) : debug_name;
+}
+
+std::string failure_text(const std::exception& error) {
+  const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
+  std::string text = c10_error ? c10_error->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+void Evaluator::operate(const jit::Node& node, Call& call) {
+  std::vector<Term> arguments;
+  for (const jit::Value* value : node.inputs()) arguments.push_back(term(value, call));
+  if (on_host(node, call, arguments)) return;
+
+  Node recorded;
+  recorded.target = node.kind().toQualString();
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema != nullptr) recorded.overload = schema->overload_name();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool named = schema != nullptr && i < schema->arguments().size();
+    recorded.arguments.push_back({named ? schema->arguments()[i].name() : "arg" + std::to_string(i),
+                                  argument(arguments[i], named ? schema->arguments()[i].real_type().get() : nullptr)});
+  }
+  recorded.origin.scope = call.scope;
+  recorded.origin.stack = frames_.stack_of(node, call.function, call.callers);
+  if (!node.outputs().empty()) recorded.origin.name = base_name_of_value(node.outputs()[0]->debugName());
+
+  before_write(node, arguments);
+  const auto results = execute(node, call, arguments);
+  const bool known = result_known(node, arguments, results);
+  after_write(node, arguments, known);
+  for (std::size_t i = 0; i < node.outputs().size(); ++i) {
+    std::array<std::optional<c10::IValue>, 2> seen;
+    for (int run = 0; run < 2; ++run) {
+      if (results[run]) seen[run] = (*results[run])[i];
+    }
+    call.env[node.outputs()[i]] = result(*node.outputs()[i], std::move(seen), known, recorded);
+  }
+  follow_data(arguments, recorded);
+  sink_->push_back(std::move(recorded));
+}
+
+// Computes at once what involves no value of the program, or asks only for a tensor's type. Nothing is recorded.
+bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Term>& arguments) {
+  for (const jit::Value* output : node.outputs()) {
+    if (holds_tensor(*output->type())) return false;
+  }
+  const bool type_only = asks_type(node) && runs_ > 0;
+  const bool deterministic = !node.isNondeterministic();
+  if (!type_only) {
+    for (const Term& term : arguments) {
+      if (term.has_values() || term.kind == Term::Kind::object || !deterministic) return false;
+    }
+  }
+  jit::Stack stack;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    auto value = host(arguments[i], node.inputs()[i]->type(), 0);
+    if (!value) return false;
+    stack.push_back(std::move(*value));
+  }
+  try {
+    node.getOperation()(stack);
+  } catch (const std::exception& error) {
+    if (speculative_) return false;
+    throw Error(Code::run_failed, failure_text(error), "give example inputs that the model accepts", place(node, call));
+  }
+  for (std::size_t i = 0; i < node.outputs().size(); ++i) call.env[node.outputs()[i]] = from_host(stack[i], "");
+  return true;
+}
+
+std::array<std::optional<std::vector<c10::IValue>>, 2> Evaluator::execute(const jit::Node& node, Call& call,
+                                                                         const std::vector<Term>& arguments) {
+  std::array<std::optional<std::vector<c10::IValue>>, 2> results;
+  for (int run = 0; run < runs_; ++run) {
+    if (!active_[run]) continue;
+    jit::Stack stack;
+    bool complete = true;
+    for (std::size_t i = 0; complete && i < arguments.size(); ++i) {
+      auto value = host(arguments[i], node.inputs()[i]->type(), run);
+      complete = value.has_value();
+      if (complete) stack.push_back(std::move(*value));
+    }
+    if (!complete) continue;
+    try {
+      node.getOperation()(stack);
+      results[run] = std::vector<c10::IValue>(stack.begin(), stack.end());
+    } catch (const std::exception& error) {
+      if (speculative_) continue;
+      const Place where = place(node, call);
+      if (run == 1) {
+        throw SecondRunFailed(Code::baked_size,
+                              "the model holds a size that a dynamic axis would change: " + failure_text(error),
+                              "compute it from the input's shape in the model, or leave that axis out of --dynamic", where);
+      }
+      throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + failure_text(error),
+                  "give inputs that the model accepts with --input or --inputs", where);
+    }
+  }
+  return results;
+}
+
+// The term for one result, and its values among the node's outputs. Lists become one value an element.
+Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::IValue>, 2> seen, bool known, Node& node) {
+  const std::string name = base_name_of_value(output.debugName());
+  const auto& first = seen[0] ? seen[0] : seen[1];
+  if (first && first->isNone()) return {};
+  std::size_t count = 0;
+  bool list = output.type()->kind() == c10::TypeKind::ListType;
+  if (list && first && first->isList()) {
+    count = first->toListRef().size();
+    if (seen[0] && seen[1] && seen[1]->toListRef().size() != count) {
+      throw Error(Code::unsupported_feature, "the number of results of " + qualified(node) + " depends on a dynamic size",
+                  "leave that axis out of --dynamic", {.stage = "read", .op = qualified(node)});
+    }
+  } else if (list) {
+    list = false;  // not run: only unpacking says how many there are
+    for (const auto& use : output.uses()) {
+      if (use.user->kind() != c10::prim::ListUnpack) continue;
+      count = use.user->outputs().size();
+      list = true;
+    }
+  }
+  if (!list) {
+    Term term;
+    term.kind = Term::Kind::value;
+    term.id = new_value(name, ValueSource::node, none_id);
+    term.known = known;
+    term.seen = std::move(seen);
+    program_.values[term.id].type = type_of(term.seen[0], term.seen[1], output.type());
+    if (known && first) {
+      known_.emplace(term.id, *first);
+      if (first->isTensor() && first->toTensor().has_storage()) {
+        known_in_[first->toTensor().storage().unsafeGetStorageImpl()].push_back(term.id);
+      }
+    }
+    node.outputs.push_back(term.id);
+    return term;
+  }
+  node.list_output = true;
+  std::vector<Term> items;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::array<std::optional<c10::IValue>, 2> element;
+    for (int run = 0; run < 2; ++run) {
+      if (seen[run]) element[run] = seen[run]->toListRef().at(i);
+    }
+    Term term;
+    term.kind = Term::Kind::value;
+    term.id = new_value(name, ValueSource::node, none_id);
+    term.known = known || (node.target == "aten::size" && element[0] && static_size(node, i));
+    term.seen = element;
+    program_.values[term.id].type = type_of(element[0], element[1], output.type()->containedTypes().at(0));
+    if (term.known && element[0]) known_.emplace(term.id, *element[0]);
+    node.outputs.push_back(term.id);
+    items.push_back(std::move(term));
+  }
+  return Term::container(Term::Kind::list, std::move(items), depth_);
+}
+
+Argument Evaluator::argument(const Term& term, const c10::Type* type) const {
+  if (type != nullptr && type->kind() == c10::TypeKind::OptionalType) {
+    type = type->castRaw<c10::OptionalType>()->getElementType().get();
+  }
+  switch (term.kind) {
+    case Term::Kind::none:
+    case Term::Kind::object:
+      return {None{}};
+    case Term::Kind::value:
+      return {ValueRef{term.id}};
+    case Term::Kind::list:
+    case Term::Kind::tuple:
+    case Term::Kind::dict: {
+      const c10::Type* element = type != nullptr && type->kind() == c10::TypeKind::ListType
+                                     ? type->castRaw<c10::ListType>()->getElementType().get()
+                                     : nullptr;
+      ArgumentList list;
+      for (const Term& item : *term.items) list.push_back(argument(item, element));
+      return {std::move(list)};
+    }
+    case Term::Kind::literal:
+      break;
+  }
+  const c10::IValue& value = *term.seen[0];
+  if (value.isInt()) {
+    switch (type == nullptr ? c10::TypeKind::IntType : type->kind()) {
+      case c10::TypeKind::ScalarTypeType:
+        return {from_scalar_type(static_cast<int>(value.toInt()))};
+      case c10::TypeKind::LayoutType: {
+        std::ostringstream name;
+        name << static_cast<c10::Layout>(value.toInt());
+        return {Keyword{name.str()}};
+      }
+      case c10::TypeKind::MemoryFormatType: {
+        std::ostringstream name;
+        name << static_cast<c10::MemoryFormat>(value.toInt());
+        return {Keyword{name.str()}};
+      }
+      default:
+        return {value.toInt()};
+    }
+  }
+  if (value.isDouble()) return {value.toDouble()};
+  if (value.isBool()) return {value.toBool()};
+  if (value.isString()) return {value.toStringRef()};
+  if (value.isDevice()) return {Keyword{value.toDevice().str()}};
+  if (value.isComplexDouble()) return {ComplexNumber{value.toComplexDouble().real(), value.toComplexDouble().imag()}};
+  return {None{}};
+}
+
+// The value that run `run` sees; empty when it was never computed.
+std::optional<c10::IValue> Evaluator::host(const Term& term, const c10::TypePtr& type, int run) const {
+  c10::TypePtr wanted = type;
+  while (wanted && wanted->kind() == c10::TypeKind::OptionalType) wanted = wanted->expect<c10::OptionalType>()->getElementType();
+  switch (term.kind) {
+    case Term::Kind::none:
+      return c10::IValue();
+    case Term::Kind::literal:
+      return term.seen[0];
+    case Term::Kind::object:
+      return c10::IValue(term.object);
+    case Term::Kind::value:
+      return term.seen[run];
+    case Term::Kind::list: {
+      const c10::TypePtr element = wanted && wanted->kind() == c10::TypeKind::ListType
+                                       ? wanted->expect<c10::ListType>()->getElementType()
+                                       : c10::AnyType::get();
+      c10::impl::GenericList list(element);
+      for (const Term& item : *term.items) {
+        auto value = host(item, element, run);
+        if (!value) return std::nullopt;
+        list.push_back(std::move(*value));
+      }
+      return c10::IValue(list);
+    }
+    case Term::Kind::tuple: {
+      std::vector<c10::IValue> elements;
+      const auto types = wanted ? wanted->containedTypes() : c10::ArrayRef<c10::TypePtr>();
+      for (std::size_t i = 0; i < term.items->size(); ++i) {
+        auto value = host((*term.items)[i], i < types.size() ? types[i] : nullptr, run);
+        if (!value) return std::nullopt;
+        elements.push_back(std::move(*value));
+      }
+      return c10::IValue(c10::ivalue::Tuple::create(std::move(elements)));
+    }
+    case Term::Kind::dict: {
+      if (!wanted || wanted->kind() != c10::TypeKind::DictType) return std::nullopt;
+      const auto dict_type = wanted->expect<c10::DictType>();
+      c10::impl::GenericDict dict(dict_type->getKeyType(), dict_type->getValueType());
+      for (std::size_t i = 0; i + 1 < term.items->size(); i += 2) {
+        auto key = host((*term.items)[i], dict_type->getKeyType(), run);
+        auto value = host((*term.items)[i + 1], dict_type->getValueType(), run);
+        if (!key || !value) return std::nullopt;
+        dict.insert(*key, *value);
+      }
+      return c10::IValue(dict);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace whence

@@ -1,0 +1,339 @@
+#include "recorder/evaluator.h"
+
+namespace whence {
+
+namespace jit = torch::jit;
+
+namespace {
+
+std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+Evaluator::Evaluator(Program& program, const ModuleTree& tree, const ExampleInputs& inputs)
+    : program_(program), tree_(tree), inputs_(inputs), frames_(program), runs_(inputs.given ? inputs.runs : 0) {}
+
+void Evaluator::run(const jit::Module& root) {
+  at::NoGradGuard no_grad;
+  program_.symbols = inputs_.symbols;
+  program_.ran = runs_ > 0;
+  program_.scopes.push_back({none_id, 0, 0});
+  calls_[0] = 1;
+  sink_ = &program_.body.nodes;
+
+  jit::Function& forward = root.get_method("forward").function();
+  std::vector<Term> arguments;
+  Term self;
+  self.kind = Term::Kind::object;
+  self.object = root._ivalue();
+  arguments.push_back(self);
+  for (std::size_t i = 0; i < inputs_.names.size(); ++i) {
+    const bool given = i < inputs_.arguments.size();
+    const c10::IValue* first = given ? &inputs_.arguments[i][0] : nullptr;
+    const c10::IValue* second = given && runs_ > 1 ? &inputs_.arguments[i][1] : nullptr;
+    arguments.push_back(input(first, second, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));
+  }
+  add_outputs(call(forward, std::move(arguments), 0, {}), "");
+  finish();
+}
+
+// Tensors become inputs of the program; containers are flattened; numbers, strings and None are what the example says.
+Term Evaluator::input(const c10::IValue* first, const c10::IValue* second, const c10::TypePtr& type,
+                      const std::string& name) {
+  const bool tensor = first ? first->isTensor() : type->isSubtypeOf(*c10::TensorType::get()) || type->kind() == c10::TypeKind::OptionalType;
+  if (tensor || first == nullptr) {
+    Term term;
+    term.kind = Term::Kind::value;
+    term.id = new_value(name, ValueSource::input, static_cast<std::int32_t>(program_.inputs.size()));
+    if (first) term.seen[0] = *first;
+    if (second) term.seen[1] = *second;
+    program_.values[term.id].type = type_of(term.seen[0], term.seen[1], type);
+    program_.inputs.push_back({name, term.id});
+    return term;
+  }
+  const auto part = [&](std::size_t i, const c10::IValue& a, const c10::IValue* b, const std::string& key) {
+    (void)i;
+    return input(&a, b, a.type(), name + "." + key);
+  };
+  std::vector<Term> items;
+  if (first->isTuple()) {
+    const auto& elements = first->toTupleRef().elements();
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      items.push_back(part(i, elements[i], second ? &second->toTupleRef().elements()[i] : nullptr, std::to_string(i)));
+    }
+    return Term::container(Term::Kind::tuple, std::move(items));
+  }
+  if (first->isTensorList() || first->isList()) {
+    const auto elements = first->toListRef();
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      items.push_back(part(i, elements[i], second ? &second->toListRef()[i] : nullptr, std::to_string(i)));
+    }
+    return Term::container(Term::Kind::list, std::move(items));
+  }
+  if (first->isGenericDict()) {
+    for (const auto& entry : first->toGenericDict()) {
+      const c10::IValue other = second ? second->toGenericDict().at(entry.key()) : c10::IValue();
+      std::ostringstream key;
+      key << (entry.key().isString() ? entry.key().toStringRef() : std::to_string(items.size() / 2));
+      items.push_back(Term::literal(entry.key()));
+      items.push_back(part(0, entry.value(), second ? &other : nullptr, key.str()));
+    }
+    return Term::container(Term::Kind::dict, std::move(items));
+  }
+  return Term::literal(*first);
+}
+
+void Evaluator::add_outputs(const Term& term, const std::string& name) {
+  const auto below = [&](const std::string& key) { return name.empty() ? key : name + "." + key; };
+  switch (term.kind) {
+    case Term::Kind::none:
+    case Term::Kind::object:
+      return;
+    case Term::Kind::literal:
+    case Term::Kind::value:
+      program_.outputs.push_back({name, argument(term, nullptr)});
+      return;
+    case Term::Kind::dict:
+      for (std::size_t i = 0; i + 1 < term.items->size(); i += 2) {
+        const c10::IValue key = (*term.items)[i].settled().value_or(c10::IValue());
+        add_outputs((*term.items)[i + 1], below(key.isString() ? key.toStringRef() : std::to_string(i / 2)));
+      }
+      return;
+    case Term::Kind::list:
+    case Term::Kind::tuple:
+      // Elements of the outermost tuple have no names of their own.
+      for (std::size_t i = 0; i < term.items->size(); ++i) {
+        add_outputs((*term.items)[i], name.empty() ? "" : name + "." + std::to_string(i));
+      }
+      return;
+  }
+}
+
+Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, ScopeId scope, Stack callers) {
+  Call call;
+  call.function = function.name();
+  call.scope = scope;
+  call.callers = std::move(callers);
+  const jit::Graph& graph = *jit::toGraphFunction(function).graph();
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    call.env.emplace(graph.inputs()[i], i < arguments.size() ? std::move(arguments[i]) : Term());
+  }
+  arguments.clear();
+  run_block(*graph.block(), call);
+  if (graph.outputs().empty()) return {};
+  return term(graph.outputs()[0], call);
+}
+
+const Evaluator::LastUses& Evaluator::last_uses(const jit::Block& block) {
+  const auto known = last_uses_.find(&block);
+  if (known != last_uses_.end()) return known->second;
+  std::unordered_map<const jit::Value*, const jit::Node*> last;
+  const std::function<void(const jit::Node*, const jit::Node*)> note = [&](const jit::Node* node, const jit::Node* owner) {
+    for (const jit::Value* value : node->inputs()) last[value] = owner;
+    for (const jit::Block* inner : node->blocks()) {
+      for (const jit::Node* nested : inner->nodes()) note(nested, owner);
+      for (const jit::Value* value : inner->outputs()) last[value] = owner;
+    }
+  };
+  for (const jit::Node* node : block.nodes()) note(node, node);
+  for (const jit::Value* value : block.outputs()) last.erase(value);
+  LastUses uses;
+  for (const auto& [value, node] : last) {
+    if (value->node()->owningBlock() == &block) uses[node].push_back(value);
+  }
+  return last_uses_.emplace(&block, std::move(uses)).first->second;
+}
+
+void Evaluator::run_block(const jit::Block& block, Call& call) {
+  const LastUses& uses = last_uses(block);
+  for (const jit::Node* node : block.nodes()) {
+    step(*node, call);
+    // What the runs computed is let go as soon as nothing reads it, as in an ordinary run.
+    const auto done = uses.find(node);
+    if (done == uses.end()) continue;
+    for (const jit::Value* value : done->second) call.env.erase(value);
+  }
+}
+
+void Evaluator::step(const jit::Node& node, Call& call) {
+  switch (node.kind()) {
+    case c10::prim::Constant: {
+      const auto value = jit::toIValue(node.output());
+      call.env[node.output()] = value ? from_host(*value, node.output()->debugName()) : Term();
+      return;
+    }
+    case c10::prim::GetAttr:
+      call.env[node.output()] = attribute(term(node.input(), call), node.s(c10::attr::name));
+      return;
+    case c10::prim::SetAttr: {
+      const Term& object = term(node.inputs()[0], call);
+      if (depth_ > 0) {
+        refuse(node, call, "an attribute is set inside a branch that depends on data", "return the new value instead");
+      }
+      attributes_[{object.object.get(), node.s(c10::attr::name)}] = term(node.inputs()[1], call);
+      return;
+    }
+    case c10::prim::CallMethod:
+      return call_method(node, call);
+    case c10::prim::CallFunction:
+      return call_function(node, call);
+    case c10::prim::If:
+      return branch(node, call);
+    case c10::prim::Loop:
+      return loop(node, call);
+    default:
+      if (!structural(node, call)) operate(node, call);
+  }
+}
+
+Stack Evaluator::callers_of(const jit::Node& node, const Call& call) {
+  Stack callers;
+  if (auto site = frames_.call_site(node, call.function)) callers.push_back(std::move(*site));
+  callers.insert(callers.end(), call.callers.begin(), call.callers.end());
+  return callers;
+}
+
+void Evaluator::call_method(const jit::Node& node, Call& caller) {
+  const Term object = term(node.inputs()[0], caller);
+  const std::string& name = node.s(c10::attr::name);
+  if (object.kind != Term::Kind::object) {
+    refuse(node, caller, "method '" + name + "' is called on a value that is no module", "trace the model instead");
+  }
+  jit::Function* method = object.object->type()->findMethod(name);
+  if (method == nullptr || !method->isGraphFunction()) {
+    refuse(node, caller, "method '" + name + "' of " + object.object->name() + " has no TorchScript code",
+           "custom C++ classes are not supported; trace the model without them");
+  }
+  std::vector<Term> arguments;
+  for (const jit::Value* value : node.inputs()) arguments.push_back(term(value, caller));
+
+  ScopeId scope = caller.scope;
+  const ModuleId module = tree_.module_of(object.object.get());
+  // A module's forward is a call of the module. Other methods are part of whatever runs, unless they belong to
+  // another module than the one that is running.
+  const bool forward = name.rfind("forward", 0) == 0 && name.find_first_not_of("0123456789", 7) == std::string::npos;
+  if (module != none_id && (forward || program_.scopes[scope].module != module)) {
+    program_.scopes.push_back({caller.scope, module, calls_[module]++});
+    scope = static_cast<ScopeId>(program_.scopes.size() - 1);
+  }
+  caller.env[node.output()] = call(*method, std::move(arguments), scope, callers_of(node, caller));
+}
+
+void Evaluator::call_function(const jit::Node& node, Call& caller) {
+  const auto type = node.inputs()[0]->type()->cast<c10::FunctionType>();
+  if (!type || !type->function()->isGraphFunction()) {
+    refuse(node, caller, "a function without TorchScript code is called", "trace the model instead");
+  }
+  std::vector<Term> arguments;
+  for (std::size_t i = 1; i < node.inputs().size(); ++i) arguments.push_back(term(node.inputs()[i], caller));
+  caller.env[node.output()] = call(*type->function(), std::move(arguments), caller.scope, callers_of(node, caller));
+}
+
+Term Evaluator::attribute(const Term& object, const std::string& name) {
+  if (object.kind != Term::Kind::object) return {};
+  const auto changed = attributes_.find({object.object.get(), name});
+  if (changed != attributes_.end()) return changed->second;
+  const c10::IValue value = object.object->getAttr(name);
+  if (value.isTensor() && value.toTensor().defined()) {
+    const ParameterId id = tree_.parameter_of(object.object.get(), name);
+    if (id != none_id) return parameter(id, value.toTensor());
+  }
+  const ModuleId module = tree_.module_of(object.object.get());
+  const std::string path = module == none_id ? "" : program_.modules[module].path;
+  return from_host(value, path.empty() ? name : path + "." + name);
+}
+
+Term Evaluator::parameter(ParameterId id, const at::Tensor& tensor) {
+  const auto made = parameters_.find(id);
+  if (made != parameters_.end()) return made->second;
+  Term term;
+  term.kind = Term::Kind::value;
+  term.id = new_value(program_.parameters[id].name, ValueSource::parameter, id);
+  if (runs_ > 0) term.seen[0] = tensor;
+  // The second run must not see what the first one writes in place; weights are shared, buffers are small.
+  if (runs_ > 1) term.seen[1] = program_.parameters[id].kind == ParameterKind::parameter ? tensor : tensor.clone();
+  program_.values[term.id].type = type_of(c10::IValue(tensor), c10::IValue(tensor), c10::TensorType::get());
+  // Buffers fold (position ids, masks); parameters keep their names and stay parameters.
+  term.known = runs_ > 0 && program_.parameters[id].kind != ParameterKind::parameter;
+  parameters_.emplace(id, term);
+  return term;
+}
+
+Term Evaluator::constant(const at::Tensor& tensor, const std::string& name) {
+  const auto made = constants_.find(tensor.unsafeGetTensorImpl());
+  if (made != constants_.end()) return made->second;
+  Constant row;
+  row.name = name;
+  row.data.dtype = dtype_of(tensor);
+  row.data.shape = tensor.sizes().vec();
+  const at::Tensor dense = tensor.detach().contiguous();
+  row.data.bytes = Bytes::copy_of(dense.const_data_ptr(), dense.nbytes());
+  Term term;
+  term.kind = Term::Kind::value;
+  term.id = new_value(name, ValueSource::constant, static_cast<std::int32_t>(program_.constants.size()));
+  term.seen = {tensor, runs_ > 1 ? tensor.clone() : tensor};
+  term.known = true;
+  program_.values[term.id].type = type_of(term.seen[0], term.seen[1], c10::TensorType::get());
+  program_.constants.push_back(std::move(row));
+  kept_.push_back(tensor);
+  constants_.emplace(tensor.unsafeGetTensorImpl(), term);
+  return term;
+}
+
+Term Evaluator::from_host(const c10::IValue& value, const std::string& name) {
+  if (value.isTensor()) return value.toTensor().defined() ? constant(value.toTensor(), name) : Term();
+  if (value.isObject()) {
+    Term term;
+    term.kind = Term::Kind::object;
+    term.object = value.toObject();
+    return term;
+  }
+  std::vector<Term> items;
+  if (value.isTuple()) {
+    for (const c10::IValue& element : value.toTupleRef().elements()) items.push_back(from_host(element, name));
+    return Term::container(Term::Kind::tuple, std::move(items), depth_);
+  }
+  if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) items.push_back(from_host(element, name));
+    return Term::container(Term::Kind::list, std::move(items), depth_);
+  }
+  if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) {
+      items.push_back(Term::literal(entry.key()));
+      items.push_back(from_host(entry.value(), name));
+    }
+    return Term::container(Term::Kind::dict, std::move(items), depth_);
+  }
+  return Term::literal(value);
+}
+
+const Term& Evaluator::term(const jit::Value* value, const Call& call) const {
+  const auto found = call.env.find(value);
+  if (found == call.env.end()) {
+    throw Error(Code::internal, "value %" + value->debugName() + " is read before it is set", "please report the model",
+                {.stage = "read"});
+  }
+  return found->second;
+}
+
+Place Evaluator::place(const jit::Node& node, const Call& call) {
+  Place place;
+  place.stage = "read";
+  place.module = program_.module_path(call.scope);
+  place.has_module = true;
+  place.op = node.kind().toQualString();
+  if (!node.outputs().empty()) place.node = node.outputs()[0]->debugName();
+  const StackId stack = frames_.stack_of(node, call.function, call.callers);
+  if (stack != none_id) {
+    const Frame& frame = program_.stacks[stack].front();
+    place.source = base_name(frame.file) + ":" + std::to_string(frame.line);
+    if (!frame.function.empty()) place.source += " " + frame.function;
+  }
+  return place;
+}
+
+void Evaluator::refuse(const jit::Node& node, const Call& call, const std::string& why, const std::string& remedy) {
+  throw Error(Code::unsupported_feature, first_line(why), remedy, place(node, call));
+}
+
+}  // namespace whence

@@ -1,0 +1,134 @@
+// Evaluator: runs a TorchScript program symbolically and writes down, as a Program, the operations it performs.
+//
+// It walks the un-inlined graphs, because only there every call still names the module instance it is made on; inlining
+// is its own doing. Host computation (module attributes, containers, integers that come from no tensor) is carried out
+// on the spot, as tracing leaves it in Python; control flow whose condition is settled is followed, any other becomes a
+// node with nested blocks. When example inputs are given, every operation is also executed, on one or two sizes in
+// lockstep: dtypes and shapes are then what PyTorch computed, and a size that differs between the runs is dynamic.
+//
+// Throws Error: run_failed, unsupported_feature; SecondRunFailed when only the second size fails.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/example_inputs.h"
+#include "recorder/module_tree.h"
+#include "recorder/source_frames.h"
+#include "recorder/term.h"
+
+namespace whence {
+
+struct SecondRunFailed : Error {
+  using Error::Error;
+};
+
+class Evaluator {
+ public:
+  Evaluator(Program& program, const ModuleTree& tree, const ExampleInputs& inputs);
+
+  // Evaluates forward of `root` and fills inputs, outputs, values, scopes, stacks, constants and the body.
+  void run(const torch::jit::Module& root);
+
+ private:
+  using Env = std::unordered_map<const torch::jit::Value*, Term>;
+  // One function being evaluated.
+  struct Call {
+    std::string function;  // plain name, for source frames
+    ScopeId scope = 0;
+    Stack callers;         // scripted call sites, innermost first
+    Env env;
+  };
+
+  // ---- evaluator.cpp: calls, attributes, constants
+  Term call(torch::jit::Function& function, std::vector<Term> arguments, ScopeId scope, Stack callers);
+  void run_block(const torch::jit::Block& block, Call& call);
+  void step(const torch::jit::Node& node, Call& call);
+  void call_method(const torch::jit::Node& node, Call& call);
+  void call_function(const torch::jit::Node& node, Call& call);
+  Stack callers_of(const torch::jit::Node& node, const Call& call);
+  Term attribute(const Term& object, const std::string& name);
+  Term constant(const at::Tensor& tensor, const std::string& name);
+  Term parameter(ParameterId id, const at::Tensor& tensor);
+  Term from_host(const c10::IValue& value, const std::string& name);
+  Term input(const c10::IValue* first, const c10::IValue* second, const c10::TypePtr& type, const std::string& name);
+  void add_outputs(const Term& term, const std::string& name);
+  const Term& term(const torch::jit::Value* value, const Call& call) const;
+  Place place(const torch::jit::Node& node, const Call& call);
+  [[noreturn]] void refuse(const torch::jit::Node& node, const Call& call, const std::string& why,
+                           const std::string& remedy);
+
+  // ---- evaluate_structure.cpp: containers and other host objects
+  bool structural(const torch::jit::Node& node, Call& call);
+  bool list_method(const torch::jit::Node& node, Call& call);
+  std::size_t index_of(const torch::jit::Node& node, const Call& call, const Term& container, const Term& index);
+
+  // ---- evaluate_control.cpp: prim::If and prim::Loop
+  void branch(const torch::jit::Node& node, Call& call);
+  void loop(const torch::jit::Node& node, Call& call);
+  bool unroll(const torch::jit::Node& node, Call& call);
+  void loop_node(const torch::jit::Node& node, Call& call);
+  void branch_node(const torch::jit::Node& node, Call& call);
+  Term merged(const Term& a, const Term& b, const std::array<bool, 2>& take_first, const torch::jit::Value& output,
+              std::vector<Argument>& a_outputs, std::vector<Argument>& b_outputs, std::vector<ValueId>& outputs);
+
+  // ---- evaluate_operator.cpp: operations proper
+  void operate(const torch::jit::Node& node, Call& call);
+  bool on_host(const torch::jit::Node& node, Call& call, const std::vector<Term>& arguments);
+  std::array<std::optional<std::vector<c10::IValue>>, 2> execute(const torch::jit::Node& node, Call& call,
+                                                                const std::vector<Term>& arguments);
+  Term result(const torch::jit::Value& output, std::array<std::optional<c10::IValue>, 2> seen, bool known, Node& node);
+  Argument argument(const Term& term, const c10::Type* type) const;
+  std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run) const;
+
+  // ---- values.cpp: types, what is known, what shapes depend on
+  ValueId new_value(const std::string& name, ValueSource source, std::int32_t index);
+  Type type_of(const std::optional<c10::IValue>& first, const std::optional<c10::IValue>& second,
+               const c10::TypePtr& type) const;
+  Dim dim_of(std::int64_t first, std::int64_t second, bool both) const;
+  bool is_known(const Term& term) const;
+  bool static_size(const Node& node, std::size_t axis) const;
+  bool result_known(const torch::jit::Node& node, const std::vector<Term>& arguments,
+                    const std::array<std::optional<std::vector<c10::IValue>>, 2>& results) const;
+  void before_write(const torch::jit::Node& node, const std::vector<Term>& arguments);
+  void after_write(const torch::jit::Node& node, const std::vector<Term>& arguments, bool known);
+  void follow_data(const std::vector<Term>& arguments, const Node& recorded);
+  bool indexes_by_mask(const Node& node) const;
+
+  // ---- finish.cpp: numbering and folded constants
+  void finish();
+
+  struct ValueFacts {
+    bool from_sizes = false;   // computed from sizes and constants alone
+    bool data_shaped = false;  // some size depends on the contents of an input
+  };
+
+  Program& program_;
+  const ModuleTree& tree_;
+  const ExampleInputs& inputs_;
+  SourceFrames frames_;
+  int runs_;                                   // 0: no example inputs
+  std::array<bool, 2> active_{true, true};     // runs that take part; a loop may end earlier in one of them
+  bool speculative_ = false;                   // inside a branch that a run does not take: failures do not count
+  int depth_ = 0;                              // data-dependent blocks around the current node
+  std::vector<Node>* sink_ = nullptr;          // where recorded nodes go
+  std::unordered_map<std::string, int> names_;
+  std::unordered_map<ModuleId, std::int32_t> calls_;
+  std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes_;  // set by the program
+  std::unordered_map<ParameterId, Term> parameters_;
+  std::unordered_map<const c10::TensorImpl*, Term> constants_;
+  std::vector<at::Tensor> kept_;               // owners of the addresses above
+  std::vector<ValueFacts> facts_;              // by ValueId
+  std::unordered_map<ValueId, c10::IValue> known_;
+  std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> known_in_;
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> tainted_;
+  std::set<std::int64_t> data_sizes_;
+  // Values that no later node of a block needs, by node; computed once a block.
+  using LastUses = std::unordered_map<const torch::jit::Node*, std::vector<const torch::jit::Value*>>;
+  std::unordered_map<const torch::jit::Block*, LastUses> last_uses_;
+  const LastUses& last_uses(const torch::jit::Block& block);
+};
+
+}  // namespace whence

@@ -1,0 +1,212 @@
+#include "recorder/example_inputs.h"
+
+#include <algorithm>
+
+#include "recorder/module_tree.h"
+
+namespace whence {
+
+namespace {
+
+[[noreturn]] void mismatch(const std::string& message, const std::string& remedy) {
+  throw Error(Code::input_mismatch, message, remedy, {.stage = "run"});
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::size_t position_of(const std::string& name, const std::vector<std::string>& names) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    mismatch("forward has no argument '" + name + "'", "its arguments are: " + listed(names));
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optional<double> low, std::optional<double> high,
+                at::Generator generator) {
+  const auto type = static_cast<at::ScalarType>(to_scalar_type(dtype));
+  if (dtype == DType::boolean) return at::randint(0, 2, dims, generator, at::kLong).to(at::kBool);
+  if (is_integral(dtype)) {
+    const auto from = static_cast<std::int64_t>(low.value_or(0)), to = static_cast<std::int64_t>(high.value_or(2));
+    return at::randint(from, std::max(to, from + 1), dims, generator, at::kLong).to(type);
+  }
+  if (!low && !high) return at::randn(dims, generator, at::kFloat).to(type);
+  const double from = low.value_or(0), to = high.value_or(from + 1);
+  return (at::rand(dims, generator, at::kFloat) * (to - from) + from).to(type);
+}
+
+// A traced input has dtype and shape but no values: make some. Containers are followed.
+c10::IValue with_values(const c10::IValue& shape, at::Generator generator) {
+  if (shape.isTensor()) {
+    const at::Tensor& tensor = shape.toTensor();
+    return made(tensor.sizes().vec(), dtype_of(tensor), {}, {}, generator);
+  }
+  if (shape.isTuple()) {
+    std::vector<c10::IValue> elements;
+    for (const c10::IValue& element : shape.toTupleRef().elements()) elements.push_back(with_values(element, generator));
+    return c10::ivalue::Tuple::create(std::move(elements));
+  }
+  if (shape.isList()) {
+    c10::impl::GenericList list(shape.toList().elementType());
+    for (const c10::IValue& element : shape.toListRef()) list.push_back(with_values(element, generator));
+    return list;
+  }
+  if (shape.isGenericDict()) {
+    const auto dict = shape.toGenericDict();
+    c10::impl::GenericDict copy(dict.keyType(), dict.valueType());
+    for (const auto& entry : dict) copy.insert(entry.key(), with_values(entry.value(), generator));
+    return copy;
+  }
+  return shape;
+}
+
+c10::IValue read_saved(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  try {
+    return torch::jit::pickle_load(std::vector<char>(file->text().begin(), file->text().end()));
+  } catch (const std::exception& error) {
+    throw Error(Code::wrong_kind, "cannot read example inputs: " + std::string(error.what()).substr(0, 200),
+                "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez",
+                {.file = path, .stage = "read"});
+  }
+}
+
+using Named = std::vector<std::pair<std::string, c10::IValue>>;  // empty name: by position
+
+Named from_file(const std::string& path, std::size_t argument_count) {
+  Named given;
+  if (path.ends_with(".npz")) {
+    for (auto& [name, tensor] : read_npz(path)) given.emplace_back(name, tensor);
+    return given;
+  }
+  const c10::IValue value = read_saved(path);
+  if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) given.emplace_back(entry.key().toStringRef(), entry.value());
+  } else if (value.isTuple()) {
+    for (const c10::IValue& element : value.toTupleRef().elements()) given.emplace_back("", element);
+  } else if (value.isList() && argument_count != 1) {
+    for (const c10::IValue& element : value.toListRef()) given.emplace_back("", element);
+  } else {
+    given.emplace_back("", value);
+  }
+  return given;
+}
+
+// numpy names positional arrays arr_0, arr_1, ...
+bool positional(const std::string& name, std::size_t index) {
+  return name.empty() || name == "arr_" + std::to_string(index);
+}
+
+void check_against_trace(const std::string& name, const c10::IValue& given, const c10::IValue& traced) {
+  if (!given.isTensor() || !traced.isTensor()) return;
+  const at::Tensor &a = given.toTensor(), &b = traced.toTensor();
+  if (a.scalar_type() != b.scalar_type()) {
+    mismatch("input '" + name + "' has dtype " + std::string(name_of(dtype_of(a))) + ", the model was traced with " +
+                 std::string(name_of(dtype_of(b))),
+             "pass --input '" + name + "=" + std::string(name_of(dtype_of(b))) + "[...]'");
+  }
+  if (a.dim() != b.dim()) {
+    mismatch("input '" + name + "' has rank " + std::to_string(a.dim()) + ", the model was traced with rank " +
+                 std::to_string(b.dim()),
+             "give " + std::to_string(b.dim()) + " dimensions");
+  }
+}
+
+// The other size of a dynamic axis: distinct for each symbol, so that sizes tell symbols apart.
+std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
+  switch (attempt) {
+    case 0: return first * (symbol + 2);
+    case 1: return first + symbol + 1;
+    case 2: return std::max<std::int64_t>(1, first / 2) + (first / 2 < 1 ? 1 + symbol : 0);
+    default: return std::max<std::int64_t>(1, first - 1 - symbol);
+  }
+}
+
+// Repeats or cuts `tensor` along `axis` until it has `size` entries.
+at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t size) {
+  if (tensor.size(axis) == 0) return tensor;
+  return tensor.index_select(axis, at::arange(size, at::kLong).remainder(tensor.size(axis)));
+}
+
+void apply_dynamic_axes(ExampleInputs& inputs, const ReadOptions& options, int attempt) {
+  for (const DynamicAxis& dynamic : options.dynamic) {
+    auto& argument = inputs.arguments[position_of(dynamic.input, inputs.names)];
+    if (!argument[0].isTensor()) {
+      mismatch("input '" + dynamic.input + "' is no tensor, so it has no axis to make dynamic", "leave it out of --dynamic");
+    }
+    const std::int64_t rank = argument[0].toTensor().dim();
+    if (dynamic.axis < -rank || dynamic.axis >= rank) {
+      mismatch("input '" + dynamic.input + "' has no axis " + std::to_string(dynamic.axis),
+               "its rank is " + std::to_string(rank));
+    }
+    const std::int64_t axis = dynamic.axis < 0 ? dynamic.axis + rank : dynamic.axis;
+    const std::int64_t size = argument[0].toTensor().size(axis);
+    std::size_t symbol = 0;
+    while (symbol < inputs.symbols.size() && inputs.symbols[symbol].name != dynamic.symbol) ++symbol;
+    if (symbol == inputs.symbols.size()) {
+      inputs.symbols.push_back({dynamic.symbol, size, {}, {}});
+      inputs.symbol_sizes.push_back({size, second_size(size, static_cast<int>(symbol), attempt)});
+    } else if (inputs.symbols[symbol].example != size) {
+      mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[symbol].example) + " and " +
+                   std::to_string(size) + " in the example inputs",
+               "give the two axes different names, or examples of one size");
+    }
+    argument[1] = resized(argument[1].toTensor(), axis, inputs.symbol_sizes[symbol][1]);
+    inputs.runs = 2;
+  }
+}
+
+}  // namespace
+
+ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int attempt) {
+  ExampleInputs inputs;
+  const auto& schema = archive.module().get_method("forward").function().getSchema();
+  for (std::size_t i = 1; i < schema.arguments().size(); ++i) inputs.names.push_back(schema.arguments()[i].name());
+  const std::size_t count = inputs.names.size();
+
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
+  const c10::IValue traced = archive.traced_inputs();
+  std::vector<std::optional<c10::IValue>> chosen(count);
+
+  Named given;
+  if (!options.inputs_file.empty()) given = from_file(options.inputs_file, count);
+  for (const InputSpec& spec : options.inputs) {
+    given.emplace_back(spec.name, made(spec.dims, spec.dtype, spec.low, spec.high, generator));
+  }
+  if (given.size() > count) {
+    mismatch(std::to_string(given.size()) + " example inputs were given, forward takes " + std::to_string(count),
+             "its arguments are: " + listed(inputs.names));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const bool known = std::find(inputs.names.begin(), inputs.names.end(), given[i].first) != inputs.names.end();
+    const std::size_t at = !known && positional(given[i].first, i) ? i : position_of(given[i].first, inputs.names);
+    chosen[at] = given[i].second;
+  }
+  inputs.given = options.run && (!given.empty() || !traced.isNone() || count == 0);
+  if (!inputs.given) return inputs;
+
+  for (std::size_t i = 0; i < count; ++i) {
+    const c10::IValue shape = traced.isNone() || i >= traced.toListRef().size() ? c10::IValue() : traced.toListRef()[i];
+    if (chosen[i]) {
+      check_against_trace(inputs.names[i], *chosen[i], shape);
+    } else if (!shape.isNone()) {
+      chosen[i] = with_values(shape, generator);
+    } else if (schema.arguments()[i + 1].default_value()) {
+      chosen[i] = *schema.arguments()[i + 1].default_value();
+    } else if (traced.isNone() || i >= traced.toListRef().size()) {
+      mismatch("no example was given for input '" + inputs.names[i] + "'",
+               "pass --input '" + inputs.names[i] + "=float32[...]', or all of them with --inputs");
+    } else {
+      chosen[i] = c10::IValue();  // traced as None
+    }
+    inputs.arguments.push_back({*chosen[i], *chosen[i]});
+  }
+  apply_dynamic_axes(inputs, options, attempt);
+  return inputs;
+}
+
+}  // namespace whence

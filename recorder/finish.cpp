@@ -1,0 +1,103 @@
+// The last step of an evaluation: operations get their numbers, and of all that is known only what the rest of the
+// program reads is kept, as constants.
+#include <functional>
+#include <set>
+
+#include "recorder/evaluator.h"
+
+namespace whence {
+
+namespace {
+
+void each_value(const Argument& argument, const std::function<void(ValueId)>& visit) {
+  if (const auto* value = argument.as<ValueRef>()) visit(value->id);
+  if (const auto* list = argument.as<ArgumentList>()) {
+    for (const Argument& element : *list) each_value(element, visit);
+  }
+}
+
+void each_argument(const Node& node, const std::function<void(ValueId)>& visit) {
+  for (const NamedArgument& argument : node.arguments) each_value(argument.value, visit);
+  for (const Block& block : node.blocks) {
+    for (const Argument& output : block.outputs) each_value(output, visit);
+  }
+}
+
+void number(std::vector<Node>& nodes, std::int32_t& next) {
+  for (Node& node : nodes) {
+    node.origin.op = next++;
+    for (Block& block : node.blocks) number(block.nodes, next);
+  }
+}
+
+TensorData data_of(const c10::IValue& value) {
+  at::Tensor tensor;
+  if (value.isTensor()) {
+    tensor = value.toTensor().detach().resolve_conj().resolve_neg().contiguous();
+  } else if (value.isInt()) {
+    tensor = at::scalar_tensor(value.toInt(), at::kLong);
+  } else if (value.isBool()) {
+    tensor = at::scalar_tensor(value.toBool(), at::kBool);
+  } else {
+    tensor = at::scalar_tensor(value.toDouble(), at::kDouble);
+  }
+  TensorData data;
+  data.dtype = dtype_of(tensor);
+  data.shape = tensor.sizes().vec();
+  data.bytes.owner = std::make_shared<at::Tensor>(tensor);
+  data.bytes.data = static_cast<const std::byte*>(tensor.const_data_ptr());
+  data.bytes.size = tensor.nbytes();
+  return data;
+}
+
+bool storable(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().defined() && dtype_of(value.toTensor()) != DType::undefined;
+  return value.isInt() || value.isBool() || value.isDouble();
+}
+
+}  // namespace
+
+void Evaluator::finish() {
+  std::int32_t next = 0;
+  number(program_.body.nodes, next);
+
+  std::unordered_map<ValueId, const Node*> producers;
+  for (const Node* node : operations(program_)) {
+    for (ValueId output : node->outputs) producers[output] = node;
+  }
+  // Read by something that is not itself known.
+  std::set<ValueId> frontier;
+  const auto mark = [&](ValueId id) {
+    if (known_.count(id) > 0) frontier.insert(id);
+  };
+  for (const Node* node : operations(program_)) {
+    bool all_known = !node->outputs.empty();
+    for (ValueId output : node->outputs) all_known = all_known && known_.count(output) > 0;
+    if (!all_known) each_argument(*node, mark);
+  }
+  for (const ProgramOutput& output : program_.outputs) each_value(output.value, mark);
+
+  for (ValueId id : frontier) {
+    const c10::IValue& value = known_.at(id);
+    if (!storable(value)) continue;
+    Constant constant;
+    constant.data = data_of(value);
+    constant.name = program_.values[id].name;
+    std::set<std::int32_t> folded;
+    std::set<ValueId> seen;
+    std::vector<ValueId> pending{id};
+    while (!pending.empty()) {
+      const ValueId at = pending.back();
+      pending.pop_back();
+      const auto producer = producers.find(at);
+      if (!seen.insert(at).second || producer == producers.end() || known_.count(at) == 0) continue;
+      if (!folded.insert(producer->second->origin.op).second) continue;
+      each_argument(*producer->second, [&](ValueId input) { pending.push_back(input); });
+    }
+    constant.ops.assign(folded.begin(), folded.end());
+    program_.values[id].known = static_cast<ConstantId>(program_.constants.size());
+    program_.constants.push_back(std::move(constant));
+  }
+}
+
+}  // namespace whence

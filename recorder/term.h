@@ -1,0 +1,62 @@
+// Term: what the evaluator knows of one TorchScript value. Only tensors and the scalars computed from them are values
+// of the Program; modules, containers, functions and literals exist here alone and leave no trace in it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "recorder/torch_pch.h"
+#include "schema/program.h"
+
+namespace whence {
+
+struct Term {
+  enum class Kind : std::uint8_t { none, literal, value, object, list, tuple, dict };
+
+  Kind kind = Kind::none;
+  ValueId id = none_id;                         // value
+  std::array<std::optional<c10::IValue>, 2> seen;  // value: what each run computed; literal: seen[0]
+  bool known = false;                           // value: depends on no input, see Value::known
+  std::shared_ptr<std::vector<Term>> items;     // list (shared: aliases see changes), tuple, dict (key, value, ...)
+  int depth = 0;                                // list, dict: data-dependent blocks around its creation
+  c10::intrusive_ptr<c10::ivalue::Object> object;
+
+  static Term literal(c10::IValue value) {
+    Term term;
+    term.kind = value.isNone() ? Kind::none : Kind::literal;
+    if (!value.isNone()) term.seen[0] = std::move(value);
+    return term;
+  }
+  static Term container(Kind kind, std::vector<Term> items, int depth = 0) {
+    Term term;
+    term.kind = kind;
+    term.items = std::make_shared<std::vector<Term>>(std::move(items));
+    term.depth = depth;
+    return term;
+  }
+
+  bool is_container() const { return kind == Kind::list || kind == Kind::tuple || kind == Kind::dict; }
+  bool is_value() const { return kind == Kind::value; }
+  bool has_values() const {  // of the Program, at any depth
+    if (is_value()) return true;
+    if (items) {
+      for (const Term& item : *items) {
+        if (item.has_values()) return true;
+      }
+    }
+    return false;
+  }
+  // The host value of a literal, or of a value that is known; empty when it depends on an input.
+  std::optional<c10::IValue> settled() const {
+    if (kind == Kind::none) return c10::IValue();
+    if (kind == Kind::literal || (is_value() && known)) return seen[0];
+    return std::nullopt;
+  }
+};
+
+inline bool same_literal(const c10::IValue& a, const c10::IValue& b) {
+  return a.tagKind() == b.tagKind() && a.equals(b).toBool();
+}
+
+}  // namespace whence

@@ -1,0 +1,79 @@
+// A TorchScript archive as a Program; the entry point through which the command reaches this library.
+#include <cstdlib>
+
+#include "recorder/digests.h"
+#include "recorder/evaluator.h"
+#include "recorder/example_inputs.h"
+#include "schema/recorder_api.h"
+
+#include <torch/version.h>
+
+namespace whence {
+
+namespace {
+
+Program evaluate(Archive& archive, const ReadOptions& options, int attempt) {
+  Program program;
+  ModuleTree tree(archive, program);
+  const ExampleInputs inputs = make_inputs(archive, options, attempt);
+  if (!options.dynamic.empty() && !inputs.given) {
+    throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
+                "give one for each argument: --input 'NAME=float32[1,3,224,224]'", {.file = options.path, .stage = "run"});
+  }
+  Evaluator(program, tree, inputs).run(archive.module());
+  return program;
+}
+
+// Which sizes a model accepts is not known beforehand, so several second sizes are tried; what every one of them runs
+// into is what the model holds fixed.
+Program read(const ReadOptions& options) {
+  Archive archive(options.path);
+  if (!archive.module().find_method("forward")) {
+    throw Error(Code::wrong_kind, "the module has no forward method", "save a module whose forward was traced or scripted",
+                {.file = options.path, .stage = "read"});
+  }
+  if (options.run) refuse_side_effects(archive);
+  Program program;
+  for (int attempt = 0;; ++attempt) {
+    try {
+      program = evaluate(archive, options, attempt);
+      break;
+    } catch (const SecondRunFailed&) {
+      if (attempt + 1 == size_attempts) throw;
+    }
+  }
+  const auto file = MappedFile::open(options.path);
+  program.source = {"torchscript", base_name(options.path), file->size(), digest_of_file(options.path)};
+  program.producer = std::string("PyTorch ") + TORCH_VERSION;
+  if (options.digests) compute_digests(program);
+  return program;
+}
+
+bool read_torchscript(const ReadOptions& options, Program& program, Diagnostics& diagnostics) {
+  try {
+    program = read(options);
+    return true;
+  } catch (const Error& error) {
+    diagnostics = error.diagnostics();
+  } catch (const std::exception& error) {
+    std::string what = error.what();
+    if (const auto* inner = dynamic_cast<const c10::Error*>(&error)) what = inner->what_without_backtrace();
+    diagnostics.push_back({Code::internal, Severity::error, "unexpected failure: " + what.substr(0, what.find('\n')),
+                           {.file = options.path, .stage = "read"}, "please report this with the archive", 1, {}});
+  }
+  return false;
+}
+
+void operator_schemas(std::vector<std::string>& schemas) {
+  for (const auto& op : torch::jit::getAllOperators()) schemas.push_back(toString(op->schema()));
+}
+
+}  // namespace
+
+}  // namespace whence
+
+extern "C" __attribute__((visibility("default"))) const whence::RecorderApi* whence_recorder() {
+  static const whence::RecorderApi api{whence::recorder_abi, TORCH_VERSION, &whence::read_torchscript,
+                                       &whence::operator_schemas};
+  return &api;
+}

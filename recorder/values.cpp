@@ -1,0 +1,241 @@
+// Values of the Program: their names and types, which of them depend on no input, and whose shape depends on data.
+#include "recorder/evaluator.h"
+
+namespace whence {
+
+namespace jit = torch::jit;
+
+namespace {
+
+// Results whose size depends on what the input holds, not only on its shape.
+bool has_data_size(const Node& node) {
+  static const std::unordered_set<std::string> names = {
+      "aten::nonzero", "aten::argwhere", "aten::masked_select", "aten::_unique", "aten::_unique2", "aten::unique_dim",
+      "aten::unique_consecutive", "aten::nonzero_numpy", "aten::bincount",
+  };
+  // repeat_interleave: only with a tensor of repeats.
+  return names.count(node.target) > 0 || (node.target == "aten::repeat_interleave" && node.overload != "self_int");
+}
+
+// The axis along which such a result grows.
+std::int64_t axis_argument(const Node& node) {
+  const Argument* axis = node.find("dim");
+  const auto* number = axis ? axis->as<std::int64_t>() : nullptr;
+  return number ? *number : 0;
+}
+
+// The argument (by position) of which an operator uses the shape alone, or -1.
+int shape_only_argument(const std::string& target) {
+  static const std::unordered_map<std::string, int> positions = {
+      {"aten::size", 0},      {"aten::sym_size", 0}, {"aten::numel", 0},     {"aten::len", 0},       {"aten::zeros_like", 0},
+      {"aten::ones_like", 0}, {"aten::full_like", 0}, {"aten::new_zeros", 0}, {"aten::new_ones", 0}, {"aten::new_full", 0},
+      {"aten::expand_as", 1}, {"aten::view_as", 1},  {"aten::type_as", 1},   {"aten::reshape_as", 1},
+  };
+  const auto found = positions.find(target);
+  return found == positions.end() ? -1 : found->second;
+}
+
+// A folded result may not be much larger than what it was made from: such are cheaper to compute than to store.
+constexpr std::size_t always_small_enough = 1 << 20;
+
+std::size_t bytes_in(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().defined() ? value.toTensor().nbytes() : 0;
+  std::size_t sum = 0;
+  if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) sum += bytes_in(element);
+  }
+  return sum;
+}
+
+}  // namespace
+
+ValueId Evaluator::new_value(const std::string& name, ValueSource source, std::int32_t index) {
+  Value value;
+  int& count = names_[name];
+  value.name = count == 0 ? name : name + "_" + std::to_string(count);
+  while (count > 0 && names_.count(value.name) > 0) value.name = name + "_" + std::to_string(++count);
+  ++count;
+  if (value.name != name) names_[value.name] = 1;
+  value.source = source;
+  value.index = index;
+  program_.values.push_back(std::move(value));
+  facts_.push_back({});
+  return static_cast<ValueId>(program_.values.size() - 1);
+}
+
+Dim Evaluator::dim_of(std::int64_t first, std::int64_t second, bool both) const {
+  Dim dim{first, both && first != second, none_id};
+  for (std::size_t i = 0; dim.dynamic && i < inputs_.symbol_sizes.size(); ++i) {
+    if (inputs_.symbol_sizes[i][0] == first && inputs_.symbol_sizes[i][1] == second) dim.symbol = static_cast<SymbolId>(i);
+  }
+  return dim;
+}
+
+Type Evaluator::type_of(const std::optional<c10::IValue>& first, const std::optional<c10::IValue>& second,
+                        const c10::TypePtr& declared) const {
+  const std::optional<c10::IValue>& seen = first ? first : second;
+  if (seen && seen->isTensor() && seen->toTensor().defined()) {
+    const at::Tensor& tensor = seen->toTensor();
+    Type type{ValueKind::tensor, dtype_of(tensor), std::vector<Dim>()};
+    const bool both = first && second && first->isTensor() && second->isTensor();
+    if (both && first->toTensor().dim() != second->toTensor().dim()) return {ValueKind::tensor, type.dtype, std::nullopt};
+    for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+      type.dims->push_back(dim_of(tensor.size(i), both ? second->toTensor().size(i) : tensor.size(i), both));
+    }
+    return type;
+  }
+  c10::TypePtr type = declared;
+  while (type && type->kind() == c10::TypeKind::OptionalType) type = type->expect<c10::OptionalType>()->getElementType();
+  switch (type ? type->kind() : c10::TypeKind::AnyType) {
+    case c10::TypeKind::TensorType: return {ValueKind::tensor, DType::undefined, std::nullopt};
+    case c10::TypeKind::IntType: return {ValueKind::integer, DType::int64, std::nullopt};
+    case c10::TypeKind::FloatType: return {ValueKind::floating, DType::float64, std::nullopt};
+    case c10::TypeKind::BoolType: return {ValueKind::boolean, DType::boolean, std::nullopt};
+    case c10::TypeKind::StringType: return {ValueKind::string, DType::undefined, std::nullopt};
+    case c10::TypeKind::NumberType:
+      if (seen && seen->isDouble()) return {ValueKind::floating, DType::float64, std::nullopt};
+      if (seen && seen->isBool()) return {ValueKind::boolean, DType::boolean, std::nullopt};
+      return {ValueKind::integer, DType::int64, std::nullopt};
+    default: return {ValueKind::opaque, DType::undefined, std::nullopt};
+  }
+}
+
+bool Evaluator::indexes_by_mask(const Node& node) const {
+  if (node.target != "aten::index") return false;
+  const Argument* indices = node.find("indices");
+  const auto* list = indices ? indices->as<ArgumentList>() : nullptr;
+  for (const Argument& index : list ? *list : ArgumentList()) {
+    const auto* value = index.as<ValueRef>();
+    if (value == nullptr || known_.count(value->id) > 0) continue;
+    const DType dtype = program_.values[value->id].type.dtype;
+    if (dtype == DType::boolean || dtype == DType::uint8) return true;
+  }
+  return false;
+}
+
+bool Evaluator::is_known(const Term& term) const {
+  if (term.items) {
+    for (const Term& item : *term.items) {
+      if (!is_known(item)) return false;
+    }
+    return true;
+  }
+  if (!term.is_value()) return term.kind != Term::Kind::object;
+  if (!term.known) return false;
+  const auto& seen = term.seen[0];
+  return !seen || !seen->isTensor() || !seen->toTensor().has_storage() ||
+         tainted_.count(seen->toTensor().storage().unsafeGetStorageImpl()) == 0;
+}
+
+// The i-th size of the tensor that aten::size reads is the same in every run.
+bool Evaluator::static_size(const Node& node, std::size_t axis) const {
+  const auto* self = node.arguments.empty() ? nullptr : node.arguments[0].value.as<ValueRef>();
+  if (self == nullptr) return false;
+  const auto& dims = program_.values[self->id].type.dims;
+  return dims && axis < dims->size() && (*dims)[axis].is_static();
+}
+
+bool Evaluator::result_known(const jit::Node& node, const std::vector<Term>& arguments,
+                             const std::array<std::optional<std::vector<c10::IValue>>, 2>& results) const {
+  if (!results[0] || node.isNondeterministic() || depth_ > 0) return false;
+  const std::string target = node.kind().toQualString();
+  if (target.rfind("aten::empty", 0) == 0 || target == "aten::new_empty") return false;
+  const int shape_only = shape_only_argument(target);
+  std::size_t input_bytes = 0, output_bytes = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Term& term = arguments[i];
+    if (static_cast<int>(i) != shape_only) {
+      if (!is_known(term)) return false;
+      for (const auto& seen : {term.seen[0]}) input_bytes += seen ? bytes_in(*seen) : 0;
+      continue;
+    }
+    if (!term.is_value()) continue;
+    const auto& dims = program_.values[term.id].type.dims;
+    if (!dims) return false;
+    if (target == "aten::size" && arguments.size() == 1) return false;  // a list: decided for each size
+    const bool one = (target == "aten::size" || target == "aten::sym_size") && arguments[1].settled();
+    for (std::size_t axis = 0; axis < dims->size(); ++axis) {
+      if (one) {
+        const std::int64_t asked = arguments[1].settled()->toInt();
+        const auto rank = static_cast<std::int64_t>(dims->size());
+        if ((asked < 0 ? asked + rank : asked) != static_cast<std::int64_t>(axis)) continue;
+      }
+      if (!(*dims)[axis].is_static()) return false;
+    }
+  }
+  for (const c10::IValue& value : *results[0]) output_bytes += bytes_in(value);
+  return output_bytes <= always_small_enough || output_bytes <= 2 * input_bytes;
+}
+
+// A write changes everything that shares the memory. Constants noted so far keep what they were.
+void Evaluator::before_write(const jit::Node& node, const std::vector<Term>& arguments) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema == nullptr) return;
+  for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
+    const auto* alias = schema->arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite() || !arguments[i].is_value()) continue;
+    const auto& seen = arguments[i].seen[0];
+    if (!seen || !seen->isTensor() || !seen->toTensor().has_storage()) continue;
+    const auto sharing = known_in_.find(seen->toTensor().storage().unsafeGetStorageImpl());
+    if (sharing == known_in_.end()) continue;
+    for (ValueId id : sharing->second) known_[id] = known_[id].toTensor().clone();
+    known_in_.erase(sharing);
+  }
+}
+
+void Evaluator::after_write(const jit::Node& node, const std::vector<Term>& arguments, bool known) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema == nullptr || known) return;
+  for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
+    const auto* alias = schema->arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite() || !arguments[i].is_value()) continue;
+    const auto& seen = arguments[i].seen[0];
+    if (!seen || !seen->isTensor() || !seen->toTensor().has_storage()) continue;
+    // Held weakly, so that no later storage can get the same address and be taken for this one.
+    c10::Storage storage = seen->toTensor().storage();
+    tainted_.emplace(storage.unsafeGetStorageImpl(), storage.getWeakStorageImpl());
+  }
+}
+
+// Marks sizes that depend on the contents of an input: two runs on inputs of like contents would not show them.
+void Evaluator::follow_data(const std::vector<Term>& arguments, const Node& recorded) {
+  std::vector<const Term*> values;
+  const std::function<void(const Term&)> collect = [&](const Term& term) {
+    if (term.is_value()) values.push_back(&term);
+    if (!term.items) return;
+    for (const Term& item : *term.items) collect(item);
+  };
+  for (const Term& term : arguments) collect(term);
+
+  bool settled = true, shaped_input = false, data_scalar = false;
+  for (const Term* term : values) {
+    const Type& type = program_.values[term->id].type;
+    const bool fixed = is_known(*term) || facts_[term->id].from_sizes;
+    settled &= fixed;
+    shaped_input |= facts_[term->id].data_shaped;
+    if (type.kind != ValueKind::integer || fixed) continue;
+    data_scalar = true;
+    if (term->seen[0] && term->seen[0]->isInt()) data_sizes_.insert(term->seen[0]->toInt());
+  }
+  const bool from_sizes = settled || (shape_only_argument(recorded.target) >= 0 && recorded.target != "aten::type_as");
+  const bool produces = !settled && (has_data_size(recorded) || indexes_by_mask(recorded));
+
+  for (ValueId id : recorded.outputs) {
+    Type& type = program_.values[id].type;
+    facts_[id].from_sizes = from_sizes;
+    if (!produces && !shaped_input && !data_scalar) continue;
+    if (type.kind != ValueKind::tensor || !type.dims) continue;
+    const std::int64_t grows = axis_argument(recorded);
+    const auto rank = static_cast<std::int64_t>(type.dims->size());
+    for (std::int64_t axis = 0; axis < rank; ++axis) {
+      Dim& dim = (*type.dims)[static_cast<std::size_t>(axis)];
+      const bool depends = produces ? axis == (grows < 0 ? grows + rank : grows) : data_sizes_.count(dim.size) > 0;
+      if (!depends) continue;
+      if (produces) data_sizes_.insert(dim.size);
+      dim = {dim.size, true, none_id};
+      facts_[id].data_shaped = true;
+    }
+  }
+}
+
+}  // namespace whence
