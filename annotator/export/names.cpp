@@ -25,9 +25,10 @@ class Namer {
     for (const Initializer& initializer : graph.initializers) {
       if (initializer.parameter) names_.claim(graph.values[initializer.value].name);
     }
-    for (Initializer& initializer : graph.initializers) {
+    for (const Initializer& initializer : graph.initializers) {
       if (initializer.parameter) continue;
-      graph.values[initializer.value].name = names_.claim(path(initializer.origin) + "/constant");
+      std::string& name = graph.values[initializer.value].name;
+      name = names_.claim(name.empty() ? path(initializer.origin) + "/constant" : name);
     }
     for (GraphNode& node : graph.nodes) {
       if (!node.removed) name_node(graph, node);

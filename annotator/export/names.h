@@ -11,7 +11,8 @@ namespace whence {
 
 // Names nodes (those of bodies too), their results (`<node name>_output_0`) and constants. Graph inputs and outputs
 // keep the names they have, unnamed outputs become `output`, or `output_0`, `output_1` when there are several;
-// parameters keep their qualified names. `program`: the one that was recorded, to whose operations the origins point.
+// initializers that have a name (parameters, what was computed from one) keep it, others are constants of their module.
+// `program`: the one that was recorded, to whose operations the origins point.
 void name_nodes(Graph& graph, const Program& program);
 
 // `/encoder/layer.0/attention`: the qualified name of the scope's module, cut where it crosses from one called module

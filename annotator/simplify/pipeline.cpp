@@ -1,0 +1,111 @@
+// The order of simplification: the one list of rules, each line with its reason for standing where it stands.
+#include "annotator/simplify/pipeline.h"
+
+#include <set>
+
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+// Tried on each node in this order; the first that changes something ends the node's turn.
+constexpr Rule rules[] = {
+    {"remove_no_op", remove_no_op},        // first: what does nothing hides neighbours from every other rule
+    {"fold_shape", fold_shape},            // sizes become constants ...
+    {"fold_integers", fold_integers},      // ... so that arithmetic on them can
+    {"fold_layout", fold_layout},          // constants take their final layout before anything is fused into them
+    {"cast_chain", cast_chain},            // before the chains below, which a cast between would interrupt
+    {"transpose_chain", transpose_chain},  // chains: cheap, and they bring a Conv next to its BatchNormalization
+    {"unsqueeze_chain", unsqueeze_chain},
+    {"reshape_chain", reshape_chain},  // after unsqueeze_chain, which keeps the more readable form
+    {"scalar_chain", scalar_chain},
+    {"conv_batch_norm", conv_batch_norm},  // last: it makes new weights, so it should run once per Conv
+};
+
+// Every rule makes the graph smaller in nodes, constants or chain length, so the fixpoint ends by itself; the bound
+// turns a defect in a rule into an unfinished simplification instead of an endless one.
+constexpr std::int64_t changes_per_node = 16;
+
+class Simplifier {
+ public:
+  Simplifier(Graph& graph, const SimplifyOptions& options, SimplifyReport& report)
+      : rewriter_(graph, options.opset),
+        budget_(changes_per_node * static_cast<std::int64_t>(graph.nodes.size()) + changes_per_node),
+        report_(report) {}
+
+  void run() {
+    while (budget_ > 0) {
+      count("share_constants", share_constants(rewriter_));  // equal constants make equal nodes
+      rewriter_.queue_all();
+      const bool rewrote = rewrite();
+      const std::size_t shared = share_nodes(rewriter_);  // last: rules may have made nodes equal
+      count("share_nodes", shared);
+      if (!rewrote && shared == 0) break;
+    }
+  }
+
+ private:
+  bool rewrite() {
+    bool any = false;
+    while (budget_ > 0) {
+      const auto node = rewriter_.next();
+      if (!node) break;
+      any |= apply_first(*node);
+    }
+    return any;
+  }
+
+  bool apply_first(std::int32_t node) {
+    for (const Rule& rule : rules) {
+      Outcome outcome = rule.apply(rewriter_, node);
+      if (outcome.kind == Outcome::Kind::refused) note_refusal(rule, node, std::move(outcome.why));
+      if (outcome.kind != Outcome::Kind::changed) continue;
+      count(rule.name, 1);
+      // Nodes that were erased in this turn are skipped by the queue; one that lives may match again.
+      rewriter_.queue(node);
+      return true;
+    }
+    return false;
+  }
+
+  void note_refusal(const Rule& rule, std::int32_t index, std::string why) {
+    if (!noted_.emplace(rule.name, index).second) return;
+    const GraphNode& node = rewriter_.node(index);
+    report_.refusals.push_back({rule.name, node.op_type, node.origin, std::move(why)});
+  }
+
+  void count(const char* rule, std::size_t changes) {
+    if (changes == 0) return;
+    report_.changes[rule] += static_cast<std::int64_t>(changes);
+    budget_ -= static_cast<std::int64_t>(changes);
+  }
+
+  Rewriter rewriter_;
+  std::int64_t budget_;
+  SimplifyReport& report_;
+  std::set<std::pair<std::string_view, std::int32_t>> noted_;
+};
+
+void simplify_graph(Graph& graph, const SimplifyOptions& options, SimplifyReport& report) {
+  for (const GraphNode& node : graph.nodes) {
+    for (const Attribute& attribute : node.attributes) {
+      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
+        simplify_graph(**body, options, report);
+      }
+    }
+  }
+  Simplifier(graph, options, report).run();
+}
+
+}  // namespace
+
+SimplifyReport simplify(Graph& graph, const SimplifyOptions& options) {
+  SimplifyReport report;
+  graph.compact();
+  simplify_graph(graph, options, report);
+  graph.compact();
+  return report;
+}
+
+}  // namespace whence

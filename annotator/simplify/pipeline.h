@@ -1,0 +1,34 @@
+// Simplify: the same computation with fewer nodes, and every node still knowing where it comes from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+
+namespace whence {
+
+struct SimplifyOptions {
+  int opset = 18;
+};
+
+// A pattern that a rule recognised and left alone.
+struct Refusal {
+  std::string rule;
+  std::string op_type;
+  NodeOrigin origin;
+  std::string why;
+};
+
+struct SimplifyReport {
+  std::map<std::string, std::int64_t> changes;  // by rule
+  std::vector<Refusal> refusals;                // each pattern once
+};
+
+// Applies all rules until none applies, to bodies first. Compacts the graph before and after: topological, nothing
+// dead. Cost: n log n.
+SimplifyReport simplify(Graph& graph, const SimplifyOptions& options);
+
+}  // namespace whence

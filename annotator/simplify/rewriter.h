@@ -1,0 +1,76 @@
+// Rewriter: a Graph together with who uses what, kept right through every change, and the queue of nodes that a change
+// makes worth another look. Rules change a graph only through it.
+//
+// Cost: every change costs as many steps as it redirects uses, so that a fixpoint over n nodes takes about n steps.
+// References to nodes and values are valid until the next insert() or constant().
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+
+namespace whence {
+
+class Rewriter {
+ public:
+  // `graph` has been compacted: all of its nodes are live and in topological order.
+  Rewriter(Graph& graph, int opset);
+
+  const Graph& graph() const { return graph_; }
+  int opset() const { return opset_; }
+
+  // ---- questions
+  const GraphNode& node(std::int32_t index) const { return graph_.nodes[index]; }
+  const GraphValue& value(GraphValueId id) const { return graph_.values[id]; }
+  const GraphNode* producer(GraphValueId id) const;  // nullptr for inputs, initializers, captured and absent values
+  // The producer when it is an `op_type` of the standard domain, else nullptr.
+  const GraphNode* producer(GraphValueId id, std::string_view op_type) const;
+  std::int32_t use_count(GraphValueId id) const { return use_count_[id]; }  // graph outputs and bodies included
+  bool is_output(GraphValueId id) const { return is_output_[id]; }
+  std::vector<std::int32_t> users(GraphValueId id);  // nodes, distinct, ascending
+  const TensorData* constant(GraphValueId id) const { return graph_.constant(id); }
+  std::optional<std::vector<std::int64_t>> integers(GraphValueId id) const { return graph_.integers(id); }
+  // All sizes, when rank and sizes are known and none is dynamic.
+  std::optional<std::vector<std::int64_t>> static_dims(GraphValueId id) const;
+
+  // ---- changes
+  GraphValueId constant(TensorData data, NodeOrigin origin, std::string name = "");
+  // A new node with one result, typed as given. Its `outputs` are filled here.
+  GraphValueId insert(GraphNode node, DType dtype, std::optional<std::vector<Dim>> dims);
+  void set_input(std::int32_t node, std::size_t position, GraphValueId value);
+  void set_origin(std::int32_t node, NodeOrigin origin) { graph_.nodes[node].origin = std::move(origin); }
+  void set_constant_origin(std::size_t initializer, NodeOrigin origin) {
+    graph_.initializers[initializer].origin = std::move(origin);
+  }
+  // Whether every use of `from` can become one of `to`. A graph output needs a value that a node makes and that is no
+  // other output, and keeps its dtype.
+  bool can_replace(GraphValueId from, GraphValueId to) const;
+  // Redirects all uses; `to` inherits the place among the outputs with its name. Nodes that nobody needs any more are
+  // erased. Requires can_replace().
+  void replace(GraphValueId from, GraphValueId to);
+
+  // ---- the queue
+  std::optional<std::int32_t> next();  // live node
+  void queue(std::int32_t node);
+  void queue_all();
+
+ private:
+  void add_uses(std::int32_t node);
+  void drop_use(GraphValueId value);
+  void erase_if_unused(std::int32_t node);
+  template <class Visit>
+  void for_each_use(const GraphNode& node, Visit&& visit) const;
+
+  Graph& graph_;
+  int opset_;
+  std::vector<std::int32_t> use_count_;
+  // Who may use a value: entries are never taken out when a use ends, users() sifts them.
+  std::vector<std::vector<std::int32_t>> users_;
+  std::vector<bool> is_output_;
+  std::deque<std::int32_t> queue_;
+  std::vector<bool> queued_;
+};
+
+}  // namespace whence

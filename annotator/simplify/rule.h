@@ -1,0 +1,65 @@
+// What a rule is: a function that looks at one node and, when the node begins its pattern, rewrites it to something
+// smaller that computes the same. Rules are listed in pipeline.cpp, and only there.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "annotator/simplify/rewriter.h"
+
+namespace whence {
+
+struct Outcome {
+  enum class Kind : std::uint8_t { not_mine, changed, refused };
+  Kind kind = Kind::not_mine;
+  std::string why;  // of a refusal: what kept the rule from applying to its own pattern
+};
+
+inline Outcome not_mine() { return {}; }
+inline Outcome changed() { return {Outcome::Kind::changed, {}}; }
+inline Outcome refused(std::string why) { return {Outcome::Kind::refused, std::move(why)}; }
+
+struct Rule {
+  const char* name;
+  Outcome (*apply)(Rewriter& rewriter, std::int32_t node);
+};
+
+inline bool is(const GraphNode& node, std::string_view op_type) {
+  return node.domain.empty() && node.op_type == op_type;
+}
+
+inline GraphNode make_node(std::string op_type, std::vector<GraphValueId> inputs, NodeOrigin origin) {
+  GraphNode node;
+  node.op_type = std::move(op_type);
+  node.inputs = std::move(inputs);
+  node.origin = std::move(origin);
+  return node;
+}
+
+// The origin of one node that does what two did. Within one operation nothing changes; across operations it belongs to
+// both, and stays a shared helper only when both were.
+inline NodeOrigin joined(const NodeOrigin& a, const NodeOrigin& b) {
+  if (a.kind == b.kind && a.ops == b.ops) return a;
+  const bool helpers = a.kind == OriginKind::shared && b.kind == OriginKind::shared;
+  NodeOrigin both = merge_origins(a, b, helpers ? OriginKind::shared : OriginKind::fused);
+  if (both.ops.size() == 1) both.kind = OriginKind::own;
+  return both;
+}
+
+// Each in the file of its name under rules/, which says what it does.
+Outcome remove_no_op(Rewriter&, std::int32_t);
+Outcome cast_chain(Rewriter&, std::int32_t);
+Outcome transpose_chain(Rewriter&, std::int32_t);
+Outcome reshape_chain(Rewriter&, std::int32_t);
+Outcome unsqueeze_chain(Rewriter&, std::int32_t);
+Outcome scalar_chain(Rewriter&, std::int32_t);
+Outcome fold_shape(Rewriter&, std::int32_t);
+Outcome fold_integers(Rewriter&, std::int32_t);
+Outcome fold_layout(Rewriter&, std::int32_t);
+Outcome conv_batch_norm(Rewriter&, std::int32_t);
+
+// Passes over the whole graph; the number of nodes or constants that went.
+std::size_t share_constants(Rewriter&);
+std::size_t share_nodes(Rewriter&);
+
+}  // namespace whence

@@ -1,0 +1,182 @@
+// x -> Conv(W, b) -> BatchNormalization(scale, B, mean, var)      before; also ConvTranspose
+// x -> Conv(W * k, (b - mean) * k + B)                            after, with k = scale / sqrt(var + epsilon)
+// Condition: weights and statistics are float32 or float64 constants, the convolution's result is used nowhere else,
+// and a weight that several convolutions share meets the same normalization in each.
+// Origins: fused; the node belongs to the modules of both.
+// Source: Jacob et al., Quantization and Training of Neural Networks, 2018, section 3.2.
+#include <cmath>
+#include <cstring>
+
+#include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+std::vector<double> numbers(const TensorData& data) {
+  std::vector<double> result(static_cast<std::size_t>(data.element_count()));
+  for (std::size_t i = 0; i < result.size(); ++i) result[i] = number_at(data, i);
+  return result;
+}
+
+// Per output channel: y = x * factor + shift, in double precision.
+struct Affine {
+  std::vector<double> factor, shift;
+};
+
+float epsilon_of(const GraphNode& norm) {
+  const Attribute* attribute = norm.find("epsilon");
+  return attribute == nullptr ? 1e-5F : std::get<float>(attribute->value);
+}
+
+Affine affine(const Rewriter& r, const GraphNode& norm) {
+  const double epsilon = static_cast<double>(epsilon_of(norm));
+  const std::vector<double> scale = numbers(*r.constant(norm.inputs[1]));
+  const std::vector<double> offset = numbers(*r.constant(norm.inputs[2]));
+  const std::vector<double> mean = numbers(*r.constant(norm.inputs[3]));
+  const std::vector<double> variance = numbers(*r.constant(norm.inputs[4]));
+  Affine result;
+  for (std::size_t i = 0; i < scale.size(); ++i) {
+    result.factor.push_back(scale[i] / std::sqrt(variance[i] + epsilon));
+    result.shift.push_back(offset[i] - mean[i] * result.factor[i]);
+  }
+  return result;
+}
+
+template <class T>
+TensorData scaled_as(const TensorData& weight, const std::vector<double>& factor, bool transposed,
+                     std::int64_t groups) {
+  // Conv: [out, in / groups, ...]; ConvTranspose: [in, out / groups, ...].
+  const std::int64_t first = weight.shape[0], second = weight.shape[1];
+  const std::int64_t inner = weight.element_count() / (first * second);
+  std::string bytes(weight.bytes.size, '\0');
+  const auto* from = weight.bytes.data;
+  for (std::int64_t i = 0; i < first; ++i) {
+    for (std::int64_t j = 0; j < second; ++j) {
+      const std::int64_t channel = transposed ? i / (first / groups) * second + j : i;
+      const std::size_t start = static_cast<std::size_t>((i * second + j) * inner) * sizeof(T);
+      for (std::size_t at = start; at < start + static_cast<std::size_t>(inner) * sizeof(T); at += sizeof(T)) {
+        T element;
+        std::memcpy(&element, from + at, sizeof(T));
+        element = static_cast<T>(static_cast<double>(element) * factor[channel]);
+        std::memcpy(bytes.data() + at, &element, sizeof(T));
+      }
+    }
+  }
+  return {weight.dtype, weight.shape, Bytes::owned(std::move(bytes))};
+}
+
+TensorData scaled(const TensorData& weight, const std::vector<double>& factor, const GraphNode& conv) {
+  const bool transposed = conv.op_type == "ConvTranspose";
+  const std::int64_t groups = conv.int_attribute("group", 1);
+  if (weight.dtype == DType::float64) return scaled_as<double>(weight, factor, transposed, groups);
+  return scaled_as<float>(weight, factor, transposed, groups);
+}
+
+TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype) {
+  std::vector<double> result = affine.shift;
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (bias != nullptr) result[i] += number_at(*bias, i) * affine.factor[i];
+  }
+  TensorData data{DType::float64, {static_cast<std::int64_t>(result.size())}, {}};
+  data.bytes = Bytes::copy_of(result.data(), result.size() * sizeof(double));
+  return *cast_tensor(data, dtype);
+}
+
+bool is_convolution(const GraphNode& node) { return is(node, "Conv") || is(node, "ConvTranspose"); }
+
+bool bias_given(const GraphNode& conv) { return conv.inputs.size() > 2 && conv.inputs[2] != no_value; }
+
+// Why the pair cannot be folded; empty when it can.
+std::string obstacle(const Rewriter& r, const GraphNode& conv, const GraphNode& norm) {
+  if (norm.int_attribute("training_mode", 0) != 0) return "the normalization is in training mode";
+  if (r.use_count(norm.inputs[0]) != 1) return "the convolution's result is used elsewhere";
+  const TensorData* weight = r.constant(conv.inputs[1]);
+  if (weight == nullptr || (bias_given(conv) && r.constant(conv.inputs[2]) == nullptr)) {
+    return "the convolution's weights are computed";
+  }
+  if (weight->dtype != DType::float32 && weight->dtype != DType::float64)
+    return "the weights are not float32 or float64";
+  for (std::size_t i = 1; i < 5; ++i) {
+    if (r.constant(norm.inputs[i]) == nullptr) return "the normalization's statistics are computed";
+  }
+  return "";
+}
+
+// The BatchNormalization that alone reads the convolution's result.
+const GraphNode* normalization_after(Rewriter& r, const GraphNode& conv) {
+  if (r.use_count(conv.outputs[0]) != 1) return nullptr;
+  const auto users = r.users(conv.outputs[0]);
+  if (users.size() != 1 || !is(r.node(users[0]), "BatchNormalization")) return nullptr;
+  return &r.node(users[0]);
+}
+
+bool same_statistics(const GraphNode& a, const GraphNode& b) {
+  return epsilon_of(a) == epsilon_of(b) &&
+         std::equal(a.inputs.begin() + 1, a.inputs.end(), b.inputs.begin() + 1, b.inputs.end());
+}
+
+// The convolutions that use the same weight: all of them fold in the same way, or none can without a second weight.
+std::optional<std::vector<std::int32_t>> siblings(Rewriter& r, const GraphNode& conv, const GraphNode& norm) {
+  const auto users = r.users(conv.inputs[1]);
+  for (const std::int32_t user : users) {
+    const GraphNode& other = r.node(user);
+    if (!is_convolution(other) || other.inputs[1] != conv.inputs[1]) return std::nullopt;
+    const bool same_bias =
+        bias_given(other) == bias_given(conv) && (!bias_given(conv) || other.inputs[2] == conv.inputs[2]);
+    const GraphNode* other_norm = normalization_after(r, other);
+    if (!same_bias || other.op_type != conv.op_type || other_norm == nullptr) return std::nullopt;
+    if (other.int_attribute("group", 1) != conv.int_attribute("group", 1)) return std::nullopt;
+    if (!same_statistics(*other_norm, norm) || !obstacle(r, other, *other_norm).empty()) return std::nullopt;
+  }
+  return users;
+}
+
+// "layer1.0.conv1.bias" beside "layer1.0.conv1.weight".
+std::string bias_name(const Rewriter& r, const GraphNode& conv) {
+  if (bias_given(conv)) return r.value(conv.inputs[2]).name;
+  const std::string& weight = r.value(conv.inputs[1]).name;
+  const std::size_t dot = weight.rfind('.');
+  return dot == std::string::npos ? "" : weight.substr(0, dot) + ".bias";
+}
+
+// Not the parameter's own name: the values are not the parameter's any more.
+std::string folded_name(const std::string& name) { return name.empty() ? "" : name + ".folded"; }
+
+void fold_into(Rewriter& r, std::int32_t index, GraphValueId weight, GraphValueId bias) {
+  const GraphNode conv = r.node(index);
+  const GraphNode norm = *normalization_after(r, conv);
+  GraphNode folded = conv;
+  folded.inputs = {conv.inputs[0], weight, bias};
+  folded.origin = joined(conv.origin, norm.origin);
+  const GraphValue type = r.value(norm.outputs[0]);
+  r.replace(norm.outputs[0], r.insert(std::move(folded), type.dtype, type.dims));
+}
+
+}  // namespace
+
+Outcome conv_batch_norm(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& norm = rewriter.node(index);
+  if (!is(norm, "BatchNormalization")) return not_mine();
+  const GraphNode* conv = rewriter.producer(norm.inputs[0]);
+  if (conv == nullptr || !is_convolution(*conv)) return not_mine();
+  if (std::string why = obstacle(rewriter, *conv, norm); !why.empty()) return refused(std::move(why));
+  const auto all = siblings(rewriter, *conv, norm);
+  if (!all) return refused("the weight serves other nodes, too");
+
+  const Affine k = affine(rewriter, norm);
+  const TensorData& weight = *rewriter.constant(conv->inputs[1]);
+  const TensorData* bias = bias_given(*conv) ? rewriter.constant(conv->inputs[2]) : nullptr;
+  TensorData new_weight = scaled(weight, k.factor, *conv);
+  TensorData new_bias = folded_bias(bias, k, weight.dtype);
+  const NodeOrigin origin = joined(conv->origin, norm.origin);
+  const std::string weight_name = folded_name(rewriter.value(conv->inputs[1]).name);
+  const std::string folded_bias_name = folded_name(bias_name(rewriter, *conv));
+  const GraphValueId weight_id = rewriter.constant(std::move(new_weight), origin, weight_name);
+  const GraphValueId bias_id = rewriter.constant(std::move(new_bias), origin, folded_bias_name);
+  for (const std::int32_t sibling : *all) fold_into(rewriter, sibling, weight_id, bias_id);
+  return changed();
+}
+
+}  // namespace whence

@@ -1,0 +1,56 @@
+// constant -> Transpose                                before; also Reshape, Squeeze, Unsqueeze, Flatten, Cast,
+// Identity constant'                                            after: laid out as the graph needs it Condition: nobody
+// else uses the constant, or it is small; else the file would hold the weight twice. Origins: the new constant has the
+// origin of the node it replaces.
+#include "annotator/export/weights.h"
+#include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+constexpr std::uint64_t small = 1024;  // bytes
+
+std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const TensorData& data) {
+  if (is(node, "Transpose")) {
+    const Attribute* permutation = node.find("perm");
+    if (permutation == nullptr) return std::nullopt;
+    return permuted(data, std::get<std::vector<std::int64_t>>(permutation->value));
+  }
+  if (is(node, "Cast")) return cast_tensor(data, from_onnx(static_cast<int>(node.int_attribute("to", 0))));
+  if (is(node, "Reshape") || is(node, "Squeeze") || is(node, "Unsqueeze") || is(node, "Flatten")) {
+    const auto shape = r.static_dims(node.outputs[0]);
+    if (!shape) return std::nullopt;
+    return reshaped(data, *shape);
+  }
+  return std::nullopt;
+}
+
+std::string suffix(const GraphNode& node) {
+  if (is(node, "Transpose")) return ".T";
+  return is(node, "Cast") ? ".cast" : ".reshaped";
+}
+
+}  // namespace
+
+Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& node = rewriter.node(index);
+  if (!node.domain.empty() || node.inputs.empty() || node.outputs.size() != 1) return not_mine();
+  const GraphValueId input = node.inputs[0];
+  const TensorData* data = rewriter.constant(input);
+  if (data == nullptr || rewriter.value(input).captured != no_value) return not_mine();
+  const bool alone = rewriter.use_count(input) == 1;
+  if (!alone && data->bytes.size > small) {
+    return is(node, "Transpose") ? refused("the weight is used as it is elsewhere") : not_mine();
+  }
+  if (rewriter.is_output(node.outputs[0])) return not_mine();
+  auto folded = fold(rewriter, node, *data);
+  if (!folded) return not_mine();
+  const std::string& name = rewriter.value(input).name;
+  const GraphValueId output = node.outputs[0];
+  rewriter.replace(output, rewriter.constant(std::move(*folded), node.origin, name.empty() ? "" : name + suffix(node)));
+  return changed();
+}
+
+}  // namespace whence

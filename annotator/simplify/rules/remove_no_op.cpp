@@ -1,0 +1,169 @@
+// x -> Identity -> y                                   before
+// x ------------> y                                    after: y's users read x
+// Likewise Cast to the dtype it has, Reshape, Expand, Slice, Transpose, Pad, Concat that change nothing, Dropout at
+// inference, and adding 0, multiplying by 1. Condition: what the node would do is known from constants and dims.
+// Origins: the node's goes with it.
+#include <algorithm>
+#include <limits>
+
+#include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+bool same_static_dims(const Rewriter& r, GraphValueId a, GraphValueId b) {
+  const auto dims = r.static_dims(a);
+  return dims && dims == r.static_dims(b);
+}
+
+// All sizes agree but for one that is dynamic on both sides: the number of elements makes that one agree too.
+bool same_by_count(const Rewriter& r, GraphValueId a, GraphValueId b) {
+  const auto& from = r.value(a).dims;
+  const auto& to = r.value(b).dims;
+  if (!from || !to || from->size() != to->size()) return false;
+  int open = 0;
+  for (std::size_t i = 0; i < from->size(); ++i) {
+    const Dim& x = (*from)[i];
+    const Dim& y = (*to)[i];
+    if (x.is_static() != y.is_static()) return false;
+    if (!x.is_static()) ++open;
+    if (x.is_static() && (x.size != y.size || x.size == 0)) return false;
+  }
+  return open <= 1;
+}
+
+// 0 copies a size, a number repeats it, and a single -1 can then only be the size that is left.
+bool target_repeats(const Rewriter& r, const GraphNode& node) {
+  const auto& dims = r.value(node.inputs[0]).dims;
+  const auto target = r.integers(node.inputs[1]);
+  if (!dims || !target || target->size() != dims->size() || node.int_attribute("allowzero", 0) != 0) return false;
+  int open = 0;
+  for (std::size_t i = 0; i < target->size(); ++i) {
+    const std::int64_t wanted = (*target)[i];
+    if (wanted == -1) ++open;
+    const bool repeats = wanted == 0 || ((*dims)[i].is_static() && (*dims)[i].size == wanted);
+    if (wanted != -1 && !repeats) return false;
+  }
+  return open <= 1;
+}
+
+bool expands_nothing(const Rewriter& r, const GraphNode& node) {
+  const auto& dims = r.value(node.inputs[0]).dims;
+  const auto target = r.integers(node.inputs[1]);
+  if (!dims || !target || target->size() > dims->size()) return false;
+  const std::size_t offset = dims->size() - target->size();
+  for (std::size_t i = 0; i < target->size(); ++i) {
+    const Dim& dim = (*dims)[offset + i];
+    if ((*target)[i] != 1 && !(dim.is_static() && dim.size == (*target)[i])) return false;
+  }
+  return true;
+}
+
+bool is_identity_permutation(const GraphNode& node) {
+  const Attribute* attribute = node.find("perm");
+  if (attribute == nullptr) return false;
+  const auto& permutation = std::get<std::vector<std::int64_t>>(attribute->value);
+  for (std::size_t i = 0; i < permutation.size(); ++i) {
+    if (permutation[i] != static_cast<std::int64_t>(i)) return false;
+  }
+  return true;
+}
+
+bool slices_everything(const Rewriter& r, const GraphNode& node) {
+  const auto starts = r.integers(node.inputs[1]);
+  const auto ends = r.integers(node.inputs[2]);
+  const auto& dims = r.value(node.inputs[0]).dims;
+  if (!starts || !ends) return false;
+  std::vector<std::int64_t> axes(starts->size());
+  for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
+  if (node.inputs.size() > 3 && node.inputs[3] != no_value) {
+    const auto given = r.integers(node.inputs[3]);
+    if (!given) return false;
+    axes = *given;
+  }
+  if (node.inputs.size() > 4 && node.inputs[4] != no_value) {
+    const auto steps = r.integers(node.inputs[4]);
+    if (!steps || std::ranges::any_of(*steps, [](std::int64_t step) { return step != 1; })) return false;
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    std::int64_t size = std::numeric_limits<std::int32_t>::max();  // an end from here on means "to the last"
+    if (dims) {
+      const std::int64_t axis = axes[i] < 0 ? axes[i] + static_cast<std::int64_t>(dims->size()) : axes[i];
+      if ((*dims)[axis].is_static()) size = (*dims)[axis].size;
+    }
+    if ((*starts)[i] != 0 || (*ends)[i] < size) return false;
+  }
+  return true;
+}
+
+bool pads_nothing(const Rewriter& r, const GraphNode& node) {
+  const auto pads = r.integers(node.inputs[1]);
+  return pads && std::ranges::all_of(*pads, [](std::int64_t pad) { return pad == 0; });
+}
+
+bool drops_nothing(const Rewriter& r, const GraphNode& node) {
+  if (node.outputs.size() > 1 && node.outputs[1] != no_value && r.use_count(node.outputs[1]) > 0) return false;
+  if (node.inputs.size() < 3 || node.inputs[2] == no_value) return true;
+  const TensorData* training = r.constant(node.inputs[2]);
+  return training != nullptr && single_integer(*training) == 0;
+}
+
+// The operand that `node` hands on unchanged, because the other is one element with the value `neutral` and does not
+// widen it; no_value when there is none.
+GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double neutral, bool commutes) {
+  for (const std::size_t at : {std::size_t{1}, std::size_t{0}}) {
+    if (at == 0 && !commutes) break;
+    const TensorData* constant = r.constant(node.inputs[at]);
+    if (constant == nullptr || constant->element_count() != 1 || single_number(*constant) != neutral) continue;
+    const GraphValueId other = node.inputs[1 - at];
+    const auto& dims = r.value(other).dims;
+    if (dims && dims->size() >= constant->shape.size()) return other;
+  }
+  return no_value;
+}
+
+// The input that the node's first output repeats, or no_value.
+GraphValueId repeated_input(const Rewriter& r, const GraphNode& node) {
+  if (!node.domain.empty() || node.inputs.empty() || node.outputs.empty() || node.outputs[0] == no_value) {
+    return no_value;
+  }
+  const GraphValueId x = node.inputs[0];
+  const GraphValueId y = node.outputs[0];
+  const std::string& op = node.op_type;
+  const auto when = [&](bool condition) { return condition ? x : no_value; };
+  if (op == "Identity") return x;
+  if (op == "Cast") {
+    const DType dtype = r.value(x).dtype;
+    return when(dtype != DType::undefined && node.int_attribute("to", 0) == to_onnx(dtype));
+  }
+  if (op == "Reshape") return when(same_static_dims(r, x, y) || same_by_count(r, x, y) || target_repeats(r, node));
+  if (op == "Flatten") return when(same_static_dims(r, x, y) || same_by_count(r, x, y));
+  if (op == "Expand") return when(same_static_dims(r, x, y) || expands_nothing(r, node));
+  if (op == "Transpose") return when(is_identity_permutation(node));
+  if (op == "Slice") return when(same_static_dims(r, x, y) || slices_everything(r, node));
+  if (op == "Pad") return when(pads_nothing(r, node));
+  if (op == "Dropout") return when(drops_nothing(r, node));
+  if (op == "Concat" || op == "Sum" || op == "Mean" || op == "Max" || op == "Min") return when(node.inputs.size() == 1);
+  if (op == "Add") return unchanged_operand(r, node, 0, true);
+  if (op == "Sub") return unchanged_operand(r, node, 0, false);
+  if (op == "Mul") return unchanged_operand(r, node, 1, true);
+  if (op == "Div" || op == "Pow") return unchanged_operand(r, node, 1, false);
+  return no_value;
+}
+
+}  // namespace
+
+Outcome remove_no_op(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& node = rewriter.node(index);
+  const GraphValueId input = repeated_input(rewriter, node);
+  if (input == no_value) return not_mine();
+  const GraphValueId output = node.outputs[0];
+  if (!rewriter.can_replace(output, input)) return refused("the graph's output needs a node that makes it");
+  if (rewriter.use_count(output) == 0) return not_mine();
+  rewriter.replace(output, input);
+  return changed();
+}
+
+}  // namespace whence

@@ -1,0 +1,91 @@
+// x -> Reshape(s) -> Reshape(t)                        before; the first may be a Flatten, Squeeze or Unsqueeze
+// x -> Reshape(t)                                      after; the first stays for its other users
+// and
+// x -> Reshape(s) -> Unsqueeze(a)                      before; or Squeeze
+// x -> Reshape(s with a)                               after; needs the sizes of the result, all but one static
+// Condition: t copies no size of the tensor between (a 0 in t would). Origins: joined.
+#include <algorithm>
+
+#include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+bool only_reshapes(const GraphNode& node) {
+  return is(node, "Reshape") || is(node, "Flatten") || is(node, "Squeeze") || is(node, "Unsqueeze");
+}
+
+// `target` without copied sizes, given the dims they are copied from; nullopt when such a size is not static.
+std::optional<std::vector<std::int64_t>> without_copies(std::vector<std::int64_t> target,
+                                                        const std::optional<std::vector<Dim>>& dims) {
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (target[i] != 0) continue;
+    if (!dims || i >= dims->size() || !(*dims)[i].is_static()) return std::nullopt;
+    target[i] = (*dims)[i].size;
+  }
+  return target;
+}
+
+// A shape that is computed: none of its constant pieces copies a size.
+bool computed_without_copies(const Rewriter& r, GraphValueId shape) {
+  const GraphNode* concat = r.producer(shape, "Concat");
+  if (concat == nullptr) return false;
+  return std::ranges::all_of(concat->inputs, [&](GraphValueId piece) {
+    const auto numbers = r.integers(piece);
+    return numbers ? std::ranges::find(*numbers, 0) == numbers->end() : r.constant(piece) == nullptr;
+  });
+}
+
+Outcome skip_inner(Rewriter& r, std::int32_t index, const GraphNode& outer, const GraphNode& inner) {
+  if (outer.int_attribute("allowzero", 0) == 0) {
+    const auto target = r.integers(outer.inputs[1]);
+    if (!target && !computed_without_copies(r, outer.inputs[1])) return refused("the shape may copy a size");
+    if (target) {
+      const auto plain = without_copies(*target, r.value(outer.inputs[0]).dims);
+      if (!plain) return refused("the shape copies a dynamic size");
+      if (*plain != *target) r.set_input(index, 1, r.constant(integer_vector(*plain), outer.origin));
+    }
+  }
+  // The references are still valid for nodes: only a constant was added.
+  const NodeOrigin origin = joined(inner.origin, outer.origin);
+  const GraphValueId x = inner.inputs[0];
+  r.set_origin(index, origin);
+  r.set_input(index, 0, x);
+  return changed();
+}
+
+Outcome absorb_outer(Rewriter& r, const GraphNode& outer, const GraphNode& inner) {
+  const GraphValueId result = outer.outputs[0];
+  const GraphValue type = r.value(result);
+  if (r.use_count(outer.inputs[0]) != 1) return refused("the reshaped tensor is used elsewhere");
+  if (!type.dims) return refused("the sizes of the result are unknown");
+  std::vector<std::int64_t> target;
+  int open = 0;
+  bool empty = false;
+  for (const Dim& dim : *type.dims) {
+    target.push_back(dim.is_static() ? dim.size : -1);
+    if (!dim.is_static()) ++open;
+    if (dim.is_static() && dim.size == 0) empty = true;
+  }
+  if (open > 1 || empty) return refused("more than one size of the result is dynamic");
+  GraphNode merged = make_node("Reshape", {inner.inputs[0]}, joined(inner.origin, outer.origin));
+  merged.inputs.push_back(r.constant(integer_vector(target), merged.origin));
+  r.replace(result, r.insert(std::move(merged), type.dtype, type.dims));
+  return changed();
+}
+
+}  // namespace
+
+Outcome reshape_chain(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& outer = rewriter.node(index);
+  if (!only_reshapes(outer)) return not_mine();
+  const GraphNode* inner = rewriter.producer(outer.inputs[0]);
+  if (inner == nullptr || !only_reshapes(*inner)) return not_mine();
+  if (is(outer, "Reshape")) return skip_inner(rewriter, index, outer, *inner);
+  if (is(*inner, "Reshape") && !is(outer, "Flatten")) return absorb_outer(rewriter, outer, *inner);
+  return not_mine();
+}
+
+}  // namespace whence

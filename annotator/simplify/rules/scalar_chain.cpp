@@ -1,0 +1,68 @@
+// x -> Mul(c) -> Mul(d)                                before; either may be a Div
+// x -> Mul(c * d)                                      after
+// Condition: one of the factors is a power of two, so that every result is the same to the last bit; x * c is used
+// nowhere else. Origins: joined.
+#include <cmath>
+
+#include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+struct Scaling {
+  GraphValueId x = no_value;
+  double factor = 0;
+  bool exact = false;  // a power of two
+};
+
+bool power_of_two(double number) {
+  int exponent = 0;
+  return std::abs(std::frexp(number, &exponent)) == 0.5;
+}
+
+std::optional<Scaling> scaling(const Rewriter& r, const GraphNode& node) {
+  const bool divides = is(node, "Div");
+  if (!divides && !is(node, "Mul")) return std::nullopt;
+  for (const std::size_t at : {std::size_t{1}, std::size_t{0}}) {
+    if (at == 0 && divides) break;
+    const TensorData* constant = r.constant(node.inputs[at]);
+    if (constant == nullptr || !constant->shape.empty()) continue;
+    if (constant->dtype != DType::float32 && constant->dtype != DType::float64) continue;
+    const double number = *single_number(*constant);
+    const bool exact = power_of_two(number);
+    if (divides && !exact) return std::nullopt;  // 1 / c would round
+    return Scaling{node.inputs[1 - at], divides ? 1 / number : number, exact};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Outcome scalar_chain(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& outer = rewriter.node(index);
+  const auto second = scaling(rewriter, outer);
+  if (!second) return not_mine();
+  const GraphNode* inner = rewriter.producer(second->x);
+  if (inner == nullptr) return not_mine();
+  const auto first = scaling(rewriter, *inner);
+  if (!first) return not_mine();
+  if (!first->exact && !second->exact) return refused("the product of the factors would round differently");
+  if (rewriter.use_count(second->x) != 1) return refused("the first product is used elsewhere");
+
+  const GraphValueId result = outer.outputs[0];
+  const GraphValue type = rewriter.value(result);
+  if (type.dtype != DType::float32 && type.dtype != DType::float64) return not_mine();
+  const double product = first->factor * second->factor;
+  const double stored = type.dtype == DType::float32 ? static_cast<double>(static_cast<float>(product)) : product;
+  const double smallest = type.dtype == DType::float32 ? 0x1p-126 : 0x1p-1022;
+  if (stored != product || std::abs(product) < smallest) return refused("the product of the factors is not exact");
+
+  GraphNode merged = make_node("Mul", {first->x}, joined(inner->origin, outer.origin));
+  merged.inputs.push_back(rewriter.constant(number_scalar(product, type.dtype), merged.origin));
+  rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+  return changed();
+}
+
+}  // namespace whence

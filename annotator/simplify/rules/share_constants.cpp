@@ -1,0 +1,45 @@
+// [2, -1], [2, -1]                                     before: two constants that are equal
+// [2, -1]                                              after
+// Condition: dtype, shape and bytes are equal; neither is a parameter, which keeps its name and its identity.
+// Origins: the union, as a shared helper.
+#include <string>
+#include <unordered_map>
+
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+std::string key(const TensorData& data) {
+  std::string text = std::string(name_of(data.dtype)) + "[";
+  for (const std::int64_t size : data.shape) text += std::to_string(size) + ",";
+  text += "]";
+  return text.append(reinterpret_cast<const char*>(data.bytes.data), data.bytes.size);
+}
+
+// Larger constants are left alone: they are rarely equal, and comparing them costs more than it gains.
+constexpr std::uint64_t largest = 4096;  // bytes
+
+}  // namespace
+
+std::size_t share_constants(Rewriter& rewriter) {
+  std::unordered_map<std::string, std::size_t> first;
+  std::size_t shared = 0;
+  for (std::size_t i = 0; i < rewriter.graph().initializers.size(); ++i) {
+    const Initializer& initializer = rewriter.graph().initializers[i];
+    if (initializer.parameter || initializer.data.bytes.size > largest) continue;
+    if (rewriter.use_count(initializer.value) == 0) continue;
+    const auto [found, is_new] = first.try_emplace(key(initializer.data), i);
+    if (is_new) continue;
+    const Initializer& kept = rewriter.graph().initializers[found->second];
+    if (!rewriter.can_replace(initializer.value, kept.value)) continue;
+    const NodeOrigin origin = merge_origins(kept.origin, initializer.origin, OriginKind::shared);
+    rewriter.replace(initializer.value, kept.value);
+    rewriter.set_constant_origin(found->second, origin);
+    ++shared;
+  }
+  return shared;
+}
+
+}  // namespace whence

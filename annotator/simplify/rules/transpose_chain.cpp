@@ -1,0 +1,29 @@
+// x -> Transpose(p) -> Transpose(q)                    before
+// x -> Transpose(p[q])                                 after; the first stays for its other users
+// Origins: joined.
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+Outcome transpose_chain(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& outer = rewriter.node(index);
+  if (!is(outer, "Transpose")) return not_mine();
+  const GraphNode* inner = rewriter.producer(outer.inputs[0], "Transpose");
+  if (inner == nullptr) return not_mine();
+  const Attribute* first = inner->find("perm");
+  const Attribute* second = outer.find("perm");
+  if (first == nullptr || second == nullptr) return refused("a Transpose without perm reverses an unknown rank");
+
+  const auto& p = std::get<std::vector<std::int64_t>>(first->value);
+  std::vector<std::int64_t> both = std::get<std::vector<std::int64_t>>(second->value);
+  for (std::int64_t& axis : both) axis = p[axis];
+
+  const GraphValueId result = outer.outputs[0];
+  GraphNode merged = make_node("Transpose", {inner->inputs[0]}, joined(inner->origin, outer.origin));
+  merged.attributes.push_back({"perm", std::move(both)});
+  const GraphValue type = rewriter.value(result);
+  rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+  return changed();
+}
+
+}  // namespace whence

@@ -1,0 +1,103 @@
+// x -> Unsqueeze(a) -> Unsqueeze(b)                    before; likewise with Squeeze, and the two mixed
+// x -> Unsqueeze(a and b, as axes of the result)       after; the first stays for its other users
+// Squeeze and Unsqueeze that undo each other leave x itself.
+// Condition: rank of x known, axes constant. Origins: joined.
+#include <algorithm>
+#include <set>
+
+#include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+constexpr std::int64_t added = -1;
+
+// An axis list as a layout: which axis of x each axis of the result is, or that it was added.
+using Layout = std::vector<std::int64_t>;
+
+std::optional<std::vector<std::int64_t>> axes_of(const Rewriter& r, const GraphNode& node, std::size_t rank) {
+  if (node.inputs.size() < 2) return std::nullopt;  // Squeeze of whatever is 1
+  auto axes = r.integers(node.inputs[1]);
+  if (!axes) return std::nullopt;
+  const auto bound = static_cast<std::int64_t>(rank);
+  for (std::int64_t& axis : *axes) {
+    if (axis < 0) axis += bound;
+    if (axis < 0 || axis >= bound) return std::nullopt;
+  }
+  return axes;
+}
+
+bool apply(const Rewriter& r, const GraphNode& node, Layout& layout) {
+  if (is(node, "Unsqueeze")) {
+    const auto arity = r.constant(node.inputs[1]);
+    if (arity == nullptr) return false;
+    const std::size_t rank = layout.size() + static_cast<std::size_t>(arity->element_count());
+    auto axes = axes_of(r, node, rank);
+    if (!axes) return false;
+    std::ranges::sort(*axes);
+    for (const std::int64_t axis : *axes) layout.insert(layout.begin() + axis, added);
+    return true;
+  }
+  const auto axes = axes_of(r, node, layout.size());
+  if (!axes) return false;
+  Layout kept;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (std::ranges::find(*axes, static_cast<std::int64_t>(i)) == axes->end()) kept.push_back(layout[i]);
+  }
+  layout = std::move(kept);
+  return true;
+}
+
+// The result has x's axes in order, with an added one wherever a squeezed one stood.
+bool restores(const Layout& layout, std::size_t rank) {
+  if (layout.size() != rank) return false;
+  const std::set<std::int64_t> kept(layout.begin(), layout.end());
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto axis = static_cast<std::int64_t>(i);
+    if (layout[i] != axis && (layout[i] != added || kept.contains(axis))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& outer = rewriter.node(index);
+  const auto reshapes_ones = [](const GraphNode& node) { return is(node, "Unsqueeze") || is(node, "Squeeze"); };
+  if (!reshapes_ones(outer)) return not_mine();
+  const GraphNode* inner = rewriter.producer(outer.inputs[0]);
+  if (inner == nullptr || !reshapes_ones(*inner)) return not_mine();
+  const GraphValueId x = inner->inputs[0];
+  const auto& dims = rewriter.value(x).dims;
+  if (!dims) return refused("the rank is unknown");
+
+  Layout layout(dims->size());
+  for (std::size_t i = 0; i < layout.size(); ++i) layout[i] = static_cast<std::int64_t>(i);
+  if (!apply(rewriter, *inner, layout) || !apply(rewriter, outer, layout)) return refused("the axes are not constant");
+
+  const GraphValueId result = outer.outputs[0];
+  if (restores(layout, dims->size())) {
+    if (!rewriter.can_replace(result, x)) return refused("the graph's output needs a node that makes it");
+    rewriter.replace(result, x);
+    return changed();
+  }
+  std::vector<std::int64_t> new_axes, lost_axes;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (layout[i] == added) new_axes.push_back(static_cast<std::int64_t>(i));
+  }
+  for (std::size_t i = 0; i < dims->size(); ++i) {
+    const auto axis = static_cast<std::int64_t>(i);
+    if (std::ranges::find(layout, axis) == layout.end()) lost_axes.push_back(axis);
+  }
+  if (!new_axes.empty() && !lost_axes.empty()) return refused("axes are both added and dropped");
+
+  GraphNode merged = make_node(lost_axes.empty() ? "Unsqueeze" : "Squeeze", {x}, joined(inner->origin, outer.origin));
+  const GraphValue type = rewriter.value(result);
+  merged.inputs.push_back(rewriter.constant(integer_vector(lost_axes.empty() ? new_axes : lost_axes), merged.origin));
+  rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+  return changed();
+}
+
+}  // namespace whence
