@@ -115,6 +115,7 @@ struct Constant {
   TensorData data;
   std::string name;              // archive member or front end's name, may be empty
   std::vector<std::int32_t> ops; // the operations it was folded from; empty for constants that the model holds itself
+  std::string digest = {};       // xxh3-128 of the bytes, when a sidecar left the bytes out; else empty
 };
 
 enum class ParameterKind : std::uint8_t { parameter, buffer, attribute };

@@ -1,10 +1,15 @@
 // The sidecar, model.whence.json: a Program and its provenance as a file, weights by reference.
 // Format: schema/sidecar.schema.json. Strings are interned, rows are arrays, so that a million operations stay readable.
-// Unknown fields of a newer minor version survive read and write; a newer major version is refused.
+// A minor version may add top-level fields and never changes a table: unknown fields survive read and write.
+// A newer major version is refused.
+//
+// Not in the file: the bytes of parameters (their archive, member, offset and digests are) and of constants above
+// 4 KiB (their digest is). Read back, such tensors have a size and no data.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/program.h"
@@ -26,12 +31,19 @@ struct Binding {
 struct Sidecar {
   Program program;
   std::vector<Binding> bindings;
-  std::shared_ptr<const std::string> unknown;  // fields of a newer minor version, as JSON text
+  int minor = sidecar_minor;                   // of the file that was read
+  std::shared_ptr<const std::string> unknown;  // fields of a newer minor version: one JSON object, as text
 };
 
-std::string to_json_text(const Sidecar& sidecar);                          // deterministic, one row a line
+// The file's text: deterministic, one row a line. Throws Error: unsupported_feature for a name that is not UTF-8.
+std::string to_json_text(const Sidecar& sidecar);
+
+// Every index of the result points somewhere, and scopes, modules and blocks form trees; `file` is named in errors.
+// Errors: empty_file, truncated_file, wrong_kind, corrupt_file (with a JSON pointer), newer_version.
 Result<Sidecar> parse_sidecar(std::string_view text, const std::string& file);
-Result<Sidecar> read_sidecar(const std::string& path);
-void write_sidecar(const Sidecar& sidecar, const std::string& path);       // atomic; throws Error(cannot_write)
+Result<Sidecar> read_sidecar(const std::string& path);  // also missing_file
+
+// Atomic. Throws Error: cannot_write, and what to_json_text throws.
+void write_sidecar(const Sidecar& sidecar, const std::string& path);
 
 }  // namespace whence

@@ -1,0 +1,15 @@
+// Base64 (RFC 4648, with padding): how a sidecar holds the bytes of small constants.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace whence {
+
+std::string to_base64(std::span<const std::byte> bytes);
+std::optional<std::string> from_base64(std::string_view text);  // the bytes; nothing when `text` is not base64
+
+}  // namespace whence

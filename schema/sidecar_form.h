@@ -1,0 +1,54 @@
+// The form of a sidecar that its writer and reader share: tables, columns and the words in them.
+// schema/sidecar.schema.json says the same to everybody else; tests/schema proves that the two agree.
+// A change to a table is a new major version.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "schema/program.h"
+
+namespace whence::sidecar_form {
+
+inline constexpr std::string_view format = "whence-sidecar";
+inline constexpr std::size_t inline_limit = 4096;  // bytes of a constant that are held in the file itself
+
+struct Table {
+  std::string_view name;
+  std::vector<std::string_view> columns;
+};
+
+inline const Table symbols{"symbols", {"name", "example", "min", "max"}};
+inline const Table modules{"modules",
+                           {"path", "type", "parent", "aliases", "children", "level", "standard", "own_parameters",
+                            "parameters_total", "parameters_trainable"}};
+inline const Table scopes{"scopes", {"parent", "module", "call"}};
+inline const Table frames{"frames", {"file", "line", "function"}};
+inline const Table stacks{"stacks", {"frames"}};
+inline const Table parameters{"parameters",
+                              {"name", "aliases", "kind", "trainable", "persistent", "dtype", "shape", "file", "member",
+                               "offset", "bytes", "digest", "digest_transposed", "digest_float16"}};
+inline const Table constants{"constants", {"name", "dtype", "shape", "bytes", "data", "digest", "ops"}};
+inline const Table values{"values", {"name", "kind", "dtype", "dims", "source", "index", "known"}};
+inline const Table inputs{"inputs", {"name", "value"}};
+inline const Table outputs{"outputs", {"name", "value"}};
+inline const Table blocks{"blocks", {"operation", "inputs", "outputs"}};
+inline const Table operations{
+    "operations", {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output", "block"}};
+inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
+
+// Every field of the top level in version 1.0, in the order of the file.
+inline constexpr std::array<std::string_view, 20> fields{
+    "format",  "version", "producer", "source", "program_digest", "ran",        "strings",
+    "symbols", "modules", "scopes",   "frames", "stacks",         "parameters", "constants",
+    "values",  "inputs",  "outputs",  "blocks", "operations",     "bindings"};
+
+// Words for enumerations, by their number.
+inline constexpr std::array<std::string_view, 6> value_kinds{"tensor",  "integer", "floating",
+                                                             "boolean", "string",  "opaque"};
+inline constexpr std::array<std::string_view, 5> value_sources{"node", "input", "parameter", "constant", "block_input"};
+inline constexpr std::array<std::string_view, 3> parameter_kinds{"parameter", "buffer", "attribute"};
+
+}  // namespace whence::sidecar_form

@@ -1,0 +1,92 @@
+// Writes the rows of a sidecar's tables: numbers, interned strings, lists and operator arguments as JSON.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "schema/program.h"
+
+namespace whence {
+
+// `text` in quotes, escaped. Throws Error(unsupported_feature) when it is not UTF-8.
+std::string json_string(std::string_view text);
+
+// Each distinct string once, numbered in order of first use.
+class StringTable {
+ public:
+  std::int32_t id(std::string_view text) {
+    const auto [found, is_new] = ids_.try_emplace(text, static_cast<std::int32_t>(ids_.size()));
+    if (is_new) rows_ += (rows_.empty() ? "\n" : ",\n") + json_string(text);
+    return found->second;
+  }
+  const std::string& rows() const { return rows_; }
+
+ private:
+  std::unordered_map<std::string_view, std::int32_t> ids_;  // views: the strings outlive the table
+  std::string rows_;
+};
+
+// Appends the cells of one row, and of the lists within, with the commas between them.
+class RowWriter {
+ public:
+  RowWriter(std::string& out, StringTable& strings) : out_(out), strings_(strings) {}
+
+  void raw(std::string_view json) {
+    if (!first_) out_ += ',';
+    first_ = false;
+    out_ += json;
+  }
+  void integer(std::int64_t value) {
+    std::array<char, 24> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    raw({digits.data(), end});
+  }
+  void text(std::string_view value) { integer(strings_.id(value)); }
+  void word(std::string_view value) { raw(json_string(value)); }  // enumerations, digests, data: seldom the same twice
+  void flag(bool value) { raw(value ? "true" : "false"); }
+  void word_or_null(std::string_view value) { value.empty() ? raw("null") : word(value); }
+  void integer_or_null(const std::optional<std::int64_t>& value) { value ? integer(*value) : raw("null"); }
+
+  template <class Items, class Each>
+  void list(const Items& items, Each each) {
+    raw("[");
+    first_ = true;
+    for (const auto& item : items) each(item);
+    out_ += ']';
+    first_ = false;
+  }
+  template <class Integer>
+  void integers(const std::vector<Integer>& items) {
+    list(items, [&](Integer item) { integer(item); });
+  }
+  void texts(const std::vector<std::string>& items) {
+    list(items, [&](const std::string& item) { text(item); });
+  }
+
+  // Numbers in JSON do not tell 1 from 1.0, so floats are marked; what JSON lacks is written as a word.
+  void floating(double value);
+  // {"key": ...}
+  template <class Content>
+  void marked(std::string_view key, Content content) {
+    raw("{\"");
+    out_.append(key).append("\":");
+    first_ = true;
+    content();
+    out_ += '}';
+    first_ = false;
+  }
+
+  void argument(const Argument& argument);
+
+ private:
+  std::string& out_;
+  StringTable& strings_;
+  bool first_ = true;
+};
+
+}  // namespace whence

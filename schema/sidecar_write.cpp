@@ -1,0 +1,266 @@
+// Program to sidecar text. Rows go straight into one string: no document is built in memory.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "schema/base64.h"
+#include "schema/files.h"
+#include "schema/sidecar.h"
+#include "schema/sidecar_form.h"
+#include "schema/sidecar_row_writer.h"
+
+namespace whence {
+namespace {
+
+struct PlacedOperation {
+  const Node* node;
+  std::int32_t block;
+};
+struct PlacedBlock {
+  const Block* block;
+  std::int32_t operation;  // that holds it; none_id for the program's body
+};
+
+class Writer {
+ public:
+  explicit Writer(const Sidecar& sidecar) : sidecar_(sidecar), program_(sidecar.program) {}
+
+  std::string text() {
+    place(program_.body, none_id);
+    symbols();
+    modules();
+    scopes();
+    stacks();
+    parameters();
+    constants();
+    values();
+    inputs_and_outputs();
+    operations();
+    bindings();
+    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + unknown() + "\n}\n";
+  }
+
+ private:
+  template <class Items, class Row>
+  void table(const sidecar_form::Table& form, const Items& items, Row write_row) {
+    tables_.append(",\n\"").append(form.name).append("\": {\"columns\": [");
+    for (const auto column : form.columns) {
+      tables_.append(column == form.columns.front() ? "\"" : ", \"").append(column).append("\"");
+    }
+    tables_ += "], \"rows\": [";
+    bool first = true;
+    for (const auto& item : items) {
+      tables_ += first ? "\n[" : ",\n[";
+      first = false;
+      RowWriter row(tables_, strings_);
+      write_row(row, item);
+      tables_ += ']';
+    }
+    tables_ += first ? "]}" : "\n]}";
+  }
+
+  void field(std::string& out, std::string_view name, const std::string& json) {
+    out.append("\"").append(name).append("\": ").append(json).append(",\n");
+  }
+
+  std::string header() {
+    const SourceFile& source = program_.source;
+    std::string out;
+    field(out, "format", json_string(sidecar_form::format));
+    const int minor = std::max(sidecar_minor, sidecar_.minor);
+    field(out, "version", json_string(std::to_string(sidecar_major) + "." + std::to_string(minor)));
+    field(out, "producer", json_string(program_.producer));
+    field(out, "source",
+          "{\"kind\": " + json_string(source.kind) + ", \"file\": " + json_string(base_name(source.file)) +
+              ", \"size\": " + std::to_string(source.size) + ", \"digest\": " + json_string(source.digest) + "}");
+    field(out, "program_digest", json_string(program_digest(program_)));
+    field(out, "ran", program_.ran ? "true" : "false");
+    return out;
+  }
+
+  // Fields of a newer minor version go back to the end, where they were found.
+  std::string unknown() const {
+    if (sidecar_.unknown == nullptr) return "";
+    std::string out;
+    for (const auto& [name, content] : nlohmann::ordered_json::parse(*sidecar_.unknown).items()) {
+      out += ",\n" + json_string(name) + ": " + content.dump();
+    }
+    return out;
+  }
+
+  void symbols() {
+    table(sidecar_form::symbols, program_.symbols, [](RowWriter& row, const Symbol& symbol) {
+      row.text(symbol.name);
+      row.integer(symbol.example);
+      row.integer_or_null(symbol.min);
+      row.integer_or_null(symbol.max);
+    });
+  }
+
+  void modules() {
+    table(sidecar_form::modules, program_.modules, [](RowWriter& row, const Module& module) {
+      row.text(module.path);
+      row.text(module.type);
+      row.integer(module.parent);
+      row.texts(module.aliases);
+      row.integers(module.children);
+      row.integer(module.level);
+      row.flag(module.standard);
+      row.integers(module.own_parameters);
+      row.integer(module.parameters_total);
+      row.integer(module.parameters_trainable);
+    });
+  }
+
+  void scopes() {
+    table(sidecar_form::scopes, program_.scopes, [](RowWriter& row, const Scope& scope) {
+      row.integer(scope.parent);
+      row.integer(scope.module);
+      row.integer(scope.call);
+    });
+  }
+
+  // Most stacks share their outer frames, so frames have a table of their own.
+  void stacks() {
+    std::map<std::tuple<std::string_view, std::int32_t, std::string_view>, std::int32_t> ids;
+    std::vector<const Frame*> frames;
+    std::vector<std::vector<std::int32_t>> stacks;
+    for (const Stack& stack : program_.stacks) {
+      std::vector<std::int32_t>& row = stacks.emplace_back();
+      for (const Frame& frame : stack) {
+        const auto [found, is_new] =
+            ids.try_emplace({frame.file, frame.line, frame.function}, static_cast<std::int32_t>(frames.size()));
+        if (is_new) frames.push_back(&frame);
+        row.push_back(found->second);
+      }
+    }
+    table(sidecar_form::frames, frames, [](RowWriter& row, const Frame* frame) {
+      row.text(frame->file);
+      row.integer(frame->line);
+      row.text(frame->function);
+    });
+    table(sidecar_form::stacks, stacks, [](RowWriter& row, const auto& stack) { row.integers(stack); });
+  }
+
+  void parameters() {
+    table(sidecar_form::parameters, program_.parameters, [](RowWriter& row, const Parameter& parameter) {
+      row.text(parameter.name);
+      row.texts(parameter.aliases);
+      row.word(sidecar_form::parameter_kinds[static_cast<std::size_t>(parameter.kind)]);
+      row.flag(parameter.trainable);
+      row.flag(parameter.persistent);
+      row.word(name_of(parameter.data.dtype));
+      row.integers(parameter.data.shape);
+      row.word_or_null(base_name(parameter.data.bytes.file));
+      row.word_or_null(parameter.member);
+      row.integer(static_cast<std::int64_t>(parameter.data.bytes.offset));
+      row.integer(static_cast<std::int64_t>(parameter.data.bytes.size));
+      row.word_or_null(parameter.digest);
+      row.word_or_null(parameter.digest_transposed);
+      row.word_or_null(parameter.digest_float16);
+    });
+  }
+
+  void constants() {
+    table(sidecar_form::constants, program_.constants, [](RowWriter& row, const Constant& constant) {
+      const Bytes& bytes = constant.data.bytes;
+      const bool at_hand = bytes.data != nullptr || bytes.size == 0;
+      const bool held = at_hand && bytes.size <= sidecar_form::inline_limit;
+      row.text(constant.name);
+      row.word(name_of(constant.data.dtype));
+      row.integers(constant.data.shape);
+      row.integer(static_cast<std::int64_t>(bytes.size));
+      held ? row.word(to_base64(bytes.span())) : row.raw("null");
+      row.word_or_null(held ? "" : at_hand ? digest_of(bytes.data, bytes.size) : constant.digest);
+      row.integers(constant.ops);
+    });
+  }
+
+  // A static size is a number, a dynamic one [size, symbol or -1]; an unknown rank is null.
+  void values() {
+    table(sidecar_form::values, program_.values, [](RowWriter& row, const Value& value) {
+      row.text(value.name);
+      row.word(sidecar_form::value_kinds[static_cast<std::size_t>(value.type.kind)]);
+      row.word(name_of(value.type.dtype));
+      if (value.type.dims) {
+        row.list(*value.type.dims, [&](const Dim& dim) {
+          dim.dynamic ? row.integers(std::vector{dim.size, std::int64_t{dim.symbol}}) : row.integer(dim.size);
+        });
+      } else {
+        row.raw("null");
+      }
+      row.word(sidecar_form::value_sources[static_cast<std::size_t>(value.source)]);
+      row.integer(value.index);
+      row.integer(value.known);
+    });
+  }
+
+  void inputs_and_outputs() {
+    table(sidecar_form::inputs, program_.inputs, [](RowWriter& row, const ProgramInput& input) {
+      row.text(input.name);
+      row.integer(input.value);
+    });
+    table(sidecar_form::outputs, program_.outputs, [](RowWriter& row, const ProgramOutput& output) {
+      row.text(output.name);
+      row.argument(output.value);
+    });
+  }
+
+  // Numbers operations and blocks in execution order: an operation, then what its blocks hold.
+  void place(const Block& block, std::int32_t operation) {
+    const auto number = static_cast<std::int32_t>(blocks_.size());
+    blocks_.push_back({&block, operation});
+    for (const Node& node : block.nodes) {
+      const auto own = static_cast<std::int32_t>(operations_.size());
+      operations_.push_back({&node, number});
+      for (const Block& nested : node.blocks) place(nested, own);
+    }
+  }
+
+  void operations() {
+    table(sidecar_form::blocks, blocks_, [](RowWriter& row, const PlacedBlock& placed) {
+      row.integer(placed.operation);
+      row.integers(placed.block->inputs);
+      row.list(placed.block->outputs, [&](const Argument& output) { row.argument(output); });
+    });
+    table(sidecar_form::operations, operations_, [](RowWriter& row, const PlacedOperation& placed) {
+      const Node& node = *placed.node;
+      row.text(node.target);
+      row.text(node.overload);
+      row.integer(node.origin.scope);
+      row.integer(node.origin.stack);
+      row.text(node.origin.name);
+      row.list(node.arguments, [&](const NamedArgument& argument) {
+        row.text(argument.name);
+        row.argument(argument.value);
+      });
+      row.integers(node.outputs);
+      row.flag(node.list_output);
+      row.integer(placed.block);
+    });
+  }
+
+  void bindings() {
+    table(sidecar_form::bindings, sidecar_.bindings, [](RowWriter& row, const Binding& binding) {
+      row.word(base_name(binding.file));
+      row.word(binding.digest);
+      row.integer(binding.opset);
+      row.integer(binding.nodes);
+    });
+  }
+
+  const Sidecar& sidecar_;
+  const Program& program_;
+  StringTable strings_;
+  std::string tables_;
+  std::vector<PlacedOperation> operations_;
+  std::vector<PlacedBlock> blocks_;
+};
+
+}  // namespace
+
+std::string to_json_text(const Sidecar& sidecar) { return Writer(sidecar).text(); }
+
+void write_sidecar(const Sidecar& sidecar, const std::string& path) { write_file(path, to_json_text(sidecar)); }
+
+}  // namespace whence
