@@ -1,0 +1,59 @@
+// Attribution: what an ONNX node says of its origin: read from the keys that annotate wrote, or, when a file carries
+// the export's stamps only, worked out from them and the sidecar. Called by validate, show and explain.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+#include "annotator/read/onnx_summary.h"
+#include "schema/program.h"
+
+namespace whence {
+
+// Strongest first. Reports show the five side by side; the first three count as covered.
+enum class Confidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
+inline constexpr std::size_t confidence_count = 5;
+
+std::string_view name_of(Confidence confidence);
+std::optional<Confidence> parse_confidence(std::string_view word);
+
+struct Attribution {
+  Confidence confidence = Confidence::unattributed;
+  std::vector<std::string> modules;  // qualified names, "" is the root; several for a fused node; empty: unattributed
+  std::string module;                // the one, or the lowest common ancestor of `modules`
+  std::string call;                  // call number of the module, as written; empty when not known
+  std::string rule;                  // what decided it
+  std::string source;                // "modeling_bert.py:88 forward"
+  std::optional<NodeOrigin> origin;  // recorded operations, from the stamp
+
+  bool attributed() const { return confidence != Confidence::unattributed; }
+};
+
+// The operations of a sidecar's program, looked up once and then for every node.
+class Recorded {
+ public:
+  explicit Recorded(const Program& program) : program_(program), operations_(operations(program)) {}
+
+  const Program& program() const { return program_; }
+  const Node* operation(std::int32_t index) const;  // nullptr when there is none of that number
+
+ private:
+  const Program& program_;
+  std::vector<const Node*> operations_;
+};
+
+// `recorded` may be null. It is used for stamps only: keys on the node win.
+Attribution attribution_of(const OnnxNode& node, const Recorded* recorded);
+
+// True when the file was exported from this program: its stamps may be looked up in it.
+bool belongs_to(const OnnxSummary& model, const Program& program);
+
+// "modeling_bert.py:88 forward"
+std::string frame_text(const Frame& frame);
+
+}  // namespace whence

@@ -1,0 +1,60 @@
+// ModuleTree: the modules of a model with what belongs to each: operations when it comes from a sidecar, nodes when it
+// comes from an annotated ONNX file. Rows stand in depth-first order, a module before its children.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/read/onnx_summary.h"
+#include "schema/program.h"
+
+namespace whence {
+
+struct ModuleRow {
+  std::string path;  // "" is the root
+  std::string type;  // plain class; empty when the file does not say
+  std::vector<std::string> aliases;
+  std::optional<std::int64_t> calls;  // unknown when only an ONNX file without call numbers is there
+  std::int64_t own = 0;               // operations or nodes of the module itself
+  std::int64_t total = 0;             // its own and those below; one of several modules is counted once
+  std::map<std::string, std::int64_t> operators;  // its own, by type
+  std::int64_t parameters = 0;                    // elements of all distinct parameters at and below it
+  std::optional<std::int64_t> trainable;          // of them; unknown to an ONNX file
+  std::vector<std::size_t> children;              // rows
+  int level = 0;
+  std::optional<std::size_t> parent;  // row; none for the root
+};
+
+struct ModuleTree {
+  bool of_nodes = false;  // false: rows count recorded operations
+  std::vector<ModuleRow> rows;
+  std::int64_t count = 0;         // all operations or nodes
+  std::int64_t unattributed = 0;  // nodes without a module
+
+  const ModuleRow* find(std::string_view path) const;
+};
+
+ModuleTree tree_of(const Program& program);
+
+// `program` may be null. With it the tree has every module, also those without a node, and their types, aliases and
+// parameters; without it, those that the nodes name, types from PyTorch's keys, and as parameters the elements of
+// the initializers that are named after them (buffers among them).
+ModuleTree tree_of(const OnnxSummary& model, const Program* program);
+
+// Which rows to show: all when `select` is empty, else the modules that match the glob and what lies below them, down
+// to `depth` levels below the first row shown of each branch (nullopt: all).
+struct TreeSelection {
+  std::string select;
+  std::optional<int> depth;
+};
+struct ShownRow {
+  std::size_t row = 0;
+  int indent = 0;
+};
+std::vector<ShownRow> select_rows(const ModuleTree& tree, const TreeSelection& selection);
+
+}  // namespace whence

@@ -1,0 +1,85 @@
+#include "annotator/view/tree_text.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace whence {
+namespace {
+
+constexpr std::size_t operators_shown = 4;
+
+// "MatMul x3, Add x2, Softmax": most frequent first.
+std::string operators_text(const ModuleRow& row) {
+  std::vector<std::pair<std::string, std::int64_t>> sorted(row.operators.begin(), row.operators.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(sorted.size(), operators_shown); ++i) {
+    if (i > 0) text += ", ";
+    text += sorted[i].first;
+    if (sorted[i].second > 1) text += " x" + std::to_string(sorted[i].second);
+  }
+  if (sorted.size() > operators_shown) text += ", ... " + std::to_string(sorted.size() - operators_shown) + " more";
+  return text;
+}
+
+// Below the first row of a branch the last segment is enough: the rest stands above it.
+std::string label(const ModuleRow& row, int indent) {
+  std::string text = shown_path(row.path);
+  if (indent > 0) text = std::string(static_cast<std::size_t>(indent) * 2, ' ') + text.substr(text.rfind('.') + 1);
+  for (const std::string& alias : row.aliases) text += " = " + alias;
+  return text;
+}
+
+std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : grouped(number); }
+
+}  // namespace
+
+std::string class_name(const std::string& type) { return type.substr(type.rfind('.') + 1); }
+
+std::string shown_path(const std::string& path) { return path.empty() ? "(root)" : path; }
+
+std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, const Palette& palette) {
+  Table table(palette, {Align::left, Align::left, Align::right, Align::right, Align::right, Align::left});
+  table.header({"module", "type", "calls", tree.of_nodes ? "nodes" : "operations", "parameters", "operators"});
+  for (const ShownRow& shown : rows) {
+    const ModuleRow& row = tree.rows[shown.row];
+    const std::string_view faint = row.total == 0 ? palette.dim : std::string_view{};
+    table.row({Cell(label(row, shown.indent), faint), Cell(class_name(row.type), palette.dim),
+               row.calls ? number_or_blank(*row.calls) : "", number_or_blank(row.total),
+               number_or_blank(row.parameters), Cell(operators_text(row), palette.dim)});
+  }
+  std::string text = table.text();
+  if (tree.unattributed > 0) {
+    text += std::string(palette.yellow) + grouped(tree.unattributed) + " of " + grouped(tree.count) +
+            " nodes name no module" + std::string(palette.reset) + "\n";
+  }
+  return text;
+}
+
+std::string to_json(const ModuleTree& tree, const std::vector<ShownRow>& rows, const std::string& file) {
+  using nlohmann::ordered_json;
+  const char* const unit = tree.of_nodes ? "nodes" : "operations";
+  auto modules = ordered_json::array();
+  for (const ShownRow& shown : rows) {
+    const ModuleRow& row = tree.rows[shown.row];
+    ordered_json entry;
+    entry["path"] = row.path;
+    entry["type"] = row.type.empty() ? ordered_json() : ordered_json(row.type);
+    entry["parent"] = row.parent ? ordered_json(tree.rows[*row.parent].path) : ordered_json();
+    entry["aliases"] = row.aliases;
+    entry["calls"] = row.calls ? ordered_json(*row.calls) : ordered_json();
+    entry[unit] = row.total;
+    entry[std::string("own_") + unit] = row.own;
+    entry["operators"] = row.operators;
+    entry["parameters"] = row.parameters;
+    entry["trainable"] = row.trainable ? ordered_json(*row.trainable) : ordered_json();
+    modules.push_back(std::move(entry));
+  }
+  ordered_json object = {{"file", file}, {unit, tree.count}};
+  if (tree.of_nodes) object["unattributed"] = tree.unattributed;
+  object["modules"] = std::move(modules);
+  // Names come from files; bytes that are not UTF-8 must not keep the rest from being shown.
+  return object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace whence

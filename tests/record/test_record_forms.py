@@ -1,0 +1,107 @@
+"""What the zoo does not show: figures stated for BERT-tiny, scripted modules, calls numbered by hand."""
+
+import pytest
+import torch
+from torch import nn
+
+import command
+from models import zoo
+from record.test_record_scopes import recorded
+from sidecar import Sidecar
+
+
+def test_bert_tinys_stated_figures():
+    sidecar = recorded("bert_tiny")
+    modules = sidecar.table("modules")
+    assert len(modules) == 48
+    assert modules[0]["parameters_total"] == 4_385_920
+    assert modules[0]["type"] == "transformers.models.bert.modeling_bert.BertModel"
+
+
+def test_shared_modules_are_one_row_with_every_call():
+    sidecar = recorded("shared_block")
+    modules = {row["path"]: row for row in sidecar.table("modules")}
+    assert modules["block"]["aliases"] == ["tail.3"]
+    assert modules["first_name"]["aliases"] == ["second_name"]
+    assert "tail.3" not in modules and "second_name" not in modules
+    calls = [(row["module"], row["call"]) for row in sidecar.operations() if row["target"] == "aten::linear"]
+    assert calls == [("block.linear", 0), ("block.linear", 1), ("first_name", 0), ("first_name", 1),
+                     ("layers.0.linear", 0), ("layers.1.linear", 0), ("tail.0", 0), ("block.linear", 2), ("", 0),
+                     ("heads.mean", 0), ("heads.scale", 0)]
+
+
+def test_tied_weights_are_one_parameter():
+    sidecar = recorded("gpt2")
+    tied = [row for row in sidecar.table("parameters") if row["aliases"]]
+    assert [(row["name"], row["aliases"]) for row in tied] == [("transformer.wte.weight", ["lm_head.weight"])]
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.sigmoid(self.linear(x)) * x
+
+
+class Branching(nn.Module):
+    """Control flow that a trace would lose: a condition on a value, a loop over a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.ModuleList([Gate(), Gate()])
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, x):
+        for gate in self.gates:
+            x = gate(x)
+        if bool(x.sum() > 0):
+            x = self.last(x)
+        else:
+            x = torch.relu(self.last(x))
+        return x
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scripted")
+    torch.manual_seed(0)
+    torch.jit.script(Branching().eval()).save(str(folder / "model.pt"))
+    command.run("record", folder / "model.pt", "-o", folder / "model.whence.json", "--input", "x=float32[3,4]")
+    return Sidecar(folder / "model.whence.json")
+
+
+def test_scripted_modules_keep_their_paths(scripted):
+    operations = [(row["target"], row["module"]) for row in scripted.operations()]
+    for wanted in [("aten::linear", "gates.0.linear"), ("aten::sigmoid", "gates.0"), ("aten::mul", "gates.1"),
+                   ("aten::linear", "gates.1.linear"), ("prim::If", ""), ("aten::relu", "")]:
+        assert wanted in operations
+    # Both branches are recorded, and each calls `last`.
+    assert operations.count(("aten::linear", "last")) == 2
+
+
+def test_scripted_modules_keep_their_class_names(scripted):
+    types = {row["path"]: (row["type"].rpartition(".")[2], row["standard"]) for row in scripted.table("modules")}
+    assert types == {"": ("Branching", False), "gates": ("ModuleList", True), "gates.0": ("Gate", False),
+                     "gates.0.linear": ("Linear", True), "gates.1": ("Gate", False), "gates.1.linear": ("Linear", True),
+                     "last": ("Linear", True)}
+
+
+def test_scripted_modules_say_their_source(scripted):
+    sigmoid = next(row for row in scripted.operations() if row["target"] == "aten::sigmoid")
+    assert sigmoid["frames"][0]["file"].endswith("test_record_forms.py")
+
+
+def test_recording_twice_gives_the_same_bytes(tmp_path):
+    paths = [tmp_path / "one.json", tmp_path / "two.json"]
+    for path in paths:
+        command.run("record", zoo.trace("bert_tiny"), "-o", path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_no_path_of_this_machine_is_recorded(tmp_path):
+    command.run("record", zoo.trace("shared_block"), "-o", tmp_path / "s.json")
+    text = (tmp_path / "s.json").read_text()
+    assert str(zoo.folder()) not in text
+    assert '"file": "shared_block.pt"' in text

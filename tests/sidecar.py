@@ -1,0 +1,38 @@
+"""Reads a sidecar (schema/sidecar.schema.json) into rows with names: all that the tests need of it."""
+
+import json
+from pathlib import Path
+
+# The columns that hold numbers of the strings table, one or a list.
+TEXT = {
+    "symbols": {"name"}, "modules": {"path", "type", "aliases"}, "frames": {"file", "function"},
+    "parameters": {"name", "aliases"}, "constants": {"name"}, "values": {"name"}, "inputs": {"name"},
+    "outputs": {"name"}, "operations": {"target", "overload", "name"},
+}
+
+
+class Sidecar:
+    def __init__(self, path):
+        self.raw = json.loads(Path(path).read_text())
+        self.strings = self.raw["strings"]
+
+    def table(self, name: str) -> list[dict]:
+        """The rows of a table as dicts, strings in place of their numbers."""
+        columns, texts = self.raw[name]["columns"], TEXT.get(name, set())
+        return [{column: self.text(cell) if column in texts else cell for column, cell in zip(columns, row)}
+                for row in self.raw[name]["rows"]]
+
+    def text(self, cell):
+        return [self.strings[number] for number in cell] if isinstance(cell, list) else self.strings[cell]
+
+    def operations(self) -> list[dict]:
+        """Operations in execution order, with `module` (qualified name), `call` and `frames` (innermost first)."""
+        modules, scopes = self.table("modules"), self.table("scopes")
+        frames, stacks = self.table("frames"), self.table("stacks")
+        rows = self.table("operations")
+        for row in rows:
+            scope = scopes[row["scope"]]
+            row["module"] = modules[scope["module"]]["path"]
+            row["call"] = scope["call"]
+            row["frames"] = [frames[number] for number in stacks[row["stack"]]["frames"]] if row["stack"] >= 0 else []
+        return rows
