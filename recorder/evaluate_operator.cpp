@@ -161,10 +161,11 @@ Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::I
     term.known = known;
     term.seen = std::move(seen);
     program_.values[term.id].type = type_of(term.seen[0], term.seen[1], output.type());
-    if (known && first) {
-      known_.emplace(term.id, *first);
-      if (first->isTensor() && first->toTensor().has_storage()) {
-        known_in_[first->toTensor().storage().unsafeGetStorageImpl()].push_back(term.id);
+    if (known && term.seen[0]) {
+      const c10::IValue& value = *term.seen[0];
+      known_.emplace(term.id, value);
+      if (value.isTensor() && value.toTensor().has_storage()) {
+        known_in_[value.toTensor().storage().unsafeGetStorageImpl()].push_back(term.id);
       }
     }
     node.outputs.push_back(term.id);

@@ -53,7 +53,7 @@ bool is_trace_text(std::string_view text) { return parse_trace_line(text.substr(
 
 std::optional<Frame> scripted_frame(const torch::jit::SourceRange& range, const std::string& function) {
   const auto place = range.file_line_col();
-  if (!place) return std::nullopt;
+  if (!place || std::get<0>(*place).empty()) return std::nullopt;  // tracing leaves none on conversions it inserts
   return Frame{std::get<0>(*place), static_cast<std::int32_t>(std::get<1>(*place)), function};
 }
 
