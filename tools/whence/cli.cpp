@@ -204,15 +204,13 @@ double CommandLine::number_or(const std::string& name, double otherwise) const {
 
 void print_text(const Diagnostics& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) {
-    const bool error = diagnostic.severity == Severity::error;
-    const bool note = diagnostic.severity == Severity::note;
-    std::cerr << color_err(error  ? Color::red
-                           : note ? Color::dim
-                                  : Color::yellow)
-              << (error  ? "error"
-                  : note ? "note"
-                         : "warning")
-              << color_err(Color::reset) << ": " << to_text(diagnostic) << "\n";
+    // The first word is the code of an error, else "warning:" or "note:".
+    const std::string text = to_text(diagnostic);
+    const std::size_t word = std::min(text.find(' '), text.size());
+    const Color color = diagnostic.severity == Severity::error     ? Color::red
+                        : diagnostic.severity == Severity::warning ? Color::yellow
+                                                                   : Color::dim;
+    std::cerr << color_err(color) << text.substr(0, word) << color_err(Color::reset) << text.substr(word) << "\n";
   }
 }
 
