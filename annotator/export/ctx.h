@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -40,20 +41,20 @@ class Ctx {
   Ctx(ConvertSession& session, const Node& node, const OpSchema& schema);
 
   // ---- arguments, by schema name. Scalars must be constants unless stated otherwise; else refuse() is raised.
-  bool has(std::string_view name) const;  // given and not None (a non-None default counts)
-  Val tensor(std::string_view name);      // also accepts a Scalar argument, as a 0-d constant
-  Val optional_tensor(std::string_view name);            // absent when None
-  std::vector<Val> tensors(std::string_view name);       // Tensor[]
+  bool has(std::string_view name) const;                     // given and not None (a non-None default counts)
+  Val tensor(std::string_view name);                         // also accepts a Scalar argument, as a 0-d constant
+  Val optional_tensor(std::string_view name);                // absent when None
+  std::vector<Val> tensors(std::string_view name);           // Tensor[]
   std::vector<Val> optional_tensors(std::string_view name);  // Tensor?[]: absent for None
   std::int64_t integer(std::string_view name);
-  double number(std::string_view name);   // int, float or bool
+  double number(std::string_view name);  // int, float or bool
   bool flag(std::string_view name);
   std::string text(std::string_view name);
   std::string one_of(std::string_view name, std::initializer_list<std::string_view> allowed);
   std::optional<DType> dtype_argument(std::string_view name);
-  Ints integers(std::string_view name);                  // int[] of constants; int[2] given as one int is repeated
-  std::vector<Size> sizes(std::string_view name);        // int[] whose elements may be dynamic
-  Size size(std::string_view name);                      // int that may be dynamic
+  Ints integers(std::string_view name);            // int[] of constants; int[2] given as one int is repeated
+  std::vector<Size> sizes(std::string_view name);  // int[] whose elements may be dynamic
+  Size size(std::string_view name);                // int that may be dynamic
   // A Scalar argument as a 0-d tensor of `dtype`; dynamic scalars are cast.
   Val scalar(std::string_view name, DType dtype);
 
@@ -70,6 +71,7 @@ class Ctx {
   DType output_dtype(int index = 0) const;
   const std::vector<Dim>* output_dims(int index = 0) const;  // nullptr when unknown
   int output_count() const;                                  // number of elements for list results
+  bool result_used(int index) const;                         // whether anything reads the operation's i-th result
 
   // ---- making nodes
   Val emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
@@ -79,28 +81,32 @@ class Ctx {
   Val typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims = std::nullopt);
 
   // Constants; equal small ones are shared across the graph.
-  Val constant_ints(const Ints& values);                 // int64, rank 1
-  Val constant_int(std::int64_t value);                  // int64, rank 0
-  Val constant_number(double value, DType dtype);        // rank 0
+  Val constant_ints(const Ints& values);           // int64, rank 1
+  Val constant_int(std::int64_t value);            // int64, rank 0
+  Val constant_number(double value, DType dtype);  // rank 0
   Val constant_tensor(TensorData data);
 
   // ---- recurring phrases, each one or no node
-  Val cast(Val value, DType dtype);                      // nothing when it has the dtype already
+  Val cast(Val value, DType dtype);  // nothing when it has the dtype already
   Val identity(Val value) { return value; }
-  Val reshape(Val value, const std::vector<Size>& shape);           // 0 / -1 forms chosen so that no Shape node is needed
-  Val reshape_to_output(Val value, int index = 0);                  // to the recorded shape of result `index`
-  Val transpose(Val value, const Ints& permutation);                // nothing when it is the identity
-  Val unsqueeze(Val value, const Ints& axes);                       // axes of the result, not negative
+  Val reshape(Val value, const std::vector<Size>& shape);  // 0 / -1 forms chosen so that no Shape node is needed
+  Val reshape_to_output(Val value, int index = 0);         // to the recorded shape of result `index`
+  Val transpose(Val value, const Ints& permutation);       // nothing when it is the identity
+  Val unsqueeze(Val value, const Ints& axes);              // axes of the result, not negative
   Val squeeze(Val value, const Ints& axes);
-  Val dim_of(Val value, std::int64_t axis);                         // int64 scalar; a constant when static
-  Val to_scalar_value(const Size& size);                            // int64 scalar
-  Val to_vector(const std::vector<Size>& sizes);                    // int64 rank 1; a constant when all are static
+  Val dim_of(Val value, std::int64_t axis);       // int64 scalar; a constant when static
+  Val to_scalar_value(const Size& size);          // int64 scalar
+  Val to_vector(const std::vector<Size>& sizes);  // int64 rank 1; a constant when all are static
+  // The size when it is known while exporting, also when it came as a value that is a constant.
+  std::optional<std::int64_t> static_size(const Size& size) const;
   // Both operands cast to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a category.
   std::pair<Val, Val> promoted(Val a, Val b);
+  // That dtype for any number of operands (torch.result_type). Python floats count as float32, the default dtype.
+  DType promoted_dtype(const std::vector<Val>& operands) const;
 
   // ---- results
-  void yield(Val value);                                 // the one result; dtype and dims from the record
-  void yield(const std::vector<Val>& values);            // several results, or the elements of a list result
+  void yield(Val value);                       // the one result; dtype and dims from the record
+  void yield(const std::vector<Val>& values);  // several results, or the elements of a list result
 
   // ---- refusing. `remedy` says what the user can do; never empty.
   [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const;
@@ -112,9 +118,18 @@ class Ctx {
   ConvertSession& session() { return session_; }
 
  private:
+  const Argument& argument(std::string_view name) const;  // given or default; refuses when neither
+  Val value_of(const Argument& argument);                 // tensors, and scalars as 0-d values
+  std::optional<TensorData> known(const Argument& argument) const;
+  Size size_of(const Argument& argument, std::string_view name);
+  bool same_size(const Size& size, Val value, std::int64_t axis) const;
+  struct ReshapeTarget;
+  Val emit_reshape(Val value, std::vector<ReshapeTarget> target);
+
   ConvertSession& session_;
   const Node& node_;
   const OpSchema& schema_;
+  std::vector<Val> wrapped_;  // arguments that PyTorch sees as Python numbers
 };
 
 // One line of an operator table: the schema string is the key.

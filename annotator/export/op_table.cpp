@@ -11,6 +11,36 @@ namespace {
 
 std::vector<OpFamily> families() {
   return {
+      activation_ops(),
+      arithmetic_ops(),
+      comparison_ops(),
+      reduction_ops(),
+      shape_ops(),
+      index_ops(),
+      division_ops(),
+      joining_ops(),
+      scatter_ops(),
+      slicing_ops(),
+      unary_ops(),
+      linear_ops(),
+      einsum_ops(),
+      convolution_ops(),
+      pooling_ops(),
+      adaptive_pooling_ops(),
+      normalization_ops(),
+      softmax_ops(),
+      attention_ops(),
+      embedding_ops(),
+      recurrent_ops(),
+      resize_ops(),
+      grid_ops(),
+      rearrange_ops(),
+      padding_ops(),
+      sorting_ops(),
+      repeat_ops(),
+      random_ops(),
+      statistics_ops(),
+      vector_ops(),
   };
 }
 

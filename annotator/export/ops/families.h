@@ -19,22 +19,34 @@ OpFamily shape_ops();
 OpFamily creation_ops();
 OpFamily index_ops();
 OpFamily cast_ops();
+OpFamily division_ops();
+OpFamily joining_ops();
+OpFamily scatter_ops();
+OpFamily slicing_ops();
+OpFamily unary_ops();
 
 // layers
 OpFamily linear_ops();
+OpFamily einsum_ops();
 OpFamily convolution_ops();
 OpFamily pooling_ops();
+OpFamily adaptive_pooling_ops();
 OpFamily normalization_ops();
+OpFamily softmax_ops();
 OpFamily attention_ops();
 OpFamily embedding_ops();
 OpFamily recurrent_ops();
 OpFamily resize_ops();
+OpFamily grid_ops();
+OpFamily rearrange_ops();
 OpFamily padding_ops();
 
 // the rest
 OpFamily sorting_ops();
+OpFamily repeat_ops();
 OpFamily random_ops();
 OpFamily statistics_ops();
+OpFamily vector_ops();
 OpFamily symbolic_ops();
 
 }  // namespace whence

@@ -1,0 +1,112 @@
+// prim::If -> If and prim::Loop -> Loop. A body is a graph of its own that sees the values around it: a value of an
+// enclosing graph appears in it as a captured value, never as an input.
+#include <algorithm>
+#include <utility>
+
+#include "annotator/export/convert.h"
+#include "annotator/graph/tensor_values.h"
+
+namespace whence {
+namespace {
+
+GraphValue typed_value(const Type& type) {
+  GraphValue value;
+  value.dtype = type.dtype;
+  value.dims = type.dims;
+  if (type.kind != ValueKind::tensor) value.dims.emplace();
+  value.is_input = true;
+  return value;
+}
+
+// Only where both are known, two dtypes can disagree.
+bool differ(DType a, DType b) { return a != DType::undefined && b != DType::undefined && a != b; }
+
+}  // namespace
+
+// Inputs of a loop's body: iteration, condition (which PyTorch's body does not have), carried values.
+ConvertSession::Body ConvertSession::convert_body(const Block& block, const std::vector<DType>& results, bool loop) {
+  Body body{std::make_shared<Graph>(), {}};
+  body.graph->outer = &graph();
+  body.graph->symbols = program_.symbols;
+  frames_.push_back(std::make_unique<Frame>());
+  Frame& frame = *frames_.back();
+  frame.graph = body.graph.get();
+  const auto add_input = [&](const Type& type) {
+    const GraphValueId id = body.graph->add_value(typed_value(type));
+    body.graph->inputs.push_back(id);
+    return id;
+  };
+  for (std::size_t i = 0; i < block.inputs.size(); ++i) {
+    frame.values[block.inputs[i]] = add_input(program_.values[block.inputs[i]].type);
+    if (loop && i == 0) add_input(Type{ValueKind::boolean, DType::boolean, std::nullopt});
+  }
+  const Node* owner = node_;
+  convert_nodes(block.nodes);
+  node_ = owner;
+  for (std::size_t i = 0; i < block.outputs.size(); ++i) {
+    body.poisoned.push_back(false);
+    try {
+      GraphValueId value = value_of(block.outputs[i]);
+      const DType held = body.graph->values[value].dtype;
+      if (i < results.size() && differ(held, results[i])) {
+        value = emit("", "Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(results[i]))}}, 1).front();
+      }
+      const auto& outputs = body.graph->outputs;
+      const bool taken = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+      if (body.graph->values[value].producer < 0 || taken) value = emit("", "Identity", {value}, {}, 1).front();
+      body.graph->outputs.push_back(value);
+    } catch (const Poisoned&) {
+      body.poisoned.back() = true;
+    } catch (const Error& error) {
+      record(error);
+      body.poisoned.back() = true;
+    }
+  }
+  frames_.pop_back();
+  return body;
+}
+
+// Arguments: condition. Blocks: then, else; both end with the node's results.
+void ConvertSession::convert_if(const Node& node) {
+  std::vector<DType> dtypes;
+  for (const ValueId output : node.outputs) dtypes.push_back(program_.values[output].type.dtype);
+  const Body then_body = convert_body(node.blocks[0], dtypes, false);
+  const Body else_body = convert_body(node.blocks[1], dtypes, false);
+  const auto failed = [](const Body& body) {
+    return std::find(body.poisoned.begin(), body.poisoned.end(), true) != body.poisoned.end();
+  };
+  const GraphValueId condition = value_of(node.arguments.front().value);
+  if (failed(then_body) || failed(else_body)) throw Poisoned{};
+  const auto results = emit("", "If", {condition}, {{"then_branch", then_body.graph}, {"else_branch", else_body.graph}},
+                            static_cast<int>(node.outputs.size()));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    graph().values[results[i]].dtype = then_body.graph->values[then_body.graph->outputs[i]].dtype;
+    bind(node.outputs[i], results[i]);
+  }
+}
+
+// Arguments: max_trip_count, condition, initial (the list of carried values). The block ends with the next condition
+// and the next carried values.
+void ConvertSession::convert_loop(const Node& node) {
+  std::vector<GraphValueId> inputs;
+  for (const NamedArgument& argument : node.arguments) {
+    if (const auto* list = argument.value.as<ArgumentList>()) {
+      for (const Argument& element : *list) inputs.push_back(value_of(element));
+    } else {
+      inputs.push_back(value_of(argument.value));
+    }
+  }
+  std::vector<DType> dtypes{DType::boolean};
+  constexpr std::size_t first_carried = 2;
+  for (std::size_t i = first_carried; i < inputs.size(); ++i) dtypes.push_back(graph().values[inputs[i]].dtype);
+  const Body body = convert_body(node.blocks.front(), dtypes, true);
+  if (std::find(body.poisoned.begin(), body.poisoned.end(), true) != body.poisoned.end()) throw Poisoned{};
+  const auto results =
+      emit("", "Loop", std::move(inputs), {{"body", body.graph}}, static_cast<int>(node.outputs.size()));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    graph().values[results[i]].dtype = dtypes[i + 1];
+    bind(node.outputs[i], results[i]);
+  }
+}
+
+}  // namespace whence
