@@ -1,0 +1,104 @@
+// The command line's helpers: splitting, sizes, and what is near enough to have been meant.
+#include "tools/whence/cli.h"
+
+#include <gtest/gtest.h>
+
+namespace whence {
+namespace {
+
+TEST(Nearest, SuggestsWhatWasMeantAndNothingElse) {
+  const std::vector<std::string> known = {"record", "export", "annotate", "validate", "show", "explain", "strip"};
+  const std::pair<const char*, const char*> rows[] = {
+      {"recrod", "record"},     {"exprot", "export"}, {"expot", "export"}, {"anno", "annotate"},
+      {"valdiate", "validate"}, {"shwo", "show"},     {"expl", "explain"},
+  };
+  for (const auto& [wanted, expected] : rows) EXPECT_EQ(nearest(wanted, known), expected) << wanted;
+  for (const char* wanted : {"frobnicate", "x", "", "quantize"})
+    EXPECT_EQ(nearest(wanted, known), std::nullopt) << wanted;
+}
+
+TEST(Split, KeepsEmptyParts) {
+  EXPECT_EQ(split("", ','), std::vector<std::string>{});
+  EXPECT_EQ(split("a", ','), (std::vector<std::string>{"a"}));
+  EXPECT_EQ(split("a,b", ','), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(split("a,,b", ','), (std::vector<std::string>{"a", "", "b"}));
+  EXPECT_EQ(split("a,", ','), (std::vector<std::string>{"a", ""}));
+  EXPECT_EQ(split(",", ','), (std::vector<std::string>{"", ""}));
+}
+
+TEST(HumanSize, RoundsToOneDecimal) {
+  EXPECT_EQ(human_size(0), "0 B");
+  EXPECT_EQ(human_size(999), "999 B");
+  EXPECT_EQ(human_size(1000), "1.0 kB");
+  EXPECT_EQ(human_size(17'600'000), "17.6 MB");
+  EXPECT_EQ(human_size(2'500'000'000), "2.5 GB");
+}
+
+// argv of a run; the strings live as long as the object.
+struct Arguments {
+  explicit Arguments(std::vector<std::string> given) : texts(std::move(given)) {
+    for (std::string& text : texts) pointers.push_back(text.data());
+  }
+  std::vector<std::string> texts;
+  std::vector<char*> pointers;
+};
+
+struct DemoLine : CommandLine {
+  DemoLine() : CommandLine("demo", "FILE [-o FILE]", "A demonstration.") {
+    positional("file", "what to read");
+    option("output,o", "FILE", "what to write");
+    option("opset", "N", "a number");
+    repeated("input", "SPEC", "several");
+  }
+};
+
+Diagnostic refusal(const std::vector<std::string>& given) {
+  Arguments arguments(given);
+  DemoLine line;
+  try {
+    line.parse(static_cast<int>(arguments.pointers.size()), arguments.pointers.data());
+    line.integer_or("opset", 0);
+    line.text("output");
+  } catch (const Error& error) {
+    return error.diagnostics().front();
+  }
+  return {};
+}
+
+TEST(CommandLine, ReadsOptionsInAnyOrder) {
+  Arguments arguments({"--input", "a", "in.pt", "-o", "out.onnx", "--input=b", "--opset=18", "--json"});
+  DemoLine line;
+  ASSERT_TRUE(line.parse(static_cast<int>(arguments.pointers.size()), arguments.pointers.data()));
+  EXPECT_EQ(line.text("file"), "in.pt");
+  EXPECT_EQ(line.text("output"), "out.onnx");
+  EXPECT_EQ(line.list("input"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(line.integer_or("opset", 0), 18);
+  EXPECT_TRUE(line.json());
+}
+
+TEST(CommandLine, RefusesWithARemedy) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* message;
+    const char* remedy;
+  } rows[] = {
+      {{"in.pt", "--ouput", "x"}, "unknown option --ouput", "did you mean --output?"},
+      {{"in.pt", "--out", "x"}, "unknown option --out", "did you mean --output?"},
+      {{"in.pt", "--frobnicate"}, "unknown option --frobnicate", "--help"},
+      {{}, "missing argument: file", "usage: whence demo"},
+      {{"in.pt"}, "missing option --output", "usage: whence demo"},
+      {{"in.pt", "-o"}, "required argument", "usage: whence demo"},
+      {{"in.pt", "more.pt", "-o", "x"}, "too many arguments", "usage: whence demo"},
+      {{"in.pt", "-o", "x", "--opset", "eighteen"}, "--opset takes an integer", "--opset 18"},
+      {{"in.pt", "-o", "x", "--opset", "18x"}, "--opset takes an integer", "--opset 18"},
+  };
+  for (const auto& row : rows) {
+    const Diagnostic diagnostic = refusal(row.arguments);
+    EXPECT_EQ(diagnostic.code, Code::usage) << row.message;
+    EXPECT_NE(diagnostic.message.find(row.message), std::string::npos) << diagnostic.message;
+    EXPECT_NE(diagnostic.remedy.find(row.remedy), std::string::npos) << diagnostic.remedy;
+  }
+}
+
+}  // namespace
+}  // namespace whence
