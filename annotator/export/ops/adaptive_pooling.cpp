@@ -1,0 +1,147 @@
+// Pooling to a given output size. Element i of an axis covers input [floor(i * in / out), ceil((i + 1) * in / out)).
+// ONNX knows only the global form, so other sizes become a fixed window where `in` is a multiple of `out`, and a
+// product with a constant matrix of weights otherwise.
+#include <numeric>
+#include <optional>
+
+#include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
+
+namespace whence {
+namespace {
+
+struct Adaptive {
+  Val input;
+  int axes = 0;         // number of spatial axes
+  Ints output;          // wanted size of each
+  bool batched = true;  // [N, C, *spatial]
+};
+
+Adaptive read(Ctx& c) {
+  Adaptive pool;
+  pool.input = c.tensor("self");
+  pool.axes = c.schema().find("output_size")->type.list_size;
+  pool.output = c.integers("output_size");
+  if (pool.output.size() == 1) pool.output.resize(pool.axes, pool.output.front());
+  pool.batched = c.rank(pool.input) == pool.axes + 2;
+  return pool;
+}
+
+bool to_one(const Adaptive& pool) { return pool.output == Ints(pool.axes, 1); }
+
+// Sizes of the spatial axes, when all are fixed.
+std::optional<Ints> input_sizes(Ctx& c, const Adaptive& pool) {
+  Ints sizes;
+  for (int i = 0; i < pool.axes; ++i) {
+    const auto size = c.static_dim(pool.input, i - pool.axes);
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+Ints input_sizes_or_refuse(Ctx& c, const Adaptive& pool) {
+  if (auto sizes = input_sizes(c, pool)) return *sizes;
+  c.refuse("adaptive pooling of an axis with a dynamic size to a size other than 1",
+           "keep the spatial axes fixed when exporting, or pool to size 1");
+}
+
+Attributes fixed_window(const Ints& in, const Ints& out) {
+  Ints window(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) window[i] = in[i] / out[i];
+  return {{"kernel_shape", window}, {"strides", window}};
+}
+
+bool divisible(const Ints& in, const Ints& out) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (in[i] % out[i] != 0) return false;
+  }
+  return true;
+}
+
+// [out, in] or, transposed, [in, out]: row i holds 1 / length over the window of output i.
+Val averaging_matrix(Ctx& c, std::int64_t in, std::int64_t out, bool transpose) {
+  std::vector<float> weights(static_cast<std::size_t>(in * out), 0.0F);
+  for (std::int64_t i = 0; i < out; ++i) {
+    const std::int64_t begin = i * in / out, end = ((i + 1) * in + out - 1) / out;
+    for (std::int64_t j = begin; j < end; ++j) {
+      weights[transpose ? j * out + i : i * in + j] = 1.0F / static_cast<float>(end - begin);
+    }
+  }
+  const Ints shape = transpose ? Ints{in, out} : Ints{out, in};
+  const Val matrix = c.typed(
+      c.constant_tensor({DType::float32, shape, Bytes::copy_of(weights.data(), weights.size() * sizeof(float))}),
+      DType::float32);
+  return c.cast(matrix, c.output_dtype());
+}
+
+// The windows are separable, so each axis is averaged on its own: the last two by a matrix on either side, the first
+// of three after the others have been flattened into one.
+Val average_by_matrices(Ctx& c, const Adaptive& pool, const Ints& in) {
+  Val x = pool.input;
+  const int last = pool.axes - 1;
+  if (in[last] != pool.output[last]) x = c.emit("MatMul", {x, averaging_matrix(c, in[last], pool.output[last], true)});
+  if (last >= 1 && in[last - 1] != pool.output[last - 1]) {
+    x = c.emit("MatMul", {averaging_matrix(c, in[last - 1], pool.output[last - 1], false), x});
+  }
+  if (pool.axes == 3 && in[0] != pool.output[0]) {
+    Ints planes(pool.batched ? 2 : 1, 0);
+    planes.insert(planes.end(), {in[0], -1});
+    x = c.emit("Reshape", {x, c.constant_ints(planes)});
+    x = c.reshape_to_output(c.emit("MatMul", {averaging_matrix(c, in[0], pool.output[0], false), x}));
+  }
+  return x;
+}
+
+void adaptive_avg_pool(Ctx& c) {
+  const Adaptive pool = read(c);
+  if (to_one(pool)) {
+    if (pool.batched) return c.yield(c.emit("GlobalAveragePool", {pool.input}));
+    Ints axes(pool.axes);
+    std::iota(axes.begin(), axes.end(), 1);
+    return c.yield(reduce(c, "ReduceMean", pool.input, axes, true));
+  }
+  const Ints in = input_sizes_or_refuse(c, pool);
+  if (in == pool.output) return c.yield(pool.input);
+  if (pool.batched && divisible(in, pool.output)) {
+    return c.yield(c.emit("AveragePool", {pool.input}, fixed_window(in, pool.output)));
+  }
+  c.yield(average_by_matrices(c, pool, in));
+}
+
+// Values and indices within the plane. An overlapping or uneven window has no counterpart in ONNX.
+void adaptive_max_pool(Ctx& c) {
+  const Adaptive pool = read(c);
+  if (to_one(pool) && pool.batched && !c.result_used(1)) {
+    return c.yield({c.emit("GlobalMaxPool", {pool.input}), absent});
+  }
+  const Ints in = input_sizes_or_refuse(c, pool);
+  if (!divisible(in, pool.output)) {
+    c.refuse("adaptive max pooling to a size that does not divide the input's",
+             "choose an input size that is a multiple of output_size, or use max_pool with an explicit window");
+  }
+  const Val x = pool.batched ? pool.input : c.unsqueeze(pool.input, {0});
+  const auto back = [&](Val y) { return pool.batched ? y : c.squeeze(y, {0}); };
+  if (!c.result_used(1)) return c.yield({back(c.emit("MaxPool", {x}, fixed_window(in, pool.output))), absent});
+  const auto results = c.emit_many("MaxPool", {x}, fixed_window(in, pool.output), 2);
+  std::int64_t plane = 1;
+  for (const std::int64_t size : in) plane *= size;
+  c.yield({back(results[0]), back(c.emit("Mod", {results[1], c.constant_int(plane)}))});
+}
+
+const OpEntry kAdaptivePooling[] = {
+    {"aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", adaptive_max_pool},
+    {"aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", adaptive_max_pool},
+    {"aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", adaptive_max_pool},
+};
+
+}  // namespace
+
+OpFamily adaptive_pooling_ops() { return kAdaptivePooling; }
+
+}  // namespace whence

@@ -1,0 +1,117 @@
+// Table look-ups: embedding, and embedding_bag, which reduces the rows of each bag.
+// padding_idx, scale_grad_by_freq and sparse concern gradients only, except for bags, where padding is left out.
+#include <optional>
+
+#include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
+
+namespace whence {
+namespace {
+
+// weight [rows, size], indices [*] -> [*, size]
+void embedding(Ctx& c) { c.yield(c.emit("Gather", {c.tensor("weight"), c.tensor("indices")})); }
+
+enum class BagMode : std::int64_t { sum = 0, mean = 1, max = 2 };
+
+struct Bags {
+  Val weight, indices, offsets, sample_weights;
+  BagMode mode = BagMode::sum;
+  bool last_offset_included = false;
+};
+
+Bags read(Ctx& c) {
+  Bags bags{c.tensor("weight"), c.tensor("indices"), c.tensor("offsets"), c.optional_tensor("per_sample_weights")};
+  bags.mode = static_cast<BagMode>(c.integer("mode"));
+  bags.last_offset_included = c.flag("include_last_offset");
+  if (c.has("padding_idx") && c.integer("padding_idx") >= 0) {
+    c.refuse("embedding_bag with padding_idx", "mask the rows with per_sample_weights instead");
+  }
+  return bags;
+}
+
+// The rows to reduce, [n, size], weighted when asked for.
+Val looked_up(Ctx& c, const Bags& bags) {
+  const Val looked = c.emit("Gather", {bags.weight, bags.indices});
+  if (!bags.sample_weights) return looked;
+  return c.emit("Mul", {looked, c.unsqueeze(bags.sample_weights, {1})});
+}
+
+// The common length of all bags, when the offsets are constant and evenly spaced.
+std::optional<std::int64_t> even_length(Ctx& c, const Bags& bags) {
+  const auto total = c.static_dim(bags.indices, 0);
+  const auto offsets = c.graph().integers(bags.offsets.id);
+  if (!total || !offsets || offsets->empty()) return std::nullopt;
+  const std::int64_t count = static_cast<std::int64_t>(offsets->size()) - (bags.last_offset_included ? 1 : 0);
+  if (count <= 0 || *total % count != 0) return std::nullopt;
+  const std::int64_t length = *total / count;
+  for (std::size_t i = 0; i < offsets->size(); ++i) {
+    if ((*offsets)[i] != static_cast<std::int64_t>(i) * length) return std::nullopt;
+  }
+  return length == 0 ? std::nullopt : std::optional(length);
+}
+
+Val even_bags(Ctx& c, const Bags& bags, std::int64_t length) {
+  const auto size = c.static_dim(bags.weight, 1);
+  if (!size) c.refuse("an embedding of dynamic size", "keep the weight's sizes fixed when exporting");
+  const Val grouped = c.emit("Reshape", {looked_up(c, bags), c.constant_ints({-1, length, *size})});
+  const char* const reductions[] = {"ReduceSum", "ReduceMean", "ReduceMax"};
+  return reduce(c, reductions[static_cast<std::int64_t>(bags.mode)], grouped, {1}, false);
+}
+
+// Bags of any length: a matrix of ones says which row is in which bag, and multiplies the rows.
+Val uneven_bags(Ctx& c, const Bags& bags) {
+  if (bags.mode == BagMode::max) {
+    c.refuse("embedding_bag with mode='max' over bags of varying length", "use bags of one length, or mode 'sum'");
+  }
+  const DType dtype = c.output_dtype();
+  const Val count = c.dim_of(bags.indices, 0);
+  const Val offsets = c.cast(bags.offsets, DType::int64);
+  Val begins = offsets, ends;
+  if (bags.last_offset_included) {
+    begins = c.emit("Slice", {offsets, c.constant_ints({0}), c.constant_ints({-1}), c.constant_ints({0})});
+    ends = c.emit("Slice", {offsets, c.constant_ints({1}), c.constant_ints({INT64_MAX}), c.constant_ints({0})});
+  } else {
+    const Val rest =
+        c.emit("Slice", {offsets, c.constant_ints({1}), c.constant_ints({INT64_MAX}), c.constant_ints({0})});
+    ends = c.emit("Concat", {rest, c.to_vector({count})}, {{"axis", 0}});
+  }
+  const Val position = c.emit("Range", {c.constant_int(0), count, c.constant_int(1)});
+  const Val member = c.emit("And", {c.emit("GreaterOrEqual", {position, c.unsqueeze(begins, {1})}),
+                                    c.emit("Less", {position, c.unsqueeze(ends, {1})})});
+  const Val ones = c.cast(c.typed(member, DType::boolean), dtype);  // [bags, n]
+  const Val sum = c.emit("MatMul", {ones, looked_up(c, bags)});
+  if (bags.mode == BagMode::sum) return sum;
+  const Val lengths = c.emit("Max", {reduce(c, "ReduceSum", ones, {1}, true), c.constant_number(1, dtype)});
+  return c.emit("Div", {sum, lengths});
+}
+
+// Results: the bags [bags, size]; three tables for the backward pass, which are not made.
+void embedding_bag(Ctx& c) {
+  const Bags bags = read(c);
+  const auto length = even_length(c, bags);
+  c.yield({length ? even_bags(c, bags, *length) : uneven_bags(c, bags), absent, absent, absent});
+}
+
+const OpEntry kEmbedding[] = {
+    {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, "
+     "bool sparse=False) -> Tensor",
+     embedding},
+    {"aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, "
+     "bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, "
+     "Tensor)",
+     embedding_bag},
+    {"aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, "
+     "int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, "
+     "Tensor, Tensor, Tensor)",
+     embedding_bag},
+    {"aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, "
+     "bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
+     "(Tensor, Tensor, Tensor, Tensor)",
+     embedding_bag},
+};
+
+}  // namespace
+
+OpFamily embedding_ops() { return kEmbedding; }
+
+}  // namespace whence

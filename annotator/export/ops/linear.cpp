@@ -1,0 +1,131 @@
+// Matrix products: linear layers, addmm and matmul with their relatives.
+#include <string>
+
+#include "annotator/export/convert.h"
+#include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
+#include "annotator/export/uses.h"
+#include "annotator/export/weights.h"
+
+namespace whence {
+namespace {
+
+// Gemm is defined for floating types everywhere; its integer forms are missing from runtimes.
+bool gemm_serves(Ctx& c, Val x) { return is_floating(c.dtype(x)); }
+
+Val plus(Ctx& c, Val x, Val bias) { return bias ? c.emit("Add", {x, bias}) : x; }
+
+Val gemm(Ctx& c, Val a, Val b, Val addend, Attributes attributes) {
+  return c.emit("Gemm", addend ? std::vector{a, b, addend} : std::vector{a, b}, std::move(attributes));
+}
+
+// Whether the program reads the weight of a linear layer only as such, and always with more axes than Gemm takes.
+bool only_multiplied_transposed(Ctx& c) {
+  const auto* weight = c.node().find("weight")->as<ValueRef>();
+  const Program& program = c.session().program();
+  for (const ProgramUse& use : c.session().uses().of(weight->id)) {
+    if (!use.node || use.node->target != "aten::linear" || use.argument != "weight") return false;
+    const auto& dims = program.values[use.node->find("input")->as<ValueRef>()->id].type.dims;
+    if (!dims || dims->size() == 2) return false;
+  }
+  return true;
+}
+
+// `weight` [out, in] as [in, out], when that costs no second copy in the file: a constant that nothing reads in its own
+// layout is written transposed, a computed one gets a Transpose node. Absent otherwise.
+Val transposed_weight(Ctx& c, Val weight) {
+  if (!c.constant(weight)) return c.transpose(weight, {1, 0});
+  return only_multiplied_transposed(c) ? derived_constant(c, weight, "T", transposed) : absent;
+}
+
+// y = x W^T + b. input [*, in], weight [out, in] or [in], bias [out].
+void linear(Ctx& c) {
+  const Val x = c.tensor("input"), weight = c.tensor("weight"), bias = c.optional_tensor("bias");
+  if (c.rank(weight) == 1) return c.yield(plus(c, c.emit("MatMul", {x, weight}), bias));
+  if (c.rank(x) == 2 && gemm_serves(c, x)) return c.yield(gemm(c, x, weight, bias, {{"transB", 1}}));
+
+  if (const Val matrix = transposed_weight(c, weight)) return c.yield(plus(c, c.emit("MatMul", {x, matrix}), bias));
+  // The weight is read as it is elsewhere too (an embedding tied to the output layer): a transposed copy would store it
+  // twice, so the rows are flattened for Gemm, which reads it transposed.
+  const std::int64_t features = c.constant(weight)->shape[1];
+  const Val product = gemm(c, c.reshape(x, {-1, features}), weight, bias, {{"transB", 1}});
+  c.yield(c.reshape_to_output(product));
+}
+
+// beta * self + alpha * product, for those products that Gemm does not make.
+Val scaled_sum(Ctx& c, Val product) {
+  const double alpha = c.number("alpha"), beta = c.number("beta");
+  const DType dtype = c.output_dtype();
+  if (alpha != 1) product = c.emit("Mul", {product, c.constant_number(alpha, dtype)});
+  if (beta == 0) return product;
+  Val addend = c.tensor("self");
+  if (beta != 1) addend = c.emit("Mul", {addend, c.constant_number(beta, dtype)});
+  return c.emit("Add", {addend, product});
+}
+
+// beta * self + alpha * (mat1 @ mat2). mat1 [n, k], mat2 [k, m], self broadcasts to [n, m].
+void addmm(Ctx& c) {
+  const Val a = c.tensor("mat1"), b = c.tensor("mat2");
+  if (!gemm_serves(c, a)) return c.yield(scaled_sum(c, c.emit("MatMul", {a, b})));
+  Attributes scales;
+  const double alpha = c.number("alpha"), beta = c.number("beta");
+  if (alpha != 1) scales.push_back({"alpha", static_cast<float>(alpha)});
+  if (beta != 1 && beta != 0) scales.push_back({"beta", static_cast<float>(beta)});
+  c.yield(gemm(c, a, b, beta == 0 ? absent : c.tensor("self"), std::move(scales)));
+}
+
+// beta * self + alpha * (mat @ vec)
+void addmv(Ctx& c) { c.yield(scaled_sum(c, c.emit("MatMul", {c.tensor("mat"), c.tensor("vec")}))); }
+
+// beta * self + alpha * (batch1 @ batch2), batch by batch
+void baddbmm(Ctx& c) { c.yield(scaled_sum(c, c.emit("MatMul", {c.tensor("batch1"), c.tensor("batch2")}))); }
+
+// beta * self + alpha * sum over the batch of batch1 @ batch2
+void addbmm(Ctx& c) {
+  const Val products = c.emit("MatMul", {c.tensor("batch1"), c.tensor("batch2")});
+  c.yield(scaled_sum(c, reduce(c, "ReduceSum", products, {0}, false)));
+}
+
+// NumPy's rules for vectors and batches are PyTorch's and ONNX's alike, so these differ in argument names only.
+void matmul(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("other")})); }
+void mm(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("mat2")})); }
+void mv(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("vec")})); }
+void dot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("tensor")})); }
+
+// [n] x [m] -> [n, m]
+void outer(Ctx& c) { c.yield(c.emit("Mul", {c.unsqueeze(c.tensor("self"), {1}), c.tensor("vec2")})); }
+
+// Sums over the last axis of both: [..., k] x [..., k] -> [..., ...]; a product where one is a scalar.
+void inner(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("other");
+  if (c.rank(a) == 0 || c.rank(b) == 0) return c.yield(c.emit("Mul", {a, b}));
+  if (c.rank(b) == 1) return c.yield(c.emit("MatMul", {a, b}));
+  if (c.rank(b) == 2) return c.yield(c.emit("MatMul", {a, c.transpose(b, {1, 0})}));
+  std::string left, right;
+  for (int i = 1; i < c.rank(a); ++i) left.push_back(static_cast<char>('a' + i));
+  for (int i = 1; i < c.rank(b); ++i) right.push_back(static_cast<char>('A' + i));
+  c.yield(c.emit("Einsum", {a, b}, {{"equation", left + "a," + right + "a->" + left + right}}));
+}
+
+const OpEntry kLinear[] = {
+    {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear},
+    {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm},
+    {"aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmv},
+    {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", baddbmm},
+    {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addbmm},
+    {"aten::matmul(Tensor self, Tensor other) -> Tensor", matmul},
+    {"aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", matmul},
+    {"aten::mm(Tensor self, Tensor mat2) -> Tensor", mm},
+    {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", mm},
+    {"aten::mv(Tensor self, Tensor vec) -> Tensor", mv},
+    {"aten::dot(Tensor self, Tensor tensor) -> Tensor", dot},
+    {"aten::outer(Tensor self, Tensor vec2) -> Tensor", outer},
+    {"aten::ger(Tensor self, Tensor vec2) -> Tensor", outer},
+    {"aten::inner(Tensor self, Tensor other) -> Tensor", inner},
+};
+
+}  // namespace
+
+OpFamily linear_ops() { return kLinear; }
+
+}  // namespace whence

@@ -1,0 +1,243 @@
+// Normalisation: batch, layer, group, instance and RMS norm, and weight normalisation.
+// Where the opset lacks the operator, the form it is defined by is written out.
+#include <numeric>
+#include <optional>
+
+#include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
+#include "annotator/export/weights.h"
+
+namespace whence {
+namespace {
+
+float epsilon(Ctx& c, std::string_view argument = "eps") { return static_cast<float>(c.number(argument)); }
+
+// The argument, or a constant [size] of ones or zeros where PyTorch allows none and ONNX does not.
+Val weight_or(Ctx& c, std::string_view argument, const Ints& shape, double value) {
+  if (const Val weight = c.optional_tensor(argument)) return weight;
+  return c.constant_tensor(filled(shape, value, c.output_dtype()));
+}
+
+std::int64_t channels(Ctx& c, Val x) {
+  if (const auto size = c.static_dim(x, 1)) return *size;
+  c.refuse("the number of channels is dynamic", "keep axis 1 of the input fixed when exporting");
+}
+
+// x * rsqrt(mean of x^2 over `axes` + eps)
+Val divide_by_rms(Ctx& c, Val x, const Ints& axes, double eps) {
+  const DType dtype = c.output_dtype();
+  const Val mean_square = reduce(c, "ReduceMean", c.emit("Mul", {x, x}), axes, true);
+  const Val rms = c.emit("Sqrt", {c.emit("Add", {mean_square, c.constant_number(eps, dtype)})});
+  return c.emit("Div", {x, rms});
+}
+
+// (x - mean) / sqrt(var + eps), both over `axes`
+Val standardize(Ctx& c, Val x, const Ints& axes, double eps) {
+  return divide_by_rms(c, c.emit("Sub", {x, reduce(c, "ReduceMean", x, axes, true)}), axes, eps);
+}
+
+// x * weight + bias, as far as they are given
+Val scale_and_shift(Ctx& c, Val x, Val weight, Val bias) {
+  if (weight) x = c.emit("Mul", {x, weight});
+  return bias ? c.emit("Add", {x, bias}) : x;
+}
+
+// The last `count` axes, counted from the end.
+Ints trailing_axes(std::size_t count) {
+  Ints axes(count);
+  std::iota(axes.begin(), axes.end(), -static_cast<std::int64_t>(count));
+  return axes;
+}
+
+// ---- batch norm: [N, C, *], statistics per channel ----------------------------------------------------------------
+
+// With running statistics, as in evaluation.
+Val batch_norm_running(Ctx& c, Val x, std::string_view eps) {
+  const Ints per_channel{channels(c, x)};
+  return c.emit("BatchNormalization",
+                {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0),
+                 c.tensor("running_mean"), c.tensor("running_var")},
+                {{"epsilon", epsilon(c, eps)}});
+}
+
+// With the batch's own statistics, as in training or without running ones.
+Val batch_norm_batch(Ctx& c, Val x, std::string_view eps) {
+  const int rank = c.rank(x);
+  Ints axes{0};
+  for (int axis = 2; axis < rank; ++axis) axes.push_back(axis);
+  const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
+  const Val normal = standardize(c, x, axes, c.number(eps));
+  return scale_and_shift(c, normal, weight ? per_channel(c, weight, rank - 2) : absent,
+                         bias ? per_channel(c, bias, rank - 2) : absent);
+}
+
+Val batch_norm_result(Ctx& c, std::string_view eps) {
+  const Val x = c.tensor("input");
+  const bool own_statistics = c.schema().find("training") && c.flag("training");
+  return own_statistics ? batch_norm_batch(c, x, eps) : batch_norm_running(c, x, eps);
+}
+
+void batch_norm(Ctx& c) { c.yield(batch_norm_result(c, "eps")); }
+
+// The saved statistics serve the backward pass only, so they are not made; neither are those of the other native forms.
+void native_batch_norm(Ctx& c) { c.yield({batch_norm_result(c, "eps"), absent, absent}); }
+
+// ---- layer norm: over the last axes ---------------------------------------------------------------------------------
+
+Val layer_norm_written_out(Ctx& c, Val x, std::size_t axes) {
+  const Val normal = standardize(c, x, trailing_axes(axes), c.number("eps"));
+  return scale_and_shift(c, normal, c.optional_tensor("weight"), c.optional_tensor("bias"));
+}
+
+std::vector<Val> layer_norm_inputs(Ctx& c, const Ints& shape) {
+  std::vector<Val> inputs{c.tensor("input"), weight_or(c, "weight", shape, 1)};
+  if (const Val bias = c.optional_tensor("bias")) inputs.push_back(bias);
+  return inputs;
+}
+
+Attributes over_last(Ctx& c, std::size_t axes) {
+  return {{"axis", -static_cast<std::int64_t>(axes)}, {"epsilon", epsilon(c)}};
+}
+
+void layer_norm(Ctx& c) {
+  const Ints shape = c.integers("normalized_shape");
+  if (c.opset() < 17) return c.yield(layer_norm_written_out(c, c.tensor("input"), shape.size()));
+  c.yield(c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size())));
+}
+
+// Also gives mean and 1 / sqrt(var + eps).
+void native_layer_norm(Ctx& c) {
+  const Ints shape = c.integers("normalized_shape");
+  if (!c.result_used(1) && !c.result_used(2)) {
+    if (c.opset() < 17) return c.yield({layer_norm_written_out(c, c.tensor("input"), shape.size()), absent, absent});
+    return c.yield(
+        {c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size())), absent, absent});
+  }
+  if (c.opset() < 17) c.refuse("the statistics of layer_norm are used", "export with --opset 17 or newer");
+  c.yield(c.emit_many("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()), 3));
+}
+
+// ---- RMS norm: over the last axes, without the mean ---------------------------------------------------------------
+
+// eps is the dtype's own when not given, as in torch/nn/functional.py of PyTorch 2.13.
+double rms_epsilon(Ctx& c) {
+  if (c.has("eps")) return c.number("eps");
+  switch (c.output_dtype()) {
+    case DType::float16:
+      return 0x1p-10;
+    case DType::bfloat16:
+      return 0x1p-7;
+    case DType::float64:
+      return 0x1p-52;
+    default:
+      return 0x1p-23;
+  }
+}
+
+Val rms_norm_result(Ctx& c) {
+  const Val x = c.tensor("input");
+  const Ints shape = c.integers("normalized_shape");
+  if (c.opset() >= 23) {
+    return c.emit(
+        "RMSNormalization", {x, weight_or(c, "weight", shape, 1)},
+        {{"axis", -static_cast<std::int64_t>(shape.size())}, {"epsilon", static_cast<float>(rms_epsilon(c))}});
+  }
+  return scale_and_shift(c, divide_by_rms(c, x, trailing_axes(shape.size()), rms_epsilon(c)),
+                         c.optional_tensor("weight"), absent);
+}
+
+void rms_norm(Ctx& c) { c.yield(rms_norm_result(c)); }
+
+void fused_rms_norm(Ctx& c) { c.yield({rms_norm_result(c), absent}); }
+
+// ---- group and instance norm: [N, C, *], statistics per sample and group of channels ------------------------------
+
+// GroupNormalization scales per channel since opset 21. The operator of opset 18 scales per group and is deprecated, so
+// before 21 each group is one instance of InstanceNormalization, and the channels are scaled afterwards.
+Val group_norm_result(Ctx& c, std::string_view groups_argument) {
+  const Val x = c.tensor("input");
+  const int rank = c.rank(x);
+  const std::int64_t groups = c.integer(groups_argument);
+  if (c.opset() >= 21) {
+    const Ints per_channel{channels(c, x)};
+    return c.emit("GroupNormalization",
+                  {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0)},
+                  {{"epsilon", epsilon(c)}, {"num_groups", groups}});
+  }
+  const Val ones = c.constant_tensor(filled({groups}, 1, c.output_dtype()));
+  const Val zeros = c.constant_tensor(filled({groups}, 0, c.output_dtype()));
+  const Val grouped = c.emit("Reshape", {x, c.constant_ints({0, groups, -1})});
+  const Val normal = c.emit("InstanceNormalization", {grouped, ones, zeros}, {{"epsilon", epsilon(c)}});
+  const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
+  return scale_and_shift(c, c.reshape_to_output(normal), weight ? per_channel(c, weight, rank - 2) : absent,
+                         bias ? per_channel(c, bias, rank - 2) : absent);
+}
+
+void group_norm(Ctx& c) { c.yield(group_norm_result(c, "num_groups")); }
+
+void native_group_norm(Ctx& c) { c.yield({group_norm_result(c, "group"), absent, absent}); }
+
+void instance_norm(Ctx& c) {
+  const Val x = c.tensor("input");
+  if (!c.flag("use_input_stats")) return c.yield(batch_norm_running(c, x, "eps"));
+  const Ints per_channel{channels(c, x)};
+  c.yield(c.emit("InstanceNormalization",
+                 {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0)},
+                 {{"epsilon", epsilon(c)}}));
+}
+
+// ---- weight norm: v * g / |v|, the norm over every axis but `dim` ---------------------------------------------------
+
+Val weight_norm_result(Ctx& c) {
+  const Val v = c.tensor("v");
+  const std::int64_t kept = c.integer("dim");
+  Ints axes;  // dim -1: the norm of the whole
+  for (int axis = 0; axis < c.rank(v); ++axis) {
+    if (axis != kept) axes.push_back(axis);
+  }
+  const Val norm = reduce(c, "ReduceL2", v, axes, true);
+  return c.emit("Mul", {v, c.emit("Div", {c.tensor("g"), norm})});
+}
+
+void weight_norm(Ctx& c) { c.yield(weight_norm_result(c)); }
+
+void weight_norm_interface(Ctx& c) { c.yield({weight_norm_result(c), absent}); }
+
+const OpEntry kNormalization[] = {
+    {"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+     "bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+     batch_norm},
+    {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+     "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+     native_batch_norm},
+    {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+     "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+     native_batch_norm},
+    {"aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+     "float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
+     layer_norm},
+    {"aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+     "(Tensor, Tensor, Tensor)",
+     native_layer_norm},
+    {"aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+     rms_norm},
+    {"aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
+     fused_rms_norm},
+    {"aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, "
+     "float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor",
+     group_norm},
+    {"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
+     "float eps) -> (Tensor, Tensor, Tensor)",
+     native_group_norm},
+    {"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+     "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+     instance_norm},
+    {"aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", weight_norm},
+    {"aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)", weight_norm_interface},
+};
+
+}  // namespace
+
+OpFamily normalization_ops() { return kNormalization; }
+
+}  // namespace whence

@@ -1,0 +1,142 @@
+// Sorting and selecting by rank: sort, topk, kthvalue, median, unique. TopK does all of it: among equal elements it
+// takes the one with the lower index first, so that its order is a stable one.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annotator/export/ops/families.h"
+
+namespace whence {
+namespace {
+
+struct Ranked {
+  Val values, indices;
+};
+
+// The first `count` elements along `axis` in order. Runtimes rank numbers of 32 bits and more.
+Ranked first_ranked(Ctx& c, Val x, const Size& count, std::int64_t axis, bool largest, bool sorted) {
+  const DType dtype = c.dtype(x);
+  const bool narrow = dtype == DType::boolean || (is_integral(dtype) && size_of(dtype) < 4);
+  const DType wide = narrow ? DType::int32 : dtype;
+  Attributes attributes{{"axis", axis}};
+  if (!largest) attributes.push_back({"largest", 0});
+  if (!sorted) attributes.push_back({"sorted", 0});
+  const auto results = c.emit_many("TopK", {c.cast(x, wide), c.to_vector({count})}, std::move(attributes), 2);
+  return {c.cast(c.typed(results[0], wide), dtype), results[1]};
+}
+
+Size extent(Ctx& c, Val x, std::int64_t axis) {
+  if (const auto size = c.static_dim(x, axis)) return *size;
+  return c.dim_of(x, axis);
+}
+
+Ranked sorted_along(Ctx& c, std::int64_t dim, bool descending) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return {x, c.constant_int(0)};
+  const std::int64_t axis = c.axis(dim, c.rank(x));
+  return first_ranked(c, x, extent(c, x, axis), axis, descending, true);
+}
+
+void sort(Ctx& c) {
+  const Ranked ranked = sorted_along(c, c.integer("dim"), c.flag("descending"));
+  c.yield({ranked.values, ranked.indices});
+}
+
+void argsort(Ctx& c) { c.yield(sorted_along(c, c.integer("dim"), c.flag("descending")).indices); }
+
+void msort(Ctx& c) { c.yield(sorted_along(c, 0, false).values); }
+
+void topk(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  const Ranked ranked = first_ranked(c, x, c.size("k"), axis, c.flag("largest"), c.flag("sorted"));
+  c.yield({ranked.values, ranked.indices});
+}
+
+// The element of rank `k`, counted from 1 for the smallest, and its index.
+Ranked at_rank(Ctx& c, Val x, std::int64_t k, std::int64_t axis, bool keep) {
+  const Ranked ranked = first_ranked(c, x, k, axis, false, true);
+  // A scalar index drops the axis, a vector of one keeps it.
+  const Val place = keep ? c.constant_ints({k - 1}) : c.constant_int(k - 1);
+  return {c.emit("Gather", {ranked.values, place}, {{"axis", axis}}),
+          c.emit("Gather", {ranked.indices, place}, {{"axis", axis}})};
+}
+
+std::int64_t known_extent(Ctx& c, Val x, std::int64_t axis) {
+  if (const auto size = c.static_dim(x, axis)) return *size;
+  c.refuse("the rank of the median depends on a dynamic size", "keep that axis fixed, or use sort");
+}
+
+void kthvalue(Ctx& c) {
+  const Val x = c.tensor("self");
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  const Ranked ranked = at_rank(c, x, c.integer("k"), axis, c.flag("keepdim"));
+  c.yield({ranked.values, ranked.indices});
+}
+
+// The lower one of the two in the middle of an even number of elements.
+void median_along(Ctx& c) {
+  const Val x = c.tensor("self");
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  const Ranked ranked = at_rank(c, x, (known_extent(c, x, axis) + 1) / 2, axis, c.flag("keepdim"));
+  c.yield({ranked.values, ranked.indices});
+}
+
+void median(Ctx& c) {
+  const Val x = c.tensor("self");
+  std::int64_t count = 1;
+  for (int axis = 0; axis < c.rank(x); ++axis) count *= known_extent(c, x, axis);
+  const Val flat = c.typed(c.reshape(x, {std::int64_t{-1}}), c.dtype(x));
+  c.yield(at_rank(c, flat, (count + 1) / 2, 0, false).values);
+}
+
+// Distinct elements (or slices along an axis), where each input element went, and how often each occurred.
+// PyTorch sorts them whether asked to or not.
+std::vector<Val> distinct(Ctx& c, std::optional<std::int64_t> axis) {
+  const Val x = c.tensor("self");
+  Attributes attributes;
+  if (axis) attributes.push_back({"axis", *axis});
+  const auto results = c.emit_many("Unique", {x}, std::move(attributes), 4);
+  const Val inverse = axis || c.rank(x) == 1 ? results[2] : c.reshape_to_output(results[2], 1);
+  return {results[0], inverse, results[3]};
+}
+
+void unique(Ctx& c) {
+  std::vector<Val> results = distinct(c, std::nullopt);
+  results.resize(c.schema().returns.size());
+  c.yield(results);
+}
+
+void unique_dim(Ctx& c) { c.yield(distinct(c, c.axis(c.integer("dim"), c.rank(c.tensor("self"))))); }
+
+const OpEntry kSorting[] = {
+    {"aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", sort},
+    {"aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
+     "Tensor indices)",
+     sort},
+    {"aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", argsort},
+    {"aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", argsort},
+    {"aten::msort(Tensor self) -> Tensor", msort},
+    {"aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
+     "Tensor indices)",
+     topk},
+    {"aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     kthvalue},
+    {"aten::median(Tensor self) -> Tensor", median},
+    {"aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", median_along},
+    {"aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)", unique},
+    {"aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, "
+     "Tensor, Tensor)",
+     unique},
+    {"aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) "
+     "-> (Tensor, Tensor, Tensor)",
+     unique_dim},
+};
+
+}  // namespace
+
+OpFamily sorting_ops() { return kSorting; }
+
+}  // namespace whence

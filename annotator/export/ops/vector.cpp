@@ -1,0 +1,164 @@
+// Vectors: norms, distances, cosine similarity, cross product, differences of neighbours.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
+
+namespace whence {
+namespace {
+
+// (sum over `axes` of |x|^p) ^ (1 / p), and its limits for p = 0 and infinity.
+Val norm(Ctx& c, Val x, double p, const Ints& axes, bool keep, DType dtype) {
+  if (p == 2) return reduce(c, "ReduceL2", x, axes, keep);
+  if (p == 1) return reduce(c, "ReduceL1", x, axes, keep);
+  if (std::isinf(p)) return reduce(c, p > 0 ? "ReduceMax" : "ReduceMin", c.emit("Abs", {x}), axes, keep);
+  if (p == 0) {
+    const Val zero = c.emit("Equal", {x, c.constant_number(0, dtype)});
+    const Val other = c.typed(c.emit("Not", {zero}), DType::boolean);
+    return reduce(c, "ReduceSum", c.cast(other, dtype), axes, keep);
+  }
+  const Val powers = c.emit("Pow", {c.emit("Abs", {x}), c.constant_number(p, dtype)});
+  return c.emit("Pow", {reduce(c, "ReduceSum", powers, axes, keep), c.constant_number(1 / p, dtype)});
+}
+
+Ints axes_argument(Ctx& c, Val x) {
+  Ints axes;
+  if (!c.schema().find("dim") || !c.has("dim")) return axes;
+  for (const std::int64_t axis : c.integers("dim")) axes.push_back(c.axis(axis, c.rank(x)));
+  return axes;
+}
+
+// Both norm families differ in the name of the order and its default only. A scalar is a vector of one.
+void norm_of_order(Ctx& c, double order) {
+  const DType dtype = c.output_dtype();
+  const Val x = c.cast(c.tensor("self"), dtype);
+  if (c.rank(c.tensor("self")) == 0) return c.yield(c.emit("Abs", {x}));
+  const bool keep = c.schema().find("keepdim") && c.flag("keepdim");
+  c.yield(norm(c, x, order, axes_argument(c, c.tensor("self")), keep, dtype));
+}
+
+void linalg_vector_norm(Ctx& c) { norm_of_order(c, c.number("ord")); }
+void norm_p(Ctx& c) { norm_of_order(c, c.has("p") ? c.number("p") : 2); }
+
+// Without an order the 2-norm of all elements (or of the axes, which for two is the Frobenius norm); with one, that of
+// a vector. Orders of matrices need singular values or are sums of columns, which the refusal names.
+void linalg_norm(Ctx& c) {
+  if (!c.has("ord")) return norm_of_order(c, 2);
+  const Val x = c.tensor("self");
+  const std::size_t axes = c.has("dim") ? c.integers("dim").size() : static_cast<std::size_t>(c.rank(x));
+  if (axes != 1) c.refuse("linalg.norm of a matrix with an order", "use linalg.vector_norm, or leave the order out");
+  norm_of_order(c, c.number("ord"));
+}
+
+void frobenius_norm(Ctx& c) { norm_of_order(c, 2); }
+
+// |x1_i - x2_j|_p for all pairs: [*, P, M], [*, R, M] -> [*, P, R]
+void cdist(Ctx& c) {
+  const Val a = c.tensor("x1"), b = c.tensor("x2");
+  const Val differences = c.emit("Sub", {c.unsqueeze(a, {c.rank(a) - 1}), c.unsqueeze(b, {c.rank(b) - 2})});
+  c.yield(norm(c, differences, c.number("p"), {-1}, false, c.output_dtype()));
+}
+
+// |x1 - x2 + eps|_p over the last axis
+void pairwise_distance(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val difference = c.emit("Sub", {c.tensor("x1"), c.tensor("x2")});
+  const Val shifted = c.emit("Add", {difference, c.constant_number(c.number("eps"), dtype)});
+  c.yield(norm(c, shifted, c.number("p"), {-1}, c.flag("keepdim"), dtype));
+}
+
+// Sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) over `dim`
+void cosine_similarity(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val eps = c.constant_number(c.number("eps"), dtype);
+  const std::int64_t dim = c.integer("dim");
+  const auto normed = [&](Val x) {
+    const Ints axis{c.axis(dim, c.rank(x))};
+    return c.emit("Div", {x, c.emit("Max", {reduce(c, "ReduceL2", x, axis, true), eps})});
+  };
+  const Val product = c.emit("Mul", {normed(c.tensor("x1")), normed(c.tensor("x2"))});
+  const int rank = std::max(c.rank(c.tensor("x1")), c.rank(c.tensor("x2")));
+  c.yield(reduce(c, "ReduceSum", product, {c.axis(dim, rank)}, false));
+}
+
+// a x b along an axis of three: a[1, 2, 0] * b[2, 0, 1] - a[2, 0, 1] * b[1, 2, 0]
+Val cross_along(Ctx& c, Val a, Val b, std::int64_t axis_from_end) {
+  const auto turned = [&](Val x, const Ints& order) {
+    return c.emit("Gather", {x, c.constant_ints(order)}, {{"axis", c.rank(x) + axis_from_end}});
+  };
+  const Val left = c.emit("Mul", {turned(a, {1, 2, 0}), turned(b, {2, 0, 1})});
+  const Val right = c.emit("Mul", {turned(a, {2, 0, 1}), turned(b, {1, 2, 0})});
+  return c.emit("Sub", {left, right});
+}
+
+void linalg_cross(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("other");
+  const int rank = std::max(c.rank(a), c.rank(b));
+  c.yield(cross_along(c, a, b, c.axis(c.integer("dim"), rank) - rank));
+}
+
+// Without `dim`, the first axis of size three.
+void cross(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("other");
+  const int rank = c.rank(a);
+  std::int64_t axis = c.has("dim") ? c.axis(c.integer("dim"), rank) : 0;
+  if (!c.has("dim")) {
+    while (axis < rank && c.static_dim(a, axis) != std::int64_t{3}) ++axis;
+    if (axis == rank) c.refuse("cross without an axis whose size is known to be 3", "pass dim");
+  }
+  c.yield(cross_along(c, a, b, axis - rank));
+}
+
+// x[1:] - x[:-1] along an axis, n times over; booleans differ or not.
+void diff(Ctx& c) {
+  Val x = c.tensor("self");
+  const DType dtype = c.output_dtype();
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  std::vector<Val> parts;
+  if (c.has("prepend")) parts.push_back(c.cast(c.tensor("prepend"), dtype));
+  parts.push_back(c.cast(x, dtype));
+  if (c.has("append")) parts.push_back(c.cast(c.tensor("append"), dtype));
+  x = parts.size() == 1 ? parts.front() : c.emit("Concat", parts, {{"axis", axis}});
+  const Val axes = c.constant_ints({axis}), first = c.constant_ints({0}), second = c.constant_ints({1});
+  for (std::int64_t n = c.integer("n"); n > 0; --n) {
+    const Val later = c.emit("Slice", {x, second, c.constant_ints({INT64_MAX}), axes});
+    const Val earlier = c.emit("Slice", {x, first, c.constant_ints({-1}), axes});
+    x = c.emit(dtype == DType::boolean ? "Xor" : "Sub", {later, earlier});
+  }
+  c.yield(x);
+}
+
+const OpEntry kVector[] = {
+    {"aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+     "ScalarType? dtype=None) -> Tensor",
+     linalg_vector_norm},
+    {"aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, "
+     "ScalarType? dtype=None) -> Tensor",
+     linalg_norm},
+    {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", norm_p},
+    {"aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", norm_p},
+    {"aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", norm_p},
+    {"aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+     norm_p},
+    {"aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", frobenius_norm},
+    {"aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", cdist},
+    {"aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", cdist},
+    {"aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, "
+     "bool keepdim=False) -> Tensor",
+     pairwise_distance},
+    {"aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity},
+    {"aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", linalg_cross},
+    {"aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor", cross},
+    {"aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff},
+};
+
+}  // namespace
+
+OpFamily vector_ops() { return kVector; }
+
+}  // namespace whence

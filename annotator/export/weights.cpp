@@ -1,0 +1,150 @@
+// Rearranging weights by their bytes.
+#include "annotator/export/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "annotator/graph/tensor_values.h"
+
+namespace whence {
+namespace {
+
+// Side of the square tiles that a transpose goes by, so that reads and writes both stay in the cache.
+constexpr std::int64_t kTile = 32;
+
+// [rows, columns] elements of Width bytes to [columns, rows], tile by tile.
+template <std::size_t Width>
+void transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
+    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
+      for (std::int64_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
+        for (std::int64_t c = c0; c < std::min(columns, c0 + kTile); ++c) {
+          std::memcpy(to + (c * rows + r) * Width, from + (r * columns + c) * Width, Width);
+        }
+      }
+    }
+  }
+}
+
+void transpose(const TensorData& matrix, std::byte* to) {
+  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  switch (size_of(matrix.dtype)) {
+    case 1:
+      return transpose<1>(matrix.bytes.data, to, rows, columns);
+    case 2:
+      return transpose<2>(matrix.bytes.data, to, rows, columns);
+    case 4:
+      return transpose<4>(matrix.bytes.data, to, rows, columns);
+    case 8:
+      return transpose<8>(matrix.bytes.data, to, rows, columns);
+    default:
+      return transpose<16>(matrix.bytes.data, to, rows, columns);
+  }
+}
+
+TensorData with_bytes(DType dtype, Ints shape, std::string bytes) {
+  return TensorData{dtype, std::move(shape), Bytes::owned(std::move(bytes))};
+}
+
+}  // namespace
+
+TensorData permuted(const TensorData& tensor, const Ints& permutation) {
+  const std::size_t rank = tensor.shape.size();
+  const std::size_t width = size_of(tensor.dtype);
+  std::string result(tensor.bytes.size, '\0');
+  auto* to = reinterpret_cast<std::byte*>(result.data());
+  if (rank == 2 && permutation == Ints{1, 0}) {
+    transpose(tensor, to);
+    return with_bytes(tensor.dtype, {tensor.shape[1], tensor.shape[0]}, std::move(result));
+  }
+
+  Ints strides(rank, 1), shape(rank), step(rank), index(rank, 0);
+  for (std::size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * tensor.shape[i];
+  for (std::size_t i = 0; i < rank; ++i) {
+    shape[i] = tensor.shape[permutation[i]];
+    step[i] = strides[permutation[i]];
+  }
+  std::int64_t at = 0;
+  for (std::int64_t n = tensor.element_count(); n > 0; --n, to += width) {
+    std::memcpy(to, tensor.bytes.data + at * width, width);
+    for (std::size_t i = rank; i-- > 0;) {
+      at += step[i];
+      if (++index[i] < shape[i]) break;
+      at -= step[i] * shape[i];
+      index[i] = 0;
+    }
+  }
+  return with_bytes(tensor.dtype, shape, std::move(result));
+}
+
+TensorData transposed(const TensorData& matrix) { return permuted(matrix, {1, 0}); }
+
+TensorData reshaped(TensorData tensor, const Ints& shape) {
+  tensor.shape = shape;
+  return tensor;
+}
+
+TensorData rows(const TensorData& tensor, std::int64_t begin, std::int64_t end) {
+  const std::size_t row = tensor.shape[0] == 0 ? 0 : tensor.bytes.size / tensor.shape[0];
+  Ints shape = tensor.shape;
+  shape[0] = end - begin;
+  std::string bytes(reinterpret_cast<const char*>(tensor.bytes.data) + begin * row, (end - begin) * row);
+  return with_bytes(tensor.dtype, std::move(shape), std::move(bytes));
+}
+
+TensorData concatenated(const std::vector<TensorData>& parts) {
+  Ints shape = parts.front().shape;
+  shape[0] = 0;
+  std::string bytes;
+  bytes.reserve(std::accumulate(parts.begin(), parts.end(), std::size_t{0},
+                                [](std::size_t sum, const TensorData& part) { return sum + part.bytes.size; }));
+  for (const TensorData& part : parts) {
+    shape[0] += part.shape[0];
+    bytes.append(reinterpret_cast<const char*>(part.bytes.data), part.bytes.size);
+  }
+  return with_bytes(parts.front().dtype, std::move(shape), std::move(bytes));
+}
+
+TensorData filled(const Ints& shape, double value, DType dtype) {
+  const TensorData scalar = number_scalar(value, dtype);
+  TensorData result{dtype, shape, {}};
+  std::string bytes;
+  bytes.reserve(result.element_count() * scalar.bytes.size);
+  for (std::int64_t n = result.element_count(); n > 0; --n) {
+    bytes.append(reinterpret_cast<const char*>(scalar.bytes.data), scalar.bytes.size);
+  }
+  result.bytes = Bytes::owned(std::move(bytes));
+  return result;
+}
+
+Val derived_constant(Ctx& c, Val source, std::string_view suffix,
+                     const std::function<TensorData(const TensorData&)>& make) {
+  Graph& graph = c.graph();
+  const std::string base = graph.values[source.id].name;
+  if (base.empty()) return c.constant_tensor(make(*c.constant(source)));
+  const std::string name = base + "." + std::string(suffix);
+  const std::int32_t op = c.node().origin.op;
+  for (Initializer& made : graph.initializers) {
+    if (graph.values[made.value].name != name) continue;
+    made.origin = merge_origins(made.origin, NodeOrigin{OriginKind::own, {op}}, OriginKind::shared);
+    return Val{made.value};
+  }
+  return Val{graph.add_initializer(name, make(*c.constant(source)), NodeOrigin{OriginKind::own, {op}}, false)};
+}
+
+Val per_channel(Ctx& c, Val weight, int trailing) {
+  if (trailing == 0) return weight;
+  if (const TensorData* data = c.constant(weight)) {
+    Ints shape = data->shape;
+    shape.insert(shape.end(), trailing, 1);
+    return derived_constant(c, weight, "per_channel", [&](const TensorData& w) { return reshaped(w, shape); });
+  }
+  Ints axes(trailing);
+  std::iota(axes.begin(), axes.end(), 1);
+  return c.unsqueeze(weight, axes);
+}
+
+}  // namespace whence
