@@ -70,6 +70,9 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
     }
     call.env[node.outputs()[i]] = result(*node.outputs()[i], std::move(seen), known, recorded);
   }
+  if (node.kind() == c10::prim::NumToTensor) {
+    call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
+  }
   follow_data(arguments, recorded);
   sink_->push_back(std::move(recorded));
 }

@@ -77,6 +77,13 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
     case c10::prim::unchecked_unwrap_optional:
     case c10::aten::_unwrap_optional:
       return set(in(0));
+    case c10::aten::Int:
+    case c10::aten::ScalarImplicit:
+      // Tracing turns sizes into tensors and back around every use; the number that comes out is the one that went in.
+      // PyTorch removes these pairs wherever it inlines a method and keeps them in the outermost one; so do we, that
+      // our operations are those of the trace's inlined graph, one by one.
+      if (!in(0).number || call.outermost) return false;
+      return set(*in(0).number);
     case c10::prim::Print:
     case c10::prim::Enter:
     case c10::prim::Exit:

@@ -114,12 +114,15 @@ Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, Scope
   call.function = function.name();
   call.scope = scope;
   call.callers = std::move(callers);
+  call.outermost = call_depth_ == 0;
+  ++call_depth_;
   const jit::Graph& graph = *jit::toGraphFunction(function).graph();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     call.env.emplace(graph.inputs()[i], i < arguments.size() ? std::move(arguments[i]) : Term());
   }
   arguments.clear();
   run_block(*graph.block(), call);
+  --call_depth_;
   if (graph.outputs().empty()) return {};
   return term(graph.outputs()[0], call);
 }

@@ -39,6 +39,7 @@ class Evaluator {
     std::string function;  // plain name, for source frames
     ScopeId scope = 0;
     Stack callers;         // scripted call sites, innermost first
+    bool outermost = false;  // the root's own forward
     Env env;
   };
 
@@ -112,6 +113,7 @@ class Evaluator {
   int runs_;                                   // 0: no example inputs
   std::array<bool, 2> active_{true, true};     // runs that take part; a loop may end earlier in one of them
   bool speculative_ = false;                   // inside a branch that a run does not take: failures do not count
+  int call_depth_ = 0;
   int depth_ = 0;                              // data-dependent blocks around the current node
   std::vector<Node>* sink_ = nullptr;          // where recorded nodes go
   std::unordered_map<std::string, int> names_;
