@@ -19,12 +19,18 @@ inline constexpr std::string_view op = "pkg.whence.op";
 inline constexpr std::string_view module = "pkg.whence.module";
 inline constexpr std::string_view modules = "pkg.whence.modules";  // JSON array, when there is more than one
 inline constexpr std::string_view call = "pkg.whence.call";
-inline constexpr std::string_view source = "pkg.whence.source";    // "modeling_bert.py:88 forward"
+inline constexpr std::string_view source = "pkg.whence.source";  // "modeling_bert.py:88 forward"
 inline constexpr std::string_view confidence = "pkg.whence.confidence";
 inline constexpr std::string_view rule = "pkg.whence.rule";
 inline constexpr std::string_view version = "pkg.whence.version";
 
+// What strip must know: keys among the above that a node had before annotate, and the name it had.
+inline constexpr std::string_view kept = "pkg.whence.kept";  // "namespace,pkg.torch.onnx.fx_node"; usually absent
+inline constexpr std::string_view original_name = "pkg.whence.original_name";
+
 // whence's, on the model
-inline constexpr std::string_view program = "pkg.whence.program";  // program_digest() of what was exported
+inline constexpr std::string_view program = "pkg.whence.program";      // program_digest() of what was exported
+inline constexpr std::string_view annotated = "pkg.whence.annotated";  // whence's version; there once annotate ran
+inline constexpr std::string_view original_ir_version = "pkg.whence.original_ir_version";  // when annotate raised it
 
 }  // namespace whence::keys

@@ -29,6 +29,8 @@ class FieldReader {
   FieldReader(std::string_view message, const Place& place) : rest_(message), place_(place) {}
 
   bool done() const { return rest_.empty(); }
+  // Where the next field begins; between two calls of next(), the span of a whole field.
+  const char* position() const { return rest_.data(); }
 
   Field next() {
     Field field;
@@ -87,12 +89,14 @@ class FieldReader {
   std::uint64_t fixed(std::size_t size) {
     const std::string_view bytes = take(size);
     std::uint64_t value = 0;
-    for (std::size_t i = 0; i < size; ++i) value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+    for (std::size_t i = 0; i < size; ++i)
+      value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
     return value;
   }
 
   [[noreturn]] void corrupt(const std::string& what) const {
-    throw Error(Code::corrupt_file, "not in protobuf's wire format: " + what, "export or download the file again", place_);
+    throw Error(Code::corrupt_file, "not in protobuf's wire format: " + what, "export or download the file again",
+                place_);
   }
 
   std::string_view rest_;

@@ -1,0 +1,36 @@
+// Annotate: turns the stamps that export left on a file's nodes into keys that everyone can read, and gives nodes the
+// names of their modules. strip.h takes all of it back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schema/result.h"
+#include "schema/sidecar.h"
+
+namespace whence {
+
+struct AnnotateOptions {
+  std::vector<std::string> keys;  // which to write, full or by last segment; empty: all of annotation_keys()
+  bool names = true;              // name nodes after their module
+};
+
+struct AnnotateReport {
+  std::int64_t nodes = 0;      // those of bodies included
+  std::int64_t exact = 0;      // stamped, module known exactly
+  std::int64_t ancestor = 0;   // stamped, helpers of several modules
+  std::int64_t unstamped = 0;  // left as they are: added by somebody else after the export
+  std::int64_t renamed = 0;
+  bool changed = false;  // false: the file said all of this already
+};
+
+// Writes `input` with annotations to `output`, which may be the same file. Metadata that is there already stays: a key
+// is never written twice. External data stays where it is; when `output` lies in another folder, the data files that
+// the model names are copied beside it. Notes: the IR version was raised.
+// Errors: those of read_onnx_summary; usage for an unknown key; unsupported_feature for a file that whence did not
+// export; sidecar_mismatch when the file comes from another program; outside_folder; cannot_write.
+Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,
+                                     const AnnotateOptions& options);
+
+}  // namespace whence

@@ -1,0 +1,218 @@
+#include "annotator/merge/fx_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "annotator/export/op_table.h"
+#include "annotator/merge/python_text.h"
+
+namespace whence {
+
+namespace {
+
+// Python's words and built-in functions that an operator's name can be; fx never gives them to a node.
+constexpr std::array reserved = {
+    "abs",    "all",    "and",  "any",    "ascii", "bin",    "bool",   "bytes",    "complex", "device", "dict",
+    "divmod", "eval",   "exec", "filter", "float", "format", "hash",   "hex",      "id",      "in",     "inf",
+    "input",  "int",    "is",   "iter",   "len",   "list",   "map",    "max",      "min",     "nan",    "next",
+    "not",    "object", "or",   "pow",    "range", "repr",   "return", "reversed", "round",   "set",    "slice",
+    "sorted", "str",    "sum",  "torch",  "tuple", "type",   "vars",   "zip"};
+
+// torch.fx's _Namespace.
+class FxNamespace {
+ public:
+  std::string create(std::string candidate) {
+    for (char& c : candidate) {
+      if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+    }
+    if (candidate.empty()) candidate = "_unnamed";
+    if (std::isdigit(static_cast<unsigned char>(candidate[0])) != 0) candidate.insert(0, "_");
+
+    const auto [base, number] = split(candidate);
+    std::int64_t count = number;
+    if (number < 0 || used_.contains(candidate)) {
+      count = counts_[base];
+      if (std::ranges::find(reserved, candidate) != reserved.end()) candidate = numbered(base, ++count);
+    }
+    while (used_.contains(candidate)) candidate = numbered(base, ++count);
+    used_.insert(candidate);
+    counts_[base] = count;
+    return candidate;
+  }
+
+ private:
+  static std::string numbered(const std::string& base, std::int64_t number) {
+    return base + "_" + std::to_string(number);
+  }
+
+  // "view_12" is number 12 of "view"; -1 when there is no number.
+  static std::pair<std::string, std::int64_t> split(const std::string& candidate) {
+    const std::size_t digits = candidate.find_last_not_of("0123456789") + 1;
+    const bool has_number = digits > 0 && digits < candidate.size() && candidate[digits - 1] == '_';
+    if (!has_number || candidate.size() - digits > 9) return {candidate, -1};
+    return {candidate.substr(0, digits - 1), std::stoll(candidate.substr(digits))};
+  }
+
+  std::unordered_set<std::string> used_;
+  std::unordered_map<std::string, std::int64_t> counts_;
+};
+
+std::string with_dots(const std::string& target) {
+  const std::size_t colons = target.find("::");
+  return colons == std::string::npos ? target : target.substr(0, colons) + "." + target.substr(colons + 2);
+}
+
+std::string base_of(const std::string& target) {
+  const std::size_t colons = target.find("::");
+  return colons == std::string::npos ? target : target.substr(colons + 2);
+}
+
+const char* prefix(ParameterKind kind) {
+  switch (kind) {
+    case ParameterKind::parameter:
+      return "p_";
+    case ParameterKind::buffer:
+      return "b_";
+    case ParameterKind::attribute:
+      return "c_";
+  }
+  return "";
+}
+
+void collect_values(const Argument& argument, std::vector<ValueId>& values) {
+  if (const auto* value = argument.as<ValueRef>()) values.push_back(value->id);
+  if (const auto* list = argument.as<ArgumentList>()) {
+    for (const Argument& element : *list) collect_values(element, values);
+  }
+}
+
+void append(std::string& list, const std::string& item) {
+  if (!list.empty()) list += ", ";
+  list += item;
+}
+
+// Every value of one reader ("a node") counts as one use.
+void count_once(std::vector<ValueId> values, std::vector<std::int32_t>& users) {
+  std::ranges::sort(values);
+  const auto repeated = std::ranges::unique(values);
+  values.erase(repeated.begin(), repeated.end());
+  for (const ValueId value : values) ++users[value];
+}
+
+}  // namespace
+
+std::string torch_target(const Node& node) {
+  return with_dots(node.target) + "." + (node.overload.empty() ? "default" : node.overload);
+}
+
+FxNames::FxNames(const Program& program)
+    : program_(program),
+      operations_(operations(program)),
+      nodes_(operations_.size()),
+      values_(program.values.size()),
+      users_(program.values.size(), 0) {
+  // In torch.export's order: parameters and buffers, inputs, then nodes.
+  FxNamespace names;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const Value& value = program.values[i];
+    if (value.source != ValueSource::parameter) continue;
+    const Parameter& parameter = program.parameters[value.index];
+    values_[i] = names.create(prefix(parameter.kind) + parameter.name);
+  }
+  for (const ProgramInput& input : program.inputs) values_[input.value] = names.create(input.name);
+  for (std::size_t op = 0; op < operations_.size(); ++op) {
+    const Node& node = *operations_[op];
+    nodes_[op] = names.create(base_of(node.target));
+    if (node.outputs.size() == 1 && !node.list_output) {
+      values_[node.outputs[0]] = nodes_[op];
+    } else {
+      for (const ValueId output : node.outputs) values_[output] = names.create("getitem");
+    }
+  }
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].empty()) values_[i] = names.create(program.values[i].name);
+  }
+  count_users();
+}
+
+void FxNames::count_users() {
+  for (const Node* node : operations_) {
+    std::vector<ValueId> values;
+    for (const NamedArgument& argument : node->arguments) collect_values(argument.value, values);
+    for (const Block& block : node->blocks) {
+      for (const Argument& output : block.outputs) collect_values(output, values);
+    }
+    count_once(std::move(values), users_);
+  }
+  std::vector<ValueId> returned;
+  for (const ProgramOutput& output : program_.outputs) collect_values(output.value, returned);
+  count_once(std::move(returned), users_);
+}
+
+std::string FxNames::format_argument(const Argument& argument) const {
+  struct Print {
+    const FxNames& names;
+    std::string operator()(None) const { return "None"; }
+    std::string operator()(ValueRef value) const { return "%" + names.values_[value.id]; }
+    std::string operator()(std::int64_t number) const { return std::to_string(number); }
+    std::string operator()(double number) const { return python_float(number); }
+    std::string operator()(bool flag) const { return flag ? "True" : "False"; }
+    std::string operator()(const std::string& text) const { return text; }
+    std::string operator()(DType dtype) const { return "torch." + std::string(name_of(dtype)); }
+    std::string operator()(const Keyword& word) const { return word.name; }
+    std::string operator()(ComplexNumber number) const {
+      return "(" + python_float(number.real) + (number.imag < 0 ? "" : "+") + python_float(number.imag) + "j)";
+    }
+    std::string operator()(const ArgumentList& list) const {
+      std::string items;
+      for (const Argument& element : list) append(items, names.format_argument(element));
+      return "[" + items + "]";
+    }
+  };
+  return std::visit(Print{*this}, argument.data);
+}
+
+// Positional ones until the last that is not at its default; keyword-only ones that are not at their default.
+void FxNames::format_arguments(const Node& node, std::string& positional, std::string& keywords) const {
+  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  const auto at_default = [&](const NamedArgument& argument) {
+    const SchemaArgument* formal = schema == nullptr ? nullptr : schema->find(argument.name);
+    return formal != nullptr && formal->default_value && *formal->default_value == argument.value;
+  };
+  const auto keyword_only = [&](const NamedArgument& argument) {
+    const SchemaArgument* formal = schema == nullptr ? nullptr : schema->find(argument.name);
+    return formal != nullptr && formal->keyword_only;
+  };
+  std::size_t needed = 0;
+  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
+    if (!keyword_only(node.arguments[i]) && !at_default(node.arguments[i])) needed = i + 1;
+  }
+  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
+    const NamedArgument& argument = node.arguments[i];
+    if (!keyword_only(argument)) {
+      if (i < needed) append(positional, format_argument(argument.value));
+    } else if (!at_default(argument)) {
+      append(keywords, argument.name + ": " + format_argument(argument.value));
+    }
+  }
+  if (needed == 1) positional += ",";  // a tuple of one
+}
+
+std::string FxNames::format(std::int32_t op) const {
+  const Node& node = *operations_[op];
+  std::int32_t users = 0;
+  if (node.outputs.size() == 1 && !node.list_output) {
+    users = users_[node.outputs[0]];
+  } else {
+    for (const ValueId output : node.outputs) users += users_[output] > 0 ? 1 : 0;
+  }
+  std::string positional, keywords;
+  format_arguments(node, positional, keywords);
+  return "%" + nodes_[op] + " : [num_users=" + std::to_string(users) + "] = call_function[target=torch.ops." +
+         torch_target(node) + "](args = (" + positional + "), kwargs = {" + keywords + "})";
+}
+
+}  // namespace whence

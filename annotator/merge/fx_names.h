@@ -1,0 +1,37 @@
+// FxNames: the names that torch.export's graph would give a program's nodes and values, and its one-line form of a
+// node: `%linear_2 : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %w), kwargs =
+// {})`. Source: torch/fx/graph.py (_Namespace.create_name) and torch/fx/node.py (Node.format_node) of PyTorch 2.13.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/op_schema.h"
+#include "schema/program.h"
+
+namespace whence {
+
+// "aten.linear.default", "aten.add.Tensor"
+std::string torch_target(const Node& node);
+
+class FxNames {
+ public:
+  // `program` must outlive the names.
+  explicit FxNames(const Program& program);
+
+  const std::string& name(std::int32_t op) const { return nodes_[op]; }  // "linear_2"
+  std::string format(std::int32_t op) const;
+
+ private:
+  void count_users();
+  std::string format_argument(const Argument& argument) const;
+  void format_arguments(const Node& node, std::string& positional, std::string& keywords) const;
+
+  const Program& program_;
+  std::vector<const Node*> operations_;
+  std::vector<std::string> nodes_;   // by operation
+  std::vector<std::string> values_;  // by value
+  std::vector<std::int32_t> users_;  // of each value: how many nodes
+};
+
+}  // namespace whence

@@ -1,0 +1,133 @@
+#include "annotator/merge/node_keys.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "annotator/export/names.h"
+#include "annotator/merge/keys.h"
+#include "annotator/merge/python_text.h"
+#include "schema/files.h"
+
+namespace whence {
+
+const std::vector<std::string_view>& annotation_keys() {
+  static const std::vector<std::string_view> all = {
+      keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
+      keys::stack_trace, keys::module,          keys::modules,     keys::call,
+      keys::source,      keys::confidence,      keys::rule,        keys::version};
+  return all;
+}
+
+std::optional<std::string_view> find_annotation_key(std::string_view name) {
+  for (const std::string_view key : annotation_keys()) {
+    if (key == name || key.substr(key.rfind('.') + 1) == name) return key;
+  }
+  return std::nullopt;
+}
+
+NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> wanted)
+    : program_(program), wanted_(std::move(wanted)), operations_(operations(program)), names_(program) {}
+
+bool NodeKeys::knows(const NodeOrigin& origin) const {
+  return std::ranges::all_of(origin.ops,
+                             [&](std::int32_t op) { return static_cast<std::size_t>(op) < operations_.size(); });
+}
+
+ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return scope_of(origin, program_, operations_); }
+
+bool NodeKeys::exact(const NodeOrigin& origin) const {
+  if (origin.kind != OriginKind::shared) return true;
+  const ScopeId first = operations_[origin.ops.front()]->origin.scope;
+  return std::ranges::all_of(origin.ops, [&](std::int32_t op) { return operations_[op]->origin.scope == first; });
+}
+
+std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin) const {
+  const ScopeId at = scope(origin);
+  std::vector<std::pair<std::string_view, std::string>> result;
+  for (const std::string_view key : wanted_) {
+    if (auto text = value(key, origin, at)) result.emplace_back(key, std::move(*text));
+  }
+  return result;
+}
+
+// Of several operations, the first one speaks where a key has room for one only.
+std::optional<std::string> NodeKeys::value(std::string_view key, const NodeOrigin& origin, ScopeId scope) const {
+  const std::int32_t op = origin.ops.front();
+  const Node& node = *operations_[op];
+  if (key == keys::name_space) return name_space(node, scope);
+  if (key == keys::class_hierarchy) return class_hierarchy(node, scope);
+  if (key == keys::name_scopes) return name_scopes(node, scope);
+  if (key == keys::fx_node) return names_.format(op);
+  if (key == keys::stack_trace) return stack_trace(node);
+  if (key == keys::module) return program_.module_path(scope);
+  if (key == keys::modules) return modules(origin);
+  if (key == keys::call) return std::to_string(program_.scopes[scope].call);
+  if (key == keys::source) return source(node);
+  if (key == keys::confidence) return exact(origin) ? "exact" : "ancestor";
+  if (key == keys::rule) return origin.kind == OriginKind::shared ? "shared" : "stamp";
+  if (key == keys::version) return WHENCE_VERSION;
+  return std::nullopt;
+}
+
+std::vector<ModuleId> NodeKeys::modules_on_path(ScopeId scope) const {
+  std::vector<ModuleId> path;
+  for (; scope != none_id; scope = program_.scopes[scope].parent) path.push_back(program_.scopes[scope].module);
+  std::ranges::reverse(path);
+  return path;
+}
+
+std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
+  std::string text;
+  for (const ModuleId module : modules_on_path(scope)) {
+    text += program_.modules[module].path + ": " + program_.modules[module].type + "/";
+  }
+  return text + names_.name(node.origin.op) + ": " + torch_target(node);
+}
+
+std::string NodeKeys::class_hierarchy(const Node& node, ScopeId scope) const {
+  std::vector<std::string> classes;
+  for (const ModuleId module : modules_on_path(scope)) classes.push_back(program_.modules[module].type);
+  classes.push_back(torch_target(node));
+  return python_repr(classes);
+}
+
+std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
+  std::vector<std::string> names;
+  for (const ModuleId module : modules_on_path(scope)) names.push_back(program_.modules[module].path);
+  names.push_back(names_.name(node.origin.op));
+  return python_repr(names);
+}
+
+// As Python prints a traceback whose source lines are not at hand: outermost frame first.
+std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
+  if (node.origin.stack == none_id) return std::nullopt;
+  const Stack& stack = program_.stacks[node.origin.stack];
+  std::string text;
+  for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
+    if (!text.empty()) text += "\n  ";
+    text += "File \"" + frame->file + "\", line " + std::to_string(frame->line);
+    if (!frame->function.empty()) text += ", in " + frame->function;
+  }
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+std::optional<std::string> NodeKeys::source(const Node& node) const {
+  if (node.origin.stack == none_id || program_.stacks[node.origin.stack].empty()) return std::nullopt;
+  const Frame& frame = program_.stacks[node.origin.stack].front();
+  return base_name(frame.file) + ":" + std::to_string(frame.line) + (frame.function.empty() ? "" : " ") +
+         frame.function;
+}
+
+// Only a fused node is all of its modules' own; a helper's users would be a list of whoever needs a constant.
+std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
+  if (origin.kind != OriginKind::fused) return std::nullopt;
+  std::vector<std::string> paths;
+  for (const std::int32_t op : origin.ops) {
+    const std::string& path = program_.module_path(operations_[op]->origin.scope);
+    if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
+  }
+  if (paths.size() < 2) return std::nullopt;
+  return nlohmann::json(paths).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace whence

@@ -1,0 +1,51 @@
+// NodeKeys: what annotate says of one node: every metadata key with its value, from the operations the node stands for.
+// PyTorch's five keys have PyTorch's own format (torch/onnx/_internal/exporter/_core.py of 2.13, _set_node_metadata).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+#include "annotator/merge/fx_names.h"
+#include "schema/program.h"
+
+namespace whence {
+
+// All keys that annotate can write on nodes, in the order in which it writes them. The stamp is export's.
+const std::vector<std::string_view>& annotation_keys();
+
+// "namespace", "class_hierarchy" or "pkg.torch.onnx.class_hierarchy", "module" or "pkg.whence.module": the full key;
+// nullopt when there is none.
+std::optional<std::string_view> find_annotation_key(std::string_view name);
+
+class NodeKeys {
+ public:
+  // `program` must outlive the keys. `wanted`: full keys.
+  NodeKeys(const Program& program, std::vector<std::string_view> wanted);
+
+  bool knows(const NodeOrigin& origin) const;  // the operations are the program's
+  // Where the node belongs: the scope of its operation, of several the deepest that holds them all.
+  ScopeId scope(const NodeOrigin& origin) const;
+  bool exact(const NodeOrigin& origin) const;  // false: a helper of several scopes, for which only an ancestor is known
+  std::vector<std::pair<std::string_view, std::string>> of(const NodeOrigin& origin) const;
+
+ private:
+  std::optional<std::string> value(std::string_view key, const NodeOrigin& origin, ScopeId scope) const;
+  std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
+  std::string name_space(const Node& node, ScopeId scope) const;
+  std::string class_hierarchy(const Node& node, ScopeId scope) const;
+  std::string name_scopes(const Node& node, ScopeId scope) const;
+  std::optional<std::string> stack_trace(const Node& node) const;
+  std::optional<std::string> source(const Node& node) const;
+  std::optional<std::string> modules(const NodeOrigin& origin) const;
+
+  const Program& program_;
+  std::vector<std::string_view> wanted_;
+  std::vector<const Node*> operations_;
+  FxNames names_;
+};
+
+}  // namespace whence

@@ -1,0 +1,283 @@
+// Field numbers: onnx/onnx.proto of ONNX 1.20.
+#include "annotator/merge/onnx_rewrite.h"
+
+#include <algorithm>
+
+#include "annotator/merge/external_data.h"
+#include "annotator/read/wire_in.h"
+#include "annotator/write/wire_out.h"
+
+namespace whence {
+
+namespace {
+
+using wire::Field;
+using wire::FieldReader;
+
+constexpr std::uint32_t model_ir_version = 1, model_graph = 7, model_metadata = 14;
+constexpr std::uint32_t graph_node = 1;
+constexpr std::uint32_t node_name = 3, node_op_type = 4, node_attribute = 5, node_metadata = 9;
+constexpr std::uint32_t attribute_graph = 6, attribute_graphs = 11;
+constexpr std::uint32_t entry_key = 1, entry_value = 2;
+
+constexpr int max_depth = 64;
+constexpr std::uint64_t protobuf_limit = 2147483647;
+
+// Where a walk puts what it produces.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void copy(std::string_view span) = 0;  // of the mapped file
+  virtual void put(std::string_view text) = 0;   // new
+  virtual void begin(std::uint32_t field) = 0;   // a message around whatever comes until end()
+  virtual void end() = 0;
+};
+
+class Measure : public Sink {
+ public:
+  void copy(std::string_view span) override { size_ += span.size(); }
+  void put(std::string_view text) override { size_ += text.size(); }
+  void begin(std::uint32_t field) override {
+    open_.push_back({field, lengths.size(), size_});
+    lengths.push_back(0);
+  }
+  void end() override {
+    const Open message = open_.back();
+    open_.pop_back();
+    const std::uint64_t length = size_ - message.start;
+    lengths[message.index] = length;
+    size_ += wire::field_head_size(message.field, length);
+  }
+  std::uint64_t size() const { return size_; }
+
+  std::vector<std::uint64_t> lengths;
+
+ private:
+  struct Open {
+    std::uint32_t field;
+    std::size_t index;
+    std::uint64_t start;
+  };
+  std::vector<Open> open_;
+  std::uint64_t size_ = 0;
+};
+
+class Output : public Sink {
+ public:
+  Output(const std::shared_ptr<MappedFile>& file, const std::vector<std::uint64_t>& lengths, AtomicFile& to)
+      : file_(file), lengths_(lengths), to_(to) {}
+
+  // Spans that follow each other become one, so that untouched stretches are copied in one go.
+  void copy(std::string_view span) override {
+    if (span.empty()) return;
+    if (!pending_.empty() && pending_.data() + pending_.size() == span.data()) {
+      pending_ = {pending_.data(), pending_.size() + span.size()};
+      return;
+    }
+    flush();
+    pending_ = span;
+  }
+  void put(std::string_view text) override {
+    flush();
+    to_.write(text);
+  }
+  void begin(std::uint32_t field) override {
+    std::string head;
+    wire::append_field_head(head, field, lengths_[next_++]);
+    put(head);
+  }
+  void end() override {}
+  void flush() {
+    if (pending_.empty()) return;
+    to_.write(file_->slice(file_, pending_.data() - file_->text().data(), pending_.size()));
+    pending_ = {};
+  }
+
+ private:
+  const std::shared_ptr<MappedFile>& file_;
+  const std::vector<std::uint64_t>& lengths_;
+  AtomicFile& to_;
+  std::size_t next_ = 0;
+  std::string_view pending_;
+};
+
+class Walk {
+ public:
+  Walk(const MappedFile& file, NodeEditor& editor, const ModelEdit& model, Sink& sink)
+      : text_(file.text()), place_{.file = file.path(), .stage = "read"}, editor_(editor), edit_(model), sink_(sink) {}
+
+  bool model() {
+    for (FieldReader reader(text_, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      if (field.is_varint(model_ir_version) && edit_.ir_version) {
+        std::string text;
+        wire::append_varint_field(text, model_ir_version, static_cast<std::uint64_t>(*edit_.ir_version));
+        put(text);
+      } else if (field.is_bytes(model_graph)) {
+        sink_.begin(model_graph);
+        graph(field.bytes, 0);
+        sink_.end();
+      } else if (field.is_bytes(model_metadata) && dropped(field, edit_.dropped_keys)) {
+        changes_ = true;
+      } else {
+        sink_.copy(span(start, reader));
+      }
+    }
+    for (const auto& [key, value] : edit_.added) put(entry(model_metadata, key, value));
+    return changes_;
+  }
+
+ private:
+  static std::string_view span(const char* start, const FieldReader& reader) {
+    return {start, static_cast<std::size_t>(reader.position() - start)};
+  }
+
+  static std::string entry(std::uint32_t field, std::string_view key, std::string_view value) {
+    std::string content, text;
+    wire::append_field(content, entry_key, key);
+    wire::append_field(content, entry_value, value);
+    wire::append_field(text, field, content);
+    return text;
+  }
+
+  void put(std::string_view text) {
+    sink_.put(text);
+    changes_ = true;
+  }
+
+  OnnxProperty property(std::string_view bytes) const {
+    OnnxProperty result;
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.is_bytes(entry_key)) result.key = field.bytes;
+      if (field.is_bytes(entry_value)) result.value = field.bytes;
+    }
+    return result;
+  }
+
+  bool dropped(const Field& field, const std::vector<std::string_view>& keys) const {
+    return !keys.empty() && std::ranges::find(keys, property(field.bytes).key) != keys.end();
+  }
+
+  void graph(std::string_view bytes, int depth) {
+    if (depth > max_depth) {
+      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_depth) + " deep",
+                  "inline the branches or loops of the model", place_);
+    }
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      if (field.is_bytes(graph_node)) {
+        sink_.begin(graph_node);
+        node(field.bytes, depth);
+        sink_.end();
+      } else {
+        sink_.copy(span(start, reader));
+      }
+    }
+  }
+
+  void look_at(std::string_view bytes) {
+    view_ = {};
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.is_bytes(node_name)) view_.name = field.bytes;
+      if (field.is_bytes(node_op_type)) view_.op_type = field.bytes;
+      if (field.is_bytes(node_metadata)) view_.metadata.push_back(property(field.bytes));
+    }
+  }
+
+  void node(std::string_view bytes, int depth) {
+    look_at(bytes);
+    const NodeEdit edit = editor_.edit(view_);
+    bool named = false;
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      if (field.is_bytes(node_name) && edit.name) {
+        named = true;
+        put_name(*edit.name);
+      } else if (field.is_bytes(node_attribute)) {
+        attribute(field.bytes, span(start, reader), depth);
+      } else if (field.is_bytes(node_metadata) && dropped(field, edit.dropped_keys)) {
+        changes_ = true;
+      } else {
+        sink_.copy(span(start, reader));
+      }
+    }
+    if (edit.name && !named) put_name(*edit.name);
+    for (const auto& [key, value] : edit.added) put(entry(node_metadata, key, value));
+  }
+
+  void put_name(const std::string& name) {
+    std::string text;
+    if (!name.empty()) wire::append_field(text, node_name, name);
+    put(text);
+  }
+
+  void attribute(std::string_view bytes, std::string_view whole, int depth) {
+    const auto holds_graph = [](const Field& field) {
+      return field.is_bytes(attribute_graph) || field.is_bytes(attribute_graphs);
+    };
+    bool any = false;
+    for (FieldReader reader(bytes, place_); !reader.done();) any |= holds_graph(reader.next());
+    if (!any) return sink_.copy(whole);
+    sink_.begin(node_attribute);
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      if (holds_graph(field)) {
+        sink_.begin(field.number);
+        graph(field.bytes, depth + 1);
+        sink_.end();
+      } else {
+        sink_.copy(span(start, reader));
+      }
+    }
+    sink_.end();
+  }
+
+  std::string_view text_;
+  Place place_;
+  NodeEditor& editor_;
+  const ModelEdit& edit_;
+  Sink& sink_;
+  NodeView view_;
+  bool changes_ = false;
+};
+
+}  // namespace
+
+OnnxRewrite::OnnxRewrite(std::shared_ptr<MappedFile> file, MakeEditor make_editor, ModelEdit model)
+    : file_(std::move(file)), make_editor_(std::move(make_editor)), model_(std::move(model)) {
+  Measure measure;
+  const auto editor = make_editor_();
+  changes_ = Walk(*file_, *editor, model_, measure).model();
+  if (measure.size() > protobuf_limit && file_->size() <= protobuf_limit) {
+    throw Error(Code::over_limit, "with its annotations the file would pass protobuf's limit of 2 GiB",
+                "export with --external-data, or choose fewer keys with --keys",
+                {.file = file_->path(), .stage = "annotate"});
+  }
+  lengths_ = std::move(measure.lengths);
+}
+
+void OnnxRewrite::write(AtomicFile& to) const {
+  Output output(file_, lengths_, to);
+  const auto editor = make_editor_();
+  Walk(*file_, *editor, model_, output).model();
+  output.flush();
+}
+
+bool rewrite_file(const std::string& input, const std::string& output, const OnnxRewrite::MakeEditor& make_editor,
+                  ModelEdit model, const std::set<std::string>& data_files) {
+  const OnnxRewrite rewrite(MappedFile::open(input), make_editor, std::move(model));
+  if (output == input && !rewrite.changes()) return false;
+  AtomicFile to(output);
+  rewrite.write(to);
+  carry_external_data(data_files, input, output);
+  to.commit();
+  return rewrite.changes();
+}
+
+}  // namespace whence

@@ -1,0 +1,72 @@
+// OnnxRewrite: copies an ONNX file with some nodes edited, on the level of the wire format. What is not edited goes
+// from file to file as spans, weights above all; only the lengths of the messages around an edit are written anew.
+//
+// The file is walked twice: once to measure the edited messages, whose lengths stand before their content, and once to
+// write. Edits are made afresh in each walk and never kept, so memory does not grow with the number of nodes edited.
+// Nodes of the graph and of all bodies nested in it are edited, those of local functions are not.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "annotator/read/onnx_summary.h"
+#include "schema/files.h"
+
+namespace whence {
+
+struct NodeView {
+  std::string_view name, op_type;
+  OnnxProperties metadata;
+};
+
+struct NodeEdit {
+  std::optional<std::string> name;                              // replaces; "" takes the field away
+  std::vector<std::string_view> dropped_keys;                   // every metadata entry under these goes
+  std::vector<std::pair<std::string_view, std::string>> added;  // metadata, behind everything that is there
+};
+
+class NodeEditor {
+ public:
+  virtual ~NodeEditor() = default;
+  // Called once for each node, a node before those of its bodies. Must give the same answers in both walks.
+  virtual NodeEdit edit(const NodeView& node) = 0;
+};
+
+struct ModelEdit {
+  std::optional<std::int64_t> ir_version;  // replaces
+  std::vector<std::string_view> dropped_keys;
+  std::vector<std::pair<std::string_view, std::string>> added;
+};
+
+class OnnxRewrite {
+ public:
+  using MakeEditor = std::function<std::unique_ptr<NodeEditor>()>;  // a fresh one for each walk
+
+  // Measures. Throws Error: truncated_file, corrupt_file, over_limit for graphs nested too deep or when the result
+  // would pass protobuf's 2 GiB.
+  OnnxRewrite(std::shared_ptr<MappedFile> file, MakeEditor make_editor, ModelEdit model);
+
+  bool changes() const { return changes_; }  // false: the result equals the input
+  void write(AtomicFile& to) const;
+
+ private:
+  std::shared_ptr<MappedFile> file_;
+  MakeEditor make_editor_;
+  ModelEdit model_;
+  std::vector<std::uint64_t> lengths_;  // of every message that may hold an edit, in the order they begin
+  bool changes_ = false;
+};
+
+// `input` with its edits to `output`, which may be the same file; `data_files` come along (external_data.h). Nothing is
+// written when output is input and nothing changes. True: something did. Throws what OnnxRewrite and AtomicFile throw.
+bool rewrite_file(const std::string& input, const std::string& output, const OnnxRewrite::MakeEditor& make_editor,
+                  ModelEdit model, const std::set<std::string>& data_files);
+
+}  // namespace whence

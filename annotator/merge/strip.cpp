@@ -1,0 +1,95 @@
+#include "annotator/merge/strip.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "annotator/merge/external_data.h"
+#include "annotator/merge/keys.h"
+#include "annotator/merge/node_keys.h"
+#include "annotator/merge/onnx_rewrite.h"
+
+namespace whence {
+
+namespace {
+
+// "a,b" holds "a" and "b", by whole items.
+bool lists(std::string_view items, std::string_view wanted) {
+  while (!items.empty()) {
+    const std::size_t comma = std::min(items.find(','), items.size());
+    if (items.substr(0, comma) == wanted) return true;
+    items.remove_prefix(std::min(comma + 1, items.size()));
+  }
+  return false;
+}
+
+class StripEditor : public NodeEditor {
+ public:
+  explicit StripEditor(StripReport& report) : report_(report) { report_ = {}; }
+
+  NodeEdit edit(const NodeView& node) override {
+    ++report_.nodes;
+    NodeEdit edit;
+    const std::string_view kept = find_property(node.metadata, keys::kept).value_or("");
+    for (const std::string_view key : annotation_keys()) drop(node, key, kept, edit);
+    drop(node, keys::kept, "", edit);
+    drop(node, keys::original_name, "", edit);
+    if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
+    if (!edit.dropped_keys.empty()) ++report_.stripped;
+    return edit;
+  }
+
+ private:
+  static void drop(const NodeView& node, std::string_view key, std::string_view kept, NodeEdit& edit) {
+    if (find_property(node.metadata, key) && !lists(kept, key)) edit.dropped_keys.push_back(key);
+  }
+
+  StripReport& report_;
+};
+
+// Leaves a file that whence never annotated as it is.
+class LeaveAsIs : public NodeEditor {
+ public:
+  NodeEdit edit(const NodeView&) override { return {}; }
+};
+
+ModelEdit model_edit(const OnnxSummary& model, const Place& place) {
+  ModelEdit edit;
+  edit.dropped_keys = {keys::annotated, keys::original_ir_version};
+  if (const auto text = find_property(model.metadata, keys::original_ir_version)) {
+    std::int64_t version = 0;
+    const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), version);
+    if (failure != std::errc() || end != text->data() + text->size()) {
+      throw Error(Code::corrupt_file,
+                  std::string(keys::original_ir_version) + " is '" + std::string(*text) + "', not a number",
+                  "take the file as annotate wrote it", place);
+    }
+    edit.ir_version = version;
+  }
+  return edit;
+}
+
+}  // namespace
+
+Result<StripReport> strip_file(const std::string& input, const std::string& output) {
+  return guarded([&] {
+    ModelEdit edit;
+    std::set<std::string> data_files;
+    bool annotated = false;
+    {
+      auto model = read_onnx_summary(input);
+      if (!model) throw Error(model.diagnostics());
+      annotated = find_property(model->metadata, keys::annotated).has_value();
+      if (annotated) edit = model_edit(*model, {.file = input, .stage = "strip"});
+      data_files = external_locations(*model);
+    }
+    StripReport report;
+    const auto make_editor = [&]() -> std::unique_ptr<NodeEditor> {
+      if (!annotated) return std::make_unique<LeaveAsIs>();
+      return std::make_unique<StripEditor>(report);
+    };
+    report.changed = rewrite_file(input, output, make_editor, std::move(edit), data_files);
+    return report;
+  });
+}
+
+}  // namespace whence
