@@ -1,0 +1,135 @@
+// Sums, products, powers, bounds: arithmetic between two tensors that broadcast against each other, or a tensor and a
+// number. The result's dtype is PyTorch's; operands are cast to it before the computation, as PyTorch does.
+#include <numbers>
+
+#include "annotator/export/ops/elementwise.h"
+#include "annotator/export/ops/families.h"
+
+namespace whence {
+namespace {
+
+// op(x, y) in the result's dtype; yield() casts what narrow integers were computed in.
+Val combine(Ctx& c, const char* op, Val x, Val y) {
+  const DType dtype = arithmetic_dtype(c.output_dtype());
+  return c.emit(op, {c.cast(x, dtype), c.cast(y, dtype)});
+}
+
+// The same for operators that PyTorch also has for booleans, for which ONNX has no arithmetic.
+Val combine(Ctx& c, const char* op, const char* boolean_op, Val x, Val y) {
+  return combine(c, c.output_dtype() == DType::boolean ? boolean_op : op, x, y);
+}
+
+// `alpha` times x.
+Val scaled(Ctx& c, Val x) {
+  const DType dtype = arithmetic_dtype(c.output_dtype());
+  const double alpha = c.number("alpha");
+  if (alpha == 1) return x;
+  return c.emit("Mul", {c.cast(x, dtype), c.scalar("alpha", dtype)});
+}
+
+void add(Ctx& c) { c.yield(combine(c, "Add", "Or", c.tensor("self"), scaled(c, c.tensor("other")))); }
+void sub(Ctx& c) { c.yield(combine(c, "Sub", c.tensor("self"), scaled(c, c.tensor("other")))); }
+void rsub(Ctx& c) { c.yield(combine(c, "Sub", c.tensor("other"), scaled(c, c.tensor("self")))); }
+void mul(Ctx& c) { c.yield(combine(c, "Mul", "And", c.tensor("self"), c.tensor("other"))); }
+void maximum(Ctx& c) { c.yield(combine(c, "Max", "Or", c.tensor("self"), c.tensor("other"))); }
+void minimum(Ctx& c) { c.yield(combine(c, "Min", "And", c.tensor("self"), c.tensor("other"))); }
+
+// Integer bases with integer exponents stay integers; a floating exponent makes the result floating.
+void pow(Ctx& c) { c.yield(combine(c, "Pow", c.tensor("self"), c.tensor("exponent"))); }
+
+// self + value * tensor1 op tensor2
+void add_combined(Ctx& c, const char* op) {
+  const DType dtype = c.output_dtype();
+  Val term = c.emit(op, {c.cast(c.tensor("tensor1"), dtype), c.cast(c.tensor("tensor2"), dtype)});
+  if (c.number("value") != 1) term = c.emit("Mul", {term, c.scalar("value", dtype)});
+  c.yield(c.emit("Add", {self_as_result(c), term}));
+}
+void addcmul(Ctx& c) { add_combined(c, "Mul"); }
+void addcdiv(Ctx& c) { add_combined(c, "Div"); }
+
+// self + weight * (end - self)
+void lerp(Ctx& c) {
+  const Val x = c.tensor("self"), weight = c.cast(c.tensor("weight"), c.output_dtype());
+  c.yield(c.emit("Add", {x, c.emit("Mul", {weight, c.emit("Sub", {c.tensor("end"), x})})}));
+}
+
+// Bounds that are numbers. Where min > max, max wins, in PyTorch and in ONNX.
+void clamp_between(Ctx& c, bool has_min, bool has_max) {
+  const DType dtype = arithmetic_dtype(c.output_dtype());
+  std::vector<Val> inputs{c.cast(c.tensor("self"), dtype), has_min ? c.scalar("min", dtype) : absent};
+  if (has_max) inputs.push_back(c.scalar("max", dtype));
+  c.yield(c.emit("Clip", inputs));
+}
+void clamp(Ctx& c) { clamp_between(c, c.has("min"), c.has("max")); }
+void clamp_min(Ctx& c) { clamp_between(c, true, false); }
+void clamp_max(Ctx& c) { clamp_between(c, false, true); }
+
+// Bounds that are tensors and broadcast.
+void clamp_tensor(Ctx& c) {
+  Val x = c.tensor("self");
+  if (const Val low = c.optional_tensor("min")) x = combine(c, "Max", "Or", x, low);
+  if (const Val high = c.optional_tensor("max")) x = combine(c, "Min", "And", x, high);
+  c.yield(x);
+}
+void clamp_min_tensor(Ctx& c) { c.yield(combine(c, "Max", "Or", c.tensor("self"), c.tensor("min"))); }
+void clamp_max_tensor(Ctx& c) { c.yield(combine(c, "Min", "And", c.tensor("self"), c.tensor("max"))); }
+
+// The angle of the point (other, self). atan(self / other) is right for other > 0; elsewhere half a turn is added with
+// the sign of self. The origin has angle 0.
+void atan2(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val y = self_as_result(c), x = c.cast(c.tensor("other"), dtype);
+  const Val zero = c.constant_number(0, dtype);
+  const Val angle = c.emit("Atan", {c.emit("Div", {y, x})});
+  const Val half_turn = c.emit("Where", {c.emit("Less", {y, zero}), c.constant_number(-std::numbers::pi, dtype),
+                                         c.constant_number(std::numbers::pi, dtype)});
+  const Val turned = c.emit("Where", {c.emit("Less", {x, zero}), c.emit("Add", {angle, half_turn}), angle});
+  const Val at_origin = c.emit("And", {c.emit("Equal", {x, zero}), c.emit("Equal", {y, zero})});
+  c.yield(c.emit("Where", {at_origin, zero, turned}));
+}
+
+// log(exp(self) + exp(other)) as max + log(1 + exp(-|difference|)), which does not overflow.
+void logaddexp(Ctx& c) {
+  const Val x = c.tensor("self"), y = c.tensor("other");
+  const Val gap = c.emit("Neg", {c.emit("Abs", {c.emit("Sub", {x, y})})});
+  c.yield(c.emit("Add", {c.emit("Max", {x, y}), c.emit("Softplus", {gap})}));
+}
+
+const OpEntry kArithmetic[] = {
+    {"aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", add},
+    {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add},
+    {"aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", addcdiv},
+    {"aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", addcmul},
+    {"aten::atan2(Tensor self, Tensor other) -> Tensor", atan2},
+    {"aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp},
+    {"aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp_tensor},
+    {"aten::clamp_max(Tensor self, Scalar max) -> Tensor", clamp_max},
+    {"aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", clamp_max_tensor},
+    {"aten::clamp_min(Tensor self, Scalar min) -> Tensor", clamp_min},
+    {"aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", clamp_min_tensor},
+    {"aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp},
+    {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp},
+    {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp},
+    {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", logaddexp},
+    {"aten::max.other(Tensor self, Tensor other) -> Tensor", maximum},
+    {"aten::maximum(Tensor self, Tensor other) -> Tensor", maximum},
+    {"aten::min.other(Tensor self, Tensor other) -> Tensor", minimum},
+    {"aten::minimum(Tensor self, Tensor other) -> Tensor", minimum},
+    {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", mul},
+    {"aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", mul},
+    {"aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor", mul},
+    {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", pow},
+    {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow},
+    {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", pow},
+    {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", rsub},
+    {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", rsub},
+    {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", sub},
+    {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub},
+    {"aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub},
+};
+
+}  // namespace
+
+OpFamily arithmetic_ops() { return kArithmetic; }
+
+}  // namespace whence

@@ -1,0 +1,205 @@
+// New tensors: filled, counted, triangular. Those that depend on no input arrive as constants; what is left here takes
+// its shape or its bounds from inputs.
+#include <algorithm>
+
+#include "annotator/export/ops/families.h"
+#include "annotator/graph/tensor_values.h"
+
+namespace whence {
+namespace {
+
+// ---- filled -----------------------------------------------------------------------------------------------------
+
+// The shape argument `size`, or the shape of self for the operators ending in _like, as an int64 vector.
+Val shape_argument(Ctx& c) {
+  if (c.schema().find("size")) return c.to_vector(c.sizes("size"));
+  const Val self = c.tensor("self");
+  if (!c.all_static(self)) return c.emit("Shape", {self});
+  Ints sizes;
+  for (const Dim& dim : c.dims(self)) sizes.push_back(dim.size);
+  return c.constant_ints(sizes);
+}
+
+// A tensor of `shape` whose elements all are `value`, a scalar of the result's dtype.
+Val filled(Ctx& c, Val shape, Val value) {
+  const TensorData* known = c.constant(value);
+  if (!known) return c.emit("Expand", {value, shape});
+  TensorData element = *known;
+  element.shape = {1};
+  return c.emit("ConstantOfShape", {shape}, {{"value", std::move(element)}});
+}
+
+void fill_with(Ctx& c, double value) {
+  c.yield(filled(c, shape_argument(c), c.constant_number(value, c.output_dtype())));
+}
+void zeros(Ctx& c) { fill_with(c, 0); }
+void ones(Ctx& c) { fill_with(c, 1); }
+
+void full(Ctx& c) { c.yield(filled(c, shape_argument(c), c.scalar("fill_value", c.output_dtype()))); }
+
+// self with every element replaced by `value`, a number or a tensor of one element.
+void fill(Ctx& c) { c.yield(filled(c, shape_argument(c), c.scalar("value", c.output_dtype()))); }
+
+// ---- counted ----------------------------------------------------------------------------------------------------
+
+// The dtype to count in: ONNX Range has few of them, and integers between fractional bounds are fractions first.
+DType range_dtype(DType result, DType bounds) {
+  if (is_floating(result)) return result == DType::float64 ? result : DType::float32;
+  if (is_floating(bounds)) return DType::float64;
+  return result == DType::int32 ? result : DType::int64;
+}
+
+// start, start + step, ... below end.
+void arange(Ctx& c) {
+  std::vector<Val> given{c.tensor("end")};
+  if (c.schema().find("start")) given.insert(given.begin(), c.tensor("start"));
+  if (c.schema().find("step")) given.push_back(c.tensor("step"));
+  const DType dtype = range_dtype(c.output_dtype(), c.promoted_dtype(given));
+  const auto bound = [&](const char* name, double otherwise) {
+    return c.schema().find(name) ? c.scalar(name, dtype) : c.constant_number(otherwise, dtype);
+  };
+  c.yield(c.emit("Range", {bound("start", 0), c.scalar("end", dtype), bound("step", 1)}));
+}
+
+// `steps` numbers from start to end, both included, equally far apart.
+void linspace(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const std::int64_t steps = c.integer("steps");
+  const Val start = c.scalar("start", dtype), end = c.scalar("end", dtype);
+  std::vector<double> shares(static_cast<std::size_t>(std::max<std::int64_t>(steps, 0)), 0);
+  for (std::size_t i = 1; i < shares.size(); ++i) {
+    shares[i] = static_cast<double>(i) / static_cast<double>(shares.size() - 1);
+  }
+  const TensorData data{DType::float64, {steps}, Bytes::copy_of(shares.data(), shares.size() * sizeof(double))};
+  const auto share = cast_tensor(data, dtype);
+  if (!share) c.refuse("linspace of dtype " + std::string(name_of(dtype)), "make float32 and convert");
+  const Val way = c.emit("Mul", {c.emit("Sub", {end, start}), c.constant_tensor(*share)});
+  c.yield(c.emit("Add", {start, way}));
+}
+
+// A number as a 0-d tensor.
+void scalar_tensor(Ctx& c) { c.yield(c.scalar("s", c.output_dtype())); }
+void tensor_of_number(Ctx& c) { c.yield(c.scalar("t", c.output_dtype())); }
+
+// ---- matrices ---------------------------------------------------------------------------------------------------
+
+// Ones on the diagonal of an n x m matrix; n x n without m.
+void eye(Ctx& c) {
+  const Size rows = c.size("n"), columns = c.schema().find("m") ? c.size("m") : rows;
+  const DType dtype = c.output_dtype();
+  const Val empty = filled(c, c.to_vector({rows, columns}), c.constant_number(0, DType::int32));
+  c.yield(c.emit("EyeLike", {empty}, {{"dtype", static_cast<std::int64_t>(to_onnx(dtype))}}));
+}
+
+// Before opset 14 there is no Trilu: the mask of the elements that stay is a constant.
+Val triangle_by_mask(Ctx& c, Val x, std::int64_t diagonal, bool upper) {
+  const auto rows = c.static_dim(x, -2), columns = c.static_dim(x, -1);
+  if (!rows || !columns) c.refuse("ONNX has triangles of dynamic matrices from opset 14", "use --opset 14 or newer");
+  std::vector<std::uint8_t> stays;
+  for (std::int64_t i = 0; i < *rows; ++i) {
+    for (std::int64_t j = 0; j < *columns; ++j) stays.push_back(upper ? j - i >= diagonal : j - i <= diagonal);
+  }
+  const Val mask = c.constant_tensor({DType::boolean, {*rows, *columns}, Bytes::copy_of(stays.data(), stays.size())});
+  return c.emit("Where", {mask, x, c.constant_number(0, c.dtype(x))});
+}
+
+// The elements on one side of the given diagonal, zeros elsewhere. Of the integers, runtimes have it for int64 only.
+void triangle(Ctx& c, bool upper) {
+  Val x = c.tensor("self");
+  if (is_integral(c.dtype(x))) x = c.cast(x, DType::int64);
+  const Size diagonal = c.size("diagonal");
+  if (c.opset() < 14) return c.yield(triangle_by_mask(c, x, c.integer("diagonal"), upper));
+  std::vector<Val> inputs{x};
+  if (diagonal != Size{0}) inputs.push_back(c.to_scalar_value(diagonal));
+  Attributes attributes;
+  if (!upper) attributes.push_back({"upper", 0});
+  c.yield(c.emit("Trilu", inputs, attributes));
+}
+void tril(Ctx& c) { triangle(c, false); }
+void triu(Ctx& c) { triangle(c, true); }
+
+const OpEntry kCreation[] = {
+    {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor",
+     arange},
+    {"aten::arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor",
+     arange},
+    {"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, "
+     "Device? device=None, bool? pin_memory=None) -> Tensor",
+     arange},
+    {"aten::as_tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None) -> Tensor", tensor_of_number},
+    {"aten::as_tensor.float(float t, *, ScalarType? dtype=None, Device? device=None) -> Tensor", tensor_of_number},
+    {"aten::as_tensor.int(int t, *, ScalarType? dtype=None, Device? device=None) -> Tensor", tensor_of_number},
+    {"aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     zeros},
+    {"aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     zeros},
+    {"aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor",
+     zeros},
+    {"aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
+     "-> Tensor",
+     eye},
+    {"aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor",
+     eye},
+    {"aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill},
+    {"aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill},
+    {"aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor",
+     full},
+    {"aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     full},
+    {"aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor",
+     linspace},
+    {"aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None) -> Tensor",
+     zeros},
+    {"aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? "
+     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     zeros},
+    {"aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, "
+     "Device? device=None, bool? pin_memory=None) -> Tensor",
+     full},
+    {"aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None) -> Tensor",
+     ones},
+    {"aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None) -> Tensor",
+     zeros},
+    {"aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor",
+     ones},
+    {"aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     ones},
+    {"aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor",
+     scalar_tensor},
+    {"aten::tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+     tensor_of_number},
+    {"aten::tensor.float(float t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+     tensor_of_number},
+    {"aten::tensor.int(int t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+     tensor_of_number},
+    {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", tril},
+    {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", triu},
+    {"aten::zero(Tensor self) -> Tensor", zeros},
+    {"aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor",
+     zeros},
+    {"aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     zeros},
+};
+
+}  // namespace
+
+OpFamily creation_ops() { return kCreation; }
+
+}  // namespace whence

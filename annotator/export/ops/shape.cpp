@@ -1,0 +1,332 @@
+// Other shapes for the same elements: views, axes added, dropped and exchanged, broadcasting and tiling.
+#include <algorithm>
+#include <numeric>
+
+#include "annotator/export/broadcast.h"
+#include "annotator/export/ops/families.h"
+
+namespace whence {
+namespace {
+
+// ---- reshaping --------------------------------------------------------------------------------------------------
+
+// To the recorded shape when at most one of its axes is dynamic, which Reshape finds by itself; else to the sizes asked
+// for, some of which are then computed at run time.
+void reshape(Ctx& c, std::string_view sizes) {
+  const Val x = c.tensor("self");
+  const std::vector<Dim>* target = c.output_dims();
+  const auto dynamic = [](const Dim& dim) { return !dim.is_static(); };
+  if (target && std::count_if(target->begin(), target->end(), dynamic) <= 1) return c.yield(c.reshape_to_output(x));
+  c.yield(c.reshape(x, c.sizes(sizes)));
+}
+void reshape(Ctx& c) { reshape(c, "shape"); }
+void view(Ctx& c) { reshape(c, "size"); }
+
+// The same bytes as another dtype.
+void view_dtype(Ctx& c) {
+  const Val x = c.tensor("self");
+  const DType dtype = *c.dtype_argument("dtype");
+  if (dtype == c.dtype(x)) return c.yield(x);
+  c.refuse("ONNX cannot reinterpret the bytes of a tensor as another dtype", "convert values with .to(dtype)");
+}
+
+// The shape of another tensor.
+void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
+
+// Axes start_dim..end_dim become one. Flatten does it alone where the result is a matrix.
+void flatten(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  if (rank == 0) return c.yield(c.unsqueeze(x, {0}));
+  const std::int64_t start = c.axis(c.integer("start_dim"), rank), end = c.axis(c.integer("end_dim"), rank);
+  if (start == end) return c.yield(x);
+  if (start == 1 && end == rank - 1) return c.yield(c.emit("Flatten", {x}));
+  std::vector<Size> shape(start, std::int64_t{0});
+  shape.push_back(-1);
+  for (std::int64_t axis = end + 1; axis < rank; ++axis) shape.push_back(size_of_axis(c, x, axis));
+  // 0 copies the input's size in ONNX.
+  c.yield(c.emit("Reshape", {x, c.to_vector(shape)}));
+}
+
+void ravel(Ctx& c) { c.yield(c.emit("Reshape", {c.tensor("self"), c.constant_ints({-1})})); }
+
+// Axis dim becomes several, of `sizes` (one may be -1).
+void unflatten(Ctx& c) {
+  const Val x = c.tensor("self");
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  std::vector<Size> shape = shape_of(c, x);
+  const std::vector<Size> parts = c.sizes("sizes");
+  shape.erase(shape.begin() + axis);
+  shape.insert(shape.begin() + axis, parts.begin(), parts.end());
+  c.yield(c.reshape(x, shape));
+}
+
+// Element i of the result lies at offset + sum of index * stride among the elements of self, row by row.
+void as_strided(Ctx& c) {
+  const Val x = c.tensor("self");
+  const Ints size = c.integers("size"), stride = c.integers("stride");
+  const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
+  const std::int64_t count = std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>());
+  if (count > 1 << 20) c.refuse("as_strided with more than a million elements", "use unfold, reshape or slices");
+  Ints places(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    places[i] = offset;
+    std::int64_t rest = i;
+    for (std::size_t axis = size.size(); axis-- > 0; rest /= size[axis]) places[i] += rest % size[axis] * stride[axis];
+  }
+  TensorData index{DType::int64, size, Bytes::copy_of(places.data(), places.size() * sizeof(std::int64_t))};
+  const Val flat = c.emit("Reshape", {x, c.constant_ints({-1})});
+  c.yield(c.emit("Gather", {flat, c.constant_tensor(std::move(index))}));
+}
+
+// ---- axes added and dropped -------------------------------------------------------------------------------------
+
+void unsqueeze(Ctx& c) {
+  const Val x = c.tensor("self");
+  c.yield(c.unsqueeze(x, {c.axis(c.integer("dim"), c.rank(x) + 1)}));
+}
+
+// Of `axes`, those of size 1 go; a dynamic axis stays, as it did when the example inputs ran.
+void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
+  Ints ones;
+  for (const std::int64_t axis : axes) {
+    if (c.static_dim(x, axis) == 1) ones.push_back(axis);
+  }
+  std::sort(ones.begin(), ones.end());
+  c.yield(ones.empty() ? x : c.squeeze(x, ones));
+}
+
+void squeeze(Ctx& c) {
+  const Val x = c.tensor("self");
+  Ints all(c.rank(x));
+  std::iota(all.begin(), all.end(), 0);
+  squeeze_ones(c, x, all);
+}
+
+// dim: one axis or several.
+void squeeze_dims(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return c.yield(x);
+  Ints axes = c.integers("dim");
+  for (std::int64_t& axis : axes) axis = c.axis(axis, c.rank(x));
+  squeeze_ones(c, x, axes);
+}
+
+// Scalars become [1], [1, 1], [1, 1, 1]; vectors [1, n], [1, n, 1]; matrices [m, n, 1].
+Val at_least(Ctx& c, Val x, int rank) {
+  const int has = c.rank(x);
+  if (has >= rank) return x;
+  if (rank == 3 && has == 2) return c.unsqueeze(x, {2});
+  if (rank == 3 && has == 1) return c.unsqueeze(x, {0, 2});
+  Ints axes(rank - has);
+  std::iota(axes.begin(), axes.end(), 0);
+  return c.unsqueeze(x, axes);
+}
+template <int rank>
+void at_least(Ctx& c) {
+  c.yield(at_least(c, c.tensor("self"), rank));
+}
+template <int rank>
+void each_at_least(Ctx& c) {
+  std::vector<Val> results;
+  for (const Val x : c.tensors("tensors")) results.push_back(at_least(c, x, rank));
+  c.yield(results);
+}
+
+// ---- axes exchanged ---------------------------------------------------------------------------------------------
+
+Ints axis_order(int rank) {
+  Ints order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+void exchange(Ctx& c, Val x, std::int64_t a, std::int64_t b) {
+  const int rank = c.rank(x);
+  if (rank == 0) return c.yield(x);
+  Ints order = axis_order(rank);
+  std::swap(order[c.axis(a, rank)], order[c.axis(b, rank)]);
+  c.yield(c.transpose(x, order));
+}
+void transpose(Ctx& c) { exchange(c, c.tensor("self"), c.integer("dim0"), c.integer("dim1")); }
+void swapaxes(Ctx& c) { exchange(c, c.tensor("self"), c.integer("axis0"), c.integer("axis1")); }
+void matrix_transpose(Ctx& c) { exchange(c, c.tensor("self"), -2, -1); }
+
+// Vectors and scalars are their own transpose.
+void t(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) < 2) return c.yield(x);
+  exchange(c, x, 0, 1);
+}
+
+void permute(Ctx& c) {
+  const Val x = c.tensor("self");
+  Ints order = c.integers("dims");
+  for (std::int64_t& axis : order) axis = c.axis(axis, c.rank(x));
+  c.yield(c.transpose(x, order));
+}
+
+void reverse_axes(Ctx& c) {
+  const Val x = c.tensor("self");
+  Ints order = axis_order(c.rank(x));
+  std::reverse(order.begin(), order.end());
+  c.yield(c.transpose(x, order));
+}
+
+// Axes `source` go to places `destination`; the others keep their order.
+void movedim(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  const Ints source = c.integers("source"), destination = c.integers("destination");
+  Ints order(rank, -1);
+  std::vector<bool> moved(rank, false);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const std::int64_t axis = c.axis(source[i], rank);
+    order[c.axis(destination[i], rank)] = axis;
+    moved[axis] = true;
+  }
+  std::int64_t next = 0;
+  for (std::int64_t& axis : order) {
+    if (axis >= 0) continue;
+    while (moved[next]) ++next;
+    axis = next++;
+  }
+  c.yield(c.transpose(x, order));
+}
+
+// The elements x[i, i + offset] of the matrices along dim1 and dim2, as a new last axis.
+void diagonal(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  const std::int64_t row = c.axis(c.integer("dim1"), rank), column = c.axis(c.integer("dim2"), rank);
+  const auto rows = c.static_dim(x, row), columns = c.static_dim(x, column);
+  if (!rows || !columns) c.refuse("the diagonal of a matrix of dynamic size", "make the two axes static");
+  Ints order, flat;
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    if (axis != row && axis != column) order.push_back(axis), flat.push_back(0);
+  }
+  order.insert(order.end(), {row, column});
+  flat.push_back(*rows * *columns);
+  const std::int64_t offset = c.integer("offset");
+  Ints places;
+  for (std::int64_t i = std::max<std::int64_t>(0, -offset); i < *rows && i + offset < *columns; ++i) {
+    places.push_back(i * *columns + i + offset);
+  }
+  const Val matrices = c.emit("Reshape", {c.transpose(x, order), c.constant_ints(flat)});
+  c.yield(c.emit("Gather", {matrices, c.constant_ints(places)}, {{"axis", rank - 2}}));
+}
+
+// ---- broadcasting and tiling ------------------------------------------------------------------------------------
+
+// Whether broadcasting leaves the value as it is.
+bool has_output_shape(Ctx& c, Val x) {
+  const std::vector<Dim>* target = c.output_dims();
+  return target && static_cast<int>(target->size()) == c.rank(x) && *target == c.dims(x);
+}
+
+// Only axes of size 1 grow, so every other axis may ask Expand for 1, which keeps what is there: no size has to be
+// computed for them.
+void expand(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (has_output_shape(c, x)) return c.yield(x);
+  std::vector<Size> sizes = c.sizes("size");
+  const std::size_t added = sizes.size() - static_cast<std::size_t>(c.rank(x));
+  for (std::size_t i = added; i < sizes.size(); ++i) {
+    if (c.static_dim(x, static_cast<std::int64_t>(i - added)) != 1 || sizes[i] == Size{-1}) sizes[i] = 1;
+  }
+  c.yield(c.emit("Expand", {x, c.to_vector(sizes)}));
+}
+
+void expand_as(Ctx& c) { c.yield(broadcast(c, c.tensor("self"), {c.tensor("other")})); }
+
+// Tile, after axes of size 1 were put in front to meet the number of repeats (or repeats of 1 to meet the rank).
+void tile(Ctx& c, Val x, std::vector<Size> repeats) {
+  const int missing = static_cast<int>(repeats.size()) - c.rank(x);
+  if (missing > 0) x = c.unsqueeze(x, axis_order(missing));
+  if (missing < 0) repeats.insert(repeats.begin(), static_cast<std::size_t>(-missing), Size{1});
+  const bool once = std::all_of(repeats.begin(), repeats.end(), [](const Size& size) { return size == Size{1}; });
+  c.yield(once ? x : c.emit("Tile", {x, c.to_vector(repeats)}));
+}
+void repeat(Ctx& c) { tile(c, c.tensor("self"), c.sizes("repeats")); }
+void tile(Ctx& c) { tile(c, c.tensor("self"), c.sizes("dims")); }
+
+// Every tensor in the shape that all of them broadcast to.
+void broadcast_tensors(Ctx& c) {
+  const std::vector<Val> tensors = c.tensors("tensors");
+  std::vector<Val> results;
+  for (const Val x : tensors) results.push_back(broadcast(c, x, tensors));
+  c.yield(results);
+}
+
+// Vector i along axis i ("ij") of a grid as large as all vectors; "xy" exchanges the first two axes.
+void meshgrid(Ctx& c) {
+  const std::vector<Val> vectors = c.tensors("tensors");
+  const int rank = static_cast<int>(vectors.size());
+  Ints axis_of = axis_order(rank);
+  if (c.schema().find("indexing") && c.one_of("indexing", {"ij", "xy"}) == "xy" && rank > 1) {
+    std::swap(axis_of[0], axis_of[1]);
+  }
+  std::vector<Size> shape(rank);
+  for (int i = 0; i < rank; ++i) {
+    shape[axis_of[i]] = c.rank(vectors[i]) == 0 ? Size{1} : size_of_axis(c, vectors[i], 0);
+  }
+  std::vector<Val> results;
+  for (int i = 0; i < rank; ++i) {
+    Ints along(rank, 1);
+    along[axis_of[i]] = -1;
+    const Val line = c.emit("Reshape", {vectors[i], c.constant_ints(along)});
+    results.push_back(c.emit("Expand", {line, c.to_vector(shape)}));
+  }
+  c.yield(results);
+}
+
+const OpEntry kShape[] = {
+    {"aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)", view},
+    {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", view},
+    {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+     as_strided},
+    {"aten::atleast_1d(Tensor self) -> Tensor", at_least<1>},
+    {"aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]", each_at_least<1>},
+    {"aten::atleast_2d(Tensor self) -> Tensor", at_least<2>},
+    {"aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]", each_at_least<2>},
+    {"aten::atleast_3d(Tensor self) -> Tensor", at_least<3>},
+    {"aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]", each_at_least<3>},
+    {"aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", broadcast_tensors},
+    {"aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)", expand},
+    {"aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", diagonal},
+    {"aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", expand},
+    {"aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", expand_as},
+    {"aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", flatten},
+    {"aten::mT(Tensor(a) self) -> Tensor(a)", matrix_transpose},
+    {"aten::meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid},
+    {"aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", meshgrid},
+    {"aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim},
+    {"aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedim},
+    {"aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim},
+    {"aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedim},
+    {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", reverse_axes},
+    {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", permute},
+    {"aten::ravel(Tensor(a) self) -> Tensor(a)", ravel},
+    {"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", repeat},
+    {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", reshape},
+    {"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as},
+    {"aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze},
+    {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", squeeze_dims},
+    {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_dims},
+    {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", swapaxes},
+    {"aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},
+    {"aten::t(Tensor(a) self) -> Tensor(a)", t},
+    {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", tile},
+    {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},
+    {"aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", unflatten},
+    {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", unsqueeze},
+    {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", view},
+    {"aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", view_dtype},
+    {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as},
+};
+
+}  // namespace
+
+OpFamily shape_ops() { return kShape; }
+
+}  // namespace whence

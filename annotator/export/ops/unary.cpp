@@ -1,0 +1,181 @@
+// Functions of one tensor, element by element: exponentials, trigonometry, rounding, classification.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "annotator/export/ops/division.h"
+#include "annotator/export/ops/elementwise.h"
+#include "annotator/export/ops/families.h"
+
+namespace whence {
+namespace {
+
+Val number(Ctx& c, double value) { return c.constant_number(value, c.output_dtype()); }
+
+// Functions that keep integers integers; yield() casts what narrow ones were computed in.
+template <OpName op>
+void on_any_number(Ctx& c) {
+  c.yield(c.emit(op.text, {c.cast(c.tensor("self"), arithmetic_dtype(c.output_dtype()))}));
+}
+
+// Rounding leaves integers as they are.
+template <OpName op>
+void rounding(Ctx& c) {
+  const Val x = c.tensor("self");
+  c.yield(is_floating(c.dtype(x)) ? c.emit(op.text, {x}) : x);
+}
+
+void trunc(Ctx& c) {
+  const Val x = c.tensor("self");
+  c.yield(is_floating(c.dtype(x)) ? truncated(c, x) : x);
+}
+
+// The part behind the point, with the sign of x.
+void frac(Ctx& c) {
+  const Val x = c.tensor("self");
+  c.yield(c.emit("Sub", {x, truncated(c, x)}));
+}
+
+// Rounds half to even at `decimals` digits behind the point; negative ones round tens, hundreds, ...
+void round_decimals(Ctx& c) {
+  const Val x = c.tensor("self");
+  const std::int64_t decimals = c.integer("decimals");
+  if (!is_floating(c.dtype(x))) return c.yield(x);
+  if (decimals == 0) return c.yield(c.emit("Round", {x}));
+  const Val unit = number(c, std::pow(10.0, static_cast<double>(std::abs(decimals))));
+  const char *scale = decimals > 0 ? "Mul" : "Div", *unscale = decimals > 0 ? "Div" : "Mul";
+  c.yield(c.emit(unscale, {c.emit("Round", {c.emit(scale, {x, unit})}), unit}));
+}
+
+// Booleans are their own sign.
+void sign(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.dtype(x) == DType::boolean) return c.yield(x);
+  on_any_number<"Sign">(c);
+}
+
+void square(Ctx& c) {
+  const Val x = c.tensor("self");
+  c.yield(c.emit("Mul", {x, x}));
+}
+
+void rsqrt(Ctx& c) { c.yield(c.emit("Reciprocal", {c.emit("Sqrt", {self_as_result(c)})})); }
+void erfc(Ctx& c) { c.yield(c.emit("Sub", {number(c, 1), c.emit("Erf", {self_as_result(c)})})); }
+void exp2(Ctx& c) { c.yield(c.emit("Pow", {number(c, 2), self_as_result(c)})); }
+void expm1(Ctx& c) { c.yield(c.emit("Sub", {c.emit("Exp", {self_as_result(c)}), number(c, 1)})); }
+void log1p(Ctx& c) { c.yield(c.emit("Log", {c.emit("Add", {self_as_result(c), number(c, 1)})})); }
+
+// The logarithm to a base whose natural logarithm is `base`.
+void log_to(Ctx& c, double base) { c.yield(c.emit("Div", {c.emit("Log", {self_as_result(c)}), number(c, base)})); }
+void log2(Ctx& c) { log_to(c, std::numbers::ln2); }
+void log10(Ctx& c) { log_to(c, std::numbers::ln10); }
+
+void times(Ctx& c, double factor) { c.yield(c.emit("Mul", {self_as_result(c), number(c, factor)})); }
+void deg2rad(Ctx& c) { times(c, std::numbers::pi / 180); }
+void rad2deg(Ctx& c) { times(c, 180 / std::numbers::pi); }
+
+// sin(pi x) / (pi x), 1 at 0.
+void sinc(Ctx& c) {
+  const Val x = self_as_result(c), angle = c.emit("Mul", {x, number(c, std::numbers::pi)});
+  const Val ratio = c.emit("Div", {c.emit("Sin", {angle}), angle});
+  c.yield(c.emit("Where", {c.emit("Equal", {x, number(c, 0)}), number(c, 1), ratio}));
+}
+
+// Tests for special floating values; integers and booleans have none of them.
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Val constant_answer(Ctx& c, Val x, const char* op) {
+  if (c.dtype(x) == DType::boolean) x = c.cast(x, DType::int32);
+  return c.emit(op, {x, x});
+}
+
+void isnan(Ctx& c) {
+  const Val x = c.tensor("self");
+  c.yield(is_floating(c.dtype(x)) ? c.emit("IsNaN", {x}) : constant_answer(c, x, "Less"));
+}
+
+// ONNX IsInf takes float16 only since opset 20, and the selection of a sign in both.
+void is_infinite(Ctx& c, Attributes signs) {
+  const Val x = c.tensor("self");
+  if (!is_floating(c.dtype(x))) return c.yield(constant_answer(c, x, "Less"));
+  const bool as_it_is = size_of(c.dtype(x)) >= 4 || c.opset() >= 20;
+  c.yield(c.emit("IsInf", {as_it_is ? x : c.cast(x, DType::float32)}, std::move(signs)));
+}
+void isinf(Ctx& c) { is_infinite(c, {}); }
+void isposinf(Ctx& c) { is_infinite(c, {{"detect_negative", 0}}); }
+void isneginf(Ctx& c) { is_infinite(c, {{"detect_positive", 0}}); }
+
+// |x| < inf, which is false for NaN too.
+void isfinite(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (!is_floating(c.dtype(x))) return c.yield(constant_answer(c, x, "Equal"));
+  c.yield(c.emit("Less", {c.emit("Abs", {x}), c.constant_number(kInfinity, c.dtype(x))}));
+}
+
+// Replaces NaN by `nan` (0) and the infinities by `posinf`, `neginf` (the dtype's extremes).
+void nan_to_num(Ctx& c) {
+  Val x = c.tensor("self");
+  const DType dtype = c.dtype(x);
+  if (!is_floating(dtype)) return c.yield(x);
+  const auto bound = [dtype] {
+    if (dtype == DType::float16) return 65504.0;
+    return dtype == DType::float64 ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
+  };
+  const double low = c.has("neginf") ? c.number("neginf") : -bound(),
+               high = c.has("posinf") ? c.number("posinf") : bound();
+  const double nan = c.has("nan") ? c.number("nan") : 0;
+  x = c.emit("Where", {c.emit("IsNaN", {x}), number(c, nan), x});
+  x = c.emit("Where", {c.emit("Equal", {x, number(c, kInfinity)}), number(c, high), x});
+  c.yield(c.emit("Where", {c.emit("Equal", {x, number(c, -kInfinity)}), number(c, low), x}));
+}
+
+const OpEntry kUnary[] = {
+    {"aten::abs(Tensor self) -> Tensor", on_any_number<"Abs">},
+    {"aten::acos(Tensor self) -> Tensor", direct<"Acos">},
+    {"aten::acosh(Tensor self) -> Tensor", direct<"Acosh">},
+    {"aten::asin(Tensor self) -> Tensor", direct<"Asin">},
+    {"aten::asinh(Tensor self) -> Tensor", direct<"Asinh">},
+    {"aten::atan(Tensor self) -> Tensor", direct<"Atan">},
+    {"aten::atanh(Tensor self) -> Tensor", direct<"Atanh">},
+    {"aten::ceil(Tensor self) -> Tensor", rounding<"Ceil">},
+    {"aten::cos(Tensor self) -> Tensor", direct<"Cos">},
+    {"aten::cosh(Tensor self) -> Tensor", direct<"Cosh">},
+    {"aten::deg2rad(Tensor self) -> Tensor", deg2rad},
+    {"aten::erf(Tensor self) -> Tensor", direct<"Erf">},
+    {"aten::erfc(Tensor self) -> Tensor", erfc},
+    {"aten::exp(Tensor self) -> Tensor", direct<"Exp">},
+    {"aten::exp2(Tensor self) -> Tensor", exp2},
+    {"aten::expm1(Tensor self) -> Tensor", expm1},
+    {"aten::floor(Tensor self) -> Tensor", rounding<"Floor">},
+    {"aten::frac(Tensor self) -> Tensor", frac},
+    {"aten::isfinite(Tensor self) -> Tensor", isfinite},
+    {"aten::isinf(Tensor self) -> Tensor", isinf},
+    {"aten::isnan(Tensor self) -> Tensor", isnan},
+    {"aten::isneginf(Tensor self) -> Tensor", isneginf},
+    {"aten::isposinf(Tensor self) -> Tensor", isposinf},
+    {"aten::log(Tensor self) -> Tensor", direct<"Log">},
+    {"aten::log10(Tensor self) -> Tensor", log10},
+    {"aten::log1p(Tensor self) -> Tensor", log1p},
+    {"aten::log2(Tensor self) -> Tensor", log2},
+    {"aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", nan_to_num},
+    {"aten::neg(Tensor self) -> Tensor", on_any_number<"Neg">},
+    {"aten::rad2deg(Tensor self) -> Tensor", rad2deg},
+    {"aten::reciprocal(Tensor self) -> Tensor", direct<"Reciprocal">},
+    {"aten::round(Tensor self) -> Tensor", rounding<"Round">},
+    {"aten::round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals},
+    {"aten::rsqrt(Tensor self) -> Tensor", rsqrt},
+    {"aten::sign(Tensor self) -> Tensor", sign},
+    {"aten::sin(Tensor self) -> Tensor", direct<"Sin">},
+    {"aten::sinc(Tensor self) -> Tensor", sinc},
+    {"aten::sinh(Tensor self) -> Tensor", direct<"Sinh">},
+    {"aten::sqrt(Tensor self) -> Tensor", direct<"Sqrt">},
+    {"aten::square(Tensor self) -> Tensor", square},
+    {"aten::tan(Tensor self) -> Tensor", direct<"Tan">},
+    {"aten::trunc(Tensor self) -> Tensor", trunc},
+};
+
+}  // namespace
+
+OpFamily unary_ops() { return kUnary; }
+
+}  // namespace whence
