@@ -1,0 +1,43 @@
+// `whence strip`: takes back what `whence annotate` wrote.
+#include "annotator/merge/strip.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+
+namespace whence {
+namespace {
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line("strip", "annotated.onnx -o plain.onnx",
+                   "Takes back what `whence annotate` wrote and gives the file as it was before, byte for byte.");
+  line.positional("model", "a file that `whence annotate` wrote");
+  line.option("output,o", "FILE", "the stripped file; may be the same file");
+  line.example("whence strip bert.annotated.onnx -o bert.onnx");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  const std::string output = line.text("output");
+  Diagnostics notes;
+  const StripReport report = unwrap(strip_file(line.text("model"), output), notes);
+  if (line.json()) {
+    const nlohmann::ordered_json object = {{"file", output},
+                                           {"nodes", report.nodes},
+                                           {"stripped", report.stripped},
+                                           {"changed", report.changed},
+                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+    std::cout << object.dump(2) << "\n";
+    return ExitCode::ok;
+  }
+  print_text(notes);
+  std::cout << output << ": " << report.stripped << " of " << report.nodes << " nodes stripped"
+            << (report.changed ? "\n" : "; whence had not annotated the file\n");
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command strip_command = {"strip", "take back what annotate wrote", run};
+
+}  // namespace whence
