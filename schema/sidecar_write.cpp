@@ -82,7 +82,8 @@ class Writer {
   std::string unknown() const {
     if (sidecar_.unknown == nullptr) return "";
     std::string out;
-    for (const auto& [name, content] : nlohmann::ordered_json::parse(*sidecar_.unknown).items()) {
+    const auto fields = nlohmann::ordered_json::parse(*sidecar_.unknown);
+    for (const auto& [name, content] : fields.items()) {
       out += ",\n" + json_string(name) + ": " + content.dump();
     }
     return out;

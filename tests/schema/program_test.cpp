@@ -1,0 +1,61 @@
+// Questions asked of a Program.
+#include "schema/program.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/schema/sample_program.h"
+
+namespace whence {
+namespace {
+
+TEST(Program, OperationsStandInExecutionOrder) {
+  const Program program = sample_sidecar().program;
+  const auto found = operations(program);
+  ASSERT_EQ(found.size(), 4u);
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i]->origin.op, static_cast<std::int32_t>(i));
+  EXPECT_EQ(qualified(*found[0]), "aten::linear");
+  EXPECT_EQ(qualified(*found[3]), "aten::unbind.int");
+  EXPECT_EQ(*found[0]->find("weight"), Argument{ValueRef{1}});
+  EXPECT_EQ(found[0]->find("alpha"), nullptr);
+}
+
+TEST(Program, CommonAncestorIsTheDeepestScopeAroundAll) {
+  const Program program = sample_sidecar().program;
+  // 0 root; 1 block, first call; 2 its linear; 3 block, second call; 4 its linear
+  const std::pair<std::vector<ScopeId>, ScopeId> rows[] = {{{}, 0},     {{2}, 2},      {{2, 2}, 2}, {{1, 2}, 1},
+                                                           {{2, 1}, 1}, {{2, 4}, 0},   {{3, 4}, 3}, {{4, 3, 4}, 3},
+                                                           {{4, 0}, 0}, {{2, 1, 3}, 0}};
+  for (const auto& [scopes, expected] : rows) {
+    EXPECT_EQ(common_ancestor(program, scopes), expected) << ::testing::PrintToString(scopes);
+  }
+}
+
+TEST(Program, DigestTellsWhatWasRecorded) {
+  const Program program = sample_sidecar().program;
+  const std::string digest = program_digest(program);
+  EXPECT_EQ(digest.size(), 32u);
+  Program same = program;
+  same.producer = "another whence";
+  same.source.file = "renamed.pt";
+  same.values[0].name = "renamed";
+  EXPECT_EQ(program_digest(same), digest);
+
+  Program other = program;
+  other.body.nodes[1].blocks[0].nodes[0].overload = "other";
+  EXPECT_NE(program_digest(other), digest);
+  other = program;
+  other.body.nodes[0].origin.scope = 4;
+  EXPECT_NE(program_digest(other), digest);
+  other = program;
+  other.parameters[0].name += "2";
+  EXPECT_NE(program_digest(other), digest);
+}
+
+TEST(TensorData, CountsElements) {
+  EXPECT_EQ((TensorData{DType::float32, {}, {}}).element_count(), 1);
+  EXPECT_EQ((TensorData{DType::float32, {2, 0, 3}, {}}).element_count(), 0);
+  EXPECT_EQ((TensorData{DType::float32, {2, 5, 3}, {}}).element_count(), 30);
+}
+
+}  // namespace
+}  // namespace whence

@@ -1,0 +1,149 @@
+#include "tests/schema/sample_program.h"
+
+#include <limits>
+
+namespace whence {
+namespace {
+
+template <class T>
+TensorData scalar(DType dtype, T value) {
+  return {.dtype = dtype, .shape = {}, .bytes = Bytes::copy_of(&value, sizeof value)};
+}
+
+Parameter weight() {
+  Parameter weight;
+  weight.name = "block.linear.weight";
+  weight.aliases = {"again.linear.weight"};
+  weight.trainable = true;
+  weight.data.dtype = DType::float32;
+  weight.data.shape = {4, 3};
+  weight.data.bytes.file = "/somewhere/model.pt";
+  weight.data.bytes.offset = 512;
+  weight.data.bytes.size = 48;
+  weight.member = "model/data/0";
+  weight.digest = "0123456789abcdef0123456789abcdef";
+  weight.digest_transposed = "fedcba9876543210fedcba9876543210";
+  return weight;
+}
+
+Parameter running_mean() {
+  Parameter buffer;
+  buffer.name = "mean";
+  buffer.kind = ParameterKind::buffer;
+  buffer.persistent = false;
+  buffer.data.dtype = DType::float64;
+  buffer.data.shape = {0};
+  return buffer;
+}
+
+Module module(std::string path, std::string type, ModuleId parent, std::vector<ModuleId> children, int level) {
+  Module module;
+  module.path = std::move(path);
+  module.type = std::move(type);
+  module.parent = parent;
+  module.children = std::move(children);
+  module.level = level;
+  module.parameters_total = module.parameters_trainable = 12;
+  return module;
+}
+
+void add_modules(Program& program) {
+  program.modules.push_back(module("", "my.Model", none_id, {1}, 0));
+  program.modules.push_back(module("block", "my.Block", 0, {2}, 1));
+  program.modules.push_back(module("block.linear", "torch.nn.modules.linear.Linear", 1, {}, 2));
+  program.modules[0].own_parameters = {1};
+  program.modules[1].aliases = {"again"};
+  program.modules[2].standard = true;
+  program.modules[2].own_parameters = {0};
+  program.scopes = {{none_id, 0, 0}, {0, 1, 0}, {1, 2, 0}, {0, 1, 1}, {3, 2, 1}};
+  program.stacks = {{{"model.py", 12, "forward"}, {"model.py", 30, "forward"}}, {{"model.py", 31, ""}}};
+}
+
+Value value(std::string name, DType dtype, std::optional<std::vector<Dim>> dims, ValueSource source = ValueSource::node,
+            std::int32_t index = none_id) {
+  return {std::move(name), {ValueKind::tensor, dtype, std::move(dims)}, source, index, none_id};
+}
+
+void add_values(Program& program) {
+  const Dim batch{2, true, 0};
+  const Dim free{5, true, none_id};
+  program.symbols = {{"batch", 2, 1, std::nullopt}};
+  program.values.push_back(value("x", DType::float32, {{batch, Dim{3}}}, ValueSource::input, 0));
+  program.values.push_back(value("w", DType::float32, {{Dim{4}, Dim{3}}}, ValueSource::parameter, 0));
+  program.values.push_back(value("y", DType::float32, {{batch, Dim{4}}}));
+  program.values.push_back(value("z", DType::undefined, std::nullopt));
+  program.values.push_back(value("c", DType::int64, std::vector<Dim>{}, ValueSource::constant, 0));
+  program.values.push_back(value("i", DType::int64, {{free}}, ValueSource::block_input));
+  program.values.push_back(value("out", DType::float32, {{batch, Dim{}}}));
+  program.values[4].type.kind = ValueKind::integer;
+  program.values[4].known = 0;
+}
+
+void add_constants(Program& program) {
+  const std::string large(5000, '\1');
+  program.constants.push_back({.data = scalar<std::int64_t>(DType::int64, -7), .name = "c", .ops = {}});
+  program.constants.push_back({.data = {DType::uint8, {50, 100}, Bytes::owned(large)}, .name = "mask", .ops = {0, 2}});
+}
+
+Node node(std::string target, std::string overload, std::vector<NamedArgument> arguments, std::vector<ValueId> outputs,
+          std::int32_t op, ScopeId scope, StackId stack) {
+  Node node;
+  node.target = std::move(target);
+  node.overload = std::move(overload);
+  node.arguments = std::move(arguments);
+  node.outputs = std::move(outputs);
+  node.origin = {op, scope, stack, "%" + std::to_string(op)};
+  return node;
+}
+
+// linear(x, w); if (...) { an operator with every kind of argument } else { nothing }; relu
+void add_operations(Program& program) {
+  const auto ref = [](ValueId id) { return Argument{ValueRef{id}}; };
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Node inner = node("aten::everything", "overload",
+                    {{"none", {None{}}},
+                     {"int", {std::numeric_limits<std::int64_t>::min()}},
+                     {"float", {1.0}},
+                     {"tiny", {4.9406564584124654e-324}},
+                     {"negative_zero", {-0.0}},
+                     {"infinite", {-infinity}},
+                     {"flag", {true}},
+                     {"text", {std::string("a\n\"\u00e9\"")}},
+                     {"dtype", {DType::bfloat16}},
+                     {"layout", {Keyword{"strided"}}},
+                     {"complex", {ComplexNumber{0.5, infinity}}},
+                     {"empty", {ArgumentList{}}},
+                     {"nested", {ArgumentList{{ArgumentList{ref(2), {None{}}}}, {std::int64_t{1}}, {2.5}}}}},
+                    {3}, 2, 4, 1);
+  Node branch = node("prim::If", "", {{"condition", ref(4)}}, {6}, 1, 1, none_id);
+  Block taken{.inputs = {5}, .nodes = {}, .outputs = {ref(3)}};
+  taken.nodes.push_back(std::move(inner));
+  branch.blocks.push_back(std::move(taken));
+  branch.blocks.push_back({.inputs = {}, .nodes = {}, .outputs = {ref(2)}});
+  program.body.nodes.push_back(
+      node("aten::linear", "", {{"input", ref(0)}, {"weight", ref(1)}, {"bias", {None{}}}}, {2}, 0, 2, 0));
+  program.body.nodes.push_back(std::move(branch));
+  program.body.nodes.push_back(node("aten::unbind", "int", {{"self", ref(6)}}, {3, 6}, 3, 0, 0));
+  program.body.nodes.back().list_output = true;
+}
+
+}  // namespace
+
+Sidecar sample_sidecar() {
+  Sidecar sidecar;
+  Program& program = sidecar.program;
+  program.source = {"torchscript", "model.pt", 1234, "00112233445566778899aabbccddeeff"};
+  program.producer = "whence 0.1.0, PyTorch 2.13.0";
+  program.ran = true;
+  program.parameters = {weight(), running_mean()};
+  add_modules(program);
+  add_values(program);
+  add_constants(program);
+  add_operations(program);
+  program.inputs = {{"x", 0}};
+  program.outputs = {{"logits", {ValueRef{6}}}, {"", {std::int64_t{3}}}};
+  sidecar.bindings = {{"model.onnx", "ffeeddccbbaa99887766554433221100", 18, 2}};
+  return sidecar;
+}
+
+}  // namespace whence

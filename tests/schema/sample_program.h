@@ -1,0 +1,11 @@
+// A small program that uses every part of the record once: what the sidecar tests write, and what
+// schema/fixtures/v1/sample.whence.json holds.
+#pragma once
+
+#include "schema/sidecar.h"
+
+namespace whence {
+
+Sidecar sample_sidecar();
+
+}  // namespace whence

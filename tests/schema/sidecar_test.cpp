@@ -1,0 +1,268 @@
+// The sidecar: what is written comes back, what is broken is refused with a place, newer files keep what we do not
+// know.
+#include "schema/sidecar.h"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include "schema/files.h"
+#include "schema/sidecar_form.h"
+#include "tests/schema/expect_error.h"
+#include "tests/schema/sample_program.h"
+#include "tests/schema/temporary_folder.h"
+
+namespace whence {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Sidecar parsed(const std::string& text) {
+  Result<Sidecar> result = parse_sidecar(text, "model.whence.json");
+  if (!result) throw Error(result.diagnostics());
+  return std::move(*result);
+}
+
+std::string fixture() { return std::string(WHENCE_SOURCE_DIR) + "/schema/fixtures/v1/sample.whence.json"; }
+
+TEST(Sidecar, WritingReadingWritingGivesTheSameBytes) {
+  const std::string text = to_json_text(sample_sidecar());
+  EXPECT_EQ(to_json_text(parsed(text)), text);
+  EXPECT_EQ(to_json_text(sample_sidecar()), text);
+}
+
+TEST(Sidecar, ReadsBackWhatMatters) {
+  const Sidecar written = sample_sidecar();
+  const Sidecar read = parsed(to_json_text(written));
+  const Program& a = written.program;
+  const Program& b = read.program;
+  EXPECT_EQ(b.modules[1].aliases, a.modules[1].aliases);
+  EXPECT_EQ(b.scopes, a.scopes);
+  EXPECT_EQ(b.stacks, a.stacks);
+  EXPECT_EQ(b.values[0].type.dims, a.values[0].type.dims);
+  EXPECT_FALSE(b.values[3].type.dims);
+  const auto left = operations(a), right = operations(b);
+  ASSERT_EQ(right.size(), left.size());
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    EXPECT_EQ(qualified(*right[i]), qualified(*left[i]));
+    EXPECT_EQ(right[i]->outputs, left[i]->outputs);
+    EXPECT_EQ(right[i]->origin.op, left[i]->origin.op);
+    ASSERT_EQ(right[i]->arguments.size(), left[i]->arguments.size());
+    for (std::size_t k = 0; k < left[i]->arguments.size(); ++k) {
+      EXPECT_EQ(right[i]->arguments[k].name, left[i]->arguments[k].name);
+      EXPECT_EQ(right[i]->arguments[k].value, left[i]->arguments[k].value) << left[i]->arguments[k].name;
+    }
+  }
+}
+
+TEST(Sidecar, HoldsSmallConstantsAndRefersToTheRest) {
+  const Sidecar read = parsed(to_json_text(sample_sidecar()));
+  const Constant& small = read.program.constants[0];
+  ASSERT_EQ(small.data.bytes.size, 8u);
+  EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(small.data.bytes.data), -7);
+  const Constant& large = read.program.constants[1];
+  EXPECT_EQ(large.data.bytes.data, nullptr);
+  EXPECT_EQ(large.data.bytes.size, 5000u);
+  EXPECT_EQ(large.digest.size(), 32u);
+  const Parameter& weight = read.program.parameters[0];
+  EXPECT_EQ(weight.data.bytes.data, nullptr);
+  EXPECT_EQ(weight.data.bytes.file, "model.pt");  // without the recording machine's folder
+  EXPECT_EQ(weight.data.bytes.offset, 512u);
+}
+
+TEST(Sidecar, RefusesNamesThatAreNotUtf8) {
+  Sidecar sidecar = sample_sidecar();
+  sidecar.program.modules[1].path = "bl\xff";
+  expect_error(Code::unsupported_feature, [&] { to_json_text(sidecar); });
+}
+
+TEST(Sidecar, FilesAreWrittenWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  write_sidecar(sample_sidecar(), folder / "a.whence.json");
+  EXPECT_TRUE(read_sidecar(folder / "a.whence.json"));
+  expect_error(Code::cannot_write, [&] { write_sidecar(sample_sidecar(), folder / "none/a.whence.json"); });
+  const auto missing = read_sidecar(folder / "none");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.diagnostics().front().code, Code::missing_file);
+}
+
+// Version 1.0 is frozen: this file is read forever, and a change to what is written needs a version of its own.
+TEST(Sidecar, ReadsTheFrozenFileOfVersion1) {
+  const auto frozen = read_sidecar(fixture());
+  ASSERT_TRUE(frozen) << to_text(frozen.diagnostics().front());
+  EXPECT_EQ(frozen->minor, 0);
+  EXPECT_EQ(frozen->program.modules.size(), 3u);
+  EXPECT_EQ(operations(frozen->program).size(), 4u);
+  EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
+  EXPECT_EQ(content_of(fixture()), to_json_text(sample_sidecar()));
+}
+
+TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
+  Json newer = Json::parse(to_json_text(sample_sidecar()));
+  newer["version"] = "1.7";
+  newer["matches"] = Json::parse(R"({"rows": [[1, "two", null]], "deep": {"z": 1, "a": 2}})");
+  newer["note"] = "later";
+  const std::string text = to_json_text(parsed(newer.dump()));
+  const Json again = Json::parse(text);
+  EXPECT_EQ(again.dump(), newer.dump());
+  EXPECT_EQ(to_json_text(parsed(text)), text);
+}
+
+TEST(Sidecar, NewerMajorVersionIsRefused) {
+  Json newer = Json::parse(to_json_text(sample_sidecar()));
+  newer["version"] = "2.0";
+  newer.erase("operations");  // the version is judged before anything else
+  EXPECT_NE(expect_error(Code::newer_version, [&] { parsed(newer.dump()); }).find("2.0"), std::string::npos);
+}
+
+TEST(Sidecar, TextOfAnotherKindIsNamed) {
+  const std::pair<std::string, Code> rows[] = {
+      {"", Code::empty_file},
+      {" \n", Code::empty_file},
+      {std::string("PK\x03\x04zip"), Code::wrong_kind},
+      {"\x08\x0aonnx", Code::wrong_kind},
+      {"[1, 2]", Code::wrong_kind},
+      {"{}", Code::wrong_kind},
+      {R"({"format": "other"})", Code::wrong_kind},
+      {R"({"format": 1})", Code::wrong_kind},
+      {R"({"format": "whence-sidecar")", Code::truncated_file},
+      {R"({"format": "whence-sid)", Code::truncated_file},
+      {R"({"format": "whence-sidecar"})", Code::corrupt_file},
+      {R"({"format": "whence-sidecar", "version": 1})", Code::corrupt_file},
+      {R"({"format": "whence-sidecar", "version": "1"})", Code::corrupt_file},
+      {R"({"format": "whence-sidecar", "version": "0.9"})", Code::corrupt_file},
+      {R"({"format": "whence-sidecar", "version": "1.x"})", Code::corrupt_file},
+      {R"({"format": "whence-sidecar", "version": "1.99999999999999999999"})", Code::corrupt_file},
+      {R"({"format": "whence-sidecar"} trailing)", Code::corrupt_file},
+      {"{\"format\": \"\xff\"}", Code::corrupt_file},
+      {R"({"x": 1e999})", Code::corrupt_file},
+      {"{\"x\": " + std::string(1'000'000, '['), Code::corrupt_file},
+  };
+  for (const auto& [text, code] : rows) {
+    expect_error(code, [&] { parsed(text); });
+  }
+}
+
+TEST(Sidecar, EveryTruncationIsAnErrorAndNoCrash) {
+  const std::string text = to_json_text(sample_sidecar());
+  for (std::size_t size = 1; size + 2 < text.size(); size += 7) {
+    EXPECT_EQ(label(parse_sidecar(text.substr(0, size), "x").diagnostics().at(0).code), label(Code::truncated_file))
+        << size;
+  }
+}
+
+// Each row breaks one cell of a good file; the error names the cell by its JSON pointer.
+TEST(Sidecar, BrokenCellsAreNamed) {
+  struct Row {
+    const char* pointer;
+    const char* content;
+    const char* named;  // nullptr: `pointer` itself
+  };
+  const Row rows[] = {
+      {"/ran", "1", nullptr},
+      {"/producer", "null", nullptr},
+      {"/source", "[]", nullptr},
+      {"/source/size", "-1", nullptr},
+      {"/source/digest", "5", nullptr},
+      {"/program_digest", "\"0\"", nullptr},
+      {"/strings", "{}", nullptr},
+      {"/strings/3", "4", nullptr},
+      {"/modules", "null", nullptr},
+      {"/modules/columns", "[]", nullptr},
+      {"/modules/rows", "{}", nullptr},
+      {"/modules/rows", "[]", nullptr},
+      {"/modules/rows/1", "[]", nullptr},
+      {"/modules/rows/1/0", "99", nullptr},
+      {"/modules/rows/1/0", "-1", nullptr},
+      {"/modules/rows/1/0", "1.0", nullptr},
+      {"/modules/rows/1/0", "\"path\"", nullptr},
+      {"/modules/rows/0/2", "0", nullptr},
+      {"/modules/rows/1/2", "1", nullptr},
+      {"/modules/rows/1/2", "-1", nullptr},
+      {"/modules/rows/2/4", "[0]", "/modules"},
+      {"/modules/rows/2/4", "[3]", nullptr},
+      {"/modules/rows/1/6", "0", nullptr},
+      {"/modules/rows/1/7", "[2]", nullptr},
+      {"/modules/rows/1/8", "18446744073709551615", nullptr},
+      {"/scopes/rows", "[]", nullptr},
+      {"/scopes/rows/2/0", "2", nullptr},
+      {"/scopes/rows/2/1", "3", nullptr},
+      {"/stacks/rows/0/0", "[7]", nullptr},
+      {"/parameters/rows/0/2", "\"weight\"", nullptr},
+      {"/parameters/rows/0/5", "\"float31\"", nullptr},
+      {"/parameters/rows/0/5", "\"torch.float32\"", nullptr},
+      {"/parameters/rows/0/6", "[5, 3]", "/parameters/rows/0/10"},
+      {"/parameters/rows/0/6", "[-4, 3]", "/parameters/rows/0/6"},
+      {"/parameters/rows/0/6", "[4294967296, 4294967296, 4]", "/parameters/rows/0/10"},
+      {"/constants/rows/0/4", "\"!\"", nullptr},
+      {"/constants/rows/0/4", "\"AAAA\"", nullptr},
+      {"/constants/rows/1/6", "[4]", nullptr},
+      {"/values/rows/0/1", "\"matrix\"", nullptr},
+      {"/values/rows/0/3", "[[2]]", nullptr},
+      {"/values/rows/0/3", "[[2, 1]]", nullptr},
+      {"/values/rows/0/3", "[-2]", nullptr},
+      {"/values/rows/0/5", "1", nullptr},
+      {"/values/rows/0/6", "2", nullptr},
+      {"/inputs/rows/0/1", "7", nullptr},
+      {"/outputs/rows/0/1", "{\"value\": 7}", nullptr},
+      {"/blocks/rows", "[]", nullptr},
+      {"/blocks/rows/0/0", "0", nullptr},
+      {"/blocks/rows/1/0", "-1", nullptr},
+      {"/blocks/rows/1/0", "2", "/operations"},
+      {"/operations/rows/0/2", "5", nullptr},
+      {"/operations/rows/0/3", "2", nullptr},
+      {"/operations/rows/0/5", "[1]", nullptr},
+      {"/operations/rows/0/5", "[1, {}]", nullptr},
+      {"/operations/rows/0/5", "[1, {\"value\": 0, \"float\": 1}]", nullptr},
+      {"/operations/rows/0/5", "[1, {\"float\": \"one\"}]", nullptr},
+      {"/operations/rows/0/5", "[1, {\"complex\": [1]}]", nullptr},
+      {"/operations/rows/0/5", "[1, {\"weights\": 1}]", nullptr},
+      {"/operations/rows/0/5", "[1, \"text\"]", nullptr},
+      {"/operations/rows/0/6", "2", nullptr},
+      {"/operations/rows/0/8", "3", nullptr},
+      {"/operations/rows/0/8", "1", "/operations"},
+      {"/bindings/rows/0/0", "null", nullptr},
+  };
+  const Json good = Json::parse(to_json_text(sample_sidecar()));
+  for (const Row& row : rows) {
+    Json broken = good;
+    const Json::json_pointer pointer{std::string(row.pointer)};
+    ASSERT_TRUE(broken.contains(pointer)) << row.pointer;
+    broken[pointer] = Json::parse(row.content);
+    const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
+    EXPECT_NE(text.find(row.named != nullptr ? row.named : row.pointer), std::string::npos)
+        << row.pointer << " = " << row.content << ": " << text;
+  }
+}
+
+TEST(Sidecar, MissingFieldsAreNamed) {
+  const Json good = Json::parse(to_json_text(sample_sidecar()));
+  for (const auto field : sidecar_form::fields) {
+    if (field == "format") continue;  // without it, the file is of another kind
+    Json broken = good;
+    broken.erase(std::string(field));
+    const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
+    EXPECT_NE(text.find("/" + std::string(field)), std::string::npos) << text;
+  }
+}
+
+// What others validate against and what we write must be one format.
+TEST(Sidecar, JsonSchemaListsTheSameFieldsAndColumns) {
+  const Json schema = Json::parse(content_of(std::string(WHENCE_SOURCE_DIR) + "/schema/sidecar.schema.json"));
+  const Json written = Json::parse(to_json_text(sample_sidecar()));
+  Json names = Json::array(), fields(sidecar_form::fields);
+  for (const auto& [name, content] : written.items()) {
+    names.push_back(name);
+    if (!content.is_object() || !content.contains("columns")) continue;
+    const Json& table = schema["properties"][name]["properties"];
+    EXPECT_EQ(table["columns"]["const"].dump(), content["columns"].dump()) << name;
+    EXPECT_EQ(table["rows"]["items"]["prefixItems"].size(), content["columns"].size()) << name;
+    EXPECT_EQ(table["rows"]["items"]["minItems"], content["columns"].size()) << name;
+  }
+  EXPECT_EQ(names.dump(), fields.dump());
+  EXPECT_EQ(schema["required"].dump(), fields.dump());
+}
+
+}  // namespace
+}  // namespace whence
