@@ -7,6 +7,7 @@
 #include "annotator/export/infer.h"
 #include "annotator/export/op_table.h"
 #include "annotator/graph/tensor_values.h"
+#include "annotator/lower/pass.h"
 #include "schema/files.h"
 
 namespace whence {
@@ -33,21 +34,6 @@ GraphValue graph_value(const Type& type) {
 }
 
 }  // namespace
-
-Place place_of(const Program& program, const Node& node, std::string stage) {
-  Place place;
-  place.stage = std::move(stage);
-  place.module = program.module_path(node.origin.scope);
-  place.has_module = true;
-  place.node = node.origin.name;
-  place.op = qualified(node);
-  if (node.origin.stack != none_id && !program.stacks[node.origin.stack].empty()) {
-    const Frame& frame = program.stacks[node.origin.stack].front();
-    place.source = frame.file + ":" + std::to_string(frame.line);
-    if (!frame.function.empty()) place.source += " " + frame.function;
-  }
-  return place;
-}
 
 ConvertSession::ConvertSession(const Program& program, Graph& graph, const ConvertOptions& options)
     : program_(program), options_(options) {

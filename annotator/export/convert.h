@@ -123,7 +123,4 @@ class ConvertSession {
   std::map<std::pair<std::string, std::string>, Diagnostic> failures_;  // by operator and message
 };
 
-// The place of a program node in a diagnostic: module, first source frame, operator.
-Place place_of(const Program& program, const Node& node, std::string stage);
-
 }  // namespace whence

@@ -6,6 +6,7 @@
 
 #include "annotator/export/convert.h"
 #include "annotator/graph/tensor_values.h"
+#include "annotator/lower/pass.h"
 
 namespace whence {
 

@@ -1,0 +1,86 @@
+// The stages of an export in order, and the names of the interface.
+#include "annotator/export/export.h"
+
+#include <set>
+#include <utility>
+
+#include "annotator/export/convert.h"
+#include "annotator/export/names.h"
+#include "annotator/lower/pipeline.h"
+#include "annotator/simplify/pipeline.h"
+
+namespace whence {
+namespace {
+
+Error usage(std::string message, std::string remedy) {
+  return Error(Code::usage, std::move(message), std::move(remedy), Place{.stage = "export"});
+}
+
+void check_opset(int opset) {
+  if (opset >= oldest_opset && opset <= newest_opset) return;
+  throw usage("opset " + std::to_string(opset) + " is not supported",
+              "use " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset));
+}
+
+// Gives the first values of an interface the names asked for.
+void set_names(Graph& graph, const std::vector<GraphValueId>& values, const std::vector<std::string>& names,
+               const std::string& what) {
+  if (names.size() > values.size()) {
+    throw usage(std::to_string(names.size()) + " " + what + " names for " + std::to_string(values.size()) + " " + what +
+                    (values.size() == 1 ? "" : "s"),
+                "give at most one name for each");
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) throw usage("an " + what + " name is empty", "name each, or give fewer names");
+    graph.values[values[i]].name = names[i];
+  }
+}
+
+void check_distinct(const Graph& graph) {
+  std::set<std::string> seen;
+  for (const auto* values : {&graph.inputs, &graph.outputs}) {
+    for (const GraphValueId value : *values) {
+      const std::string& name = graph.values[value].name;
+      if (!name.empty() && !seen.insert(name).second) {
+        throw usage("two inputs or outputs are named '" + name + "'", "choose other names");
+      }
+    }
+  }
+}
+
+// An output that the model gave the name of an input keeps its own under a number; names that a user chose must differ.
+void separate_outputs(Graph& graph, std::size_t chosen) {
+  std::set<std::string> taken;
+  for (const GraphValueId input : graph.inputs) taken.insert(graph.values[input].name);
+  for (std::size_t i = chosen; i < graph.outputs.size(); ++i) {
+    std::string& name = graph.values[graph.outputs[i]].name;
+    if (name.empty()) continue;
+    const std::string wanted = name;
+    for (int n = 1; !taken.insert(name).second; ++n) name = wanted + "_" + std::to_string(n);
+  }
+}
+
+}  // namespace
+
+Result<Graph> export_program(const Program& program, const ExportOptions& options) {
+  return guarded([&] {
+    check_opset(options.opset);
+    Diagnostics failures;
+    const Program lowered = lower(program, failures);
+    Graph graph;
+    ConvertSession(lowered, graph, {options.opset, options.unsupported_as_domain}).convert(std::move(failures));
+    set_names(graph, graph.inputs, options.input_names, "input");
+    set_names(graph, graph.outputs, options.output_names, "output");
+    separate_outputs(graph, options.output_names.size());
+    check_distinct(graph);
+    if (options.simplify) {
+      simplify(graph, {options.opset});
+    } else {
+      graph.compact();
+    }
+    name_nodes(graph, program);
+    return graph;
+  });
+}
+
+}  // namespace whence

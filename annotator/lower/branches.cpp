@@ -1,0 +1,42 @@
+// if True: a else: b   ->   a
+// prim::If whose condition is known; the branch not taken is gone with all that only it needed.
+#include <iterator>
+#include <utility>
+
+#include "annotator/lower/pass.h"
+#include "annotator/lower/pipeline.h"
+
+namespace whence {
+namespace {
+
+void settle(const Program& program, Block& block, Replacements& replacements) {
+  std::vector<Node> kept;
+  kept.reserve(block.nodes.size());
+  for (Node& node : block.nodes) {
+    replace(node.arguments, replacements);
+    for (Block& nested : node.blocks) settle(program, nested, replacements);
+    std::optional<bool> condition;
+    if (node.target == "prim::If") condition = known_flag(program, node.arguments.front().value);
+    if (!condition) {
+      kept.push_back(std::move(node));
+      continue;
+    }
+    Block& taken = node.blocks[*condition ? 0 : 1];
+    std::move(taken.nodes.begin(), taken.nodes.end(), std::back_inserter(kept));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) replacements[node.outputs[i]] = taken.outputs[i];
+  }
+  block.nodes = std::move(kept);
+  for (Argument& output : block.outputs) replace(output, replacements);
+}
+
+}  // namespace
+
+void settle_branches(Lowering& lowering) {
+  Program& program = lowering.program;
+  if (!any_node(program.body, [](const Node& node) { return node.target == "prim::If"; })) return;
+  Replacements replacements;
+  settle(program, program.body, replacements);
+  for (ProgramOutput& output : program.outputs) replace(output.value, replacements);
+}
+
+}  // namespace whence

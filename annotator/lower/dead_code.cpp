@@ -1,0 +1,54 @@
+// Operations whose results reach no output vanish. None has side effects by now: writes are gone, and recording refuses
+// operators that touch the world. Checks (aten::_assert_*) have no result, so they go as well.
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "annotator/lower/pass.h"
+#include "annotator/lower/pipeline.h"
+
+namespace whence {
+namespace {
+
+class Sweep {
+ public:
+  explicit Sweep(const Program& program) : program_(program) {}
+
+  void need(const Argument& argument) {
+    for_each_value(argument, [this](ValueId id) {
+      if (program_.values[id].source == ValueSource::node) needed_.insert(id);
+    });
+  }
+
+  // Backwards, so that every reader is seen before what it reads.
+  void sweep(std::vector<Node>& nodes) {
+    std::vector<Node> kept;
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+      const bool wanted = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                      [this](ValueId id) { return needed_.count(id) != 0; });
+      if (!wanted) continue;
+      for (const NamedArgument& argument : node->arguments) need(argument.value);
+      for (Block& block : node->blocks) {
+        for (const Argument& output : block.outputs) need(output);
+        sweep(block.nodes);
+      }
+      kept.push_back(std::move(*node));
+    }
+    std::reverse(kept.begin(), kept.end());
+    nodes = std::move(kept);
+  }
+
+ private:
+  const Program& program_;
+  std::unordered_set<ValueId> needed_;
+};
+
+}  // namespace
+
+void drop_dead_code(Lowering& lowering) {
+  Sweep sweep(lowering.program);
+  for (const ProgramOutput& output : lowering.program.outputs) sweep.need(output.value);
+  sweep.sweep(lowering.program.body.nodes);
+}
+
+}  // namespace whence

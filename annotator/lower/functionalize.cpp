@@ -1,0 +1,268 @@
+// add_(x, 1); y = f(x)               ->   x1 = add(x, 1); y = f(x1)
+// v = x[0]; v.copy_(s); y = f(x)     ->   x1 = select_scatter(x, s, 0, 0); y = f(x1)
+//
+// Writes become values. Each tensor that is not a view owns its memory and counts the writes to it; a view knows what
+// it is a view of. A write gives the written tensor a new value and, going up, everything it is a view of; other views
+// of the same memory are stale from then on and are made anew from their base when they are next read.
+//
+// What cannot be expressed is reported only if it matters, that is, when a stale value is read: models often write
+// through reshape(), of which nobody knows whether it copied, and never look at the base again.
+#include <utility>
+#include <vector>
+
+#include "annotator/lower/in_place.h"
+#include "annotator/lower/pass.h"
+#include "annotator/lower/pipeline.h"
+#include "annotator/lower/views.h"
+
+namespace whence {
+namespace {
+
+class Functionalizer {
+ public:
+  explicit Functionalizer(Lowering& lowering) : program_(lowering.program), failures_(lowering.failures) {}
+
+  void run() {
+    run(program_.body, 0);
+    for (ProgramOutput& output : program_.outputs) resolve(output.value);
+  }
+
+ private:
+  struct View {
+    ValueId base = none_id;
+    ViewKind kind = ViewKind::same;
+    Node node;               // the view operation, its arguments resolved; unused for ViewKind::same
+    std::size_t output = 0;  // which of its results
+    std::string argument;    // the one that is viewed
+  };
+  // What an original value is called now, and how many writes to its memory that takes account of.
+  struct Version {
+    ValueId value = none_id;
+    int writes = 0;
+  };
+  // Everything that control flow must be able to wind back.
+  struct State {
+    std::unordered_map<ValueId, View> views;
+    std::unordered_map<ValueId, Version> versions;
+    std::unordered_map<ValueId, int> writes;       // by owner of the memory
+    std::unordered_map<ValueId, Diagnostic> lost;  // by owner: why its newest value cannot be expressed
+    std::unordered_map<ValueId, ValueId> renamed;  // unsqueeze_(x): x means another view from there on
+  };
+
+  void run(Block& block, int depth) {
+    std::vector<Node>* enclosing = sink_;
+    std::vector<Node> nodes = std::move(block.nodes);
+    block.nodes.clear();
+    block.nodes.reserve(nodes.size());
+    sink_ = &block.nodes;
+    depth_ = depth;
+    for (Node& node : nodes) {
+      if (depth > 0) {
+        for (const ValueId output : node.outputs) depth_of_[output] = depth;
+      }
+      step(std::move(node));
+    }
+    for (Argument& output : block.outputs) resolve(output);
+    sink_ = enclosing;
+  }
+
+  void step(Node node) {
+    if (is_in_place(node)) return write(node);
+    const ViewInfo view = view_info(program_, node);
+    ValueId base = none_id;
+    if (view.kind != ViewKind::none) base = renamed(node.find(view.argument)->as<ValueRef>()->id);
+    for (NamedArgument& argument : node.arguments) resolve(argument.value);
+    for (Block& nested : node.blocks) {
+      // What happens inside is not seen outside: writes to outer memory are refused, renewed views stay local.
+      const State before = state_;
+      const int depth = depth_;
+      run(nested, depth + 1);
+      depth_ = depth;
+      state_ = before;
+    }
+    if (view.kind != ViewKind::none) {
+      const int writes = writes_to(owner(base));
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        state_.views[node.outputs[i]] = {base, view.kind, node, i, view.argument};
+        state_.versions[node.outputs[i]] = {node.outputs[i], writes};
+      }
+    }
+    sink_->push_back(std::move(node));
+  }
+
+  // ---- reading ------------------------------------------------------------------------------------------------
+
+  void resolve(Argument& argument) {
+    if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
+      for (Argument& element : *list) resolve(element);
+    } else if (auto* reference = std::get_if<ValueRef>(&argument.data)) {
+      reference->id = current(renamed(reference->id));
+    }
+  }
+
+  ValueId renamed(ValueId id) const {
+    for (auto next = state_.renamed.find(id); next != state_.renamed.end(); next = state_.renamed.find(id)) {
+      id = next->second;
+    }
+    return id;
+  }
+
+  ValueId owner(ValueId id) const {
+    for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(id)) {
+      id = view->second.base;
+    }
+    return id;
+  }
+
+  int writes_to(ValueId memory) const {
+    const auto count = state_.writes.find(memory);
+    return count == state_.writes.end() ? 0 : count->second;
+  }
+
+  // The newest value of `id`; views that a write has passed by are made anew.
+  ValueId current(ValueId id) {
+    const auto view = state_.views.find(id);
+    const ValueId memory = owner(id);
+    const int writes = writes_to(memory);
+    const auto version = state_.versions.find(id);
+    if (version != state_.versions.end() && version->second.writes == writes) return version->second.value;
+    if (view == state_.views.end() && writes == 0) return id;
+    if (const auto lost = state_.lost.find(memory); lost != state_.lost.end()) {
+      report(lost->second);
+      return id;
+    }
+    const View& stale = view->second;
+    if (stale.kind == ViewKind::same) return current(stale.base);
+    if (stale.kind == ViewKind::perhaps) {
+      report(refusal(stale.node,
+                     "what it was made from is written to later, and whether it shares that memory depends "
+                     "on strides, which are not recorded"));
+      return id;
+    }
+    Node renewed = stale.node;
+    const std::size_t output = stale.output;
+    const std::string argument = stale.argument;
+    const ValueId base = current(stale.base);
+    for (NamedArgument& given : renewed.arguments) {
+      if (given.name == argument) given.value = Argument{ValueRef{base}};
+    }
+    for (ValueId& result : renewed.outputs) result = fresh_like(result);
+    const ValueId value = renewed.outputs[output];
+    sink_->push_back(std::move(renewed));
+    state_.versions[id] = {value, writes};
+    return value;
+  }
+
+  // ---- writing ------------------------------------------------------------------------------------------------
+
+  void write(Node& node) {
+    const Argument& target = *node.find("self");
+    if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
+    const ValueId self = renamed(target.as<ValueRef>()->id);
+    const auto depth = depth_of_.find(owner(self));
+    if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {
+      report(refusal(node, "a branch or loop body writes to a tensor that lives outside of it"));
+    }
+    for (NamedArgument& argument : node.arguments) resolve(argument.value);
+    const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
+    Written written = functional_form(program_, node);
+    if (written.node) {
+      // unsqueeze_(x) moves no data: from here on the name stands for a view of what it was.
+      written.node->outputs = {fresh_like(result == none_id ? self : result)};
+      if (view_info(program_, *written.node).kind == ViewKind::view)
+        return rename(self, result, std::move(*written.node));
+      written.as_is = written.node->outputs.front();
+      sink_->push_back(std::move(*written.node));
+    }
+    if (result != none_id) state_.views[result] = {self, ViewKind::same, {}, 0, ""};
+    if (node.target != "aten::detach_" && node.target != "aten::requires_grad_") put(self, written.as_is);
+  }
+
+  void rename(ValueId self, ValueId result, Node view) {
+    const ValueId renewed = view.outputs.front();
+    state_.views[renewed] = {self, ViewKind::view, view, 0, "self"};
+    state_.versions[renewed] = {renewed, writes_to(owner(self))};
+    // Before self itself is renamed, a chain of names must not turn into a ring.
+    state_.renamed[self] = renewed;
+    if (result != none_id) state_.renamed[result] = renewed;
+    sink_->push_back(std::move(view));
+  }
+
+  // Gives `self` the value `written`, and with it all that `self` is a view of.
+  void put(ValueId self, ValueId written) {
+    const ValueId memory = owner(self);
+    std::vector<std::pair<ValueId, ValueId>> renewed{{self, written}};
+    ValueId value = written;
+    for (auto view = state_.views.find(self); view != state_.views.end(); view = state_.views.find(self)) {
+      if (state_.lost.count(memory) != 0) break;
+      const View through = view->second;
+      const std::optional<ValueId> base = written_base(through, value);
+      if (!base) {
+        state_.lost.emplace(memory, refusal(through.node,
+                                            "a write through this view changes its base, which is read "
+                                            "later, and no operator expresses that"));
+        break;
+      }
+      value = *base;
+      self = through.base;
+      renewed.emplace_back(self, value);
+    }
+    if (self == memory && state_.views.find(renewed.front().first) == state_.views.end()) state_.lost.erase(memory);
+    const int writes = ++state_.writes[memory];
+    for (const auto& [id, newest] : renewed) state_.versions[id] = {newest, writes};
+  }
+
+  std::optional<ValueId> written_base(const View& view, ValueId value) {
+    if (view.kind == ViewKind::same) return value;
+    if (view.kind == ViewKind::perhaps) return std::nullopt;
+    const ValueId old_base = current(view.base);
+    std::optional<Node> scatter = write_through(program_, view.node, view.output, view.argument, old_base, value);
+    if (!scatter) return std::nullopt;
+    const ValueId base = fresh_like(view.base);
+    scatter->outputs = {base};
+    sink_->push_back(std::move(*scatter));
+    return base;
+  }
+
+  ValueId fresh_like(ValueId like) {
+    Value value;
+    value.name = program_.values[like].name + "." + std::to_string(program_.values.size());
+    value.type = program_.values[like].type;
+    program_.values.push_back(std::move(value));
+    return static_cast<ValueId>(program_.values.size() - 1);
+  }
+
+  // ---- reporting ----------------------------------------------------------------------------------------------
+
+  Diagnostic refusal(const Node& node, const std::string& why) const {
+    return {Code::unsupported_feature,
+            Severity::error,
+            qualified(node) + ": " + why,
+            place_of(program_, node, "lower"),
+            "write the model without in-place operations here, e.g. with .clone() or torch.where",
+            1,
+            {}};
+  }
+
+  void report(const Diagnostic& diagnostic) {
+    for (const Diagnostic& known : failures_) {
+      if (known.message == diagnostic.message && known.where == diagnostic.where) return;
+    }
+    failures_.push_back(diagnostic);
+  }
+
+  Program& program_;
+  Diagnostics& failures_;
+  State state_;
+  std::unordered_map<ValueId, int> depth_of_;  // of values defined in nested blocks
+  std::vector<Node>* sink_ = nullptr;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+void functionalize(Lowering& lowering) {
+  if (any_node(lowering.program.body, is_in_place)) Functionalizer(lowering).run();
+}
+
+}  // namespace whence

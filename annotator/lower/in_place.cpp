@@ -1,0 +1,90 @@
+#include "annotator/lower/in_place.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+namespace whence {
+namespace {
+
+bool is_in_place_dunder(std::string_view name) { return name.starts_with("aten::__i") && name.ends_with("__"); }
+
+// "aten::add_" -> "aten::add", "aten::__iand__" -> "aten::__and__"
+std::string functional_name(const std::string& target) {
+  if (is_in_place_dunder(target)) return "aten::__" + target.substr(std::string_view("aten::__i").size());
+  return target.substr(0, target.size() - 1);
+}
+
+// In-place operators whose functional form has another key than the rule gives.
+const std::unordered_map<std::string, std::pair<std::string, std::string>>& exceptions() {
+  static const std::unordered_map<std::string, std::pair<std::string, std::string>> table{
+      {"aten::_index_put_impl_", {"aten::index_put", ""}},
+      {"aten::float_power_.Scalar", {"aten::float_power", "Tensor_Scalar"}},
+      {"aten::float_power_.Tensor", {"aten::float_power", "Tensor_Tensor"}},
+      {"aten::normal_", {"aten::normal_functional", ""}},
+      {"aten::pow_.Scalar", {"aten::pow", "Tensor_Scalar"}},
+      {"aten::pow_.Tensor", {"aten::pow", "Tensor_Tensor"}},
+      {"aten::zero_", {"aten::zeros_like", ""}},
+  };
+  return table;
+}
+
+const Argument* argument_of(const Node& node, std::string_view name) { return node.find(name); }
+
+Node with(const Node& in_place, std::string target, std::string overload, std::vector<NamedArgument> arguments) {
+  Node node;
+  node.target = std::move(target);
+  node.overload = std::move(overload);
+  node.arguments = std::move(arguments);
+  node.origin = in_place.origin;
+  return node;
+}
+
+// The source in the shape and dtype of self.
+Written copied(const Program& program, const Node& node, const Argument& source) {
+  const Argument& self = *argument_of(node, "self");
+  const auto* to = self.as<ValueRef>();
+  const auto* from = source.as<ValueRef>();
+  if (to != nullptr && from != nullptr) {
+    const Type& before = program.values[to->id].type;
+    const Type& after = program.values[from->id].type;
+    const bool fits = before.dtype != DType::undefined && before.dtype == after.dtype && same_shape(before, after);
+    if (fits) return {std::nullopt, from->id};
+  }
+  return {with(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
+}
+
+}  // namespace
+
+bool is_in_place(const Node& node) {
+  const std::string_view name = node.target;
+  if (!name.starts_with("aten::") || node.find("self") == nullptr) return false;
+  return is_in_place_dunder(name) || (name.ends_with("_") && !name.ends_with("__"));
+}
+
+Written functional_form(const Program& program, const Node& node) {
+  const Argument& self = *argument_of(node, "self");
+  if (node.target == "aten::copy_") return copied(program, node, *argument_of(node, "src"));
+  if (node.target == "aten::fill_" && node.overload == "Tensor") {
+    return copied(program, node, *argument_of(node, "value"));
+  }
+  if (node.target == "aten::fill_") {
+    return {with(node, "aten::full_like", "", {{"self", self}, {"fill_value", *argument_of(node, "value")}}), none_id};
+  }
+  if (node.target == "aten::detach_" || node.target == "aten::requires_grad_") {
+    return {std::nullopt, self.as<ValueRef>()->id};
+  }
+  std::string target = functional_name(node.target), overload = node.overload;
+  if (const auto other = exceptions().find(qualified(node)); other != exceptions().end()) {
+    std::tie(target, overload) = other->second;
+  }
+  std::vector<NamedArgument> arguments = node.arguments;
+  if (node.target == "aten::_index_put_impl_") {
+    arguments.erase(std::remove_if(arguments.begin(), arguments.end(),
+                                   [](const NamedArgument& argument) { return argument.name == "unsafe"; }),
+                    arguments.end());
+  }
+  return {with(node, std::move(target), std::move(overload), std::move(arguments)), none_id};
+}
+
+}  // namespace whence

@@ -1,0 +1,21 @@
+// In-place operators and the functional form of each: add_(x, y) writes add(x, y) to x.
+#pragma once
+
+#include <optional>
+
+#include "annotator/lower/pass.h"
+
+namespace whence {
+
+// Whether the operator writes to its argument `self`: aten::relu_, aten::index_put_, aten::__iand__.
+bool is_in_place(const Node& node);
+
+// What the write puts into `self`, without outputs yet; nullopt when that is simply the value `as_is` names:
+// detach_(x) -> x itself, copy_(x, src) -> src where dtype and shape are equal.
+struct Written {
+  std::optional<Node> node;
+  ValueId as_is = none_id;
+};
+Written functional_form(const Program& program, const Node& in_place);
+
+}  // namespace whence

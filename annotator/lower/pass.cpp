@@ -1,0 +1,78 @@
+#include "annotator/lower/pass.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "annotator/graph/tensor_values.h"
+
+namespace whence {
+
+void replace(Argument& argument, const Replacements& replacements) {
+  if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
+    for (Argument& element : *list) replace(element, replacements);
+    return;
+  }
+  while (const auto* reference = argument.as<ValueRef>()) {
+    const auto found = replacements.find(reference->id);
+    if (found == replacements.end()) return;
+    argument = Argument(found->second);
+  }
+}
+
+void replace(std::vector<NamedArgument>& arguments, const Replacements& replacements) {
+  for (NamedArgument& argument : arguments) replace(argument.value, replacements);
+}
+
+void for_each_value(const Argument& argument, const std::function<void(ValueId)>& visit) {
+  if (const auto* reference = argument.as<ValueRef>()) visit(reference->id);
+  if (const auto* list = argument.as<ArgumentList>()) {
+    for (const Argument& element : *list) for_each_value(element, visit);
+  }
+}
+
+std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument) {
+  if (const auto* integer = argument.as<std::int64_t>()) return *integer;
+  if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
+  const auto* reference = argument.as<ValueRef>();
+  if (reference == nullptr) return std::nullopt;
+  const Value& value = program.values[reference->id];
+  const ConstantId content = value.source == ValueSource::constant ? value.index : value.known;
+  return content == none_id ? std::nullopt : single_integer(program.constants[content].data);
+}
+
+std::optional<bool> known_flag(const Program& program, const Argument& argument) {
+  const auto known = known_integer(program, argument);
+  return known ? std::optional<bool>(*known != 0) : std::nullopt;
+}
+
+bool same_shape(const Type& a, const Type& b) {
+  if (!a.dims || !b.dims || a.dims->size() != b.dims->size()) return false;
+  return std::equal(a.dims->begin(), a.dims->end(), b.dims->begin(), [](const Dim& x, const Dim& y) {
+    if (x.is_static() || y.is_static()) return x.is_static() && y.is_static() && x.size == y.size;
+    return x.symbol != none_id && x.symbol == y.symbol;
+  });
+}
+
+bool any_node(const Block& block, const std::function<bool(const Node&)>& wanted) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [&](const Node& node) {
+    return wanted(node) || std::any_of(node.blocks.begin(), node.blocks.end(),
+                                       [&](const Block& nested) { return any_node(nested, wanted); });
+  });
+}
+
+Place place_of(const Program& program, const Node& node, std::string stage) {
+  Place place;
+  place.stage = std::move(stage);
+  place.module = program.module_path(node.origin.scope);
+  place.has_module = true;
+  place.node = node.origin.name;
+  place.op = qualified(node);
+  if (node.origin.stack != none_id && !program.stacks[node.origin.stack].empty()) {
+    const Frame& frame = program.stacks[node.origin.stack].front();
+    place.source = frame.file + ":" + std::to_string(frame.line);
+    if (!frame.function.empty()) place.source += " " + frame.function;
+  }
+  return place;
+}
+
+}  // namespace whence

@@ -1,0 +1,43 @@
+// What the passes share: the program they rewrite, where they report, and how to walk arguments.
+//
+// A pass works in place on a private copy of the program. Node indices (Origin::op) are never renumbered: they are the
+// link back to the record. What a pass adds carries the origin of the operation it stands for.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "schema/diagnostic.h"
+#include "schema/program.h"
+
+namespace whence {
+
+struct Lowering {
+  Program& program;
+  Diagnostics& failures;  // what could not be lowered; lowering goes on, so that one run shows all
+};
+
+// What takes a value's place: another value, or a literal.
+using Replacements = std::unordered_map<ValueId, Argument>;
+
+void replace(Argument& argument, const Replacements& replacements);  // in lists too; follows chains of replacements
+void replace(std::vector<NamedArgument>& arguments, const Replacements& replacements);
+
+void for_each_value(const Argument& argument, const std::function<void(ValueId)>& visit);
+
+// A number or flag that is known: a literal, or a value whose content is.
+std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument);
+std::optional<bool> known_flag(const Program& program, const Argument& argument);
+
+// Both sizes are certain to be equal at run time, axis by axis.
+bool same_shape(const Type& a, const Type& b);
+
+// Some node, in nested blocks too, for which `wanted` holds.
+bool any_node(const Block& block, const std::function<bool(const Node&)>& wanted);
+
+// The place of a node in a diagnostic: module, first source frame, operator.
+Place place_of(const Program& program, const Node& node, std::string stage);
+
+}  // namespace whence

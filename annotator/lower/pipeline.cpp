@@ -1,0 +1,19 @@
+// The passes in order. This list is the only one.
+#include "annotator/lower/pipeline.h"
+
+#include "annotator/lower/pass.h"
+
+namespace whence {
+
+Program lower(const Program& program, Diagnostics& failures) {
+  Program lowered = program;
+  Lowering lowering{lowered, failures};
+  settle_branches(lowering);  // first: writes inside a branch that is taken for certain become straight-line code
+  functionalize(lowering);    // before values are replaced: it needs to see which tensor each write goes to
+  drop_no_ops(lowering);      // only now is a detach or a view without effect: nobody writes through it any more
+  use_constants(lowering);    // after functionalize, which gives what is written a new value
+  drop_dead_code(lowering);   // last: takes what the others left unused
+  return lowered;
+}
+
+}  // namespace whence

@@ -1,0 +1,22 @@
+// Lower: the program as PyTorch recorded it, made into one that converters can take node by node. No writes, no
+// aliases, no settled branches, nothing that computes what is known or what nobody reads.
+#pragma once
+
+#include "schema/diagnostic.h"
+#include "schema/program.h"
+
+namespace whence {
+
+// A lowered copy; `program` stays as it is (tensor bytes are shared). What cannot be lowered is added to `failures`:
+// the copy is then only good for finding further failures.
+Program lower(const Program& program, Diagnostics& failures);
+
+// The passes, each in its own file; called in pipeline.cpp's order, tests call them one by one.
+struct Lowering;
+void settle_branches(Lowering& lowering);
+void functionalize(Lowering& lowering);
+void drop_no_ops(Lowering& lowering);
+void use_constants(Lowering& lowering);
+void drop_dead_code(Lowering& lowering);
+
+}  // namespace whence

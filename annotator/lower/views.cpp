@@ -1,0 +1,197 @@
+#include "annotator/lower/views.h"
+
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "annotator/export/op_table.h"
+
+namespace whence {
+namespace {
+
+// Operators that return their argument itself, though their schemas do not say so or say less.
+bool returns_argument(const Program& program, const Node& node) {
+  static const std::unordered_set<std::string_view> always{"aten::detach", "aten::alias", "aten::lift_fresh",
+                                                           "aten::resolve_conj", "aten::resolve_neg"};
+  static const std::unordered_set<std::string_view> unless_training{
+      "aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"};
+  if (always.count(node.target) != 0) return true;
+  if (unless_training.count(node.target) == 0) return false;
+  const Argument* train = node.find("train");
+  return train != nullptr && known_flag(program, *train) == false;
+}
+
+Argument value(ValueId id) { return Argument{ValueRef{id}}; }
+
+Node like(const Node& view, std::string target, std::string overload, std::vector<NamedArgument> arguments) {
+  Node node;
+  node.target = std::move(target);
+  node.overload = std::move(overload);
+  node.arguments = std::move(arguments);
+  node.origin = view.origin;
+  return node;
+}
+
+// What follows needs the arguments of one write.
+struct Write {
+  const Program& program;
+  const Node& view;
+  std::size_t output;
+  std::string argument;
+  ValueId old_base, written;
+
+  // scatter(self=old_base, src=written, <the view's other arguments>)
+  Node scatter(std::string target) const {
+    std::vector<NamedArgument> arguments{{"self", value(old_base)}, {"src", value(written)}};
+    for (const NamedArgument& given : view.arguments) {
+      if (given.name != argument) arguments.push_back(given);
+    }
+    return like(view, std::move(target), "", std::move(arguments));
+  }
+
+  // The inverse operator, applied to what was written.
+  Node inverse(std::string target, std::string overload, std::vector<NamedArgument> more = {}) const {
+    std::vector<NamedArgument> arguments{{"self", value(written)}};
+    std::move(more.begin(), more.end(), std::back_inserter(arguments));
+    return like(view, std::move(target), std::move(overload), std::move(arguments));
+  }
+
+  std::optional<std::int64_t> integer(std::string_view name,
+                                      std::optional<std::int64_t> otherwise = std::nullopt) const {
+    const Argument* given = view.find(name);
+    return given == nullptr ? otherwise : known_integer(program, *given);
+  }
+};
+
+using Rule = std::optional<Node> (*)(const Write&);
+
+std::optional<Node> itself(const Write& w) {
+  return w.inverse(w.view.target, w.view.overload,
+                   {w.view.arguments.begin() + 1, w.view.arguments.end()});  // an exchange of axes undoes itself
+}
+
+std::optional<Node> permute(const Write& w) {
+  const Argument* dims = w.view.find("dims");
+  const auto* list = dims == nullptr ? nullptr : dims->as<ArgumentList>();
+  if (list == nullptr) return std::nullopt;
+  ArgumentList inverse(list->size());
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const auto axis = known_integer(w.program, (*list)[i]);
+    if (!axis) return std::nullopt;
+    const auto rank = static_cast<std::int64_t>(list->size());
+    inverse[static_cast<std::size_t>(*axis < 0 ? *axis + rank : *axis)] = Argument{static_cast<std::int64_t>(i)};
+  }
+  return w.inverse("aten::permute", "", {{"dims", Argument{inverse}}});
+}
+
+std::optional<Node> back_to_shape(const Write& w) {
+  return w.inverse("aten::reshape_as", "", {{"other", value(w.old_base)}});
+}
+
+std::optional<Node> narrow(const Write& w) {
+  const auto dim = w.integer("dim"), start = w.integer("start"), length = w.integer("length");
+  if (!dim || !start || !length) return std::nullopt;
+  Node node = w.scatter("aten::slice_scatter");
+  node.arguments.resize(2);  // self, src
+  for (auto& [name, number] : {std::pair{"dim", *dim}, {"start", *start}, {"end", *start + *length}}) {
+    node.arguments.push_back({name, Argument{number}});
+  }
+  return node;
+}
+
+// One part of a split, a chunk: its place is the sum of the sizes before it.
+std::optional<Node> part(const Write& w) {
+  const auto dim = w.integer("dim", 0);
+  if (!dim) return std::nullopt;
+  std::int64_t start = 0, end = 0;
+  for (std::size_t i = 0; i <= w.output; ++i) {
+    const auto& dims = w.program.values[w.view.outputs[i]].type.dims;
+    if (!dims) return std::nullopt;
+    const Dim& size =
+        (*dims)[static_cast<std::size_t>(*dim < 0 ? *dim + static_cast<std::int64_t>(dims->size()) : *dim)];
+    if (!size.is_static()) return std::nullopt;
+    start = std::exchange(end, end + size.size);
+  }
+  Node node = w.scatter("aten::slice_scatter");
+  node.arguments.resize(2);
+  for (auto& [name, number] : {std::pair{"dim", *dim}, {"start", start}, {"end", end}}) {
+    node.arguments.push_back({name, Argument{number}});
+  }
+  return node;
+}
+
+std::optional<Node> unbound(const Write& w) {
+  const auto dim = w.integer("dim", 0);
+  if (!dim) return std::nullopt;
+  Node node = w.scatter("aten::select_scatter");
+  node.arguments.resize(2);
+  node.arguments.push_back({"dim", Argument{*dim}});
+  node.arguments.push_back({"index", Argument{static_cast<std::int64_t>(w.output)}});
+  return node;
+}
+
+const std::unordered_map<std::string_view, Rule>& rules() {
+  static const std::unordered_map<std::string_view, Rule> table{
+      {"aten::select", [](const Write& w) { return std::optional(w.scatter("aten::select_scatter")); }},
+      {"aten::slice", [](const Write& w) { return std::optional(w.scatter("aten::slice_scatter")); }},
+      {"aten::diagonal", [](const Write& w) { return std::optional(w.scatter("aten::diagonal_scatter")); }},
+      {"aten::narrow", narrow},
+      {"aten::split", part},
+      {"aten::split_with_sizes", part},
+      {"aten::tensor_split", part},
+      {"aten::chunk", part},
+      {"aten::unbind", unbound},
+      {"aten::mT", itself},
+      {"aten::numpy_T", itself},
+      {"aten::permute", permute},
+      {"aten::swapaxes", itself},
+      {"aten::swapdims", itself},
+      {"aten::t", itself},
+      {"aten::transpose", itself},
+      {"aten::_reshape_alias", back_to_shape},
+      {"aten::squeeze", back_to_shape},
+      {"aten::unflatten", back_to_shape},
+      {"aten::unsqueeze", back_to_shape},
+      {"aten::view", back_to_shape},
+      {"aten::view_as", back_to_shape},
+  };
+  return table;
+}
+
+}  // namespace
+
+ViewInfo view_info(const Program& program, const Node& node) {
+  if (node.outputs.empty() || node.arguments.empty()) return {};
+  if (returns_argument(program, node)) return {ViewKind::same, node.arguments.front().name};
+  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  if (schema == nullptr || schema->returns.empty() || !schema->returns.front().type.views()) return {};
+  for (const SchemaArgument& argument : schema->arguments) {
+    if (!argument.type.views()) continue;
+    const Argument* given = node.find(argument.name);
+    const auto* viewed = given == nullptr ? nullptr : given->as<ValueRef>();
+    if (viewed == nullptr) return {};
+    static const std::unordered_set<std::string_view> casts{"aten::to", "aten::type_as"};
+    static const std::unordered_set<std::string_view> by_strides{"aten::contiguous", "aten::flatten", "aten::ravel",
+                                                                 "aten::reshape", "aten::reshape_as"};
+    if (casts.count(node.target) != 0) {
+      const DType before = program.values[viewed->id].type.dtype;
+      const DType after = program.values[node.outputs.front()].type.dtype;
+      const Argument* copy = node.find("copy");
+      const bool copies = copy != nullptr && known_flag(program, *copy).value_or(false);
+      return before == after && !copies ? ViewInfo{ViewKind::same, argument.name} : ViewInfo{};
+    }
+    return {by_strides.count(node.target) != 0 ? ViewKind::perhaps : ViewKind::view, argument.name};
+  }
+  return {};
+}
+
+std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
+                                  const std::string& argument, ValueId old_base, ValueId written) {
+  const auto rule = rules().find(view.target);
+  // Bytes under another dtype cannot be written through by value.
+  if (rule == rules().end() || (view.target == "aten::view" && view.overload == "dtype")) return std::nullopt;
+  return rule->second(Write{program, view, output, argument, old_base, written});
+}
+
+}  // namespace whence
