@@ -28,11 +28,11 @@ std::optional<std::string_view> find_property(const OnnxProperties& properties, 
 // An initializer, or a tensor in an attribute.
 struct OnnxTensor {
   std::string_view name;
-  int data_type = 0;                // onnx::TensorProto::DataType
+  int data_type = 0;  // onnx::TensorProto::DataType
   std::vector<std::int64_t> dims;
-  std::uint64_t stored_bytes = 0;   // raw_data; 0 when the values lie in a typed field or outside
-  bool external = false;            // data_location EXTERNAL
-  OnnxProperties external_data;     // location, offset, length, checksum
+  std::uint64_t stored_bytes = 0;  // raw_data; 0 when the values lie in a typed field or outside
+  bool external = false;           // data_location EXTERNAL
+  OnnxProperties external_data;    // location, offset, length, checksum
   OnnxProperties metadata;
 };
 

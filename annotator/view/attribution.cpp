@@ -92,7 +92,8 @@ bool belongs_to(const OnnxSummary& model, const Program& program) {
 }
 
 std::string frame_text(const Frame& frame) {
-  return base_name(frame.file) + ":" + std::to_string(frame.line) + (frame.function.empty() ? "" : " " + frame.function);
+  return base_name(frame.file) + ":" + std::to_string(frame.line) +
+         (frame.function.empty() ? "" : " " + frame.function);
 }
 
 }  // namespace whence

@@ -18,9 +18,9 @@ struct ModuleRow {
   std::string path;  // "" is the root
   std::string type;  // plain class; empty when the file does not say
   std::vector<std::string> aliases;
-  std::optional<std::int64_t> calls;  // unknown when only an ONNX file without call numbers is there
-  std::int64_t own = 0;               // operations or nodes of the module itself
-  std::int64_t total = 0;             // its own and those below; one of several modules is counted once
+  std::optional<std::int64_t> calls;              // unknown when only an ONNX file without call numbers is there
+  std::int64_t own = 0;                           // operations or nodes of the module itself
+  std::int64_t total = 0;                         // its own and those below; one of several modules is counted once
   std::map<std::string, std::int64_t> operators;  // its own, by type
   std::int64_t parameters = 0;                    // elements of all distinct parameters at and below it
   std::optional<std::int64_t> trainable;          // of them; unknown to an ONNX file

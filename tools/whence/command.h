@@ -14,9 +14,14 @@ struct Command {
   ExitCode (*run)(int argc, char** argv);
 };
 
+extern const Command annotate_command;
 extern const Command codes_command;
+extern const Command explain_command;
 extern const Command export_command;
 extern const Command ops_command;
 extern const Command record_command;
+extern const Command show_command;
+extern const Command strip_command;
+extern const Command validate_command;
 
 }  // namespace whence

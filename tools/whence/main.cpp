@@ -18,6 +18,11 @@ namespace {
 const Command* const kCommands[] = {
     &record_command,
     &export_command,
+    &annotate_command,
+    &validate_command,
+    &show_command,
+    &explain_command,
+    &strip_command,
     &ops_command,
     &codes_command,
 };

@@ -1,0 +1,82 @@
+#include "annotator/validate/coverage.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace whence {
+namespace {
+
+// Orders qualified names depth first: "a", "a.b", "a-b" rather than by the bytes of '.'.
+struct BySegments {
+  bool operator()(const std::string& a, const std::string& b) const {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](char left, char right) {
+      const auto rank = [](char c) { return c == '.' ? 0 : static_cast<int>(static_cast<unsigned char>(c)) + 1; };
+      return rank(left) < rank(right);
+    });
+  }
+};
+
+// A module and all above it.
+void add_enclosing(std::string path, std::set<std::string>& into) {
+  while (into.insert(path).second && !path.empty()) {
+    const std::size_t dot = path.rfind('.');
+    path = dot == std::string::npos ? "" : path.substr(0, dot);
+  }
+}
+
+}  // namespace
+
+std::int64_t Counts::total() const { return std::accumulate(by.begin(), by.end(), std::int64_t{0}); }
+
+std::int64_t Counts::covered() const {
+  return (*this)[Confidence::exact] + (*this)[Confidence::matched] + (*this)[Confidence::inferred];
+}
+
+double Counts::share(std::int64_t part) const {
+  return total() == 0 ? 1 : static_cast<double>(part) / static_cast<double>(total());
+}
+
+Coverage coverage_of(const CheckContext& context) {
+  Coverage coverage;
+  std::map<std::string, Counts, BySegments> modules;
+  std::map<std::string, Counts> operators;
+  for (const OnnxNode* node : context.nodes) {
+    const Attribution attribution = attribution_of(*node, context.recorded);
+    const std::string type =
+        (node->domain.empty() ? "" : std::string(node->domain) + "::") + std::string(node->op_type);
+    coverage.all.add(attribution.confidence);
+    operators[type].add(attribution.confidence);
+    if (!attribution.attributed()) coverage.unattributed.emplace_back(shown_node(*node), type);
+    std::set<std::string> enclosing;
+    for (const std::string& module : attribution.modules) add_enclosing(module, enclosing);
+    for (const std::string& module : enclosing) modules[module].add(attribution.confidence);
+  }
+  coverage.modules.assign(modules.begin(), modules.end());
+  coverage.operators.assign(operators.begin(), operators.end());
+  return coverage;
+}
+
+double Threshold::reached(const Counts& counts) const {
+  const auto confidence = parse_confidence(what);
+  return 100 * counts.share(confidence ? counts[*confidence] : counts.covered());
+}
+
+Threshold parse_threshold(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  Threshold threshold;
+  threshold.what = text.substr(0, equals);
+  const char* const end = text.data() + text.size();
+  const char* const begin = equals == std::string::npos ? end : text.data() + equals + 1;
+  const auto [stop, failure] = std::from_chars(begin, end, threshold.percent);
+  const bool known = threshold.what == "covered" || parse_confidence(threshold.what);
+  if (!known || failure != std::errc() || stop != end || !(threshold.percent >= 0 && threshold.percent <= 100)) {
+    throw Error(Code::usage, "'" + text + "' is no threshold",
+                "a confidence or 'covered', and a percentage from 0 to 100: --min exact=95", {.stage = "command line"});
+  }
+  return threshold;
+}
+
+}  // namespace whence

@@ -1,0 +1,45 @@
+// Coverage: how many nodes have a module, by how sure that is. The five confidences always stand side by side;
+// `covered` is exact + matched + inferred, and a node whose module is only an enclosing one is not covered.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annotator/validate/check.h"
+#include "annotator/view/attribution.h"
+
+namespace whence {
+
+struct Counts {
+  std::array<std::int64_t, confidence_count> by{};  // indexed by Confidence
+
+  std::int64_t operator[](Confidence confidence) const { return by[static_cast<std::size_t>(confidence)]; }
+  void add(Confidence confidence) { ++by[static_cast<std::size_t>(confidence)]; }
+  std::int64_t total() const;
+  std::int64_t covered() const;
+  double share(std::int64_t part) const;  // of the total, 0 to 1; 1 when there is nothing
+};
+
+struct Coverage {
+  Counts all;
+  std::vector<std::pair<std::string, Counts>> modules;    // a module and all below it, depth first; nodes with a module
+  std::vector<std::pair<std::string, Counts>> operators;  // by op_type ("domain::type" outside ai.onnx), sorted
+  std::vector<std::pair<std::string, std::string>> unattributed;  // node, op_type; in file order
+};
+
+Coverage coverage_of(const CheckContext& context);
+
+// The shape of --min: "exact=95", "covered=90", "unattributed=0" (at least that many percent).
+struct Threshold {
+  std::string what;  // "covered" or a confidence
+  double percent = 0;
+
+  double reached(const Counts& counts) const;  // percent
+};
+// Throws Error(usage).
+Threshold parse_threshold(const std::string& text);
+
+}  // namespace whence

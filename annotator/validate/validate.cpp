@@ -1,0 +1,68 @@
+#include "annotator/validate/validate.h"
+
+#include <algorithm>
+
+#include "schema/files.h"
+
+namespace whence {
+namespace {
+
+bool is_allowed(const Check& check, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& word) { return word == check.code || word == check.name; });
+}
+
+void refuse_unknown_codes(const std::vector<std::string>& allowed) {
+  for (const std::string& word : allowed) {
+    if (find_check(word) != nullptr) continue;
+    throw Error(Code::usage, "there is no check '" + word + "'",
+                "a code from " + std::string(all_checks().front()->code) + " to " + all_checks().back()->code +
+                    "; `whence validate --help` names them",
+                {.stage = "command line"});
+  }
+}
+
+std::vector<Finding> findings_of(const CheckContext& context, const ValidateOptions& options,
+                                 const std::vector<const Check*>& checks) {
+  std::vector<Finding> findings;
+  for (const Check* check : checks) {
+    std::vector<FindingItem> items = check->run(context);
+    if (!items.empty()) findings.push_back({check, std::move(items), is_allowed(*check, options.allowed)});
+  }
+  return findings;
+}
+
+}  // namespace
+
+bool Validation::clean() const {
+  return shortfalls.empty() &&
+         std::all_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.allowed; });
+}
+
+Result<Validation> validate_file(const std::string& path, const Program* program, const ValidateOptions& options) {
+  return guarded([&] {
+    refuse_unknown_codes(options.allowed);
+    Result<OnnxSummary> model = read_onnx_summary(path);
+    if (!model) throw Error(model.diagnostics());
+    std::optional<Recorded> recorded;
+    if (program != nullptr && belongs_to(*model, *program)) recorded.emplace(*program);
+    const CheckContext context{*model, all_nodes(model->graph), program, recorded ? &*recorded : nullptr};
+
+    Validation result;
+    result.file = base_name(path);
+    result.nodes = static_cast<std::int64_t>(context.nodes.size());
+    result.coverage = coverage_of(context);
+    result.has_sidecar = program != nullptr;
+    result.silent = silent_modules(context);
+    std::copy_if(all_checks().begin(), all_checks().end(), std::back_inserter(result.checks),
+                 [&](const Check* check) { return options.full || !check->full; });
+    result.findings = findings_of(context, options, result.checks);
+    for (const Threshold& threshold : options.minima) {
+      const double reached = threshold.reached(result.coverage.all);
+      if (reached < threshold.percent) result.shortfalls.push_back({threshold, reached});
+    }
+    return result;
+  });
+}
+
+}  // namespace whence

@@ -1,0 +1,51 @@
+// Validation of an ONNX file: how much of it has a module and how surely, which modules have no node, and the checks
+// that onnx's own checker does not make. Reads structure only; weights stay on disk unless `full` is asked for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/validate/check.h"
+#include "annotator/validate/coverage.h"
+#include "annotator/validate/silent_modules.h"
+#include "schema/result.h"
+
+namespace whence {
+
+struct ValidateOptions {
+  std::vector<Threshold> minima;
+  std::vector<std::string> allowed;  // codes or names of checks whose findings do not count
+  bool full = false;                 // run onnx's checker too
+};
+
+struct Finding {
+  const Check* check = nullptr;
+  std::vector<FindingItem> items;  // never empty
+  bool allowed = false;
+};
+
+// Stands beside the checks' codes, though no check finds it.
+inline constexpr const char* shortfall_code = "V501";
+
+struct Shortfall {
+  Threshold threshold;
+  double reached = 0;  // percent
+};
+
+struct Validation {
+  std::string file;  // base name
+  std::int64_t nodes = 0;
+  Coverage coverage;
+  bool has_sidecar = false;
+  std::vector<SilentModule> silent;  // with a sidecar only
+  std::vector<Finding> findings;
+  std::vector<Shortfall> shortfalls;
+  std::vector<const Check*> checks;  // that ran
+
+  bool clean() const;  // no finding that counts, every threshold reached
+};
+
+// `program` may be null. Errors: those of read_onnx_summary; usage for an unknown code in `allowed`.
+Result<Validation> validate_file(const std::string& path, const Program* program, const ValidateOptions& options);
+
+}  // namespace whence

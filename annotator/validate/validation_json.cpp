@@ -1,0 +1,72 @@
+// The report for machines: everything, nothing cut short. Form: schema/validate.schema.json.
+#include <nlohmann/json.hpp>
+
+#include "annotator/validate/validation_text.h"
+
+namespace whence {
+namespace {
+
+nlohmann::ordered_json counts_json(const Counts& counts) {
+  nlohmann::ordered_json json = {{"nodes", counts.total()}};
+  for (std::size_t i = 0; i < confidence_count; ++i)
+    json[std::string(name_of(static_cast<Confidence>(i)))] = counts.by[i];
+  json["covered"] = counts.covered();
+  return json;
+}
+
+nlohmann::ordered_json finding_json(const Finding& finding) {
+  auto items = nlohmann::ordered_json::array();
+  for (const FindingItem& item : finding.items) items.push_back({{"subject", item.subject}, {"detail", item.detail}});
+  return {{"code", finding.check->code},     {"name", finding.check->name}, {"summary", finding.check->summary},
+          {"remedy", finding.check->remedy}, {"allowed", finding.allowed},  {"count", finding.items.size()},
+          {"items", std::move(items)}};
+}
+
+}  // namespace
+
+std::string to_json(const Validation& validation) {
+  using nlohmann::ordered_json;
+  const Coverage& coverage = validation.coverage;
+  ordered_json json = {
+      {"file", validation.file}, {"clean", validation.clean()}, {"coverage", counts_json(coverage.all)}};
+  auto modules = ordered_json::array(), operators = ordered_json::array(), unattributed = ordered_json::array();
+  for (const auto& [path, counts] : coverage.modules) {
+    ordered_json row = {{"path", path}};
+    row.update(counts_json(counts));
+    modules.push_back(std::move(row));
+  }
+  for (const auto& [type, counts] : coverage.operators) {
+    ordered_json row = {{"op_type", type}};
+    row.update(counts_json(counts));
+    operators.push_back(std::move(row));
+  }
+  for (const auto& [node, type] : coverage.unattributed) unattributed.push_back({{"node", node}, {"op_type", type}});
+  json["modules"] = std::move(modules);
+  json["operators"] = std::move(operators);
+  json["nodes_without_module"] = std::move(unattributed);
+  json["modules_without_node"] = ordered_json();
+  if (validation.has_sidecar) {
+    json["modules_without_node"] = ordered_json::array();
+    for (const SilentModule& module : validation.silent) {
+      json["modules_without_node"].push_back({{"path", module.path},
+                                              {"type", module.type},
+                                              {"reason", name_of(module.silence)},
+                                              {"operations", module.operations}});
+    }
+  }
+  auto checks = ordered_json::array(), findings = ordered_json::array(), shortfalls = ordered_json::array();
+  for (const Check* check : validation.checks) checks.push_back(check->code);
+  for (const Finding& finding : validation.findings) findings.push_back(finding_json(finding));
+  for (const Shortfall& shortfall : validation.shortfalls) {
+    shortfalls.push_back({{"code", shortfall_code},
+                          {"what", shortfall.threshold.what},
+                          {"minimum", shortfall.threshold.percent},
+                          {"reached", shortfall.reached}});
+  }
+  json["checks"] = std::move(checks);
+  json["findings"] = std::move(findings);
+  json["shortfalls"] = std::move(shortfalls);
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace whence

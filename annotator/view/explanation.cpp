@@ -1,0 +1,136 @@
+#include "annotator/view/explanation.h"
+
+#include <algorithm>
+
+#include "annotator/merge/keys.h"
+#include "annotator/view/nearest_names.h"
+#include "annotator/view/python_list.h"
+
+namespace whence {
+namespace {
+
+std::vector<std::string> texts(const std::vector<std::string_view>& views) { return {views.begin(), views.end()}; }
+
+[[noreturn]] void throw_unknown(const OnnxSummary& model, const std::string& name,
+                                const std::vector<const OnnxNode*>& nodes) {
+  const Place place{.file = model.file->path(), .stage = "explain"};
+  std::vector<std::string_view> names;
+  for (const OnnxNode* node : nodes) {
+    if (!node->name.empty()) names.push_back(node->name);
+  }
+  std::string remedy = "name the node by one of its output values: this file's nodes have no names";
+  if (!names.empty()) {
+    remedy = "one of the nearest names: ";
+    const std::vector<std::string> near = nearest_names(name, names, 3);
+    for (std::size_t i = 0; i < near.size(); ++i) remedy += (i > 0 ? ", " : "") + near[i];
+  }
+  throw Error(Code::unknown_node, "no node or value is called '" + name + "'", remedy, place);
+}
+
+const OnnxNode& find_node(const OnnxSummary& model, const std::string& name) {
+  const std::vector<const OnnxNode*> nodes = all_nodes(model.graph);
+  std::vector<const OnnxNode*> found;
+  std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(found),
+               [&](const OnnxNode* node) { return node->name == name && !name.empty(); });
+  if (found.empty()) {
+    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(found), [&](const OnnxNode* node) {
+      return !name.empty() && std::find(node->outputs.begin(), node->outputs.end(), name) != node->outputs.end();
+    });
+  }
+  if (found.empty()) throw_unknown(model, name, nodes);
+  if (found.size() > 1) {
+    throw Error(Code::usage, std::to_string(found.size()) + " nodes are called '" + name + "'",
+                "name the node by its output value, for example " +
+                    std::string(found.front()->outputs.empty() ? "the first" : found.front()->outputs.front()),
+                {.file = model.file->path(), .stage = "explain"});
+  }
+  return *found.front();
+}
+
+ExplainedOperation explain_operation(const Recorded& recorded, std::int32_t index) {
+  const Program& program = recorded.program();
+  const Node& node = *recorded.operation(index);
+  ExplainedOperation result{index, qualified(node), {}, {}};
+  for (ScopeId at = node.origin.scope; at > 0; at = program.scopes[at].parent) {
+    const Scope& scope = program.scopes[at];
+    const Module& module = program.modules[scope.module];
+    result.scope.insert(result.scope.begin(), {module.path, module.type, scope.call});
+  }
+  if (node.origin.stack != none_id) {
+    for (const Frame& frame : program.stacks[node.origin.stack]) result.source.push_back(frame_text(frame));
+  }
+  return result;
+}
+
+std::string type_of(const OnnxNode& node, const std::string& module, const Program* program) {
+  if (program != nullptr) {
+    for (const Module& entry : program->modules) {
+      if (entry.path == module) return entry.type;
+    }
+  }
+  const auto scopes = parse_python_list(find_property(node.metadata, keys::name_scopes).value_or(""));
+  const auto classes = parse_python_list(find_property(node.metadata, keys::class_hierarchy).value_or(""));
+  if (!scopes || !classes || scopes->size() != classes->size()) return "";
+  for (std::size_t i = 0; i < scopes->size(); ++i) {
+    if ((*scopes)[i] == module) return (*classes)[i];
+  }
+  return "";
+}
+
+std::string reason_for(const OnnxNode& node, const Attribution& attribution, const Program* program) {
+  if (!attribution.attributed()) {
+    if (attribution.origin && program == nullptr) {
+      return "whence exported this node, but its stamp means something only beside the sidecar: give --sidecar";
+    }
+    if (attribution.origin) return "its stamp names operations that the sidecar does not hold";
+    return node.metadata.empty() ? "the node carries no metadata that tells its origin: run `whence annotate`"
+                                 : "none of the node's keys is one that whence wrote: run `whence annotate`";
+  }
+  const std::size_t count = attribution.origin ? attribution.origin->ops.size() : 0;
+  const std::string operations = std::to_string(count) + " recorded operations";
+  if (attribution.origin && attribution.origin->kind == OriginKind::fused) {
+    return "whence exported it in place of " + operations + "; it belongs to the modules of all of them";
+  }
+  if (attribution.origin && attribution.origin->kind == OriginKind::shared) {
+    return attribution.confidence == Confidence::ancestor
+               ? "it serves " + operations + " of several modules; this is the deepest module that encloses them"
+               : "it serves " + operations + ", all of this module";
+  }
+  if (attribution.origin) return "whence exported it as part of one recorded operation of this module";
+  return "the key " + std::string(keys::module) + " says so" +
+         (attribution.rule.empty() ? "" : ", found by rule " + attribution.rule);
+}
+
+}  // namespace
+
+Result<Explanation> explain_node(const OnnxSummary& model, const std::string& name, const Program* program) {
+  return guarded([&] {
+    if (program != nullptr && !belongs_to(model, *program)) {
+      throw Error(Code::sidecar_mismatch, "the file was not exported from the program that the sidecar describes",
+                  "give the sidecar that was recorded from the same archive, or none",
+                  {.file = model.file->path(), .stage = "explain"});
+    }
+    const OnnxNode& node = find_node(model, name);
+    std::optional<Recorded> recorded;
+    if (program != nullptr) recorded.emplace(*program);
+
+    Explanation result;
+    result.node = node.name;
+    result.op_type = node.op_type;
+    result.domain = node.domain;
+    result.inputs = texts(node.inputs);
+    result.outputs = texts(node.outputs);
+    result.attribution = attribution_of(node, recorded ? &*recorded : nullptr);
+    result.module_type = type_of(node, result.attribution.module, program);
+    result.reason = reason_for(node, result.attribution, program);
+    if (recorded && result.attribution.origin) {
+      for (const std::int32_t op : result.attribution.origin->ops) {
+        if (recorded->operation(op) != nullptr) result.operations.push_back(explain_operation(*recorded, op));
+      }
+    }
+    for (const OnnxProperty& entry : node.metadata) result.evidence.emplace_back(entry.key, entry.value);
+    return result;
+  });
+}
+
+}  // namespace whence

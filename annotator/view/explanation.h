@@ -1,0 +1,49 @@
+// Explanation: why one ONNX node has the module it has: what the file says, the recorded operations behind it, and the
+// modules and source lines that lead there.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annotator/read/onnx_summary.h"
+#include "annotator/view/attribution.h"
+#include "annotator/view/table.h"
+#include "schema/program.h"
+#include "schema/result.h"
+
+namespace whence {
+
+struct ExplainedCall {
+  std::string module;  // qualified name
+  std::string type;
+  std::int32_t call = 0;
+};
+
+// One recorded operation that the node stands for.
+struct ExplainedOperation {
+  std::int32_t index = 0;
+  std::string op;                    // "aten::linear"
+  std::vector<ExplainedCall> scope;  // outermost first, without the root
+  std::vector<std::string> source;   // innermost first, "modeling_bert.py:88 forward"
+};
+
+struct Explanation {
+  std::string node, op_type, domain;
+  std::vector<std::string> inputs, outputs;
+  Attribution attribution;
+  std::string module_type;                     // class of the module, where the sidecar or PyTorch's keys say it
+  std::string reason;                          // one sentence: how the module became known, or why it is not
+  std::vector<ExplainedOperation> operations;  // with a sidecar only
+  std::vector<std::pair<std::string, std::string>> evidence;  // keys found on the node, in file order
+};
+
+// `name`: a node's name, or that of a value, which stands for the node that makes it. `program` may be null.
+// Errors: unknown_node with the nearest names; usage when several nodes carry the name; sidecar_mismatch when the file
+// was not exported from `program`.
+Result<Explanation> explain_node(const OnnxSummary& model, const std::string& name, const Program* program);
+
+std::string to_text(const Explanation& explanation, const Palette& palette);
+std::string to_json(const Explanation& explanation);
+
+}  // namespace whence

@@ -1,0 +1,90 @@
+// An explanation as text for people and as JSON for machines (schema/explain.schema.json).
+#include <nlohmann/json.hpp>
+
+#include "annotator/view/explanation.h"
+#include "annotator/view/tree_text.h"
+
+namespace whence {
+namespace {
+
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
+  return text;
+}
+
+std::string call_text(const ExplainedCall& call) {
+  const std::string number = call.call > 0 ? ", call " + std::to_string(call.call) : "";
+  return call.module + " (" + class_name(call.type) + number + ")";
+}
+
+std::string_view style_of(Confidence confidence, const Palette& palette) {
+  if (confidence == Confidence::unattributed) return palette.red;
+  return confidence == Confidence::ancestor || confidence == Confidence::inferred ? palette.yellow : palette.green;
+}
+
+void add_operation(Table& table, const ExplainedOperation& operation) {
+  table.row({"operation", std::to_string(operation.index) + "  " + operation.op});
+  for (const ExplainedCall& call : operation.scope) table.row({"", "in " + call_text(call)});
+  for (const std::string& frame : operation.source) table.row({"", "at " + frame});
+}
+
+}  // namespace
+
+std::string to_text(const Explanation& explanation, const Palette& palette) {
+  const Attribution& attribution = explanation.attribution;
+  std::string text = std::string(palette.bold) + printable(explanation.node.empty() ? "(no name)" : explanation.node) +
+                     std::string(palette.reset) + "\n";
+  Table table(palette, {Align::left, Align::left}, "  ");
+  table.row({"operator", (explanation.domain.empty() ? "" : explanation.domain + "::") + explanation.op_type});
+  if (attribution.attributed()) {
+    table.row({"module", Cell(shown_path(attribution.module), palette.bold)});
+    if (!explanation.module_type.empty()) table.row({"type", explanation.module_type});
+    if (!attribution.call.empty()) table.row({"call", attribution.call});
+    if (attribution.modules.size() > 1) {
+      for (const std::string& module : attribution.modules) table.row({"stands for", shown_path(module)});
+    }
+    if (!attribution.source.empty()) table.row({"source", attribution.source});
+  }
+  table.row(
+      {"confidence", Cell(std::string(name_of(attribution.confidence)), style_of(attribution.confidence, palette))});
+  table.row({"because", explanation.reason});
+  for (const ExplainedOperation& operation : explanation.operations) add_operation(table, operation);
+  table.row({"inputs", joined(explanation.inputs, ", ")});
+  table.row({"outputs", joined(explanation.outputs, ", ")});
+  for (const auto& [key, value] : explanation.evidence) table.row({"key", Cell(key + " = " + value, palette.dim)});
+  return text + table.text();
+}
+
+std::string to_json(const Explanation& explanation) {
+  using nlohmann::ordered_json;
+  const Attribution& attribution = explanation.attribution;
+  const bool known = attribution.attributed();
+  const auto text_or_null = [](const std::string& text) { return text.empty() ? ordered_json() : ordered_json(text); };
+  ordered_json json = {{"node", explanation.node},       {"op_type", explanation.op_type},
+                       {"domain", explanation.domain},   {"inputs", explanation.inputs},
+                       {"outputs", explanation.outputs}, {"confidence", name_of(attribution.confidence)}};
+  json["module"] = known ? ordered_json(attribution.module) : ordered_json();
+  json["modules"] = attribution.modules;
+  json["type"] = text_or_null(explanation.module_type);
+  json["call"] = text_or_null(attribution.call);
+  json["rule"] = text_or_null(attribution.rule);
+  json["source"] = text_or_null(attribution.source);
+  json["reason"] = explanation.reason;
+  auto operations = ordered_json::array();
+  for (const ExplainedOperation& operation : explanation.operations) {
+    auto scope = ordered_json::array();
+    for (const ExplainedCall& call : operation.scope) {
+      scope.push_back({{"module", call.module}, {"type", call.type}, {"call", call.call}});
+    }
+    operations.push_back(
+        {{"index", operation.index}, {"op", operation.op}, {"scope", scope}, {"source", operation.source}});
+  }
+  json["operations"] = std::move(operations);
+  auto evidence = ordered_json::array();  // a list: a key that occurs twice is evidence too
+  for (const auto& [key, value] : explanation.evidence) evidence.push_back({{"key", key}, {"value", value}});
+  json["evidence"] = std::move(evidence);
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace whence

@@ -1,0 +1,14 @@
+// The colours of standard output as the annotator's views take them: empty when it is no terminal, or NO_COLOR is set.
+#pragma once
+
+#include "annotator/view/table.h"
+#include "tools/whence/cli.h"
+
+namespace whence {
+
+inline Palette output_palette() {
+  return {color_out(Color::bold),   color_out(Color::dim),   color_out(Color::red),
+          color_out(Color::yellow), color_out(Color::green), color_out(Color::reset)};
+}
+
+}  // namespace whence

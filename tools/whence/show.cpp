@@ -1,0 +1,78 @@
+// `whence show`: the module tree of a sidecar or of an annotated ONNX file.
+#include <iostream>
+#include <optional>
+
+#include "annotator/view/tree_text.h"
+#include "schema/files.h"
+#include "schema/sidecar.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+#include "tools/whence/palette.h"
+
+namespace whence {
+namespace {
+
+bool is_json(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const std::size_t first = file->text().find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && file->text()[first] == '{';
+}
+
+TreeSelection parse_selection(const CommandLine& line) {
+  TreeSelection selection;
+  selection.select = line.text_or("select", "");
+  if (line.has("depth")) {
+    const std::int64_t depth = line.integer_or("depth", 0);
+    if (depth < 0 || depth > 1000) {
+      throw Error(Code::usage, "--depth takes a number of levels from 0 to 1000", "for example: --depth 2",
+                  {.stage = "command line"});
+    }
+    selection.depth = static_cast<int>(depth);
+  }
+  return selection;
+}
+
+ModuleTree read_tree(const std::string& path, const std::optional<std::string>& sidecar_path, Diagnostics& notes) {
+  if (is_json(path)) return tree_of(unwrap(read_sidecar(path), notes).program);
+  std::optional<Sidecar> sidecar;
+  if (sidecar_path) sidecar = unwrap(read_sidecar(*sidecar_path), notes);
+  return tree_of(unwrap(read_onnx_summary(path), notes), sidecar ? &sidecar->program : nullptr);
+}
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line("show", "FILE [--sidecar F] [--depth N] [--select GLOB]",
+                   "Shows the module tree of a sidecar, with the operations that each module recorded, or of an\n"
+                   "annotated ONNX file, with the nodes that belong to each module.");
+  line.positional("file", "a sidecar (.whence.json) or an ONNX file");
+  line.option("sidecar,s", "FILE", "with an ONNX file: the sidecar that knows types, aliases and silent modules");
+  line.option("depth,d", "N", "levels below the first one shown");
+  line.option("select", "GLOB", "only modules that match, and what lies below them; * is one segment, ** any number");
+  line.example("whence show model.onnx --depth 2");
+  line.example("whence show model.whence.json --select 'encoder.layer.*.attention'");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  const std::string path = line.text("file");
+  const TreeSelection selection = parse_selection(line);
+  Diagnostics notes;
+  const ModuleTree tree =
+      read_tree(path, line.has("sidecar") ? std::optional(line.text("sidecar")) : std::nullopt, notes);
+  const std::vector<ShownRow> rows = select_rows(tree, selection);
+  if (rows.empty()) {
+    throw Error(Code::unknown_node, "no module matches '" + selection.select + "'",
+                "a glob over whole segments, for example 'encoder.**' or '**.attention'",
+                {.file = path, .stage = "show"});
+  }
+  print_text(notes);
+  if (line.json()) {
+    std::cout << to_json(tree, rows, base_name(path)) << "\n";
+  } else {
+    std::cout << to_text(tree, rows, output_palette());
+  }
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command show_command = {"show", "the module tree of a sidecar or an annotated ONNX file", run};
+
+}  // namespace whence
