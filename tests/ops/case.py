@@ -1,0 +1,155 @@
+"""What an operator case is: `case("aten::gelu", lambda x: torch.nn.functional.gelu(x), f32(2, 3))`.
+
+A case traces its function (or compiles its TorchScript source), exports the archive with the `whence` command and
+compares ONNX Runtime with PyTorch: values, dtypes and shapes, at the size traced and, where axes are dynamic, at a
+larger one. The operator in its key has to occur in the traced graph.
+"""
+
+import inspect
+import math
+from dataclasses import dataclass, field
+from typing import Callable
+
+import torch
+
+DEFAULT_OPSETS = (18,)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A seeded random tensor that can be made again in another shape."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    low: float = 0
+    high: float = 1
+    seed: int = 0
+
+    def tensor(self, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+        shape = self.shape if shape is None else shape
+        generator = torch.Generator().manual_seed(1000 + self.seed + 17 * math.prod(shape))
+        if self.dtype == torch.bool:
+            return torch.rand(shape, generator=generator) < 0.5
+        if not self.dtype.is_floating_point:
+            return torch.randint(int(self.low), int(self.high), shape, generator=generator).to(self.dtype)
+        if (self.low, self.high) == (0, 1):
+            return torch.randn(shape, generator=generator).to(self.dtype)
+        return (self.low + (self.high - self.low) * torch.rand(shape, generator=generator)).to(self.dtype)
+
+
+def f32(*shape: int, seed: int = 0) -> Input:
+    """Normally distributed float32."""
+    return Input(torch.float32, shape, seed=seed)
+
+
+def between(low: float, high: float, *shape: int, seed: int = 0) -> Input:
+    """Uniform float32 in [low, high)."""
+    return Input(torch.float32, shape, low, high, seed)
+
+
+def f64(*shape: int, seed: int = 0) -> Input:
+    return Input(torch.float64, shape, seed=seed)
+
+
+def f16(*shape: int, seed: int = 0) -> Input:
+    return Input(torch.float16, shape, seed=seed)
+
+
+def i64(low: int, high: int, *shape: int, seed: int = 0) -> Input:
+    """Uniform int64 in [low, high)."""
+    return Input(torch.int64, shape, low, high, seed)
+
+
+def i32(low: int, high: int, *shape: int, seed: int = 0) -> Input:
+    return Input(torch.int32, shape, low, high, seed)
+
+
+def u8(low: int, high: int, *shape: int, seed: int = 0) -> Input:
+    return Input(torch.uint8, shape, low, high, seed)
+
+
+def boolean(*shape: int, seed: int = 0) -> Input:
+    return Input(torch.bool, shape, seed=seed)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    relative: float = 1e-5
+    absolute: float = 1e-5
+
+
+@dataclass(frozen=True)
+class Case:
+    key: str
+    function: Callable | torch.nn.Module | str
+    inputs: tuple[Input | torch.Tensor, ...]
+    dynamic: str = ""
+    opsets: tuple[int, ...] = DEFAULT_OPSETS
+    tolerance: Tolerance | None = field(default_factory=Tolerance)
+    refused: str = ""
+
+    def argument_names(self) -> list[str]:
+        if isinstance(self.function, str):
+            return [argument.debugName() for argument in list(self.module().graph.inputs())[1:]]
+        function = self.function.forward if isinstance(self.function, torch.nn.Module) else self.function
+        return list(inspect.signature(function).parameters)[: len(self.inputs)]
+
+    def axes(self) -> dict[str, dict[int, str]]:
+        """`dynamic` as {argument: {axis: symbol}}."""
+        named: dict[str, dict[int, str]] = {}
+        for group in self.dynamic.split():
+            argument, axes = group.split(":")
+            named[argument] = {int(axis): symbol for axis, symbol in (pair.split("=") for pair in axes.split(","))}
+        return named
+
+    def tensors(self, growth: int = 0) -> list[torch.Tensor]:
+        """The example inputs; with every dynamic axis longer by `growth`, more for each further symbol."""
+        symbols = sorted({symbol for axes in self.axes().values() for symbol in axes.values()})
+        made = []
+        for name, given in zip(self.argument_names(), self.inputs, strict=True):
+            if isinstance(given, torch.Tensor):
+                made.append(given)
+                continue
+            shape = list(given.shape)
+            for axis, symbol in self.axes().get(name, {}).items():
+                shape[axis] += growth * (1 + symbols.index(symbol))
+            made.append(given.tensor(tuple(shape)))
+        return made
+
+    def module(self) -> torch.nn.Module:
+        """What is traced, under the function's own argument names; TorchScript source is compiled."""
+        if isinstance(self.function, torch.nn.Module):
+            return self.function.eval()
+        if isinstance(self.function, str):
+            module = torch.jit.ScriptModule()
+            module.define(self.function)
+            return module.eval()
+        arguments = ", ".join(self.argument_names())
+        scope = {"function": self.function}
+        exec(f"def forward(self, {arguments}): return function({arguments})", scope)  # noqa: S102
+        return type("Operator", (torch.nn.Module,), {"forward": scope["forward"]})().eval()
+
+    def archive(self) -> torch.jit.ScriptModule:
+        module = self.module()
+        if isinstance(module, torch.jit.ScriptModule):
+            return module
+        return torch.jit.trace(module, tuple(self.tensors()), check_trace=False)
+
+    def __str__(self) -> str:
+        kinds = ",".join(str(given.dtype).removeprefix("torch.") + str(list(given.shape)) for given in self.inputs)
+        return f"{self.key.removeprefix('aten::')}({kinds}{' ' + self.dynamic if self.dynamic else ''})"
+
+
+def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, tolerance=(1e-5, 1e-5),
+         refused: str = "") -> Case:
+    """One line of a case table.
+
+    key        the operator with its overload, as `whence ops` lists it
+    function   called with the inputs while tracing; or a torch.nn.Module; or the source of a TorchScript `forward`,
+               "def forward(self, x): ..." , for operators that tracing cannot produce
+    dynamic    axes left open, by the function's argument names: "x:0=batch,1=seq mask:0=batch"
+    tolerance  (relative, absolute); None compares dtypes and shapes only (random numbers)
+    refused    a part of the message with which export has to refuse the case
+    """
+    return Case(key, function, tuple(inputs), dynamic, tuple(opsets), Tolerance(*tolerance) if tolerance else None,
+                refused)
