@@ -13,13 +13,13 @@ namespace {
 constexpr std::array<std::string_view, confidence_count> confidence_words = {"exact", "matched", "inferred", "ancestor",
                                                                              "unattributed"};
 
-std::string text_of(const OnnxNode& node, std::string_view key) {
-  return std::string(find_property(node.metadata, key).value_or(""));
+std::string text_of(const OnnxProperties& metadata, std::string_view key) {
+  return std::string(find_property(metadata, key).value_or(""));
 }
 
 // The JSON array of pkg.whence.modules; the one module when it is absent or no such array.
-std::vector<std::string> modules_of(const OnnxNode& node, const std::string& module) {
-  const auto text = find_property(node.metadata, keys::modules);
+std::vector<std::string> modules_of(const OnnxProperties& metadata, const std::string& module) {
+  const auto text = find_property(metadata, keys::modules);
   if (!text) return {module};
   const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   std::vector<std::string> modules;
@@ -29,29 +29,25 @@ std::vector<std::string> modules_of(const OnnxNode& node, const std::string& mod
   return modules.empty() ? std::vector<std::string>{module} : modules;
 }
 
-// What annotate would write: fused nodes belong to all modules they replaced, shared ones to the common ancestor.
-void attribute_by_stamp(Attribution& to, const Recorded& recorded) {
-  const Program& program = recorded.program();
-  std::vector<ScopeId> scopes;
-  std::vector<std::string> modules;
-  for (const std::int32_t op : to.origin->ops) {
-    const Node* node = recorded.operation(op);
-    if (node == nullptr) return;  // a stamp of another program
-    scopes.push_back(node->origin.scope);
-    const std::string& path = program.module_path(node->origin.scope);
-    if (std::find(modules.begin(), modules.end(), path) == modules.end()) modules.push_back(path);
+// A file annotated with a choice of keys may lack the confidence; then the stamp tells, and nothing else does.
+Confidence confidence_of(const OnnxProperties& metadata, const std::optional<NodeOrigin>& origin) {
+  if (const auto word = find_property(metadata, keys::confidence)) {
+    return parse_confidence(*word).value_or(Confidence::unattributed);
   }
-  const ScopeId scope = common_ancestor(program, scopes);
-  to.module = program.module_path(scope);
-  to.call = std::to_string(program.scopes[scope].call);
-  const bool several = std::any_of(scopes.begin(), scopes.end(), [&](ScopeId other) { return other != scope; });
-  to.confidence = to.origin->kind == OriginKind::shared && several ? Confidence::ancestor : Confidence::exact;
-  to.modules = to.origin->kind == OriginKind::fused ? modules : std::vector<std::string>{to.module};
-  to.rule = "stamp";
-  const Node& first = *recorded.operation(to.origin->ops.front());
-  if (first.origin.stack != none_id && !program.stacks[first.origin.stack].empty()) {
-    to.source = frame_text(program.stacks[first.origin.stack].front());
-  }
+  if (!origin) return Confidence::unattributed;
+  return origin->kind == OriginKind::shared ? Confidence::ancestor : Confidence::exact;
+}
+
+void read_keys(const OnnxProperties& metadata, Attribution& to) {
+  const auto module = find_property(metadata, keys::module);
+  if (!module) return;
+  to.confidence = confidence_of(metadata, to.origin);
+  if (!to.attributed()) return;
+  to.module = std::string(*module);
+  to.modules = modules_of(metadata, to.module);
+  to.call = text_of(metadata, keys::call);
+  to.rule = text_of(metadata, keys::rule);
+  to.source = text_of(metadata, keys::source);
 }
 
 }  // namespace
@@ -64,6 +60,11 @@ std::optional<Confidence> parse_confidence(std::string_view word) {
   return static_cast<Confidence>(found - confidence_words.begin());
 }
 
+Recorded::Recorded(const Program& program)
+    : program_(program),
+      operations_(operations(program)),
+      keys_(program, {keys::module, keys::modules, keys::call, keys::source, keys::confidence, keys::rule}) {}
+
 const Node* Recorded::operation(std::int32_t index) const {
   return index >= 0 && static_cast<std::size_t>(index) < operations_.size() ? operations_[index] : nullptr;
 }
@@ -71,19 +72,15 @@ const Node* Recorded::operation(std::int32_t index) const {
 Attribution attribution_of(const OnnxNode& node, const Recorded* recorded) {
   Attribution result;
   if (const auto stamp = find_property(node.metadata, keys::op)) result.origin = parse_stamp(*stamp);
-  const auto module = find_property(node.metadata, keys::module);
-  if (!module) {
-    if (result.origin && recorded != nullptr) attribute_by_stamp(result, *recorded);
+  const bool annotated = find_property(node.metadata, keys::module).has_value();
+  if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
+    read_keys(node.metadata, result);
     return result;
   }
-  const auto confidence = find_property(node.metadata, keys::confidence);
-  result.confidence = parse_confidence(confidence.value_or("")).value_or(Confidence::unattributed);
-  if (!result.attributed()) return result;
-  result.module = std::string(*module);
-  result.modules = modules_of(node, result.module);
-  result.call = text_of(node, keys::call);
-  result.rule = text_of(node, keys::rule);
-  result.source = text_of(node, keys::source);
+  const auto made = recorded->keys().of(*result.origin);
+  OnnxProperties metadata;
+  for (const auto& [key, value] : made) metadata.push_back({key, value});
+  read_keys(metadata, result);
   return result;
 }
 

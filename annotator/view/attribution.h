@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/merge/node_keys.h"
 #include "annotator/read/onnx_summary.h"
 #include "schema/program.h"
 
@@ -34,20 +35,23 @@ struct Attribution {
   bool attributed() const { return confidence != Confidence::unattributed; }
 };
 
-// The operations of a sidecar's program, looked up once and then for every node.
+// The operations of a sidecar's program and the keys that annotate would write for them, for a file that was exported
+// from that program (belongs_to).
 class Recorded {
  public:
-  explicit Recorded(const Program& program) : program_(program), operations_(operations(program)) {}
+  explicit Recorded(const Program& program);
 
   const Program& program() const { return program_; }
   const Node* operation(std::int32_t index) const;  // nullptr when there is none of that number
+  const NodeKeys& keys() const { return keys_; }
 
  private:
   const Program& program_;
   std::vector<const Node*> operations_;
+  NodeKeys keys_;
 };
 
-// `recorded` may be null. It is used for stamps only: keys on the node win.
+// `recorded` may be null. It is used for nodes with a stamp and no module: keys on the node win.
 Attribution attribution_of(const OnnxNode& node, const Recorded* recorded);
 
 // True when the file was exported from this program: its stamps may be looked up in it.

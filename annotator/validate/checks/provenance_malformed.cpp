@@ -35,7 +35,7 @@ std::string problem_of(const OnnxNode& node) {
   if (confidence && !parse_confidence(*confidence)) {
     return std::string(keys::confidence) + " is none of the five words: " + std::string(*confidence);
   }
-  if (module && !confidence) return std::string(keys::module) + " without " + std::string(keys::confidence);
+  if (module && !confidence && !stamp) return std::string(keys::module) + " without " + std::string(keys::confidence);
   if (confidence && !module && *confidence != name_of(Confidence::unattributed)) {
     return std::string(keys::confidence) + " without " + std::string(keys::module);
   }

@@ -1,0 +1,169 @@
+"""One wrong file for each check, and the right file that it says nothing of."""
+
+import json
+import re
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import command
+from validate.onnx_files import CONFIDENCE, MODULE, add_key, chain, external, known, model, node
+
+
+def codes(path, *options) -> dict:
+    """{code: subjects} of the findings; the exit code must agree with them."""
+    result = command.run("validate", path, "--json", *options, code=None)
+    report = json.loads(result.stdout)
+    assert result.returncode == (0 if report["clean"] else 1)
+    assert report["clean"] == (not any(not finding["allowed"] for finding in report["findings"]) and not report["shortfalls"])
+    return {finding["code"]: [item["subject"] for item in finding["items"]] for finding in report["findings"]}
+
+
+def test_a_right_file_has_no_finding(tmp_path):
+    assert codes(model(chain(known(""), known("a.b")), tmp_path / "m.onnx"), "--full") == {}
+
+
+def test_v101_empty_node_name(tmp_path):
+    path = model([node("Relu", ["x"], "y"), node("Relu", ["y"], "z", "named")], tmp_path / "m.onnx")
+    assert codes(path) == {"V101": ["Relu -> y"]}
+
+
+def test_v102_duplicate_node_name(tmp_path):
+    path = model([node("Relu", ["x"], "y", "same"), node("Relu", ["y"], "z", "same")], tmp_path / "m.onnx")
+    assert codes(path) == {"V102": ["same"]}
+
+
+def test_v102_looks_into_branches(tmp_path):
+    branch = helper.make_graph([node("Relu", ["x"], "b", "same")], "branch", [],
+                               [helper.make_tensor_value_info("b", TensorProto.FLOAT, [2])])
+    nodes = [node("Relu", ["x"], "y", "same"),
+             node("If", ["c"], "z", "if", then_branch=branch, else_branch=helper.make_graph([], "empty", [], []))]
+    assert codes(model(nodes, tmp_path / "m.onnx")) == {"V102": ["same"]}
+
+
+def test_v103_duplicate_metadata_key(tmp_path):
+    nodes = chain(known("a"))
+    add_key(nodes[0], MODULE, "b")
+    assert codes(model(nodes, tmp_path / "m.onnx")) == {"V103": ["n0"]}
+
+
+def test_v103_on_the_model_itself(tmp_path):
+    path = model(chain({}), tmp_path / "m.onnx")
+    proto = onnx.load(path)
+    add_key(proto, "k", "1")
+    add_key(proto, "k", "2")
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    assert codes(path) == {"V103": ["the model"]}
+
+
+def test_v104_metadata_under_an_old_ir_version(tmp_path):
+    assert codes(model(chain(known("a"), {}), tmp_path / "m.onnx", ir_version=9)) == {"V104": ["n0"]}
+    assert codes(model(chain({}, {}), tmp_path / "m.onnx", ir_version=9)) == {}
+
+
+def test_v105_undefined_function(tmp_path):
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("pkg.mine", 1), helper.make_opsetid("com.microsoft", 1)]
+    function = helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], "b", "add")], opsets[:1])
+    nodes = [node("Twice", ["x"], "y", "right", domain="pkg.mine"), node("Thrice", ["y"], "z", "wrong", domain="pkg.mine"),
+             node("FastGelu", ["z"], "w", "runtime", domain="com.microsoft")]
+    assert codes(model(nodes, tmp_path / "m.onnx", functions=[function], opsets=opsets)) == {"V105": ["wrong"]}
+
+
+def test_v106_domain_without_import(tmp_path):
+    nodes = [node("Relu", ["x"], "y", "a"), node("FastGelu", ["y"], "z", "b", domain="com.microsoft")]
+    assert codes(model(nodes, tmp_path / "m.onnx")) == {"V106": ["com.microsoft"]}
+
+
+def test_ai_onnx_is_the_empty_domain(tmp_path):
+    path = model([node("Relu", ["x"], "y", "a", domain="ai.onnx")], tmp_path / "m.onnx")
+    assert codes(path) == {}
+
+
+def with_external(folder, tensor) -> str:
+    return model([node("Add", ["x", "w"], "y", "add")], folder / "m.onnx", [tensor])
+
+
+def test_v201_external_file_missing(tmp_path):
+    assert codes(with_external(tmp_path, external("w", "w.bin"))) == {"V201": ["w"]}
+
+
+@pytest.mark.parametrize("spans", [{"offset": 100}, {"offset": 12, "length": 8}, {"length": 4}, {"offset": "x"}, {"offset": 12},
+                                   {"offset": "18446744073709551615", "length": 8}])
+def test_v202_external_span_does_not_fit(tmp_path, spans):
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    assert codes(with_external(tmp_path, external("w", "w.bin", **spans))) == {"V202": ["w"]}
+
+
+@pytest.mark.parametrize("spans", [{}, {"offset": 8}, {"offset": 8, "length": 8}])
+def test_external_spans_that_fit(tmp_path, spans):
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    assert codes(with_external(tmp_path, external("w", "w.bin", **spans))) == {}
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "sub/../../w.bin"])
+def test_v203_external_data_outside_the_folder(tmp_path, location):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(8))
+    assert codes(with_external(folder, external("w", location))) == {"V203": ["w"]}
+
+
+def test_v203_through_a_symbolic_link(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(8))
+    (folder / "w.bin").symlink_to(tmp_path / "w.bin")
+    assert codes(with_external(folder, external("w", "w.bin"))) == {"V203": ["w"]}
+
+
+def test_external_data_in_an_attribute(tmp_path):
+    nodes = [node("Constant", [], "w", "constant", value=external("inner", "gone.bin")), node("Add", ["x", "w"], "y", "add")]
+    assert codes(model(nodes, tmp_path / "m.onnx")) == {"V201": ["inner"]}
+
+
+@pytest.mark.parametrize("keys", [
+    {MODULE: "a", CONFIDENCE: "certain"},
+    {MODULE: "a"},
+    {CONFIDENCE: "exact"},
+    {"pkg.whence.op": "seventeen"},
+    {**known("a"), "pkg.whence.modules": "a, b"},
+    {**known("a"), "pkg.whence.modules": '["a.b", "c"]'},
+    {**known("a"), "pkg.whence.modules": '["a.b", "ab"]'},
+])
+def test_v301_malformed_provenance(tmp_path, keys):
+    assert codes(model(chain(keys), tmp_path / "m.onnx")) == {"V301": ["n0"]}
+
+
+@pytest.mark.parametrize("keys", [
+    {**known("a"), "pkg.whence.modules": '["a.b", "a.c"]'},
+    {**known(""), "pkg.whence.modules": '["b", "c.d"]'},
+    {"pkg.whence.op": "fused:1,2"},
+    {MODULE: "a", "pkg.whence.op": "3"},
+])
+def test_well_formed_provenance(tmp_path, keys):
+    assert codes(model(chain(keys), tmp_path / "m.onnx")) == {}
+
+
+def test_v401_needs_full(tmp_path):
+    path = model([node("Relu", ["missing"], "y", "a")], tmp_path / "m.onnx")
+    assert codes(path) == {}
+    assert list(codes(path, "--full")) == ["V401"]
+
+
+def test_allow_takes_codes_and_names(tmp_path):
+    path = model([node("Relu", ["x"], "y")], tmp_path / "m.onnx")
+    for word in ["V101", "node_name_empty"]:
+        report = command.run_json("validate", path, "--allow", word)
+        assert [(finding["code"], finding["allowed"]) for finding in report["findings"]] == [("V101", True)]
+    assert "E0101" in command.run("validate", path, "--allow", "V999", code=2).stderr
+
+
+def test_every_code_has_a_test():
+    """The help lists the codes; each must have a test here or, where a sidecar is needed, in test_coverage.py."""
+    listed = set(re.findall(r"\bV\d{3}\b", command.run("validate", "--help").stdout))
+    folder = command.ROOT / "tests" / "validate"
+    tested = set(re.findall(r"def test_v(\d{3})", "".join(file.read_text() for file in folder.glob("test_*.py"))))
+    assert len(listed) > 10
+    assert {code for code in listed} >= {"V101", "V501"}
+    assert {code[1:] for code in listed} - tested == set()

@@ -1,0 +1,98 @@
+"""`whence show`: module trees of sidecars and of ONNX files."""
+
+import pytest
+
+import command
+from models import zoo
+from record.test_record_modules import truth_of_modules
+from validate.onnx_files import chain, known, model
+from validate.test_coverage import annotated, schema
+
+
+def modules(*arguments) -> dict:
+    return {row["path"]: row for row in command.run_json("show", *arguments)["modules"]}
+
+
+def test_a_sidecars_tree_is_the_module_tree():
+    rows = modules(annotated("bert_tiny")[1])
+    truth = {row["path"]: row for row in truth_of_modules(zoo.MODELS["bert_tiny"].model())}
+    assert list(rows) == list(truth)
+    for path, row in rows.items():
+        for ours, theirs in [("type", "type"), ("parent", "parent"), ("aliases", "aliases"),
+                             ("parameters", "parameters_total"), ("trainable", "parameters_trainable")]:
+            assert row[ours] == truth[path][theirs], path
+    assert rows["encoder.layer.0.attention.self.query"]["operators"] == {"aten::linear": 1}
+    assert rows[""]["operations"] >= rows["encoder"]["operations"] + rows["embeddings"]["operations"]
+
+
+def test_shared_modules_show_aliases_and_calls():
+    rows = modules(annotated("shared_block")[1])
+    assert (rows["block"]["calls"], rows["block"]["aliases"]) == (3, ["tail.3"])
+    assert (rows["first_name"]["calls"], rows["first_name"]["aliases"]) == (2, ["second_name"])
+    assert (rows["unused"]["calls"], rows["unused"]["operations"]) == (0, 0)
+
+
+def test_an_annotated_files_tree_counts_nodes():
+    path, sidecar = annotated("bert_tiny")
+    alone, together = modules(path), modules(path, "--sidecar", sidecar)
+    assert set(alone) <= set(together)
+    for module, row in alone.items():
+        assert row["nodes"] == together[module]["nodes"]
+        if row["own_nodes"]:
+            assert row["type"] == together[module]["type"]
+    assert alone[""]["nodes"] == command.run_json("show", path)["nodes"]
+
+
+def test_parameters_of_an_onnx_file_are_its_initializers():
+    rows = modules(annotated("bert_tiny")[0])
+    assert rows["pooler.dense"]["parameters"] == 128 * 128 + 128
+
+
+def test_depth_and_selection():
+    sidecar = annotated("bert_tiny")[1]
+    assert list(modules(sidecar, "--depth", 0)) == [""]
+    assert list(modules(sidecar, "--depth", 1)) == ["", "embeddings", "encoder", "pooler"]
+    assert list(modules(sidecar, "--select", "encoder.layer.*.attention", "--depth", 0)) == [
+        "encoder.layer.0.attention", "encoder.layer.1.attention"]
+    assert list(modules(sidecar, "--select", "**.query")) == [
+        "encoder.layer.0.attention.self.query", "encoder.layer.1.attention.self.query"]
+    assert list(modules(sidecar, "--select", "pooler")) == ["pooler", "pooler.dense", "pooler.activation"]
+
+
+@pytest.mark.parametrize("glob", ["layer", "encoder.lay", "encoder.layer.?.att", "Pooler"])
+def test_globs_compare_whole_segments(glob):
+    assert "E0105" in command.run("show", annotated("bert_tiny")[1], "--select", glob, code=2).stderr
+
+
+def test_unattributed_nodes_are_said(tmp_path):
+    path = model(chain(known("a"), {}, {}), tmp_path / "m.onnx")
+    assert "2 of 3 nodes name no module" in command.run("show", path).stdout
+    assert command.run_json("show", path)["unattributed"] == 2
+
+
+def test_pytorchs_own_keys_name_the_types(tmp_path):
+    keys = {**known("a"), "pkg.torch.onnx.name_scopes": "['', 'a', 'relu']",
+            "pkg.torch.onnx.class_hierarchy": "['my.Net', 'torch.nn.modules.activation.ReLU', 'aten.relu.default']"}
+    rows = modules(model(chain(keys), tmp_path / "m.onnx"))
+    assert (rows[""]["type"], rows["a"]["type"]) == ("my.Net", "torch.nn.modules.activation.ReLU")
+
+
+def test_text_shows_the_tree():
+    lines = command.run("show", annotated("bert_tiny")[1], "--depth", 1).stdout.splitlines()
+    assert lines[0].split() == ["module", "type", "calls", "operations", "parameters", "operators"]
+    assert lines[1].startswith("(root)") and "BertModel" in lines[1] and "4,385,920" in lines[1]
+    assert lines[3].startswith("  encoder")
+    # Columns are aligned: the types all start where the header's word does.
+    start = lines[0].index("type")
+    assert all(line[start - 1] == " " and line[start] != " " for line in lines[1:])
+
+
+@pytest.mark.parametrize("options", [("--depth", "-1"), ("--depth", "x")])
+def test_wrong_depths_are_usage_errors(options):
+    assert "E0101" in command.run("show", annotated("bert_tiny")[1], *options, code=2).stderr
+
+
+def test_json_follows_its_schema():
+    path, sidecar = annotated("shared_block")
+    for arguments in [(sidecar,), (path,), (path, "-s", sidecar)]:
+        schema("show").validate(command.run_json("show", *arguments))
