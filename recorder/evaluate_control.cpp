@@ -79,7 +79,9 @@ Term Evaluator::merged(const Term& a, const Term& b, const std::array<bool, 2>& 
     }
     return Term::container(a.kind, std::move(items), depth_);
   }
-  // A side that only raises leaves nothing behind; the other one decides.
+  // A side that raises, or returned before, leaves nothing behind; the other one decides.
+  if (a.kind == Term::Kind::none && (b.is_container() || b.kind == Term::Kind::object)) return b;
+  if (b.kind == Term::Kind::none && (a.is_container() || a.kind == Term::Kind::object)) return a;
   Term result;
   result.kind = Term::Kind::value;
   const bool only_b = a.kind == Term::Kind::none, only_a = b.kind == Term::Kind::none;

@@ -15,6 +15,9 @@ bool same_key(const Term& key, const c10::IValue& wanted) {
 }  // namespace
 
 std::size_t Evaluator::index_of(const jit::Node& node, const Call& call, const Term& container, const Term& index) {
+  if (!container.is_container()) {
+    refuse(node, call, "a tuple or list is read that differs between the branches of a condition", "return tensors from both branches");
+  }
   const auto settled = index.settled();
   if (!settled || !settled->isInt()) {
     refuse(node, call, "a list of modules or tensors is indexed with a number that depends on the input",
@@ -90,7 +93,7 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
       for (const jit::Value* output : node.outputs()) call.env[output] = Term();
       return true;
     case c10::prim::RaiseException: {
-      if (speculative_) return true;
+      if (speculative_ || (runs_ == 0 && depth_ > 0)) return true;
       const auto message = in(0).settled();
       refuse(node, call, "the program raises: " + (message && message->isString() ? message->toStringRef() : std::string("an exception")),
              "give inputs that the model accepts");
@@ -99,9 +102,11 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
       return true;
     case c10::aten::__is__:
     case c10::aten::__isnot__: {
-      const bool a = in(0).kind == Term::Kind::none, b = in(1).kind == Term::Kind::none;
-      if (!a && !b) return false;
-      return literal((a && b) == (node.kind() == c10::aten::__is__));
+      const Term &a = in(0), &b = in(1);
+      const bool none = a.kind == Term::Kind::none || b.kind == Term::Kind::none;
+      if (!none && !(a.is_value() && b.is_value())) return false;
+      const bool same = none ? a.kind == b.kind : a.id == b.id;
+      return literal(same == (node.kind() == c10::aten::__is__));
     }
     default:
       return list_method(node, call);

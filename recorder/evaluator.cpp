@@ -6,7 +6,15 @@ namespace jit = torch::jit;
 
 namespace {
 
-std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Overloads compile to forward__0, forward__1.
+std::string source_name(const std::string& function) {
+  const std::size_t mark = function.rfind("__");
+  const bool overload = mark != std::string::npos && mark > 0 && mark + 2 < function.size() &&
+                        function.find_first_not_of("0123456789", mark + 2) == std::string::npos;
+  return overload ? function.substr(0, mark) : function;
+}
 
 }  // namespace
 
@@ -111,7 +119,7 @@ void Evaluator::add_outputs(const Term& term, const std::string& name) {
 
 Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, ScopeId scope, Stack callers) {
   Call call;
-  call.function = function.name();
+  call.function = source_name(function.name());
   call.scope = scope;
   call.callers = std::move(callers);
   call.outermost = call_depth_ == 0;
@@ -284,7 +292,11 @@ Term Evaluator::constant(const at::Tensor& tensor, const std::string& name) {
 }
 
 Term Evaluator::from_host(const c10::IValue& value, const std::string& name) {
-  if (value.isTensor()) return value.toTensor().defined() ? constant(value.toTensor(), name) : Term();
+  if (value.isTensor()) {
+    if (!value.toTensor().defined()) return {};
+    const ParameterId id = tree_.parameter_of(value.toTensor());
+    return id == none_id ? constant(value.toTensor(), name) : parameter(id, value.toTensor());
+  }
   if (value.isObject()) {
     Term term;
     term.kind = Term::Kind::object;

@@ -54,6 +54,12 @@ ParameterId ModuleTree::parameter_of(const c10::ivalue::Object* object, const st
   return found == by_attribute_.end() ? none_id : found->second;
 }
 
+ParameterId ModuleTree::parameter_of(const at::Tensor& tensor) const {
+  if (tensor.layout() != at::kStrided || !tensor.has_storage() || tensor.numel() == 0) return none_id;
+  const auto found = by_storage_.find(storage_key(tensor));
+  return found == by_storage_.end() ? none_id : found->second;
+}
+
 void ModuleTree::visit(const torch::jit::Module& module, const std::string& path, ModuleId parent) {
   const auto [known, fresh] = ids_.emplace(module._ivalue().get(), static_cast<ModuleId>(program_.modules.size()));
   const ModuleId id = known->second;

@@ -26,6 +26,8 @@ class ModuleTree {
   ModuleId module_of(const c10::ivalue::Object* object) const;  // none_id for objects that are no module
   // The parameter behind a tensor attribute; ties resolve to their first name.
   ParameterId parameter_of(const c10::ivalue::Object* object, const std::string& attribute) const;
+  // The parameter that holds exactly this memory, however it was reached (an LSTM keeps a list of its own weights).
+  ParameterId parameter_of(const at::Tensor& tensor) const;
 
  private:
   void visit(const torch::jit::Module& module, const std::string& path, ModuleId parent);
