@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -18,10 +18,13 @@ std::vector<std::pair<std::string, int>> enumerators() {
   const std::string header = content_of(std::string(WHENCE_SOURCE_DIR) + "/schema/diagnostic.h");
   const std::size_t start = header.find("enum class Code");
   const std::string body = header.substr(start, header.find("};", start) - start);
-  const std::regex line(R"((\w+) = (\d+),)");
   std::vector<std::pair<std::string, int>> found;
-  for (std::sregex_iterator it(body.begin(), body.end(), line), end; it != end; ++it) {
-    found.emplace_back((*it)[1], std::stoi((*it)[2]));
+  std::istringstream lines(body);
+  std::string name, sign;
+  for (std::string line; std::getline(lines, line);) {
+    int number = 0;
+    std::istringstream words(line);
+    if (words >> name >> sign >> number && sign == "=") found.emplace_back(name, number);
   }
   return found;
 }
