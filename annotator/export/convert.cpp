@@ -130,7 +130,7 @@ void ConvertSession::convert_with_table(const Node& node) {
     std::string remedy = "add a converter (annotator/export/README.md), or use --on-unsupported=domain";
     const std::vector<std::string> others = OpTable::get().overloads(node.target);
     if (!others.empty()) remedy += "; convertible: " + others.front();
-    throw Error(Code::no_converter, "no converter: " + key, remedy, place_of(program_, node, "convert"));
+    throw Error(Code::no_converter, key, remedy, place_of(program_, node, "convert"));
   }
   Ctx ctx(*this, node, *OpTable::get().schema(key));
   entry->convert(ctx);
