@@ -13,8 +13,8 @@ namespace whence {
 struct WriteOptions {
   int opset = 18;
   int ir_version = 10;
-  std::string producer_version;
-  std::vector<std::pair<std::string, std::string>> metadata;  // of the model
+  std::string producer_version = {};
+  std::vector<std::pair<std::string, std::string>> metadata = {};  // of the model
   bool stamp_origins = true;                                  // node metadata pkg.whence.op
   // External data: used when the file would pass 2 GiB, or always when asked for. One file beside the model.
   bool external_data = false;

@@ -1,0 +1,92 @@
+// Small graphs for tests, a line a node:
+//   GraphBuilder g;
+//   auto x = g.input("x", DType::float32, {2, 3});
+//   g.output(g.node("Relu", {x}));
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+
+namespace whence {
+
+// -1 in sizes stands for a dynamic axis, named "d0", "d1", ... by its position.
+class GraphBuilder {
+ public:
+  Graph graph;
+
+  GraphValueId input(const std::string& name, DType dtype, const std::vector<std::int64_t>& sizes) {
+    GraphValue value;
+    value.name = name;
+    value.is_input = true;
+    const GraphValueId id = typed(std::move(value), dtype, sizes);
+    graph.inputs.push_back(id);
+    return id;
+  }
+
+  // Every node stands for its own operation: 0, 1, 2, ...; `op` overrides.
+  GraphValueId node(const std::string& op_type, const std::vector<GraphValueId>& inputs,
+                    std::vector<Attribute> attributes = {}, DType dtype = DType::float32,
+                    const std::vector<std::int64_t>& sizes = {}, std::int32_t op = -1) {
+    GraphNode made;
+    made.op_type = op_type;
+    made.inputs = inputs;
+    made.attributes = std::move(attributes);
+    made.origin = {OriginKind::own, {op < 0 ? next_op_++ : op}};
+    const GraphValueId result = typed({}, dtype, sizes);
+    made.outputs = {result};
+    graph.add_node(std::move(made));
+    return result;
+  }
+
+  template <class T>
+  GraphValueId constant(DType dtype, const std::vector<std::int64_t>& shape, const std::vector<T>& elements,
+                        const std::string& parameter = "") {
+    TensorData data{dtype, shape, Bytes::copy_of(elements.data(), elements.size() * sizeof(T))};
+    return graph.add_initializer(parameter, std::move(data), {OriginKind::shared, {0}}, !parameter.empty());
+  }
+  GraphValueId integers(const std::vector<std::int64_t>& elements) {
+    return constant(DType::int64, {static_cast<std::int64_t>(elements.size())}, elements);
+  }
+  GraphValueId number(float element) { return constant<float>(DType::float32, {}, {element}); }
+  GraphValueId parameter(const std::string& name, const std::vector<std::int64_t>& shape,
+                         const std::vector<float>& elements) {
+    return constant(DType::float32, shape, elements, name);
+  }
+
+  void output(GraphValueId value, const std::string& name = "y") {
+    graph.values[value].name = name;
+    graph.outputs.push_back(value);
+  }
+
+  // "Transpose Relu": the operators in order.
+  std::string operators() const {
+    std::string text;
+    for (const GraphNode& node : graph.nodes) text += (text.empty() ? "" : " ") + node.op_type;
+    return text;
+  }
+
+ private:
+  GraphValueId typed(GraphValue value, DType dtype, const std::vector<std::int64_t>& sizes) {
+    value.dtype = dtype;
+    value.dims.emplace();
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      value.dims->push_back(sizes[i] < 0 ? Dim{7, true, symbol("d" + std::to_string(i))}
+                                         : Dim{sizes[i], false, none_id});
+    }
+    return graph.add_value(std::move(value));
+  }
+
+  SymbolId symbol(const std::string& name) {
+    for (std::size_t i = 0; i < graph.symbols.size(); ++i) {
+      if (graph.symbols[i].name == name) return static_cast<SymbolId>(i);
+    }
+    graph.symbols.push_back({name, 7, {}, {}});
+    return static_cast<SymbolId>(graph.symbols.size() - 1);
+  }
+
+  std::int32_t next_op_ = 0;
+};
+
+}  // namespace whence

@@ -1,0 +1,28 @@
+#include <gtest/gtest.h>
+
+#include "annotator/merge/stamp.h"
+
+namespace whence {
+namespace {
+
+TEST(Stamp, ReadsWhatItWrites) {
+  const NodeOrigin origins[] = {
+      {OriginKind::own, {17}}, {OriginKind::fused, {17, 18}}, {OriginKind::shared, {3, 9, 12}}};
+  const char* const texts[] = {"17", "fused:17,18", "shared:3,9,12"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(to_stamp(origins[i]), texts[i]);
+    const auto read = parse_stamp(texts[i]);
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->kind, origins[i].kind);
+    EXPECT_EQ(read->ops, origins[i].ops);
+  }
+}
+
+TEST(Stamp, RefusesOtherText) {
+  for (const char* text : {"", "x", "1,", "1,2", "fused:", "fused:1,,2", "shared:-1", "99999999999", "1 ", "other:1"}) {
+    EXPECT_FALSE(parse_stamp(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace whence
