@@ -3,6 +3,7 @@
 // archive -> recorder -> Program -> export_program -> write_onnx, and on request the sidecar and the annotation.
 #include "annotator/export/export.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "annotator/merge/annotate.h"
 #include "annotator/merge/keys.h"
 #include "annotator/write/onnx_writer.h"
 #include "schema/files.h"
@@ -21,6 +23,8 @@
 
 namespace whence {
 namespace {
+
+namespace fs = std::filesystem;
 
 ExportOptions parse_export_options(const CommandLine& line) {
   ExportOptions options;
@@ -84,6 +88,39 @@ std::vector<std::string> describe(const Graph& graph, const std::vector<GraphVal
   return texts;
 }
 
+// A folder beside the output for what must not be seen half done; gone with the object.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(const std::string& output) {
+    const fs::path folder = fs::path(output).parent_path();
+    path_ = (folder.empty() ? fs::path(".") : folder) / ".whence-XXXXXX";
+    if (mkdtemp(path_.data()) == nullptr) {
+      throw Error(Code::cannot_write, "no folder can be made beside " + output,
+                  "check that the folder exists and may be written to", {.file = output, .stage = "write"});
+    }
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  std::string file(const std::string& name) const { return (fs::path(path_) / name).string(); }
+
+ private:
+  std::string path_;
+};
+
+// Writes the plain file aside and annotates it into place, so that the target never holds half of the work.
+void write_annotated(const Graph& graph, const Sidecar& sidecar, const std::string& output, const WriteOptions& options,
+                     Diagnostics& notes) {
+  const ScratchFolder scratch(output);
+  const std::string plain = scratch.file(base_name(output));
+  write_onnx(graph, plain, options);
+  unwrap(annotate_file(plain, sidecar, output, {}), notes);
+}
+
 // What was written, for the summary.
 struct Written {
   std::string file, sidecar;
@@ -102,7 +139,7 @@ Written describe_written(const Graph& graph, const std::string& file, const std:
   written.inputs = describe(graph, graph.inputs);
   written.outputs = describe(graph, graph.outputs);
   written.opset = opset;
-  written.size = std::filesystem::file_size(file);
+  written.size = fs::file_size(file);
   return written;
 }
 
@@ -135,6 +172,7 @@ void declare(CommandLine& line) {
   declare_inputs(line, /*dynamic=*/true);
   line.option("opset", "N", "13 to 23, 18 by default");
   line.option("sidecar-out", "FILE", "write the sidecar too, bound to the ONNX file");
+  line.flag("annotate", "annotate the file too, as `whence annotate` does");
   line.option("on-unsupported", "error|domain", "what to do with operators that have no converter; error by default");
   line.option("input-names", "A,B", "names of the graph's inputs, in order; forward's argument names by default");
   line.option("output-names", "A,B", "names of the graph's outputs, in order");
@@ -163,7 +201,12 @@ ExitCode run(int argc, char** argv) {
   // Opened before the ONNX file is written, so that a sidecar that cannot be written leaves no ONNX file either.
   std::optional<AtomicFile> sidecar_file;
   if (!sidecar_output.empty()) sidecar_file.emplace(sidecar_output);
-  write_onnx(graph, output, write_options(sidecar.program, options, line.has("external-data")));
+  const WriteOptions writing = write_options(sidecar.program, options, line.has("external-data"));
+  if (line.has("annotate")) {
+    write_annotated(graph, sidecar, output, writing, notes);
+  } else {
+    write_onnx(graph, output, writing);
+  }
 
   const Written written = describe_written(graph, output, sidecar_output, options.opset);
   if (sidecar_file) {

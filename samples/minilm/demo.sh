@@ -1,0 +1,29 @@
+#!/bin/sh
+# The main job on a real model: record, export, annotate, validate; then ONNX Runtime against PyTorch. `make demo` runs it.
+set -eu
+cd "$(dirname "$0")/../.."
+
+out=build/demo
+python=build/venv/bin/python
+sample=samples/minilm
+
+# run command...: shows the command, then runs it.
+run() {
+  printf '\n$ %s\n' "$*"
+  "$@"
+}
+PATH=$PWD/build/bin:$PATH
+
+run $python $sample/trace_minilm.py $out
+run whence record $out/minilm.pt -o $out/minilm.whence.json --inputs $out/minilm_inputs.pt
+run whence export $out/minilm.pt -o $out/minilm.plain.onnx --inputs $out/minilm_inputs.pt \
+  --dynamic input_ids:0=batch,1=seq --dynamic attention_mask:0=batch,1=seq
+run whence annotate $out/minilm.plain.onnx --sidecar $out/minilm.whence.json -o $out/minilm.onnx
+run whence show $out/minilm.onnx --depth 4
+run whence validate $out/minilm.onnx --sidecar $out/minilm.whence.json
+run $python $sample/check_minilm.py $out/minilm.onnx
+
+printf '\nwritten:\n'
+for file in minilm.pt minilm.whence.json minilm.plain.onnx minilm.onnx; do
+  printf '  %s\n' "$out/$file"
+done
