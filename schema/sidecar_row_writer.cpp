@@ -1,6 +1,7 @@
 // Text of strings, floating-point numbers and operator arguments in a sidecar.
 #include "schema/sidecar_row_writer.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "schema/result.h"
@@ -10,6 +11,8 @@ namespace whence {
 using nlohmann::ordered_json;
 
 std::string json_string(std::string_view text) {
+  const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
+  if (std::all_of(text.begin(), text.end(), plain)) return '"' + std::string(text) + '"';  // nearly every name
   try {
     return ordered_json(text).dump();
   } catch (const ordered_json::type_error&) {
