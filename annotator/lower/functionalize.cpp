@@ -127,12 +127,12 @@ class Functionalizer {
     const auto version = state_.versions.find(id);
     if (version != state_.versions.end() && version->second.writes == writes) return version->second.value;
     if (view == state_.views.end() && writes == 0) return id;
+    if (view != state_.views.end() && view->second.kind == ViewKind::same) return current(view->second.base);
     if (const auto lost = state_.lost.find(memory); lost != state_.lost.end()) {
       report(lost->second);
-      return id;
+      return version == state_.versions.end() ? id : version->second.value;
     }
     const View& stale = view->second;
-    if (stale.kind == ViewKind::same) return current(stale.base);
     if (stale.kind == ViewKind::perhaps) {
       report(refusal(stale.node,
                      "what it was made from is written to later, and whether it shares that memory depends "
@@ -174,15 +174,18 @@ class Functionalizer {
       written.as_is = written.node->outputs.front();
       sink_->push_back(std::move(*written.node));
     }
-    if (result != none_id) state_.views[result] = {self, ViewKind::same, {}, 0, ""};
+    alias(result, self);
     if (node.target != "aten::detach_" && node.target != "aten::requires_grad_") put(self, written.as_is);
+  }
+
+  void alias(ValueId result, ValueId self) {
+    if (result != none_id) state_.views[result] = {self, ViewKind::same, {}, 0, ""};
   }
 
   void rename(ValueId self, ValueId result, Node view) {
     const ValueId renewed = view.outputs.front();
     state_.views[renewed] = {self, ViewKind::view, view, 0, "self"};
     state_.versions[renewed] = {renewed, writes_to(owner(self))};
-    // Before self itself is renamed, a chain of names must not turn into a ring.
     state_.renamed[self] = renewed;
     if (result != none_id) state_.renamed[result] = renewed;
     sink_->push_back(std::move(view));

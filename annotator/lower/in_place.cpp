@@ -7,7 +7,11 @@
 namespace whence {
 namespace {
 
-bool is_in_place_dunder(std::string_view name) { return name.starts_with("aten::__i") && name.ends_with("__"); }
+// Not every name of this form: __is__ asks for identity.
+bool is_in_place_dunder(std::string_view name) {
+  return name == "aten::__iand__" || name == "aten::__ior__" || name == "aten::__ixor__" ||
+         name == "aten::__ilshift__" || name == "aten::__irshift__";
+}
 
 // "aten::add_" -> "aten::add", "aten::__iand__" -> "aten::__and__"
 std::string functional_name(const std::string& target) {
