@@ -12,12 +12,12 @@
 namespace whence {
 
 struct SchemaType {
-  std::string base;      // "Tensor", "int", "float", "bool", "str", "Scalar", "ScalarType", "Device", "Layout", ...
-  bool optional = false; // "Tensor?"
-  bool list = false;     // "int[]", "int[2]", "Tensor?[]"
+  std::string base;       // "Tensor", "int", "float", "bool", "str", "Scalar", "ScalarType", "Device", "Layout", ...
+  bool optional = false;  // "Tensor?"
+  bool list = false;      // "int[]", "int[2]", "Tensor?[]"
   bool optional_element = false;
-  int list_size = 0;     // 2 in "int[2]": a single int stands for both
-  std::string alias;     // "a" in Tensor(a): a view of its input; "a!" : written to; empty: neither
+  int list_size = 0;  // 2 in "int[2]": a single int stands for both
+  std::string alias;  // "a" in Tensor(a): a view of its input; "a!" : written to; empty: neither
 
   bool writes() const { return alias.find('!') != std::string::npos; }
   bool views() const { return !alias.empty() && !writes(); }

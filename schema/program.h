@@ -32,13 +32,13 @@ inline constexpr std::int32_t none_id = -1;
 
 // One module object of the tree, under the name named_modules() gives it.
 struct Module {
-  std::string path;                  // qualified name, "encoder.layer.0"; the root is ""
-  std::string type;                  // plain class, "torch.nn.modules.linear.Linear"
+  std::string path;  // qualified name, "encoder.layer.0"; the root is ""
+  std::string type;  // plain class, "torch.nn.modules.linear.Linear"
   ModuleId parent = none_id;
-  std::vector<std::string> aliases;  // further qualified names of the same object, in order of discovery
-  std::vector<ModuleId> children;    // direct children in order of registration, shared ones included once
-  int level = 0;                     // number of segments in path
-  bool standard = false;             // defined by torch.nn
+  std::vector<std::string> aliases;         // further qualified names of the same object, in order of discovery
+  std::vector<ModuleId> children;           // direct children in order of registration, shared ones included once
+  int level = 0;                            // number of segments in path
+  bool standard = false;                    // defined by torch.nn
   std::vector<ParameterId> own_parameters;  // parameters and buffers registered directly on it
   std::int64_t parameters_total = 0;        // elements of all distinct parameters at and below it
   std::int64_t parameters_trainable = 0;
@@ -79,14 +79,14 @@ struct Origin {
 // A named dynamic size, e.g. "batch".
 struct Symbol {
   std::string name;
-  std::int64_t example = 0;          // its size in the first example run
+  std::int64_t example = 0;  // its size in the first example run
   std::optional<std::int64_t> min, max;
 };
 
 struct Dim {
-  std::int64_t size = -1;      // size in the example run; -1 when never seen
-  bool dynamic = false;        // may differ at run time
-  SymbolId symbol = none_id;   // set when dynamic and equal to a named size
+  std::int64_t size = -1;     // size in the example run; -1 when never seen
+  bool dynamic = false;       // may differ at run time
+  SymbolId symbol = none_id;  // set when dynamic and equal to a named size
 
   bool is_static() const { return !dynamic && size >= 0; }
   bool operator==(const Dim&) const = default;
@@ -96,8 +96,8 @@ enum class ValueKind : std::uint8_t { tensor, integer, floating, boolean, string
 
 struct Type {
   ValueKind kind = ValueKind::tensor;
-  DType dtype = DType::undefined;          // of tensors; of scalars: int64, float64, boolean
-  std::optional<std::vector<Dim>> dims;    // tensors only; absent when the rank is unknown
+  DType dtype = DType::undefined;        // of tensors; of scalars: int64, float64, boolean
+  std::optional<std::vector<Dim>> dims;  // tensors only; absent when the rank is unknown
 };
 
 enum class ValueSource : std::uint8_t { node, input, parameter, constant, block_input };
@@ -106,16 +106,16 @@ struct Value {
   std::string name;  // the front end's name, unique within the program
   Type type;
   ValueSource source = ValueSource::node;
-  std::int32_t index = none_id;     // into inputs, parameters or constants, by source
-  ConstantId known = none_id;       // the value itself, when it depends on no input (folded by running PyTorch)
+  std::int32_t index = none_id;  // into inputs, parameters or constants, by source
+  ConstantId known = none_id;    // the value itself, when it depends on no input (folded by running PyTorch)
 };
 
 // A tensor or scalar that is part of the program. Scalars are stored as 0-d tensors (int64, float64, bool).
 struct Constant {
   TensorData data;
-  std::string name;              // archive member or front end's name, may be empty
-  std::vector<std::int32_t> ops; // the operations it was folded from; empty for constants that the model holds itself
-  std::string digest = {};       // xxh3-128 of the bytes, when a sidecar left the bytes out; else empty
+  std::string name;               // archive member or front end's name, may be empty
+  std::vector<std::int32_t> ops;  // the operations it was folded from; empty for constants that the model holds itself
+  std::string digest = {};        // xxh3-128 of the bytes, when a sidecar left the bytes out; else empty
 };
 
 enum class ParameterKind : std::uint8_t { parameter, buffer, attribute };
@@ -124,13 +124,13 @@ struct Parameter {
   std::string name;                  // canonical qualified name, "encoder.layer.0.attention.self.query.weight"
   std::vector<std::string> aliases;  // tied names
   ParameterKind kind = ParameterKind::parameter;
-  bool trainable = false;            // requires_grad
+  bool trainable = false;  // requires_grad
   bool persistent = true;
-  TensorData data;                   // data.bytes.file / offset say where in the archive
-  std::string member;                // archive member, "model/data/3"; empty when materialised
-  std::string digest;                // xxh3-128 of the contiguous bytes, 32 hex digits; empty when not asked for
-  std::string digest_transposed;     // of the transpose, matrices only
-  std::string digest_float16;        // of the float16 cast, floating only
+  TensorData data;                // data.bytes.file / offset say where in the archive
+  std::string member;             // archive member, "model/data/3"; empty when materialised
+  std::string digest;             // xxh3-128 of the contiguous bytes, 32 hex digits; empty when not asked for
+  std::string digest_transposed;  // of the transpose, matrices only
+  std::string digest_float16;     // of the float16 cast, floating only
 };
 
 // ---- nodes ------------------------------------------------------------------------------------------------------
@@ -155,7 +155,8 @@ struct ComplexNumber {
 struct Argument;
 using ArgumentList = std::vector<Argument>;
 struct Argument {
-  std::variant<None, ValueRef, std::int64_t, double, bool, std::string, DType, Keyword, ComplexNumber, ArgumentList> data;
+  std::variant<None, ValueRef, std::int64_t, double, bool, std::string, DType, Keyword, ComplexNumber, ArgumentList>
+      data;
 
   template <class T>
   const T* as() const {
@@ -205,15 +206,15 @@ struct ProgramOutput {
 };
 
 struct SourceFile {
-  std::string kind;       // "torchscript", "torch.export", "live"
-  std::string file;       // base name, never a path of the recording machine
+  std::string kind;  // "torchscript", "torch.export", "live"
+  std::string file;  // base name, never a path of the recording machine
   std::uint64_t size = 0;
-  std::string digest;     // xxh3-128 of the whole file
+  std::string digest;  // xxh3-128 of the whole file
 };
 
 struct Program {
   SourceFile source;
-  std::string producer;   // "whence 0.1.0, PyTorch 2.13.0"
+  std::string producer;  // "whence 0.1.0, PyTorch 2.13.0"
   std::vector<Module> modules;
   std::vector<Scope> scopes;
   std::vector<Stack> stacks;
@@ -224,7 +225,7 @@ struct Program {
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
   Block body;
-  bool ran = false;       // example inputs were run, so dtype and shape are known
+  bool ran = false;  // example inputs were run, so dtype and shape are known
 
   const std::string& module_path(ScopeId scope) const { return modules[scopes[scope].module].path; }
 };

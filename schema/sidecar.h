@@ -1,6 +1,6 @@
 // The sidecar, model.whence.json: a Program and its provenance as a file, weights by reference.
-// Format: schema/sidecar.schema.json. Strings are interned, rows are arrays, so that a million operations stay readable.
-// A minor version may add top-level fields and never changes a table: unknown fields survive read and write.
+// Format: schema/sidecar.schema.json. Strings are interned, rows are arrays, so that a million operations stay
+// readable. A minor version may add top-level fields and never changes a table: unknown fields survive read and write.
 // A newer major version is refused.
 //
 // Not in the file: the bytes of parameters (their archive, member, offset and digests are) and of constants above
