@@ -127,13 +127,44 @@ std::optional<Integers> fold_where(const Integers& condition, const Integers& a,
   return result;
 }
 
-std::optional<Integers> fold_concat(const std::vector<Integers>& pieces) {
-  Integers result{pieces.front().dtype, {}, {}};
-  for (const Integers& piece : pieces) {
-    if (piece.shape.size() != 1) return std::nullopt;
-    result.elements.insert(result.elements.end(), piece.elements.begin(), piece.elements.end());
+std::optional<Integers> fold_concat(const GraphNode& node, const std::vector<Integers>& pieces) {
+  const auto rank = static_cast<std::int64_t>(pieces.front().shape.size());
+  std::int64_t axis = node.int_attribute("axis", 0);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) return std::nullopt;
+  Integers result{pieces.front().dtype, pieces.front().shape, {}};
+  result.shape[axis] = 0;
+  for (const Integers& piece : pieces) result.shape[axis] += piece.shape[axis];
+  if (count_of(result.shape) > most_elements) return std::nullopt;
+  std::int64_t rows = 1;
+  for (std::int64_t i = 0; i < axis; ++i) rows *= result.shape[i];
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (const Integers& piece : pieces) {
+      const auto size = static_cast<std::int64_t>(piece.elements.size()) / rows;
+      const auto from = piece.elements.begin() + row * size;
+      result.elements.insert(result.elements.end(), from, from + size);
+    }
+  }
+  return result;
+}
+
+std::optional<Integers> fold_range(const std::vector<Integers>& inputs) {
+  const std::int64_t limit = inputs[1].elements.front(), delta = inputs[2].elements.front();
+  if (delta == 0) return std::nullopt;
+  Integers result{inputs[0].dtype, {}, {}};
+  for (std::int64_t at = inputs[0].elements.front(); delta > 0 ? at < limit : at > limit; at += delta) {
+    if (static_cast<std::int64_t>(result.elements.size()) == most_elements) return std::nullopt;
+    result.elements.push_back(at);
   }
   result.shape = {static_cast<std::int64_t>(result.elements.size())};
+  return result;
+}
+
+std::optional<Integers> fold_expand(const Integers& from, const Integers& sizes) {
+  const auto shape = broadcast(from.shape, sizes.elements);
+  if (!shape || count_of(*shape) > most_elements) return std::nullopt;
+  Integers result{from.dtype, *shape, {}};
+  for (std::int64_t i = 0; i < count_of(*shape); ++i) result.elements.push_back(element_at(from, *shape, i));
   return result;
 }
 
@@ -190,7 +221,9 @@ std::optional<Integers> fold_unary(const GraphNode& node, Integers x) {
 std::optional<Integers> fold(const GraphNode& node, const std::vector<Integers>& inputs) {
   if (inputs.size() == 2 && binary(node.op_type) != nullptr) return fold_binary(node.op_type, inputs[0], inputs[1]);
   if (node.op_type == "Where") return fold_where(inputs[0], inputs[1], inputs[2]);
-  if (node.op_type == "Concat") return fold_concat(inputs);
+  if (node.op_type == "Concat") return fold_concat(node, inputs);
+  if (node.op_type == "Range") return fold_range(inputs);
+  if (node.op_type == "Expand") return fold_expand(inputs[0], inputs[1]);
   if (node.op_type == "Gather") return fold_gather(inputs[0], inputs[1]);
   if (node.op_type == "Slice" && inputs.size() >= 3) return fold_slice(inputs);
   return fold_unary(node, inputs[0]);

@@ -49,18 +49,6 @@ bool target_repeats(const Rewriter& r, const GraphNode& node) {
   return open <= 1;
 }
 
-bool expands_nothing(const Rewriter& r, const GraphNode& node) {
-  const auto& dims = r.value(node.inputs[0]).dims;
-  const auto target = r.integers(node.inputs[1]);
-  if (!dims || !target || target->size() > dims->size()) return false;
-  const std::size_t offset = dims->size() - target->size();
-  for (std::size_t i = 0; i < target->size(); ++i) {
-    const Dim& dim = (*dims)[offset + i];
-    if ((*target)[i] != 1 && !(dim.is_static() && dim.size == (*target)[i])) return false;
-  }
-  return true;
-}
-
 bool is_identity_permutation(const GraphNode& node) {
   const Attribute* attribute = node.find("perm");
   if (attribute == nullptr) return false;
@@ -110,16 +98,42 @@ bool drops_nothing(const Rewriter& r, const GraphNode& node) {
   return training != nullptr && single_integer(*training) == 0;
 }
 
-// The operand that `node` hands on unchanged, because the other is one element with the value `neutral` and does not
-// widen it; no_value when there is none.
+bool all_elements_are(const TensorData& data, double wanted) {
+  constexpr std::int64_t most = 4096;  // comparing more costs more than the node
+  if (!has_number_form(data.dtype) || data.element_count() > most) return false;
+  for (std::int64_t i = 0; i < data.element_count(); ++i) {
+    if (number_at(data, i) != wanted) return false;
+  }
+  return true;
+}
+
+// Broadcasting `shape` against `dims` gives `dims`.
+bool widens_nothing(const std::vector<std::int64_t>& shape, const std::vector<Dim>& dims) {
+  if (shape.size() > dims.size()) return false;
+  const std::size_t offset = dims.size() - shape.size();
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const Dim& dim = dims[offset + i];
+    if (shape[i] != 1 && !(dim.is_static() && dim.size == shape[i])) return false;
+  }
+  return true;
+}
+
+bool expands_nothing(const Rewriter& r, const GraphNode& node) {
+  const auto& dims = r.value(node.inputs[0]).dims;
+  const auto target = r.integers(node.inputs[1]);
+  return dims && target && widens_nothing(*target, *dims);
+}
+
+// The operand that `node` hands on unchanged, because all elements of the other are `neutral` and it does not widen the
+// result; no_value when there is none.
 GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double neutral, bool commutes) {
   for (const std::size_t at : {std::size_t{1}, std::size_t{0}}) {
     if (at == 0 && !commutes) break;
     const TensorData* constant = r.constant(node.inputs[at]);
-    if (constant == nullptr || constant->element_count() != 1 || single_number(*constant) != neutral) continue;
     const GraphValueId other = node.inputs[1 - at];
     const auto& dims = r.value(other).dims;
-    if (dims && dims->size() >= constant->shape.size()) return other;
+    if (constant == nullptr || !dims || !widens_nothing(constant->shape, *dims)) continue;
+    if (all_elements_are(*constant, neutral)) return other;
   }
   return no_value;
 }
@@ -147,6 +161,8 @@ GraphValueId repeated_input(const Rewriter& r, const GraphNode& node) {
   if (op == "Dropout") return when(drops_nothing(r, node));
   if (op == "Concat" || op == "Sum" || op == "Mean" || op == "Max" || op == "Min") return when(node.inputs.size() == 1);
   if (op == "Add") return unchanged_operand(r, node, 0, true);
+  if (op == "And") return unchanged_operand(r, node, 1, true);
+  if (op == "Or") return unchanged_operand(r, node, 0, true);
   if (op == "Sub") return unchanged_operand(r, node, 0, false);
   if (op == "Mul") return unchanged_operand(r, node, 1, true);
   if (op == "Div" || op == "Pow") return unchanged_operand(r, node, 1, false);
