@@ -1,5 +1,8 @@
 // The `whence` command: finds the subcommand, and is the last place that an error can reach.
 // LibTorch is not linked: subcommands that need it load the recorder library (recorder_library.h).
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iostream>
@@ -109,6 +112,11 @@ ExitCode run_guarded(std::span<char*> arguments) {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the shell's limit is an error to report, not a reason to die
   const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
-  return static_cast<int>(whence::run_guarded(arguments.subspan(argc > 0 ? 1 : 0)));
+  const auto code = whence::run_guarded(arguments.subspan(argc > 0 ? 1 : 0));
+  // Files are committed by now. Taking LibTorch's dispatcher apart at exit would cost as much as loading it did.
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(code));
 }

@@ -52,7 +52,7 @@ void preload_torch(const std::string& variable, const fs::path& torch) {
   for (const char* name : {"libc10.so", "libtorch_cpu.so", "libtorch.so"}) {
     const fs::path library = folder / name;
     if (!fs::exists(library)) fail(variable + " holds no LibTorch: " + library.string() + " does not exist");
-    if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    if (dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
       fail("LibTorch could not be loaded: " + std::string(dlerror()));
     }
   }
@@ -66,9 +66,11 @@ void preload_torch_when_named() {
 
 const RecorderApi* load() {
   const fs::path path = library_path();
+  // LibTorch's OpenMP threads would spin between the many small operations of a run; sleeping halves the CPU time.
+  setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   preload_torch_when_named();
   // Local: LibTorch's own copies of protobuf and ONNX must not meet the command's.
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) fail("the recorder could not be loaded: " + std::string(dlerror()));
   const auto entry = reinterpret_cast<RecorderEntry>(dlsym(library, recorder_entry));
   const RecorderApi* api = entry != nullptr ? entry() : nullptr;
