@@ -40,11 +40,13 @@ ExitCode run(int argc, char** argv) {
   line.positional("archive", "what torch.jit.save wrote, traced or scripted");
   line.option("output,o", "FILE", "the sidecar to write");
   declare_inputs(line, /*dynamic=*/false);
+  line.flag("no-run", "do not run the program: operations and modules only, dtypes and shapes stay unknown");
   line.example("whence record bert.pt -o bert.whence.json --input 'input_ids=int64[1,16]<30522'");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   ReadOptions options = parse_read_options(line);
   options.digests = true;
+  options.run = !line.has("no-run");
   const std::string output = line.text("output");
   require_distinct(options.path, output);
 

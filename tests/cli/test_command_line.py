@@ -1,0 +1,121 @@
+"""The command as a whole: help, version, tables, suggestions."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+import command
+
+SUBCOMMANDS = ["record", "export", "annotate", "validate", "show", "explain", "strip", "ops", "codes"]
+
+
+def test_help_lists_every_subcommand():
+    text = command.run("--help").stdout
+    for name in SUBCOMMANDS:
+        assert f"\n  {name} " in text
+    assert command.run("-h").stdout == text
+    assert command.run("help").stdout == text
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_explains_itself(name):
+    text = command.run(name, "--help").stdout
+    assert text.startswith(f"usage: whence {name} ")
+    assert "--json" in text
+
+
+def test_version():
+    name, version = command.run("--version").stdout.split()
+    assert name == "whence"
+    assert len(version.split(".")) == 3
+
+
+def test_no_arguments_is_a_usage_error():
+    result = command.run(code=2)
+    assert result.stdout == ""
+    assert "usage: whence" in result.stderr
+
+
+@pytest.mark.parametrize("wrong, meant", [("recrod", "record"), ("exprot", "export"), ("valid", "validate"), ("--hlep", None)])
+def test_unknown_subcommands_are_answered_with_the_nearest(wrong, meant):
+    text = command.run(wrong, code=2).stderr
+    assert text.startswith("E0101")
+    assert f"`whence {meant}`" in text if meant else "--help" in text
+
+
+def test_errors_as_json_even_of_the_command_line():
+    found = command.run_json("export", "--frobnicate", code=2)["diagnostics"]
+    assert found[0]["code"] == "E0101"
+    assert command.run_json("nothing", code=2)["diagnostics"][0]["code"] == "E0101"
+
+
+def test_no_colour_outside_a_terminal():
+    assert "\033" not in command.run("nothing", code=2).stderr
+
+
+@pytest.mark.parametrize("no_color, coloured", [("", True), ("1", False)])
+def test_colour_on_a_terminal_unless_no_color_is_set(no_color, coloured):
+    result = subprocess.run(["script", "-qec", f"{command.BINARY} nothing", "/dev/null"], capture_output=True, text=True,
+                            stdin=subprocess.DEVNULL, env={"NO_COLOR": no_color, "PATH": "/usr/bin:/bin"})
+    assert ("\033[31mE0101\033[0m" in result.stdout) == coloured, result
+
+
+def test_codes_are_listed_in_order():
+    codes = command.run_json("codes")["codes"]
+    labels = [code["code"] for code in codes]
+    assert labels == sorted(set(labels)) and "E0301" in labels
+    assert all(code["summary"].endswith(".") for code in codes)
+    text = command.run("codes").stdout
+    assert all(label in text for label in labels)
+
+
+def test_ops_are_listed_in_order():
+    operators = command.run_json("ops")["operators"]
+    keys = [operator["operator"] for operator in operators]
+    assert keys == sorted(set(keys))
+    assert command.run("ops").stdout.split() == keys
+    assert all(operator["schema"].startswith(operator["operator"] + "(") for operator in operators)
+
+
+def test_summaries_as_json(small_archive, small_export, tmp_path):
+    made = command.run_json("export", small_archive, "-o", tmp_path / "small.onnx", "--sidecar-out", tmp_path / "small.json",
+                            "--dynamic", "x:0=batch")
+    assert made["nodes"] == 3 and made["operators"] == ["Gemm", "Relu"] and made["opset"] == 18
+    assert made["inputs"] == ["x float32[batch,4]"] and made["outputs"] == ["output float32[batch,2]"]
+    assert made["size"] == (tmp_path / "small.onnx").stat().st_size
+    assert made["sidecar"] == str(tmp_path / "small.json")
+    recorded = command.run_json("record", small_archive, "-o", tmp_path / "r.json")
+    assert recorded["modules"] == 3 and recorded["operations"] == 3 and recorded["parameters"] == 58 and recorded["ran"]
+
+
+def test_export_annotates_in_one_step(small_archive, tmp_path):
+    plain, sidecar, two_steps, one_step = (tmp_path / name for name in ("p.onnx", "s.json", "two.onnx", "one.onnx"))
+    command.run("export", small_archive, "-o", plain, "--sidecar-out", sidecar)
+    command.run("annotate", plain, "--sidecar", sidecar, "-o", two_steps)
+    command.run("export", small_archive, "-o", one_step, "--annotate")
+    assert one_step.read_bytes() == two_steps.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.onnx", "p.onnx", "s.json", "two.onnx"]
+
+
+def test_the_sidecar_is_bound_to_the_file_that_was_written(small_archive, tmp_path):
+    command.run("export", small_archive, "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json")
+    assert '"m.onnx"' in (tmp_path / "m.json").read_text()
+
+
+def test_recording_without_running(small_archive, tmp_path):
+    recorded = command.run_json("record", small_archive, "-o", tmp_path / "r.json", "--no-run")
+    assert not recorded["ran"] and recorded["operations"] == 3
+    assert json.loads((tmp_path / "r.json").read_text())["ran"] is False
+
+
+def test_help_and_version_are_quick():
+    """Printed, not asserted: a busy machine is no defect. Under 20 ms is what is aimed at."""
+    for option in ("--help", "--version"):
+        seconds = []
+        for _ in range(10):
+            start = time.perf_counter()
+            command.run(option)
+            seconds.append(time.perf_counter() - start)
+        print(f"whence {option}: {min(seconds) * 1000:.1f} ms")

@@ -1,0 +1,285 @@
+"""What can go wrong, as a user meets it: each row a code, an exit code, a remedy, and a target that stays as it was."""
+
+import json
+import os
+import resource
+import subprocess
+
+import pytest
+import torch
+
+import command
+from cli import broken_files
+
+EXITS = {"E01": 2, "E02": 3, "E03": 4, "E04": 5, "E05": 6}
+
+
+def refused(arguments, folder, expected: str, target="target") -> dict:
+    """Runs whence, which must fail with the code `expected` and leave the folder as it is. Returns the diagnostic."""
+    target = folder / target
+    target.write_text("as it was")
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+    text = command.run(*arguments, code=EXITS[expected[:3]])
+    assert text.stderr.startswith(expected), text.stderr
+    assert "; try: " in text.stderr
+    assert text.stdout == ""
+
+    first = command.run_json(*arguments, code=EXITS[expected[:3]])["diagnostics"][0]
+    assert first["code"] == expected
+    assert first["message"] and first["remedy"] and first["severity"] == "error"
+
+    assert target.read_text() == "as it was"
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    return first
+
+
+# ---- files that are not what they should be -----------------------------------------------------------------------
+
+ARCHIVES = [
+    ("missing", "E0102"),
+    ("empty", "E0201"),
+    ("truncated", "E0202"),
+    ("text", "E0203"),
+    ("state_dict", "E0203"),
+    ("corrupt_archive", "E0204"),
+    ("saves_files", "E0501"),
+]
+
+
+def broken(kind: str, folder, good):
+    return folder / f"missing{good.suffix}" if kind == "missing" else getattr(broken_files, kind)(folder, good)
+
+
+@pytest.mark.parametrize("kind, code", ARCHIVES)
+@pytest.mark.parametrize("subcommand", ["record", "export"])
+def test_archives(subcommand, kind, code, small_archive, tmp_path):
+    archive = broken(kind, tmp_path, small_archive)
+    inputs = ["--input", "x=float32[2]"] if kind == "saves_files" else []
+    refused([subcommand, archive, "-o", tmp_path / "target", *inputs], tmp_path, code)
+    assert not (tmp_path / "written_by_the_model").exists()
+
+
+def test_a_plain_zip_is_no_archive(small_archive, tmp_path):
+    archive = broken_files.plain_zip(tmp_path, small_archive)
+    assert command.run("record", archive, "-o", tmp_path / "out", code=3).stderr.startswith("E02")
+    assert not (tmp_path / "out").exists()
+
+
+MODELS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("text", "E0204"), ("plain_zip", "E0203")]
+READERS = {
+    "annotate": lambda model, sidecar, target: [model, "--sidecar", sidecar, "-o", target],
+    "strip": lambda model, sidecar, target: [model, "-o", target],
+    "validate": lambda model, sidecar, target: [model],
+    "show": lambda model, sidecar, target: [model],
+    "explain": lambda model, sidecar, target: [model, "/first/Gemm"],
+}
+
+
+@pytest.mark.parametrize("kind, code", MODELS)
+@pytest.mark.parametrize("subcommand", READERS)
+def test_onnx_files(subcommand, kind, code, small_export, tmp_path):
+    model, sidecar = small_export
+    arguments = READERS[subcommand](broken(kind, tmp_path, model), sidecar, tmp_path / "target")
+    refused([subcommand, *arguments], tmp_path, code)
+
+
+@pytest.mark.parametrize("subcommand", READERS)
+def test_a_length_that_points_outside_is_corruption(subcommand, small_export, tmp_path):
+    model, sidecar = small_export
+    arguments = READERS[subcommand](broken_files.corrupt_onnx(tmp_path, model), sidecar, tmp_path / "target")
+    text = command.run(subcommand, *arguments, code=3).stderr
+    assert text.startswith(("E0202", "E0204")), text
+    assert not (tmp_path / "target").exists()
+
+
+SIDECARS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("text", "E0203"), ("newer_sidecar", "E0205")]
+
+
+@pytest.mark.parametrize("kind, code", SIDECARS)
+@pytest.mark.parametrize("subcommand", ["annotate", "validate"])
+def test_sidecars(subcommand, kind, code, small_export, tmp_path):
+    model, sidecar = small_export
+    wrong = broken(kind, tmp_path, sidecar)
+    target = ["-o", tmp_path / "target"] if subcommand == "annotate" else []
+    refused([subcommand, model, "--sidecar", wrong, *target], tmp_path, code)
+
+
+def test_a_sidecar_of_another_program(small_export, tmp_path):
+    model, _ = small_export
+    torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(3, 3)), torch.ones(1, 3)).save(str(tmp_path / "other.pt"))
+    command.run("record", tmp_path / "other.pt", "-o", tmp_path / "other.whence.json")
+    refused(["annotate", model, "--sidecar", tmp_path / "other.whence.json", "-o", tmp_path / "target"], tmp_path, "E0206")
+
+
+def test_a_foreign_onnx_file_is_unsupported(small_export, tmp_path):
+    import onnx
+
+    model, sidecar = small_export
+    foreign = onnx.load(model)
+    del foreign.metadata_props[:]
+    for node in foreign.graph.node:
+        del node.metadata_props[:]
+    onnx.save(foreign, tmp_path / "foreign.onnx")
+    refused(["annotate", tmp_path / "foreign.onnx", "--sidecar", sidecar, "-o", tmp_path / "target"], tmp_path, "E0303")
+
+
+# ---- inputs that do not fit ---------------------------------------------------------------------------------------
+
+INPUTS = [
+    (["--input", "y=float32[3,4]"], "E0104", "x"),
+    (["--input", "x=int64[3,4]"], "E0104", "float32"),
+    (["--input", "x=float32[3,4,5]"], "E0104", "2 dimensions"),
+    (["--input", "x=float32[3,4]", "--input", "z=float32[3,4]"], "E0104", "x"),
+    (["--input", "x=float32[3,5]"], "E0207", "inputs"),
+    (["--input", "x=flaot32[3,4]"], "E0103", "float32"),
+    (["--input", "x"], "E0103", "int64[1,16]"),
+    (["--inputs", "/nowhere/inputs.npz"], "E0102", "name"),
+    (["--inputs", "a.npz", "--input", "x=float32[3,4]"], "E0101", "SPEC"),
+]
+
+
+@pytest.mark.parametrize("options, code, remedy", INPUTS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize("subcommand", ["record", "export"])
+def test_inputs(subcommand, options, code, remedy, small_archive, tmp_path):
+    found = refused([subcommand, small_archive, "-o", tmp_path / "target", *options], tmp_path, code)
+    assert remedy in found["remedy"]
+
+
+EXPORT_OPTIONS = [
+    (["--dynamic", "y:0=batch"], "E0104", "x"),
+    (["--dynamic", "x:7=batch"], "E0104", "rank"),
+    (["--dynamic", "x"], "E0103", "input_ids:0=batch"),
+    (["--opset", "12"], "E0101", "13 to 23"),
+    (["--opset", "new"], "E0101", "--opset 18"),
+    (["--on-unsupported=skip"], "E0101", "domain"),
+    (["--input-names", "a,b"], "E0101", "one name"),
+    (["--ouput", "x"], "E0101", "--output"),
+    (["another.pt"], "E0101", "usage: whence export"),
+]
+
+
+@pytest.mark.parametrize("options, code, remedy", EXPORT_OPTIONS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_export_options(options, code, remedy, small_archive, tmp_path):
+    found = refused(["export", small_archive, "-o", tmp_path / "target", *options], tmp_path, code)
+    assert remedy in found["remedy"]
+
+
+def test_the_output_may_not_be_the_input(small_archive, tmp_path):
+    archive = tmp_path / "copy.pt"
+    archive.write_bytes(small_archive.read_bytes())
+    for subcommand in ("record", "export"):
+        refused([subcommand, archive, "-o", archive], tmp_path, "E0101")
+    assert archive.read_bytes() == small_archive.read_bytes()
+
+
+def test_every_unsupported_operator_is_named_with_place_and_count(small_archive, tmp_path):
+    archive = broken_files.unknown_operator(tmp_path, small_archive)
+    found = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0301")
+    assert "aten::linalg_eigvalsh" in found["message"]
+    assert found["count"] == 2
+    assert found["where"]["module"] == "solver"
+    assert "broken_files.py" in found["where"]["source"]
+
+
+# ---- outputs that cannot be written -------------------------------------------------------------------------------
+
+
+def write_commands(small_archive, small_export):
+    model, sidecar = small_export
+    return {
+        "record": ["record", small_archive, "-o"],
+        "export": ["export", small_archive, "-o"],
+        "export --annotate": ["export", small_archive, "--annotate", "-o"],
+        "export --sidecar-out": ["export", small_archive, "-o", "{folder}/target.onnx", "--sidecar-out"],
+        "annotate": ["annotate", model, "--sidecar", sidecar, "-o"],
+        "strip": ["strip", model, "-o"],
+    }
+
+
+WRITERS = ["record", "export", "export --annotate", "export --sidecar-out", "annotate", "strip"]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_folder_that_does_not_exist(name, small_archive, small_export, tmp_path):
+    arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
+    found = refused([*arguments, tmp_path / "nowhere" / "out"], tmp_path, "E0401")
+    assert "nowhere" in json.dumps(found)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_folder_in_place_of_a_file(name, small_archive, small_export, tmp_path):
+    (tmp_path / "folder").mkdir()
+    arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
+    refused([*arguments, tmp_path / "folder"], tmp_path, "E0401")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_over_the_size_limit(name, small_archive, small_export, tmp_path):
+    """As on a full disk, a write fails in the middle; but without a disk to fill."""
+    arguments = [str(a).replace("{folder}", str(tmp_path)) for a in write_commands(small_archive, small_export)[name]]
+    (tmp_path / "target").write_text("as it was")
+    result = subprocess.run(
+        [str(command.BINARY), *map(str, arguments), str(tmp_path / "target")], capture_output=True, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+    assert result.returncode == 5, result
+    assert result.stderr.startswith("E0401"), result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert (tmp_path / "target").read_text() == "as it was"
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """A file system of 64 KiB with 4 KiB left."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root; test_a_file_over_the_size_limit covers the rest")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
+    (disk / "filler").write_bytes(b"x" * 56 * 1024)
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize("name", ["record", "export", "export --annotate"])
+def test_a_full_disk(name, full_disk, small_export, tmp_path):
+    wide = tmp_path / "wide.pt"
+    torch.jit.trace(torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(30)]), torch.ones(1, 64)).save(str(wide))
+    arguments = [*write_commands(wide, small_export)[name], full_disk / "target"]
+    refused(arguments, full_disk, "E0401")
+
+
+def test_standard_output_that_cannot_be_written(small_export):
+    model, _ = small_export
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([str(command.BINARY), "show", str(model)], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 5
+    assert result.stderr.startswith("E0401")
+
+
+# ---- the recorder and LibTorch ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("environment", [
+    {"WHENCE_RECORDER": "/nowhere/libwhence_recorder.so"},
+    {"WHENCE_TORCH_DIR": "/nowhere/torch"},
+    {"TORCH_DIR": "/nowhere/torch", "WHENCE_TORCH_DIR": ""},
+], ids=lambda environment: next(iter(environment)))
+def test_without_libtorch(environment, small_archive, small_export, tmp_path):
+    result = command.run("record", small_archive, "-o", tmp_path / "out", code=4, env=environment)
+    assert result.stderr.startswith("E0307")
+    assert next(iter(environment.values())) in result.stderr
+    model, sidecar = small_export
+    command.run("annotate", model, "--sidecar", sidecar, "-o", tmp_path / "out.onnx", env=environment)
+    command.run("validate", tmp_path / "out.onnx", env=environment)
+    command.run("show", tmp_path / "out.onnx", env=environment)
+
+
+def test_a_recorder_of_another_build(small_archive, tmp_path):
+    source, library = tmp_path / "other.cpp", tmp_path / "libother.so"
+    source.write_text('extern "C" const void* whence_recorder() { static const char* abi[2] = {"another", ""}; return abi; }')
+    subprocess.run(["c++", "-shared", "-fPIC", "-o", library, source], check=True)
+    result = command.run("record", small_archive, "-o", tmp_path / "out", code=4, env={"WHENCE_RECORDER": str(library)})
+    assert result.stderr.startswith("E0307") and "another build" in result.stderr

@@ -1,0 +1,45 @@
+"""What all Python tests share: nothing runs before the command is built, and a small archive to run it on."""
+
+import warnings
+
+import pytest
+import torch
+
+import command
+
+
+def pytest_sessionstart(session):
+    if not command.BINARY.exists():
+        pytest.exit(f"no command at {command.BINARY}: `make build` first, or set WHENCE to it", returncode=2)
+
+
+class Small(torch.nn.Module):
+    """x: float32[n, 4] -> float32[n, 2]"""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 8)
+        self.second = torch.nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+@pytest.fixture(scope="session")
+def small_archive(tmp_path_factory):
+    """A traced Small with its traced input stored; tests must not change it."""
+    path = tmp_path_factory.mktemp("small") / "small.pt"
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(Small().eval(), torch.randn(3, 4)).save(str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_export(small_archive, tmp_path_factory):
+    """Small exported, and its sidecar: (ONNX file, sidecar)."""
+    folder = tmp_path_factory.mktemp("small_export")
+    model, sidecar = folder / "small.onnx", folder / "small.whence.json"
+    command.run("export", small_archive, "-o", model, "--sidecar-out", sidecar)
+    return model, sidecar
