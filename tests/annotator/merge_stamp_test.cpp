@@ -1,3 +1,4 @@
+// Stamps as text and back, and texts that are none.
 #include <gtest/gtest.h>
 
 #include "annotator/merge/stamp.h"

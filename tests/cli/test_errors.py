@@ -182,6 +182,51 @@ def test_every_unsupported_operator_is_named_with_place_and_count(small_archive,
     assert "broken_files.py" in found["where"]["source"]
 
 
+def traced(forward, example, path):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return forward(x)
+
+    torch.jit.trace(Model(), example, check_trace=False).save(str(path))
+    return path
+
+
+def test_a_size_that_tracing_made_a_constant(tmp_path):
+    archive = traced(lambda x: x.reshape(int(x.shape[0]), 2, 2), torch.ones(3, 4), tmp_path / "m.pt")
+    found = refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0304")
+    assert "test_errors.py" in found["where"]["source"]
+
+
+def test_an_operator_that_onnx_expresses_from_a_later_opset_only(tmp_path):
+    archive = traced(lambda x: torch.nn.functional.grid_sample(x, x[:, :1, :, :2].expand(-1, 4, -1, -1).transpose(1, 2)),
+                     torch.rand(1, 2, 4, 4), tmp_path / "m.pt")
+    found = refused(["export", archive, "-o", tmp_path / "target", "--opset", "15"], tmp_path, "E0302")
+    assert "--opset" in found["remedy"]
+
+
+def test_dynamic_axes_without_example_inputs(tmp_path):
+    torch.jit.script(torch.nn.Sequential(torch.nn.Linear(4, 2))).save(str(tmp_path / "scripted.pt"))
+    refused(["export", tmp_path / "scripted.pt", "-o", tmp_path / "target", "--dynamic", "input:0=batch"], tmp_path, "E0305")
+
+
+def test_weights_outside_the_models_folder(tmp_path):
+    import onnx
+
+    archive = traced(lambda x: x @ torch.arange(64.0 * 64).reshape(64, 64), torch.ones(2, 64), tmp_path / "m.pt")
+
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "outer").mkdir()
+    model, sidecar = tmp_path / "inner" / "m.onnx", tmp_path / "inner" / "m.whence.json"
+    command.run("export", archive, "-o", model, "--sidecar-out", sidecar, "--external-data")
+    content = onnx.load(model, load_external_data=False)
+    locations = [entry for weight in content.graph.initializer for entry in weight.external_data if entry.key == "location"]
+    assert locations
+    for entry in locations:
+        entry.value = "../outer/weights"
+    onnx.save(content, model)
+    refused(["annotate", model, "--sidecar", sidecar, "-o", tmp_path / "outer" / "target"], tmp_path / "outer", "E0502")
+
+
 # ---- outputs that cannot be written -------------------------------------------------------------------------------
 
 

@@ -1,0 +1,85 @@
+"""LibTorch stays in the recorder, ONNX in the annotator. Every guard first proves that it sees anything at all."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import command
+
+BUILD = command.BINARY.parents[1]
+RECORDER = BUILD / "lib" / "libwhence_recorder.so"
+SOURCES = [path for folder in ("annotator", "recorder", "schema", "tools", "tests")
+           for path in (command.ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h")]
+TORCH_HEADER = re.compile(r'^#include [<"](torch|ATen|c10|caffe2)/', re.MULTILINE)
+ONNX_HEADER = re.compile(r'^#include [<"](onnx|google/protobuf)/', re.MULTILINE)
+TORCH_SYMBOL = re.compile(r"\b(at|c10|torch|caffe2)::")
+
+
+def output(*arguments) -> str:
+    return subprocess.run([*map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+def symbols(path: Path) -> str:
+    return output("nm", "--demangle", path)
+
+
+def needed(path: Path) -> list[str]:
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", path))
+
+
+def including(pattern: re.Pattern) -> set[str]:
+    return {str(path.relative_to(command.ROOT)) for path in SOURCES if pattern.search(path.read_text())}
+
+
+def test_torch_headers_are_included_in_the_recorder_alone():
+    found = including(TORCH_HEADER)
+    assert "recorder/torch_pch.h" in found
+    assert all(path.startswith(("recorder/", "tests/recorder/")) for path in found), found
+
+
+def test_onnx_headers_are_included_in_sources_of_the_annotator_alone():
+    found = including(ONNX_HEADER)
+    assert any(path.startswith("annotator/write/") for path in found)
+    allowed = re.compile(r"annotator/(read|write|merge|validate)/(.*/)?[^/]+\.cpp|annotator/write/graph_proto\.h|tests/annotator/.*")
+    assert all(allowed.fullmatch(path) for path in found), found
+
+
+@pytest.mark.parametrize("library", ["libwhence_schema.a", "libwhence_annotator.a"])
+def test_static_libraries_know_nothing_of_torch(library):
+    text = symbols(BUILD / library)
+    assert text.count("whence::") > 100
+    assert not TORCH_SYMBOL.search(text)
+
+
+def test_the_command_does_not_link_torch():
+    assert any("protobuf" in name for name in needed(command.BINARY))
+    assert not [name for name in needed(command.BINARY) if "torch" in name or "c10" in name]
+    text = symbols(command.BINARY)
+    assert text.count("whence::") > 100
+    assert not TORCH_SYMBOL.search(text)
+
+
+@pytest.mark.skipif(not RECORDER.exists(), reason="built without the recorder")
+def test_the_recorder_links_torch_and_not_onnx():
+    assert "libtorch_cpu.so" in needed(RECORDER)
+    assert not [name for name in needed(RECORDER) if "protobuf" in name or "onnx" in name]
+    text = symbols(RECORDER)
+    assert TORCH_SYMBOL.search(text)
+    assert "onnx::" not in text.replace("torch::onnx::", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["ops"], ["codes"], ["record", "--help"]], ids=" ".join)
+def test_torch_is_not_loaded_where_it_is_not_needed(arguments):
+    loaded = command.run(*arguments, env={"LD_DEBUG": "files"}).stderr
+    assert "libstdc++" in loaded
+    assert "libtorch" not in loaded
+
+
+@pytest.mark.skipif(not RECORDER.exists(), reason="built without the recorder")
+def test_torch_is_loaded_where_it_is_needed(small_archive, tmp_path):
+    environment = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(tmp_path / "loaded")}
+    command.run("record", small_archive, "-o", tmp_path / "out", env={**os.environ, **environment})
+    assert "libtorch_cpu" in next(tmp_path.glob("loaded.*")).read_text(errors="replace")

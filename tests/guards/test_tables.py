@@ -1,0 +1,48 @@
+"""Tables against what they speak of: operator schemas against LibTorch's dispatcher, error codes against the tests."""
+
+import re
+
+import pytest
+import torch
+
+import command
+
+OPERATORS = command.run_json("ops")["operators"]
+CODES = command.run_json("codes")["codes"]
+# Not provoked by a test: the first is what a defect leads to.
+WITHOUT_A_TEST = {"internal"}
+
+
+@pytest.fixture(scope="module")
+def dispatcher() -> dict:
+    """Schemas by key, "aten::add.Tensor"."""
+    return {schema.name + (f".{schema.overload_name}" if schema.overload_name else ""): schema
+            for schema in torch._C._jit_get_all_schemas()}
+
+
+def test_every_schema_of_the_operator_table_is_the_dispatchers(dispatcher):
+    assert len(dispatcher) > 2000 and len(OPERATORS) > 50
+    wrong = {}
+    for operator in OPERATORS:
+        theirs = dispatcher.get(operator["operator"])
+        ours = torch._C.parse_schema(operator["schema"])
+        if theirs is None or str(ours) != str(torch._C.parse_schema(str(theirs))):
+            wrong[operator["schema"]] = str(theirs)
+    assert not wrong
+
+
+def test_no_key_is_an_in_place_operator():
+    names = {operator["operator"].split(".")[0] for operator in OPERATORS}
+    assert not [name for name in names if name.endswith("_") and not name.endswith("__")]  # __and__ is `&`
+
+
+def test_every_code_has_a_test():
+    texts = ""
+    for path in sorted((command.ROOT / "tests").rglob("*")):
+        listing = path.name == "diagnostic_test.cpp" or path.parent.name == "guards"
+        if path.suffix in (".py", ".cpp") and not listing:
+            texts += path.read_text()
+    assert len(CODES) > 15
+    untested = [code["name"] for code in CODES
+                if not re.search(rf'\b{code["code"]}\b|Code::{code["name"]}\b', texts) and code["name"] not in WITHOUT_A_TEST]
+    assert not untested
