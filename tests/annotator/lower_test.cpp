@@ -1,0 +1,168 @@
+// lower(): writes become values, settled branches and no-ops vanish, known values become constants.
+#include <gtest/gtest.h>
+
+#include "annotator/lower/pass.h"
+#include "annotator/lower/pipeline.h"
+#include "tests/annotator/program_builder.h"
+
+namespace whence {
+namespace {
+
+std::vector<std::string> targets(const Program& program) {
+  std::vector<std::string> names;
+  for (const Node& node : program.body.nodes) names.push_back(qualified(node));
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+Program lowered(const Program& program) {
+  Diagnostics failures;
+  Program result = lower(program, failures);
+  EXPECT_TRUE(failures.empty()) << to_text(failures.front());
+  return result;
+}
+
+// The node whose result `argument` of `node` is.
+const Node& reads(const Program& program, const Node& node, const std::string& argument) {
+  const ValueId id = node.find(argument)->as<ValueRef>()->id;
+  for (const Node& candidate : program.body.nodes) {
+    for (const ValueId output : candidate.outputs) {
+      if (output == id) return candidate;
+    }
+  }
+  throw std::runtime_error("no node makes '" + argument + "'");
+}
+
+TEST(Lower, AWriteIsANewValueForLaterReaders) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId y = p.op("aten::neg", {{"self", v(x)}}, f32({2}));
+  const ValueId before = p.op("aten::exp", {{"self", v(y)}}, f32({2}));
+  const ValueId added = p.op("aten::add_.Tensor", {{"self", v(y)}, {"other", n(1)}, {"alpha", n(1)}}, f32({2}));
+  p.output(before);
+  p.output(y);      // the name
+  p.output(added);  // and the result mean the same
+  const Program program = lowered(p.program);
+  EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::exp", "aten::add.Tensor"}));
+  const ValueId newest = program.body.nodes[2].outputs.front();
+  EXPECT_EQ(program.outputs[1].value, v(newest));
+  EXPECT_EQ(program.outputs[2].value, v(newest));
+  EXPECT_EQ(program.body.nodes[2].origin.op, 2);
+}
+
+TEST(Lower, AWriteThroughAViewChangesItsBaseAndItsSiblings) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({3, 4}));
+  const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({3, 4}));
+  const ValueId sibling = p.op("aten::transpose.int", {{"self", v(base)}, {"dim0", n(0)}, {"dim1", n(1)}}, f32({4, 3}));
+  const ValueId row = p.op("aten::select.int", {{"self", v(base)}, {"dim", n(0)}, {"index", n(1)}}, f32({4}));
+  const ValueId slice =
+      p.op("aten::slice.Tensor", {{"self", v(row)}, {"dim", n(0)}, {"start", n(1)}, {"end", n(3)}}, f32({2}));
+  p.op("aten::mul_.Tensor", {{"self", v(slice)}, {"other", n(2)}}, f32({2}));
+  p.output(base);
+  p.output(sibling);
+  const Program program = lowered(p.program);
+  EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::select.int", "aten::slice.Tensor", "aten::mul.Tensor",
+                                     "aten::slice_scatter", "aten::select_scatter", "aten::transpose.int"}));
+  const Node& whole = program.body.nodes[5];
+  EXPECT_EQ(reads(program, whole, "self").target, "aten::neg");
+  EXPECT_EQ(reads(program, whole, "src").target, "aten::slice_scatter");
+  EXPECT_EQ(reads(program, program.body.nodes[6], "self").target, "aten::select_scatter");
+}
+
+TEST(Lower, ACopyOfEqualTypeNeedsNoNode) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2, 3}));
+  const ValueId source = p.op("aten::exp", {{"self", v(x)}}, f32({3}));
+  const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({2, 3}));
+  const ValueId row = p.op("aten::select.int", {{"self", v(base)}, {"dim", n(0)}, {"index", n(0)}}, f32({3}));
+  p.op("aten::copy_", {{"self", v(row)}, {"src", v(source)}, {"non_blocking", Argument{false}}}, f32({3}));
+  p.output(base);
+  EXPECT_EQ(targets(lowered(p.program)), (Names{"aten::exp", "aten::neg", "aten::select_scatter"}));
+}
+
+TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
+  for (const bool base_is_read : {false, true}) {
+    ProgramBuilder p;
+    const ValueId x = p.input("x", f32({2, 3}));
+    const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({2, 3}));
+    const ValueId flat = p.op("aten::reshape", {{"self", v(base)}, {"shape", list({n(6)})}}, f32({6}));
+    p.op("aten::relu_", {{"self", v(flat)}}, f32({6}));
+    p.output(base_is_read ? base : flat);
+    Diagnostics failures;
+    const Program program = lower(p.program, failures);
+    if (!base_is_read) {
+      EXPECT_TRUE(failures.empty());
+      EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::reshape", "aten::relu"}));
+      continue;
+    }
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_EQ(failures[0].code, Code::unsupported_feature);
+    EXPECT_EQ(failures[0].where.module, "layer");
+    EXPECT_EQ(failures[0].where.source, "model.py:7 forward");
+    EXPECT_EQ(failures[0].where.op, "aten::reshape");
+  }
+}
+
+TEST(Lower, WritesInsideABranchToOuterTensorsAreRefused) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId condition = p.input("condition", boolean());
+  const ValueId y = p.op("aten::neg", {{"self", v(x)}}, f32({2}));
+  Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {}, 2);
+  p.fill(branch.blocks[0], [&] { p.op("aten::relu_", {{"self", v(y)}}, f32({2})); });
+  p.output(y);
+  Diagnostics failures;
+  lower(p.program, failures);
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].where.op, "aten::relu_");
+}
+
+TEST(Lower, ASettledBranchIsInlined) {
+  for (const bool taken : {false, true}) {
+    ProgramBuilder p;
+    const ValueId x = p.input("x", f32({2}));
+    const ValueId condition = p.op("aten::gt", {}, boolean());
+    p.known(condition, integer_scalar(taken ? 1 : 0, DType::boolean));
+    Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {f32({2})}, 2);
+    const ValueId result = branch.outputs.front();
+    std::size_t side = 0;
+    for (const char* op : {"aten::relu", "aten::neg"}) {
+      Block& block = p.program.body.nodes.back().blocks[side++];
+      p.fill(block, [&] { block.outputs = {v(p.op(op, {{"self", v(x)}}, f32({2})))}; });
+    }
+    p.output(result);
+    EXPECT_EQ(targets(lowered(p.program)), Names{taken ? "aten::relu" : "aten::neg"});
+  }
+}
+
+TEST(Lower, OperatorsThatChangeNothingVanish) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2, 3}));
+  ValueId y = p.op("aten::dropout", {{"input", v(x)}, {"p", Argument{0.5}}, {"train", Argument{false}}}, f32({2, 3}));
+  y = p.op("aten::contiguous", {{"self", v(y)}}, f32({2, 3}));
+  y = p.op("aten::to.dtype", {{"self", v(y)}, {"dtype", Argument{DType::float32}}}, f32({2, 3}));
+  y = p.op("aten::view", {{"self", v(y)}, {"size", list({n(2), n(3)})}}, f32({2, 3}));
+  y = p.op("aten::dropout", {{"input", v(y)}, {"p", Argument{0.5}}, {"train", Argument{true}}}, f32({2, 3}));
+  p.output(y);
+  const Program program = lowered(p.program);
+  EXPECT_EQ(targets(program), Names{"aten::dropout"});
+  EXPECT_EQ(*program.body.nodes[0].find("input"), v(x));
+}
+
+TEST(Lower, KnownValuesNeedNoOperations) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId mask = p.op("aten::ones", {}, f32({2}));
+  const ValueId tril = p.op("aten::tril", {{"self", v(mask)}}, f32({2}));
+  p.known(tril, {DType::float32, {2}, Bytes::copy_of("\0\0\0\0\0\0\0\0", 8)});
+  p.output(p.op("aten::add.Tensor", {{"self", v(x)}, {"other", v(tril)}}, f32({2})));
+  const Program program = lowered(p.program);
+  EXPECT_EQ(targets(program), Names{"aten::add.Tensor"});
+  EXPECT_EQ(program.values[tril].source, ValueSource::constant);
+  EXPECT_EQ(p.program.values[tril].source, ValueSource::node) << "the caller's program stays as it is";
+}
+
+}  // namespace
+}  // namespace whence

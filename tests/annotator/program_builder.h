@@ -1,0 +1,130 @@
+// Small programs for tests, written as one would read them:
+//   ProgramBuilder p; ValueId x = p.input("x", f32({2, 3})); p.output(p.op("aten::relu", {{"self", v(x)}}, f32({2,
+//   3})));
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annotator/graph/tensor_values.h"
+#include "schema/program.h"
+
+namespace whence {
+
+inline Argument v(ValueId id) { return Argument{ValueRef{id}}; }
+inline Argument n(std::int64_t value) { return Argument{value}; }
+inline Argument list(std::vector<Argument> elements) { return Argument{ArgumentList(std::move(elements))}; }
+
+inline Dim fixed(std::int64_t size) { return {size, false, none_id}; }
+inline Dim named(std::int64_t size, SymbolId symbol) { return {size, true, symbol}; }
+
+inline Type tensor(DType dtype, std::vector<Dim> dims) { return {ValueKind::tensor, dtype, std::move(dims)}; }
+inline Type tensor(DType dtype, std::initializer_list<int> sizes) {
+  std::vector<Dim> dims;
+  for (const int size : sizes) dims.push_back(fixed(size));
+  return tensor(dtype, std::move(dims));
+}
+inline Type f32(std::initializer_list<int> sizes) { return tensor(DType::float32, sizes); }
+inline Type f32(std::vector<Dim> dims) { return tensor(DType::float32, std::move(dims)); }
+inline Type integer() { return {ValueKind::integer, DType::int64, std::nullopt}; }
+inline Type boolean() { return {ValueKind::boolean, DType::boolean, std::nullopt}; }
+
+class ProgramBuilder {
+ public:
+  // The root, and in it one module "layer" whose call is scope 1.
+  ProgramBuilder() {
+    program.modules.resize(2);
+    program.modules[1].path = "layer";
+    program.modules[1].parent = 0;
+    program.modules[1].level = 1;
+    program.modules[0].children = {1};
+    program.scopes = {{none_id, 0, 0}, {0, 1, 0}};
+    program.stacks = {{{"model.py", 7, "forward"}}};
+    program.ran = true;
+  }
+
+  SymbolId symbol(const std::string& name, std::int64_t example) {
+    program.symbols.push_back({name, example, {}, {}});
+    return static_cast<SymbolId>(program.symbols.size() - 1);
+  }
+
+  ValueId input(const std::string& name, Type type) {
+    const auto index = static_cast<std::int32_t>(program.inputs.size());
+    const ValueId id = value(name, std::move(type), ValueSource::input, index);
+    program.inputs.push_back({name, id});
+    return id;
+  }
+
+  ValueId parameter(const std::string& name, TensorData data) {
+    const auto index = static_cast<std::int32_t>(program.parameters.size());
+    std::vector<Dim> dims;
+    for (const std::int64_t size : data.shape) dims.push_back(fixed(size));
+    const ValueId id = value(name, tensor(data.dtype, std::move(dims)), ValueSource::parameter, index);
+    program.parameters.push_back({});
+    program.parameters.back().name = name;
+    program.parameters.back().data = std::move(data);
+    return id;
+  }
+
+  // One operation of module "layer", with one result.
+  ValueId op(const std::string& key, std::vector<NamedArgument> arguments, Type type) {
+    return ops(key, std::move(arguments), {std::move(type)}).front();
+  }
+
+  std::vector<ValueId> ops(const std::string& key, std::vector<NamedArgument> arguments, std::vector<Type> types) {
+    Node node;
+    const std::size_t dot = key.find('.');
+    node.target = key.substr(0, dot);
+    if (dot != std::string::npos) node.overload = key.substr(dot + 1);
+    node.arguments = std::move(arguments);
+    for (Type& type : types) node.outputs.push_back(value("v", std::move(type), ValueSource::node, none_id));
+    node.origin = {next_op_++, 1, 0, "node"};
+    const std::vector<ValueId> outputs = node.outputs;
+    nodes->push_back(std::move(node));
+    return outputs;
+  }
+
+  // Says that a value is known.
+  void known(ValueId id, TensorData content) {
+    program.values[id].known = static_cast<ConstantId>(program.constants.size());
+    program.constants.push_back({});
+    program.constants.back().data = std::move(content);
+  }
+
+  ValueId value(const std::string& name, Type type, ValueSource source, std::int32_t index) {
+    Value made;
+    made.name = name + "_" + std::to_string(program.values.size());
+    made.type = std::move(type);
+    made.source = source;
+    made.index = index;
+    program.values.push_back(std::move(made));
+    return static_cast<ValueId>(program.values.size() - 1);
+  }
+
+  void output(ValueId id, const std::string& name = "") { program.outputs.push_back({name, v(id)}); }
+
+  // A node with nested blocks: fill() puts operations into one of them.
+  Node& nest(const std::string& target, std::vector<NamedArgument> arguments, std::vector<Type> types,
+             std::size_t blocks) {
+    ops(target, std::move(arguments), std::move(types));
+    Node& node = nodes->back();
+    node.blocks.resize(blocks);
+    return node;
+  }
+  template <class Fill>
+  void fill(Block& block, Fill&& fill) {
+    std::vector<Node>* enclosing = std::exchange(nodes, &block.nodes);
+    fill();
+    nodes = enclosing;
+  }
+
+  Program program;
+
+ private:
+  std::vector<Node>* nodes = &program.body.nodes;
+  std::int32_t next_op_ = 0;
+};
+
+}  // namespace whence

@@ -1,0 +1,113 @@
+// The pipeline as a whole: bodies, order, what it costs, and that simple input comes back as it was.
+#include <chrono>
+
+#include <gtest/gtest.h>
+
+#include "annotator/simplify/pipeline.h"
+#include "tests/annotator/graph_builder.h"
+
+namespace whence {
+namespace {
+
+constexpr DType f32 = DType::float32;
+using Ints = std::vector<std::int64_t>;
+
+TEST(Simplify, LeavesASimpleGraphAsItIs) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 3});
+  const auto product = g.node("MatMul", {x, g.parameter("w", {3, 4}, std::vector<float>(12, 1))}, {}, f32, {2, 4});
+  const auto sum = g.node("Add", {product, g.parameter("b", {4}, {1, 2, 3, 4})}, {}, f32, {2, 4});
+  g.output(g.node("Relu", {sum}, {}, f32, {2, 4}));
+  const SimplifyReport report = simplify(g.graph, {});
+  EXPECT_TRUE(report.changes.empty());
+  EXPECT_EQ(g.operators(), "MatMul Add Relu");
+  EXPECT_EQ(g.graph.nodes[1].origin.ops, std::vector<std::int32_t>{1});
+}
+
+TEST(Simplify, ReachesIntoBodies) {
+  GraphBuilder g;
+  const auto flag = g.input("flag", DType::boolean, {});
+  const auto x = g.node("Relu", {g.input("x", f32, {2})}, {}, f32, {2});
+  const auto branch = [&](const std::string& op_type) {
+    GraphBuilder body;
+    GraphValue captured;
+    captured.captured = x;
+    captured.dtype = f32;
+    captured.dims = std::vector<Dim>{{2, false, none_id}};
+    const auto outer = body.graph.add_value(captured);
+    const auto same = body.node("Identity", {outer}, {}, f32, {2}, 1);
+    body.output(body.node(op_type, {same}, {}, f32, {2}, 1), "");
+    return std::make_shared<Graph>(std::move(body.graph));
+  };
+  g.output(g.node("If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}}, f32, {2}, 2));
+  simplify(g.graph, {});
+  EXPECT_EQ(g.operators(), "Relu If");
+  const auto& body = *std::get<std::shared_ptr<Graph>>(g.graph.nodes[1].attributes[0].value);
+  ASSERT_EQ(body.nodes.size(), 1U);
+  EXPECT_EQ(body.nodes[0].op_type, "Neg");
+}
+
+TEST(Simplify, KeepsWhatOnlyABodyReads) {
+  GraphBuilder g;
+  const auto flag = g.input("flag", DType::boolean, {});
+  const auto x = g.input("x", f32, {2});
+  const auto doubled = g.node("Mul", {g.node("Identity", {x}, {}, f32, {2}), g.number(2)}, {}, f32, {2});
+  const auto same = g.node("Identity", {doubled}, {}, f32, {2});
+  const auto branch = [&] {
+    GraphBuilder body;
+    GraphValue captured;
+    captured.captured = same;
+    body.output(body.node("Neg", {body.graph.add_value(captured)}, {}, f32, {2}, 1), "");
+    return std::make_shared<Graph>(std::move(body.graph));
+  };
+  g.output(g.node("If", {flag}, {{"then_branch", branch()}, {"else_branch", branch()}}, f32, {2}));
+  simplify(g.graph, {});
+  EXPECT_EQ(g.operators(), "Mul If");
+  const auto& body = *std::get<std::shared_ptr<Graph>>(g.graph.nodes[1].attributes[0].value);
+  EXPECT_EQ(body.values[body.nodes[0].inputs[0]].captured, g.graph.nodes[0].outputs[0]);
+}
+
+TEST(Simplify, DropsWhatNobodyNeeds) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  g.node("Exp", {g.node("Neg", {x}, {}, f32, {2})}, {}, f32, {2});
+  g.output(g.node("Relu", {x}, {}, f32, {2}));
+  simplify(g.graph, {});
+  EXPECT_EQ(g.operators(), "Relu");
+}
+
+// A chain with something for every rule to do, and constants that everyone uses.
+GraphBuilder long_chain(int blocks) {
+  GraphBuilder g;
+  auto value = g.input("x", f32, {-1, 4, 6});
+  for (int i = 0; i < blocks; ++i) {
+    value = g.node("Identity", {value}, {}, f32, {-1, 4, 6});
+    value = g.node("Reshape", {value, g.integers({-1, 24})}, {}, f32, {-1, 24});
+    value = g.node("Reshape", {value, g.integers({-1, 6, 4})}, {}, f32, {-1, 6, 4});
+    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, f32, {-1, 4, 6});
+    value = g.node("Relu", {value}, {}, f32, {-1, 4, 6});
+    value = g.node("Mul", {value, g.number(0.5F)}, {}, f32, {-1, 4, 6});
+    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, f32, {-1, 6, 4});
+    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, f32, {-1, 4, 6});
+  }
+  g.output(value);
+  return g;
+}
+
+double seconds(int blocks) {
+  GraphBuilder g = long_chain(blocks);
+  const auto start = std::chrono::steady_clock::now();
+  simplify(g.graph, {});
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(g.graph.nodes.size(), static_cast<std::size_t>(4 * blocks));
+  return time.count();
+}
+
+// 100,000 nodes take about half a second; a rule that scans the graph at each change would take minutes.
+TEST(Simplify, TakesTimeInProportionToTheGraph) {
+  seconds(100);
+  EXPECT_LT(seconds(12500), 10);
+}
+
+}  // namespace
+}  // namespace whence

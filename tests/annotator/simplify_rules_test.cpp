@@ -1,0 +1,442 @@
+// Every rule of annotator/simplify on the smallest graph that shows it, and on the nearest one that it must leave
+// alone.
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/pipeline.h"
+#include "tests/annotator/graph_builder.h"
+
+namespace whence {
+namespace {
+
+constexpr DType f32 = DType::float32, i64 = DType::int64;
+using Ints = std::vector<std::int64_t>;
+
+std::string simplified(GraphBuilder& g) {
+  simplify(g.graph, {});
+  return g.operators();
+}
+
+std::string refusals(GraphBuilder& g) {
+  std::string text;
+  for (const Refusal& refusal : simplify(g.graph, {}).refusals) text += refusal.rule + ": " + refusal.why + "\n";
+  return text;
+}
+
+std::vector<float> floats(const Graph& graph, GraphValueId value) {
+  const TensorData& data = *graph.constant(value);
+  std::vector<float> result;
+  for (std::int64_t i = 0; i < data.element_count(); ++i) {
+    result.push_back(static_cast<float>(number_at(data, static_cast<std::size_t>(i))));
+  }
+  return result;
+}
+
+Ints perm(const GraphNode& node) { return std::get<Ints>(node.find("perm")->value); }
+
+// ---- remove_no_op
+
+TEST(RemoveNoOp, DropsIdentityBetweenNodes) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  g.output(g.node("Relu", {g.node("Identity", {x}, {}, f32, {2})}, {}, f32, {2}));
+  EXPECT_EQ(simplified(g), "Relu");
+  EXPECT_EQ(g.graph.nodes[0].inputs[0], x);
+}
+
+TEST(RemoveNoOp, GivesTheOutputsNameToWhatStands) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  g.output(g.node("Identity", {g.node("Relu", {x}, {}, f32, {2})}, {}, f32, {2}), "wanted");
+  EXPECT_EQ(simplified(g), "Relu");
+  EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "wanted");
+}
+
+TEST(RemoveNoOp, KeepsTheNodeThatMakesAnInputAnOutput) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  g.output(g.node("Identity", {x}, {}, f32, {2}));
+  EXPECT_EQ(refusals(g), "remove_no_op: the graph's output needs a node that makes it\n");
+  EXPECT_EQ(g.operators(), "Identity");
+}
+
+TEST(RemoveNoOp, KeepsOneNodeForEachOfTwoEqualOutputs) {
+  GraphBuilder g;
+  const auto y = g.node("Relu", {g.input("x", f32, {2})}, {}, f32, {2});
+  g.output(y, "a");
+  g.output(g.node("Identity", {y}, {}, f32, {2}), "b");
+  EXPECT_EQ(simplified(g), "Relu Identity");
+}
+
+TEST(RemoveNoOp, DropsCastToTheSameDtypeOnly) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  const auto same = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(f32)}}}, f32, {2});
+  g.output(g.node("Cast", {same}, {{"to", std::int64_t{to_onnx(i64)}}}, i64, {2}));
+  EXPECT_EQ(simplified(g), "Cast");
+}
+
+TEST(RemoveNoOp, DropsReshapeToTheShapeThatIs) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 4, 8});
+  const auto same = g.node("Reshape", {x, g.integers({0, 4, -1})}, {}, f32, {-1, 4, 8});
+  g.output(g.node("Relu", {same}, {}, f32, {-1, 4, 8}));
+  EXPECT_EQ(simplified(g), "Relu");
+}
+
+TEST(RemoveNoOp, KeepsReshapeThatMovesTwoDynamicSizes) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, -1, 8});
+  const auto other = g.node("Reshape", {x, g.input("shape", i64, {3})}, {}, f32, {-1, -1, 8});
+  g.output(g.node("Relu", {other}, {}, f32, {-1, -1, 8}));
+  EXPECT_EQ(simplified(g), "Reshape Relu");
+}
+
+TEST(RemoveNoOp, DropsNeutralArithmetic) {
+  GraphBuilder g;
+  auto value = g.input("x", f32, {2, 3});
+  value = g.node("Mul", {g.number(1), value}, {}, f32, {2, 3});
+  value = g.node("Add", {value, g.number(0)}, {}, f32, {2, 3});
+  value = g.node("Div", {value, g.constant<float>(f32, {3}, {1, 1, 1})}, {}, f32, {2, 3});
+  g.output(g.node("Relu", {value}, {}, f32, {2, 3}));
+  EXPECT_EQ(simplified(g), "Relu");
+}
+
+TEST(RemoveNoOp, KeepsNeutralArithmeticThatBroadcasts) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {3});
+  const auto wide = g.node("Add", {x, g.constant<float>(f32, {2, 3}, std::vector<float>(6, 0))}, {}, f32, {2, 3});
+  g.output(g.node("Sub", {g.number(0), wide}, {}, f32, {2, 3}));
+  EXPECT_EQ(simplified(g), "Add Sub");
+}
+
+TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutThatDoNothing) {
+  GraphBuilder g;
+  auto value = g.input("x", f32, {2, 3});
+  value =
+      g.node("Slice", {value, g.integers({0}), g.integers({9223372036854775807}), g.integers({1})}, {}, f32, {2, 3});
+  value = g.node("Pad", {value, g.integers({0, 0, 0, 0})}, {}, f32, {2, 3});
+  value = g.node("Expand", {value, g.integers({1, 3})}, {}, f32, {2, 3});
+  value = g.node("Dropout", {value}, {}, f32, {2, 3});
+  g.output(g.node("Relu", {value}, {}, f32, {2, 3}));
+  EXPECT_EQ(simplified(g), "Relu");
+}
+
+// ---- chains
+
+TEST(CastChain, SkipsACastThatLosesNothing) {
+  GraphBuilder g;
+  const auto x = g.input("x", DType::int32, {2});
+  const auto wide = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(i64)}}}, i64, {2});
+  g.output(g.node("Cast", {wide}, {{"to", std::int64_t{to_onnx(f32)}}}, f32, {2}));
+  EXPECT_EQ(simplified(g), "Cast");
+  EXPECT_EQ(g.graph.nodes[0].origin.kind, OriginKind::fused);
+  EXPECT_EQ(g.graph.nodes[0].origin.ops, (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(CastChain, KeepsACastThatRounds) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  const auto rounded = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(i64)}}}, i64, {2});
+  g.output(g.node("Cast", {rounded}, {{"to", std::int64_t{to_onnx(f32)}}}, f32, {2}));
+  EXPECT_EQ(refusals(g), "cast_chain: the first Cast may round\n");
+}
+
+TEST(TransposeChain, ComposesThePermutations) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 3, 4});
+  const auto first = g.node("Transpose", {x}, {{"perm", Ints{1, 2, 0}}}, f32, {3, 4, 2});
+  g.output(g.node("Transpose", {first}, {{"perm", Ints{0, 2, 1}}}, f32, {3, 2, 4}));
+  EXPECT_EQ(simplified(g), "Transpose");
+  EXPECT_EQ(perm(g.graph.nodes[0]), (Ints{1, 0, 2}));
+}
+
+TEST(TransposeChain, VanishesWhenItGoesBackAndForth) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 3});
+  const auto there = g.node("Transpose", {x}, {{"perm", Ints{1, 0}}}, f32, {3, 2});
+  const auto back = g.node("Transpose", {there}, {{"perm", Ints{1, 0}}}, f32, {2, 3});
+  g.output(g.node("Relu", {back}, {}, f32, {2, 3}));
+  EXPECT_EQ(simplified(g), "Relu");
+}
+
+TEST(UnsqueezeChain, MergesAxes) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 3});
+  const auto first = g.node("Unsqueeze", {x, g.integers({1})}, {}, f32, {-1, 1, 3});
+  g.output(g.node("Unsqueeze", {first, g.integers({-1})}, {}, f32, {-1, 1, 3, 1}));
+  EXPECT_EQ(simplified(g), "Unsqueeze");
+  EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{1, 3}));
+}
+
+TEST(UnsqueezeChain, UndoesASqueeze) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 1, 3});
+  const auto squeezed = g.node("Squeeze", {x, g.integers({1})}, {}, f32, {-1, 3});
+  const auto back = g.node("Unsqueeze", {squeezed, g.integers({1})}, {}, f32, {-1, 1, 3});
+  g.output(g.node("Relu", {back}, {}, f32, {-1, 1, 3}));
+  EXPECT_EQ(simplified(g), "Relu");
+}
+
+TEST(UnsqueezeChain, KeepsAnAxisThatMoves) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 1, 3});
+  const auto squeezed = g.node("Squeeze", {x, g.integers({1})}, {}, f32, {-1, 3});
+  g.output(g.node("Unsqueeze", {squeezed, g.integers({0})}, {}, f32, {1, -1, 3}));
+  EXPECT_EQ(refusals(g), "unsqueeze_chain: axes are both added and dropped\n");
+}
+
+TEST(ReshapeChain, SkipsTheFirst) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 4, 6});
+  const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, f32, {-1, 24});
+  g.output(g.node("Reshape", {first, g.integers({-1, 8, 3})}, {}, f32, {-1, 8, 3}));
+  EXPECT_EQ(simplified(g), "Reshape");
+  EXPECT_EQ(g.graph.nodes[0].inputs[0], x);
+}
+
+TEST(ReshapeChain, WritesOutTheSizesThatItCopied) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 4, 6});
+  const auto first = g.node("Reshape", {x, g.integers({24, -1})}, {}, f32, {24, -1});
+  g.output(g.node("Reshape", {first, g.integers({0, 3, -1})}, {}, f32, {24, 3, -1}));
+  EXPECT_EQ(simplified(g), "Reshape");
+  EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{24, 3, -1}));
+}
+
+TEST(ReshapeChain, KeepsACopyOfADynamicSize) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 4, 6});
+  const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, f32, {-1, 24});
+  g.output(g.node("Reshape", {first, g.integers({0, 8, 3})}, {}, f32, {-1, 8, 3}));
+  EXPECT_EQ(refusals(g), "reshape_chain: the shape copies a dynamic size\n");
+}
+
+TEST(ReshapeChain, TakesAnUnsqueezeIn) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 6});
+  const auto first = g.node("Reshape", {x, g.integers({-1, 2, 3})}, {}, f32, {-1, 2, 3});
+  g.output(g.node("Unsqueeze", {first, g.integers({1})}, {}, f32, {-1, 1, 2, 3}));
+  EXPECT_EQ(simplified(g), "Reshape");
+  EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 1, 2, 3}));
+}
+
+TEST(ScalarChain, MultipliesFactorsThatStayExact) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  const auto first = g.node("Mul", {x, g.number(0.3F)}, {}, f32, {2});
+  g.output(g.node("Div", {first, g.number(4)}, {}, f32, {2}));
+  EXPECT_EQ(simplified(g), "Mul");
+  EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), std::vector{0.3F / 4});
+}
+
+TEST(ScalarChain, KeepsFactorsThatRound) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  const auto first = g.node("Mul", {x, g.number(0.3F)}, {}, f32, {2});
+  g.output(g.node("Mul", {first, g.number(0.7F)}, {}, f32, {2}));
+  EXPECT_EQ(refusals(g), "scalar_chain: the product of the factors would round differently\n");
+}
+
+// ---- folding
+
+TEST(FoldShape, NeedsOnlyTheSizesThatAreAskedFor) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {-1, 4, 6});
+  const auto shape = g.node("Shape", {x}, {}, i64, {3});
+  const auto known = g.node("Gather", {shape, g.integers({1, 2})}, {}, i64, {2});
+  const auto open = g.node("Gather", {shape, g.integers({0})}, {}, i64, {1});
+  g.output(g.node("Concat", {open, known}, {{"axis", std::int64_t{0}}}, i64, {3}));
+  EXPECT_EQ(simplified(g), "Shape Gather Concat");
+  EXPECT_EQ(g.graph.integers(g.graph.nodes[2].inputs[1]), (Ints{4, 6}));
+}
+
+TEST(FoldIntegers, ComputesWhatRuntimesWould) {
+  struct Case {
+    const char* op_type;
+    Ints a, b, expected;
+  };
+  const Case cases[] = {{"Add", {2, 3}, {10}, {12, 13}}, {"Sub", {2}, {5}, {-3}},      {"Mul", {2, 3}, {4, 5}, {8, 15}},
+                        {"Div", {-7, 7}, {2}, {-3, 3}},  {"Min", {2, 9}, {5}, {2, 5}}, {"Max", {2, 9}, {5}, {5, 9}}};
+  for (const Case& test : cases) {
+    GraphBuilder g;
+    const auto x = g.input("x", i64, {static_cast<std::int64_t>(test.expected.size())});
+    const auto folded = g.node(test.op_type, {g.integers(test.a), g.integers(test.b)}, {}, i64,
+                               {static_cast<std::int64_t>(test.expected.size())});
+    g.output(g.node("Add", {x, folded}, {}, i64, {static_cast<std::int64_t>(test.expected.size())}));
+    EXPECT_EQ(simplified(g), "Add") << test.op_type;
+    EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), test.expected) << test.op_type;
+  }
+}
+
+TEST(FoldIntegers, LeavesDivisionByZeroToTheRuntime) {
+  GraphBuilder g;
+  const auto x = g.input("x", i64, {1});
+  g.output(g.node("Add", {x, g.node("Div", {g.integers({1}), g.integers({0})}, {}, i64, {1})}, {}, i64, {1}));
+  EXPECT_EQ(simplified(g), "Div Add");
+}
+
+TEST(FoldIntegers, FoldsWholeShapeComputations) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 3, 4});
+  const auto shape = g.node("Shape", {x}, {}, i64, {3});
+  const auto tail = g.node("Slice", {shape, g.integers({1}), g.integers({3})}, {}, i64, {2});
+  const auto product = g.node("ReduceProd", {tail}, {{"keepdims", std::int64_t{1}}}, i64, {1});
+  const auto target = g.node("Concat", {g.integers({-1}), product}, {{"axis", std::int64_t{0}}}, i64, {2});
+  g.output(g.node("Reshape", {x, target}, {}, f32, {2, 12}));
+  EXPECT_EQ(simplified(g), "Reshape");
+  EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 12}));
+}
+
+TEST(FoldLayout, TransposesAWeightThatNobodyElseReads) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {1, 2});
+  const auto w = g.parameter("w", {3, 2}, {1, 2, 3, 4, 5, 6});
+  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {2, 3});
+  g.output(g.node("MatMul", {x, transposed}, {}, f32, {1, 3}));
+  EXPECT_EQ(simplified(g), "MatMul");
+  EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), (std::vector<float>{1, 3, 5, 2, 4, 6}));
+  EXPECT_EQ(g.graph.values[g.graph.nodes[0].inputs[1]].name, "w.T");
+}
+
+TEST(FoldLayout, KeepsOneCopyOfALargeWeight) {
+  GraphBuilder g;
+  const auto ids = g.input("ids", i64, {1});
+  const auto w = g.parameter("w", {40, 20}, std::vector<float>(800, 1));
+  const auto rows = g.node("Gather", {w, ids}, {}, f32, {1, 20});
+  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {20, 40});
+  g.output(g.node("MatMul", {rows, transposed}, {}, f32, {1, 40}));
+  EXPECT_EQ(refusals(g), "fold_layout: the weight is used as it is elsewhere\n");
+}
+
+// ---- conv_batch_norm
+
+struct Statistics {
+  float scale, offset, mean, variance;
+};
+
+GraphValueId normalize(GraphBuilder& g, GraphValueId x, const std::string& name,
+                       const std::vector<Statistics>& channels, const Ints& sizes) {
+  std::vector<float> columns[4];
+  for (const Statistics& s : channels) {
+    columns[0].push_back(s.scale);
+    columns[1].push_back(s.offset);
+    columns[2].push_back(s.mean);
+    columns[3].push_back(s.variance);
+  }
+  const Ints shape = {static_cast<std::int64_t>(channels.size())};
+  std::vector<GraphValueId> inputs = {x};
+  for (int i = 0; i < 4; ++i) inputs.push_back(g.parameter(name + "." + std::to_string(i), shape, columns[i]));
+  return g.node("BatchNormalization", inputs, {{"epsilon", 0.0F}}, f32, sizes);
+}
+
+TEST(ConvBatchNorm, FoldsIntoWeightAndBias) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {1, 1, 2, 2});
+  const auto w = g.parameter("conv.weight", {2, 1, 1, 1}, {3, 5});
+  const auto b = g.parameter("conv.bias", {2}, {1, 2});
+  const auto y = g.node("Conv", {x, w, b}, {}, f32, {1, 2, 2, 2});
+  g.output(normalize(g, y, "bn", {{2, 7, 1, 4}, {3, 8, 2, 9}}, {1, 2, 2, 2}));
+  EXPECT_EQ(simplified(g), "Conv");
+  const GraphNode& conv = g.graph.nodes[0];
+  EXPECT_EQ(floats(g.graph, conv.inputs[1]), (std::vector<float>{3, 5}));  // k = 1, 1
+  EXPECT_EQ(floats(g.graph, conv.inputs[2]), (std::vector<float>{7, 8}));
+  EXPECT_EQ(g.graph.values[conv.inputs[1]].name, "conv.weight.folded");
+  EXPECT_EQ(g.graph.values[conv.inputs[2]].name, "conv.bias.folded");
+  EXPECT_EQ(conv.origin.kind, OriginKind::fused);
+  EXPECT_EQ(conv.origin.ops, (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(ConvBatchNorm, ScalesTheOutputChannelsOfATransposedGroupedConvolution) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {1, 2, 1, 1});
+  const auto w = g.parameter("w", {2, 2, 1, 1}, {1, 1, 1, 1});  // 2 groups, 2 output channels each
+  const auto y = g.node("ConvTranspose", {x, w}, {{"group", std::int64_t{2}}}, f32, {1, 4, 1, 1});
+  g.output(normalize(g, y, "bn", {{1, 0, 0, 1}, {2, 0, 0, 1}, {3, 0, 0, 1}, {4, 0, 0, 1}}, {1, 4, 1, 1}));
+  EXPECT_EQ(simplified(g), "ConvTranspose");
+  EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST(ConvBatchNorm, NeedsTheResultForItself) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {1, 1, 1, 1});
+  const auto y = g.node("Conv", {x, g.parameter("w", {1, 1, 1, 1}, {2})}, {}, f32, {1, 1, 1, 1});
+  const auto z = normalize(g, y, "bn", {{1, 0, 0, 4}}, {1, 1, 1, 1});
+  g.output(g.node("Add", {y, z}, {}, f32, {1, 1, 1, 1}));
+  EXPECT_EQ(refusals(g), "conv_batch_norm: the convolution's result is used elsewhere\n");
+}
+
+TEST(ConvBatchNorm, FoldsASharedWeightOnceForAllItsCalls) {
+  GraphBuilder g;
+  const auto w = g.parameter("w", {1, 1, 1, 1}, {2});
+  auto value = g.input("x", f32, {1, 1, 1, 1});
+  GraphValueId statistics[4];
+  for (int i = 0; i < 4; ++i) statistics[i] = g.parameter("bn." + std::to_string(i), {1}, {i == 3 ? 4.0F : 1.0F});
+  for (int call = 0; call < 2; ++call) {
+    value = g.node("Conv", {value, w}, {}, f32, {1, 1, 1, 1});
+    value = g.node("BatchNormalization", {value, statistics[0], statistics[1], statistics[2], statistics[3]}, {}, f32,
+                   {1, 1, 1, 1});
+  }
+  g.output(value);
+  EXPECT_EQ(simplified(g), "Conv Conv");
+  EXPECT_EQ(g.graph.nodes[0].inputs[1], g.graph.nodes[1].inputs[1]);
+  EXPECT_EQ(g.graph.initializers.size(), 2U);
+}
+
+TEST(ConvBatchNorm, LeavesAWeightThatMeetsTwoNormalizations) {
+  GraphBuilder g;
+  const auto w = g.parameter("w", {1, 1, 1, 1}, {2});
+  auto value = g.input("x", f32, {1, 1, 1, 1});
+  for (const char* name : {"first", "second"}) {
+    value = g.node("Conv", {value, w}, {}, f32, {1, 1, 1, 1});
+    value = normalize(g, value, name, {{1, 0, 0, 4}}, {1, 1, 1, 1});
+  }
+  g.output(value);
+  EXPECT_EQ(simplified(g), "Conv BatchNormalization Conv BatchNormalization");
+}
+
+// ---- sharing
+
+TEST(ShareConstants, KeepsOneOfEqualOnes) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  const auto a = g.node("Mul", {x, g.number(3)}, {}, f32, {2});
+  g.output(g.node("Sub", {a, g.number(3)}, {}, f32, {2}));
+  simplified(g);
+  EXPECT_EQ(g.graph.initializers.size(), 1U);
+}
+
+TEST(ShareConstants, LeavesParametersTheirIdentity) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  const auto a = g.node("Mul", {x, g.parameter("a", {2}, {3, 4})}, {}, f32, {2});
+  g.output(g.node("Mul", {a, g.parameter("b", {2}, {3, 4})}, {}, f32, {2}));
+  simplified(g);
+  EXPECT_EQ(g.graph.initializers.size(), 2U);
+}
+
+TEST(ShareNodes, MergesEqualHelpersIntoASharedOne) {
+  GraphBuilder g;
+  const auto mask = g.input("mask", DType::boolean, {2});
+  const auto x = g.input("x", f32, {2});
+  const auto cast = [&] { return g.node("Cast", {mask}, {{"to", std::int64_t{to_onnx(f32)}}}, f32, {2}); };
+  const auto a = g.node("Mul", {x, cast()}, {}, f32, {2});
+  g.output(g.node("Add", {a, cast()}, {}, f32, {2}));
+  EXPECT_EQ(simplified(g), "Cast Mul Add");
+  EXPECT_EQ(g.graph.nodes[0].origin.kind, OriginKind::shared);
+  EXPECT_EQ(g.graph.nodes[0].origin.ops, (std::vector<std::int32_t>{0, 2}));
+}
+
+TEST(ShareNodes, LeavesWhatModulesCompute) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  const auto a = g.node("Sigmoid", {x}, {}, f32, {2}), b = g.node("Sigmoid", {x}, {}, f32, {2});
+  g.output(g.node("Mul", {a, b}, {}, f32, {2}));
+  EXPECT_EQ(simplified(g), "Sigmoid Sigmoid Mul");
+}
+
+}  // namespace
+}  // namespace whence
