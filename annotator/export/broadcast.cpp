@@ -7,19 +7,19 @@
 namespace whence {
 namespace {
 
-// Recorded size of the axis that is `from_end` axes from the end, 1 where the value has none.
-std::int64_t recorded(Ctx& c, Val value, int from_end) {
-  const int axis = c.rank(value) - from_end;
-  return axis < 0 ? 1 : c.dims(value)[axis].size;
+// Whether two axes are equally long whenever PyTorch can broadcast them. An axis that the example inputs made 1 long
+// says nothing: it may be a batch of one against a true 1.
+bool equally_long(const Dim& a, const Dim& b) {
+  if (a.symbol != none_id && a.symbol == b.symbol) return true;
+  return a.size > 1 && a.size == b.size;
 }
 
 // Whether broadcasting `other` against `value` leaves `value` as it is.
 bool covers(Ctx& c, Val value, Val other) {
-  if (c.rank(other) > c.rank(value)) return false;
-  for (int from_end = 1; from_end <= c.rank(other); ++from_end) {
-    const bool is_one = c.static_dim(other, -from_end) == 1;
-    const std::int64_t size = recorded(c, other, from_end);
-    if (!is_one && (size < 0 || size != recorded(c, value, from_end))) return false;
+  const int added = c.rank(value) - c.rank(other);
+  if (added < 0) return false;
+  for (int axis = 0; axis < c.rank(other); ++axis) {
+    if (c.static_dim(other, axis) != 1 && !equally_long(c.dims(value)[axis + added], c.dims(other)[axis])) return false;
   }
   return true;
 }
