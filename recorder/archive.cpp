@@ -154,15 +154,19 @@ void Archive::point_storages_at_file() {
 }
 
 c10::IValue Archive::traced_inputs() {
-  caffe2::serialize::PyTorchStreamReader zip(reader_);
-  if (!zip.hasRecord("traced_inputs.pkl")) return {};
-  const c10::IValue by_method =
-      torch::jit::readArchiveAndTensors("traced_inputs", "", "traced_inputs/", std::nullopt, std::nullopt, std::nullopt,
-                                        zip, torch::jit::Unpickler::defaultTypeParser, nullptr);
-  for (const auto& entry : by_method.toGenericDict()) {
-    if (entry.key().toStringRef() == "forward") return entry.value();
+  try {
+    caffe2::serialize::PyTorchStreamReader zip(reader_);
+    if (!zip.hasRecord("traced_inputs.pkl")) return {};
+    const c10::IValue by_method =
+        torch::jit::readArchiveAndTensors("traced_inputs", "", "traced_inputs/", std::nullopt, std::nullopt,
+                                          std::nullopt, zip, torch::jit::Unpickler::defaultTypeParser, nullptr);
+    for (const auto& entry : by_method.toGenericDict()) {
+      if (entry.key().toStringRef() == "forward" && entry.value().isList()) return entry.value();
+    }
+    return {};
+  } catch (const std::exception&) {
+    reject(path_, Code::corrupt_file, "what the trace recorded of its inputs cannot be read", "save the model again");
   }
-  return {};
 }
 
 Bytes Archive::bytes_of(const at::Tensor& tensor, std::string* member) const {

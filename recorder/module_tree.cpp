@@ -25,27 +25,27 @@ DType dtype_of(const at::Tensor& tensor) {
   return from_scalar_type(static_cast<int>(tensor.scalar_type()));
 }
 
-namespace {
-
-// Two names hold the same tensor when they see the same memory in the same way.
 std::string storage_key(const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided || !tensor.has_storage() || tensor.numel() == 0) return "";
   std::ostringstream key;
   key << tensor.storage().unsafeGetStorageImpl() << '+' << tensor.storage_offset() << tensor.sizes() << tensor.strides()
       << static_cast<int>(tensor.scalar_type());
   return key.str();
 }
 
+namespace {
+
 std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 }  // namespace
 
-ModuleTree::ModuleTree(Archive& archive, Program& program) : archive_(archive), program_(program) {
+ModuleTree::ModuleTree(Archive& archive, Program& program) : archive_(archive), program_(program), shared_(archive.module()) {
   visit(archive.module(), "", none_id);
   sum_parameters();
 }
 
 ModuleId ModuleTree::module_of(const c10::ivalue::Object* object) const {
-  auto found = ids_.find(object);
+  const auto found = ids_.find(shared_.first(object));
   return found == ids_.end() ? none_id : found->second;
 }
 
@@ -55,13 +55,13 @@ ParameterId ModuleTree::parameter_of(const c10::ivalue::Object* object, const st
 }
 
 ParameterId ModuleTree::parameter_of(const at::Tensor& tensor) const {
-  if (tensor.layout() != at::kStrided || !tensor.has_storage() || tensor.numel() == 0) return none_id;
   const auto found = by_storage_.find(storage_key(tensor));
   return found == by_storage_.end() ? none_id : found->second;
 }
 
 void ModuleTree::visit(const torch::jit::Module& module, const std::string& path, ModuleId parent) {
-  const auto [known, fresh] = ids_.emplace(module._ivalue().get(), static_cast<ModuleId>(program_.modules.size()));
+  const auto* const object = shared_.first(module._ivalue().get());
+  const auto [known, fresh] = ids_.emplace(object, static_cast<ModuleId>(program_.modules.size()));
   const ModuleId id = known->second;
   if (!fresh) {
     program_.modules[id].aliases.push_back(path);
@@ -79,8 +79,14 @@ void ModuleTree::visit(const torch::jit::Module& module, const std::string& path
     if (std::find(siblings.begin(), siblings.end(), id) == siblings.end()) siblings.push_back(id);
   }
   const auto& type = *module.type();
-  for (std::size_t slot = 0; fresh && slot < type.numAttributes(); ++slot) {
-    if (module._ivalue()->getSlot(slot).isTensor()) add_tensor(id, module, slot, joined(path, type.getAttributeName(slot)));
+  for (std::size_t slot = 0; slot < type.numAttributes(); ++slot) {
+    if (!module._ivalue()->getSlot(slot).isTensor()) continue;
+    const std::string name = joined(path, type.getAttributeName(slot));
+    if (fresh) {
+      add_tensor(id, module, slot, name);
+    } else if (const ParameterId same = parameter_of(object, type.getAttributeName(slot)); same != none_id) {
+      program_.parameters[same].aliases.push_back(name);
+    }
   }
   // Names below an alias are aliases as well, so walk it again; a module cannot contain itself.
   for (std::size_t slot = 0; slot < type.numAttributes(); ++slot) {
@@ -95,9 +101,8 @@ void ModuleTree::add_tensor(ModuleId owner, const torch::jit::Module& module, st
   const at::Tensor tensor = module._ivalue()->getSlot(slot).toTensor();
   if (!tensor.defined()) return;
   const std::string attribute = std::to_string(owner) + "." + type.getAttributeName(slot);
-  const bool dense = tensor.layout() == at::kStrided && tensor.has_storage();
-  if (dense && tensor.numel() > 0) {
-    const auto [tied, first] = by_storage_.emplace(storage_key(tensor), static_cast<ParameterId>(program_.parameters.size()));
+  if (const std::string key = storage_key(tensor); !key.empty()) {
+    const auto [tied, first] = by_storage_.emplace(key, static_cast<ParameterId>(program_.parameters.size()));
     if (!first) {
       program_.parameters[tied->second].aliases.push_back(path);
       by_attribute_.emplace(attribute, tied->second);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "recorder/archive.h"
+#include "recorder/shared_modules.h"
 #include "recorder/torch_pch.h"
 #include "schema/program.h"
 
@@ -16,6 +17,9 @@ std::string plain_type_name(const std::string& archive_name);
 
 // A c10 tensor type as ours; undefined for quantized and sparse tensors.
 DType dtype_of(const at::Tensor& tensor);
+
+// Equal for tensors that see the same memory in the same way; "" for those without plain memory of their own.
+std::string storage_key(const at::Tensor& tensor);
 
 // Fills program.modules and program.parameters in the order of named_modules() and named_parameters(): depth first, in
 // order of registration, each object once; further names of an object become aliases.
@@ -36,6 +40,7 @@ class ModuleTree {
 
   Archive& archive_;
   Program& program_;
+  SharedModules shared_;
   std::unordered_map<const c10::ivalue::Object*, ModuleId> ids_;
   std::unordered_map<std::string, ParameterId> by_attribute_;  // "<module id>.<attribute>"
   std::map<std::string, ParameterId> by_storage_;              // ties: same memory, same view

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "schema/result.h"
+
 namespace whence {
 
 namespace {
@@ -43,7 +45,12 @@ Stack parse_trace(std::string_view text) {
 // The Python source behind a node of a loaded archive; the archive's own generated code does not count.
 std::optional<torch::jit::SourceRange> python_source(const torch::jit::Node& node) {
   torch::jit::SourceRange range = node.sourceRange();
-  if (auto original = range.findSourceRangeThatGenerated()) return original;
+  try {
+    if (auto original = range.findSourceRangeThatGenerated()) return original;  // unpickled on first use
+  } catch (const std::exception&) {
+    throw Error(Code::corrupt_file, "the archive's record of source lines cannot be read", "save the model again",
+                {.stage = "read"});
+  }
   const auto place = range.file_line_col();
   if (!place || std::get<0>(*place).rfind("code/", 0) == 0) return std::nullopt;
   return range;
