@@ -164,6 +164,7 @@ std::uint16_t float16_bits(float value) {
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   const float magnitude = std::fabs(value);
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00u);
+  if (magnitude == 0) return sign;
   if (magnitude >= 65520.0f) return static_cast<std::uint16_t>(sign | 0x7c00u);
   int exponent = 0;
   std::frexp(magnitude, &exponent);
