@@ -23,7 +23,7 @@ Bags read(Ctx& c) {
   Bags bags{c.tensor("weight"), c.tensor("indices"), c.tensor("offsets"), c.optional_tensor("per_sample_weights")};
   bags.mode = static_cast<BagMode>(c.integer("mode"));
   bags.last_offset_included = c.flag("include_last_offset");
-  if (c.has("padding_idx") && c.integer("padding_idx") >= 0) {
+  if (c.schema().find("padding_idx") && c.has("padding_idx") && c.integer("padding_idx") >= 0) {
     c.refuse("embedding_bag with padding_idx", "mask the rows with per_sample_weights instead");
   }
   return bags;

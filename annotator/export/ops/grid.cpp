@@ -1,4 +1,5 @@
 // Sampling an image at given places: grid_sampler, and the grid of an affine transformation.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,14 +88,19 @@ void affine_grid_generator(Ctx& c) {
   const Val theta = c.tensor("theta");
   const bool align_corners = c.flag("align_corners");
   const std::vector<Size> size = c.sizes("size");
-  if (c.opset() >= 20) {
+  // AffineGrid is undefined for aligned corners along an axis of one pixel, which PyTorch centres.
+  Ints spatial;
+  bool one_pixel = false;
+  for (std::size_t axis = 2; axis < size.size(); ++axis) {
+    const std::int64_t known = c.static_size(size[axis]).value_or(-1);
+    spatial.push_back(known);
+    one_pixel = one_pixel || known == 1;
+  }
+  if (c.opset() >= 20 && !(align_corners && one_pixel)) {
     return c.yield(c.emit("AffineGrid", {theta, c.to_vector(size)}, {{"align_corners", align_corners ? 1 : 0}}));
   }
-  Ints spatial;
-  for (std::size_t axis = 2; axis < size.size(); ++axis) {
-    const auto known = c.static_size(size[axis]);
-    if (!known) c.refuse("affine_grid of dynamic size", "export with --opset 20 or newer, or with a fixed size");
-    spatial.push_back(*known);
+  if (std::count(spatial.begin(), spatial.end(), -1) != 0) {
+    c.refuse("affine_grid of dynamic size", "export with --opset 20 or newer, or with a fixed size");
   }
   const Val grid = c.emit("MatMul", {base_grid(c, spatial, align_corners), c.transpose(theta, {0, 2, 1})});
   c.yield(c.reshape_to_output(grid));

@@ -114,13 +114,11 @@ const OpEntry kLinear[] = {
     {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", baddbmm},
     {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addbmm},
     {"aten::matmul(Tensor self, Tensor other) -> Tensor", matmul},
-    {"aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", matmul},
     {"aten::mm(Tensor self, Tensor mat2) -> Tensor", mm},
     {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", mm},
     {"aten::mv(Tensor self, Tensor vec) -> Tensor", mv},
     {"aten::dot(Tensor self, Tensor tensor) -> Tensor", dot},
     {"aten::outer(Tensor self, Tensor vec2) -> Tensor", outer},
-    {"aten::ger(Tensor self, Tensor vec2) -> Tensor", outer},
     {"aten::inner(Tensor self, Tensor other) -> Tensor", inner},
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "annotator/export/ops/families.h"
@@ -13,7 +14,8 @@ namespace {
 struct Window {
   std::size_t axes;  // number of spatial axes
   Ints kernel, stride, padding, dilation;
-  bool ceil = false;
+  Ints end;           // padding after each axis; `padding` is the one before
+  bool ceil = false;  // the last window may reach past the padding
 };
 
 Ints per_axis(Ctx& c, std::string_view argument, std::size_t axes) {
@@ -31,20 +33,44 @@ Window read(Ctx& c) {
   if (window.stride.empty()) window.stride = window.kernel;
   window.padding = per_axis(c, "padding", window.axes);
   window.dilation = c.schema().find("dilation") ? per_axis(c, "dilation", window.axes) : Ints(window.axes, 1);
+  window.end = window.padding;
   window.ceil = c.flag("ceil_mode");
   return window;
 }
 
-Ints both_sides(const Ints& padding) {
-  Ints pads = padding;
-  pads.insert(pads.end(), padding.begin(), padding.end());
-  return pads;
+// Where the last window of spatial axis `i` ends, counted from the start of the padding; unknown for dynamic sizes.
+std::optional<std::int64_t> reach(Ctx& c, const Window& window, std::size_t i) {
+  const std::vector<Dim>* result = c.output_dims();
+  if (!result) return std::nullopt;
+  const Dim& out = (*result)[result->size() - window.axes + i];
+  if (!out.is_static()) return std::nullopt;
+  return (out.size - 1) * window.stride[i] + window.dilation[i] * (window.kernel[i] - 1) + 1;
+}
+
+// ceil_mode leaves out a last window that would start in the padding after the input. The ONNX checker counts it, so
+// where sizes are fixed the padding is cut or, if `extend`, grown to what the windows cover, and ceil_mode is not
+// needed.
+void settle_ceil_mode(Ctx& c, Window& window, bool extend) {
+  if (!window.ceil) return;
+  window.ceil = false;
+  for (std::size_t i = 0; i < window.axes; ++i) {
+    const auto covered = reach(c, window, i);
+    const auto in =
+        c.static_dim(c.tensor("self"), static_cast<std::int64_t>(i) - static_cast<std::int64_t>(window.axes));
+    if (covered && in && (extend || *covered <= *in + 2 * window.padding[i])) {
+      window.end[i] = std::max(std::int64_t{0}, *covered - *in - window.padding[i]);
+    } else {
+      window.ceil = true;
+    }
+  }
 }
 
 Attributes attributes_of(const Window& window) {
   Attributes attributes{{"kernel_shape", window.kernel}};
   if (window.ceil) attributes.push_back({"ceil_mode", 1});
-  attributes.push_back({"pads", both_sides(window.padding)});
+  Ints pads = window.padding;
+  pads.insert(pads.end(), window.end.begin(), window.end.end());
+  attributes.push_back({"pads", pads});
   attributes.push_back({"strides", window.stride});
   return attributes;
 }
@@ -64,8 +90,14 @@ Attributes max_attributes(const Window& window) {
   return attributes;
 }
 
+Window read_max(Ctx& c) {
+  Window window = read(c);
+  settle_ceil_mode(c, window, true);
+  return window;
+}
+
 void max_pool(Ctx& c) {
-  const Window window = read(c);
+  const Window window = read_max(c);
   c.yield(without_batch(c, window, c.emit("MaxPool", {with_batch(c, window)}, max_attributes(window))));
 }
 
@@ -89,7 +121,7 @@ Val plane_size(Ctx& c, const Window& window) {
 
 // ONNX counts indices through the whole tensor, PyTorch from the start of each plane: the remainder is the latter.
 void max_pool_with_indices(Ctx& c) {
-  const Window window = read(c);
+  const Window window = read_max(c);
   if (!c.result_used(1)) {
     const Val values = c.emit("MaxPool", {with_batch(c, window)}, max_attributes(window));
     return c.yield({without_batch(c, window, values), absent});
@@ -99,28 +131,21 @@ void max_pool_with_indices(Ctx& c) {
   c.yield({without_batch(c, window, results[0]), without_batch(c, window, indices)});
 }
 
-// The mean over the window times window / divisor. Pads are zeros that ONNX's own division must not see clipped, so
-// with ceil_mode the input is padded explicitly as far as the last window reaches.
+// The sum over the window by `divisor`: the mean with all pads counted, times window / divisor. A window that ceil_mode
+// clips would count too few, so the input is padded explicitly as far as the last window reaches.
 Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
   Val x = with_batch(c, window);
+  settle_ceil_mode(c, window, true);
   if (window.ceil) {
-    const std::vector<Dim>* result = c.output_dims();
-    Ints begin(2, 0), end(2, 0);
-    for (std::size_t i = 0; i < window.axes; ++i) {
-      const int from_end = static_cast<int>(i) - static_cast<int>(window.axes);
-      const auto in = c.static_dim(c.tensor("self"), from_end);
-      if (!in || !result) {
-        c.refuse("divisor_override with ceil_mode over a dynamic size", "export with a fixed size, or ceil_mode=False");
-      }
-      const std::int64_t out = (*result)[result->size() + from_end].size;
-      const std::int64_t reach = (out - 1) * window.stride[i] + window.kernel[i];
-      begin.push_back(window.padding[i]);
-      end.push_back(std::max(window.padding[i], reach - *in - window.padding[i]));
-    }
-    begin.insert(begin.end(), end.begin(), end.end());
-    x = c.emit("Pad", {x, c.constant_ints(begin)});
-    window.padding = Ints(window.axes, 0);
-    window.ceil = false;
+    c.refuse("divisor_override with ceil_mode over a dynamic size", "export with a fixed size, or ceil_mode=False");
+  }
+  if (window.end != window.padding) {
+    Ints pads(2, 0);
+    pads.insert(pads.end(), window.padding.begin(), window.padding.end());
+    pads.insert(pads.end(), 2, 0);
+    pads.insert(pads.end(), window.end.begin(), window.end.end());
+    x = c.emit("Pad", {x, c.constant_ints(pads)});
+    window.padding = window.end = Ints(window.axes, 0);
   }
   Attributes attributes = attributes_of(window);
   attributes.push_back({"count_include_pad", 1});
@@ -132,12 +157,13 @@ Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
 }
 
 void avg_pool(Ctx& c) {
-  const Window window = read(c);
+  Window window = read(c);
   const bool override = c.schema().find("divisor_override") && c.has("divisor_override");
   if (override) return c.yield(without_batch(c, window, divided_by(c, window, c.integer("divisor_override"))));
+  const bool pads_count = c.flag("count_include_pad") && window.padding != Ints(window.axes, 0);
+  settle_ceil_mode(c, window, !pads_count);
   Attributes attributes = attributes_of(window);
-  const bool padded = window.padding != Ints(window.axes, 0);
-  if (padded && c.flag("count_include_pad")) attributes.push_back({"count_include_pad", 1});
+  if (pads_count) attributes.push_back({"count_include_pad", 1});
   c.yield(without_batch(c, window, c.emit("AveragePool", {with_batch(c, window)}, std::move(attributes))));
 }
 

@@ -202,21 +202,18 @@ void gru(Ctx& c) { run(c, kGru); }
 void rnn_tanh(Ctx& c) { run(c, kRnnTanh); }
 void rnn_relu(Ctx& c) { run(c, kRnnRelu); }
 
-// ---- cells: one step, input [N, in] or [in], hidden [N, H] or [H] ---------------------------------------------------
+// ---- cells: one step of a sequence of one. input [N, in], hidden [N, H] ---------------------------------------------
 
 void cell(Ctx& c, const Kind& kind) {
-  const Val x = c.tensor("input");
-  const bool batched = c.rank(x) == 2;
-  const auto as_sequence = [&](Val v) { return c.unsqueeze(v, batched ? Ints{0} : Ints{0, 1}); };
-  const auto as_step = [&](Val v) { return c.squeeze(v, batched ? Ints{0} : Ints{0, 1}); };
-
+  const auto as_sequence = [&](Val v) { return c.unsqueeze(v, {0}); };
+  const auto as_step = [&](Val v) { return c.squeeze(v, {0}); };
   Layer layer{{c.tensor("w_ih")}, {c.tensor("w_hh")}, {}, absent, absent};
   const Val b_ih = c.optional_tensor("b_ih"), b_hh = c.optional_tensor("b_hh");
   if (b_ih && b_hh) layer.biases.emplace_back(b_ih, b_hh);
   const std::vector<Val> states = kind.cell_state ? c.tensors("hx") : std::vector<Val>{c.tensor("hx")};
   layer.hidden = as_sequence(states[0]);
   if (kind.cell_state) layer.cell = as_sequence(states[1]);
-  const LayerResult result = emit_layer(c, kind, as_sequence(x), layer);
+  const LayerResult result = emit_layer(c, kind, as_sequence(c.tensor("input")), layer);
   if (!kind.cell_state) return c.yield(as_step(result.hidden));
   c.yield({as_step(result.hidden), as_step(result.cell)});
 }

@@ -29,11 +29,9 @@ void safe_softmax(Ctx& c) {
 
 const OpEntry kSoftmax[] = {
     {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax},
-    {"aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax},
     {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax},
     {"aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", safe_softmax},
     {"aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", log_softmax},
-    {"aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", log_softmax},
     {"aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", log_softmax},
 };
 

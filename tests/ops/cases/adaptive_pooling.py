@@ -1,0 +1,32 @@
+"""Pooling to a size: one, a divisor, the same size, and sizes whose windows are uneven or overlap."""
+
+import torch
+import torch.nn.functional as F
+
+from ops.case import case, f32
+
+CASES = [
+    case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 1), f32(2, 3, 7, 8), dynamic="x:0=n,2=h,3=w"),
+    case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (1, 1)), f32(3, 7, 8), opsets=(13, 18)),
+    case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (2, 4)), f32(2, 3, 6, 8), dynamic="x:0=n"),
+    case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (6, 8)) + 1, f32(2, 3, 6, 8)),
+    case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (3, 5)), f32(2, 3, 7, 8), dynamic="x:0=n"),
+    case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (9, None)), f32(3, 7, 8)),
+    case("aten::adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 3), f32(2, 3, 7, 8), dynamic="x:2=h",
+         refused="adaptive pooling of an axis with a dynamic size"),
+    case("aten::_adaptive_avg_pool2d", lambda x: torch.ops.aten._adaptive_avg_pool2d(x, [2, 2]), f32(2, 3, 6, 8)),
+    case("aten::adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 1), f32(2, 3, 7), dynamic="x:2=t"),
+    case("aten::adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 4), f32(2, 3, 7)),
+    case("aten::adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 4), f32(3, 8)),
+    case("aten::adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x, 1), f32(2, 3, 4, 5, 6)),
+    case("aten::adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x, (3, 2, 4)), f32(2, 3, 4, 5, 6)),
+    case("aten::adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x, (3, 5, 6)), f32(3, 4, 5, 6)),
+    case("aten::_adaptive_avg_pool3d", lambda x: torch.ops.aten._adaptive_avg_pool3d(x, [2, 5, 3]), f32(1, 2, 4, 5, 6)),
+    case("aten::adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 1), f32(2, 3, 7), dynamic="x:2=t"),
+    case("aten::adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 4, return_indices=True), f32(2, 3, 8)),
+    case("aten::adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, (2, 4)), f32(2, 3, 6, 8)),
+    case("aten::adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), f32(3, 6, 8)),
+    case("aten::adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, 5), f32(2, 3, 6, 8),
+         refused="adaptive max pooling to a size that does not divide"),
+    case("aten::adaptive_max_pool3d", lambda x: F.adaptive_max_pool3d(x, 2), f32(1, 3, 4, 6, 8)),
+]

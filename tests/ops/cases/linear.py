@@ -1,0 +1,79 @@
+"""Matrix products. Modules where the weight's place in the file matters, plain arguments where it does not."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ops.case import case, f32, i64
+
+
+class TiedOutput(nn.Module):
+    """An embedding whose table is also the output layer: the file holds it once."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+        self.output = nn.Linear(8, 11, bias=False)
+        self.output.weight = self.table.weight
+
+    def forward(self, ids):
+        return self.output(self.table(ids))
+
+
+class TwoRanks(nn.Module):
+    """One layer for matrices and for batches of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.layer(x), self.layer(x[0])
+
+
+class SharedLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(self.layer(x))
+
+
+CASES = [
+    case("aten::linear", nn.Linear(4, 5), f32(3, 4), dynamic="input:0=n"),
+    case("aten::linear", nn.Linear(4, 5, bias=False), f32(3, 4)),
+    case("aten::linear", nn.Linear(4, 5), f32(2, 3, 4), dynamic="input:0=n,1=t", opsets=(13, 18)),
+    case("aten::linear", nn.Linear(4, 5, bias=False), f32(2, 2, 3, 4)),
+    case("aten::linear", nn.Linear(4, 5), f32(4)),
+    case("aten::linear", SharedLayer(), f32(2, 3, 4)),
+    case("aten::linear", TwoRanks(), f32(2, 3, 4)),
+    case("aten::linear", TiedOutput(), i64(0, 11, 2, 5)),
+    case("aten::linear", TiedOutput(), i64(0, 11, 2, 5), dynamic="ids:0=batch,1=seq"),
+    case("aten::linear", lambda x, w: F.linear(x, w), f32(2, 3, 4), f32(5, 4)),
+    case("aten::linear", lambda x, w: F.linear(x, w), f32(2, 3, 4), f32(4)),
+    case("aten::addmm", lambda a, x, w: torch.addmm(a, x, w), f32(5), f32(3, 4), f32(4, 5), dynamic="x:0=n"),
+    case("aten::addmm", lambda a, x, w: torch.addmm(a, x, w, beta=0.5, alpha=2), f32(3, 5), f32(3, 4), f32(4, 5)),
+    case("aten::addmm", lambda a, x, w: torch.addmm(a, x, w, beta=0), f32(5), f32(3, 4), f32(4, 5)),
+    case("aten::addmm", lambda a, x, w: torch.addmm(a, x, w, alpha=3), i64(0, 9, 5), i64(0, 9, 3, 4), i64(0, 9, 4, 5)),
+    case("aten::addmv", lambda a, m, v: torch.addmv(a, m, v, beta=0.5, alpha=2), f32(3), f32(3, 4), f32(4)),
+    case("aten::baddbmm", lambda a, x, y: torch.baddbmm(a, x, y), f32(2, 3, 5), f32(2, 3, 4), f32(2, 4, 5)),
+    case("aten::baddbmm", lambda a, x, y: torch.baddbmm(a, x, y, beta=0, alpha=0.3), f32(1, 1, 5), f32(2, 3, 4),
+         f32(2, 4, 5), dynamic="x:0=n y:0=n"),
+    case("aten::addbmm", lambda a, x, y: torch.addbmm(a, x, y, beta=2, alpha=0.5), f32(3, 5), f32(2, 3, 4),
+         f32(2, 4, 5)),
+    case("aten::matmul", lambda x, y: torch.matmul(x, y), f32(2, 1, 3, 4), f32(5, 4, 2)),
+    case("aten::matmul", lambda x, y: x @ y, f32(4), f32(4)),
+    case("aten::matmul", lambda x, y: x @ y, f32(2, 3, 4), f32(4)),
+    case("aten::matmul", lambda x, y: x @ y, f32(4), f32(2, 4, 3), dynamic="y:0=n"),
+    case("aten::matmul", lambda x, y: x @ y, i64(-9, 9, 3, 4), i64(-9, 9, 4, 2)),
+    case("aten::mm", lambda x, y: torch.mm(x, y), f32(3, 4), f32(4, 2), dynamic="x:0=n"),
+    case("aten::bmm", lambda x, y: torch.bmm(x, y), f32(2, 3, 4), f32(2, 4, 2), dynamic="x:0=n,1=t y:0=n"),
+    case("aten::mv", lambda x, y: torch.mv(x, y), f32(3, 4), f32(4)),
+    case("aten::dot", lambda x, y: torch.dot(x, y), f32(4), f32(4)),
+    case("aten::outer", lambda x, y: torch.outer(x, y), f32(3), f32(4), dynamic="x:0=n"),
+    case("aten::inner", lambda x, y: torch.inner(x, y), f32(3, 4), f32(4)),
+    case("aten::inner", lambda x, y: torch.inner(x, y), f32(3, 4), f32(5, 4)),
+    case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3, 4), f32(5, 2, 4)),
+    case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3), f32()),
+]

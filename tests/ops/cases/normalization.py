@@ -1,0 +1,78 @@
+"""Norms, with and without weights, at opsets before and after ONNX got the operator."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ops.case import between, case, f32
+
+TOLERANCE = (1e-4, 1e-4)
+
+
+def norm(key, function, *inputs, **options):
+    return case(key, function, *inputs, tolerance=TOLERANCE, **options)
+
+
+def seeded(module: nn.Module) -> nn.Module:
+    """Weights and statistics that differ from 0 and 1."""
+    generator = torch.Generator().manual_seed(7)
+    for tensor in [*module.parameters(), *module.buffers()]:
+        if tensor.is_floating_point():
+            tensor.data = torch.rand(tensor.shape, generator=generator) + 0.5
+    return module
+
+
+class WeightNorm(nn.Module):
+    """The weight is computed from the input, so that nothing can be folded."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, v, g):
+        return torch._weight_norm(v, g, self.dim)
+
+
+NATIVE_BATCH = torch.ops.aten.native_batch_norm
+NO_TRAINING = torch.ops.aten._native_batch_norm_legit_no_training
+
+CASES = [
+    norm("aten::batch_norm", seeded(nn.BatchNorm2d(3)), f32(2, 3, 4, 5), dynamic="input:0=n,2=h", opsets=(13, 18)),
+    norm("aten::batch_norm", seeded(nn.BatchNorm1d(3, affine=False)), f32(4, 3)),
+    norm("aten::batch_norm", seeded(nn.BatchNorm3d(2, eps=0.1)), f32(1, 2, 3, 4, 5)),
+    norm("aten::batch_norm", seeded(nn.BatchNorm2d(3, track_running_stats=False)), f32(2, 3, 4, 5),
+         dynamic="input:0=n"),
+    norm("aten::batch_norm", lambda x, m, v: F.batch_norm(x, m, v, training=True), f32(4, 3, 2), f32(3),
+         between(0.5, 2, 3)),
+    norm("aten::native_batch_norm", lambda x, m, v: NATIVE_BATCH(x, None, None, m, v, False, 0.1, 1e-5)[0],
+         f32(2, 3, 4), f32(3), between(0.5, 2, 3)),
+    norm("aten::_native_batch_norm_legit_no_training",
+         lambda x, w, b, m, v: NO_TRAINING(x, w, b, m, v, 0.1, 1e-5)[0], f32(2, 3, 4), f32(3), f32(3), f32(3),
+         between(0.5, 2, 3)),
+    norm("aten::layer_norm", seeded(nn.LayerNorm(6)), f32(2, 3, 6), dynamic="input:0=n,1=t", opsets=(13, 17, 18)),
+    norm("aten::layer_norm", seeded(nn.LayerNorm((3, 6), bias=False)), f32(2, 3, 6), opsets=(13, 18)),
+    norm("aten::layer_norm", nn.LayerNorm(6, elementwise_affine=False, eps=0.1), f32(2, 3, 6), opsets=(13, 18)),
+    norm("aten::native_layer_norm", lambda x, w, b: torch.native_layer_norm(x, [6], w, b, 1e-5), f32(2, 3, 6), f32(6),
+         f32(6)),
+    norm("aten::native_layer_norm", lambda x, w, b: torch.native_layer_norm(x, [6], w, b, 1e-5)[0], f32(2, 3, 6),
+         f32(6), f32(6), opsets=(13, 18)),
+    norm("aten::native_layer_norm", lambda x: torch.native_layer_norm(x, [6], None, None, 1e-5), f32(2, 3, 6),
+         opsets=(13,), refused="the statistics of layer_norm are used"),
+    norm("aten::rms_norm", seeded(nn.RMSNorm(6, eps=1e-3)), f32(2, 3, 6), dynamic="x:0=n", opsets=(13, 18, 23)),
+    norm("aten::rms_norm", lambda x: F.rms_norm(x, (3, 6)), f32(2, 3, 6), opsets=(18, 23)),
+    norm("aten::_fused_rms_norm", lambda x, w: torch.ops.aten._fused_rms_norm(x, [6], w, 1e-5)[0], f32(2, 3, 6), f32(6)),
+    norm("aten::group_norm", seeded(nn.GroupNorm(2, 4)), f32(2, 4, 3, 5), dynamic="input:0=n,2=h",
+         opsets=(13, 18, 21, 23)),
+    norm("aten::group_norm", nn.GroupNorm(1, 4, affine=False), f32(2, 4, 5), opsets=(18, 21)),
+    norm("aten::group_norm", seeded(nn.GroupNorm(4, 4)), f32(3, 4), opsets=(18,)),
+    norm("aten::native_group_norm",
+         lambda x, w, b: torch.ops.aten.native_group_norm(x, w, b, 2, 4, 15, 2, 1e-5)[0], f32(2, 4, 3, 5), f32(4),
+         f32(4)),
+    norm("aten::instance_norm", seeded(nn.InstanceNorm2d(3, affine=True)), f32(2, 3, 4, 5), dynamic="input:0=n,3=w"),
+    norm("aten::instance_norm", nn.InstanceNorm1d(3), f32(2, 3, 6)),
+    norm("aten::instance_norm", seeded(nn.InstanceNorm2d(3, track_running_stats=True)), f32(2, 3, 4, 5)),
+    norm("aten::_weight_norm", WeightNorm(0), f32(4, 3, 2), f32(4, 1, 1), opsets=(13, 18)),
+    norm("aten::_weight_norm", WeightNorm(-1), f32(4, 3), f32(1)),
+    norm("aten::_weight_norm", nn.utils.weight_norm(nn.Linear(3, 4)), f32(2, 3)),
+    norm("aten::_weight_norm_interface", lambda v, g: torch._weight_norm_interface(v, g, 0)[0], f32(4, 3), f32(4, 1)),
+]

@@ -1,0 +1,80 @@
+"""Recurrent layers: layers, directions, batch first, no bias, given states; cells; packed sequences are refused."""
+
+import torch
+from torch import nn
+
+from ops.case import case, f32
+
+TOLERANCE = (1e-4, 1e-4)
+
+
+def recurrent(key, function, *inputs, **options):
+    return case(key, function, *inputs, tolerance=TOLERANCE, **options)
+
+
+class WithState(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x, h):
+        return self.layer(x, h)
+
+
+class WithStates(WithState):
+    def forward(self, x, h, c):
+        return self.layer(x, (h, c))
+
+
+class Sequence(WithState):
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+class Packed(WithState):
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=True)
+        return self.layer(packed)[0].data
+
+
+def cell(kind, rows, state, arguments, biased=False):
+    """TorchScript for one step with constant weights: tracing takes cells apart."""
+    biases = f", torch.linspace(-1, 1, {rows}), torch.linspace(2, 0, {rows})" if biased else ""
+    return (f"def forward(self, x, {arguments}):\n"
+            f"  w_ih = torch.linspace(-0.9, 0.7, {4 * rows}).sin().reshape({rows}, 4)\n"
+            f"  w_hh = torch.linspace(0.8, -0.6, {3 * rows}).cos().reshape({rows}, 3)\n"
+            f"  return torch.{kind}_cell(x, {state}, w_ih, w_hh{biases})\n")
+
+
+LENGTHS = torch.tensor([5, 3])
+
+CASES = [
+    recurrent("aten::lstm.input", nn.LSTM(4, 3), f32(5, 2, 4), dynamic="input:0=t,1=n", opsets=(13, 18, 22)),
+    recurrent("aten::lstm.input", nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True), f32(2, 5, 4),
+              dynamic="input:0=n,1=t"),
+    recurrent("aten::lstm.input", nn.LSTM(4, 3, num_layers=2, bias=False), f32(5, 2, 4)),
+    recurrent("aten::lstm.input", Sequence(nn.LSTM(4, 3, batch_first=True)), f32(2, 5, 4)),
+    recurrent("aten::lstm.input", nn.LSTM(4, 3), f32(5, 4)),
+    recurrent("aten::lstm.input", WithStates(nn.LSTM(4, 3, num_layers=2, bidirectional=True)), f32(5, 2, 4),
+              f32(4, 2, 3), f32(4, 2, 3)),
+    recurrent("aten::lstm.input", WithStates(nn.LSTM(4, 3)), f32(5, 2, 4), f32(1, 2, 3), f32(1, 2, 3)),
+    recurrent("aten::lstm.input", nn.LSTM(4, 3, proj_size=2), f32(5, 2, 4), refused="projections"),
+    recurrent("aten::gru.input", nn.GRU(4, 3, num_layers=2, bidirectional=True), f32(5, 2, 4), dynamic="input:1=n"),
+    recurrent("aten::gru.input", WithState(nn.GRU(4, 3, batch_first=True)), f32(2, 5, 4), f32(1, 2, 3)),
+    recurrent("aten::gru.input", nn.GRU(4, 3, bias=False), f32(5, 2, 4)),
+    recurrent("aten::rnn_tanh.input", nn.RNN(4, 3, bidirectional=True), f32(5, 2, 4)),
+    recurrent("aten::rnn_relu.input", WithState(nn.RNN(4, 3, nonlinearity="relu")), f32(5, 2, 4), f32(1, 2, 3)),
+    recurrent("aten::lstm.data", Packed(nn.LSTM(4, 3)), f32(5, 2, 4), LENGTHS, refused="over a packed sequence"),
+    recurrent("aten::gru.data", Packed(nn.GRU(4, 3)), f32(5, 2, 4), LENGTHS, refused="over a packed sequence"),
+    recurrent("aten::rnn_tanh.data", Packed(nn.RNN(4, 3)), f32(5, 2, 4), LENGTHS, refused="over a packed sequence"),
+    recurrent("aten::rnn_relu.data", Packed(nn.RNN(4, 3, nonlinearity="relu")), f32(5, 2, 4), LENGTHS,
+              refused="over a packed sequence"),
+    recurrent("aten::lstm_cell", cell("lstm", 12, "(h, c)", "h, c", biased=True), f32(2, 4), f32(2, 3), f32(2, 3),
+              dynamic="x:0=n h:0=n c:0=n"),
+    recurrent("aten::gru_cell", cell("gru", 9, "h", "h", biased=True), f32(2, 4), f32(2, 3)),
+    recurrent("aten::gru_cell", cell("gru", 9, "h", "h"), f32(2, 4), f32(2, 3)),
+    recurrent("aten::rnn_tanh_cell", cell("rnn_tanh", 3, "h", "h"), f32(2, 4), f32(2, 3)),
+    recurrent("aten::rnn_relu_cell", cell("rnn_relu", 3, "h", "h", biased=True), f32(2, 4), f32(2, 3)),
+    recurrent("aten::gru_cell", "def forward(self, x, h, w, u):\n  return torch.gru_cell(x, h, w, u)", f32(2, 4),
+              f32(2, 3), f32(9, 4), f32(9, 3), refused="is computed from the inputs"),
+]

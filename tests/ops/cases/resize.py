@@ -1,0 +1,68 @@
+"""interpolate: by size and by factor, corners aligned or not, to a single pixel, antialiased; and the plain overloads."""
+
+import torch
+import torch.nn.functional as F
+
+from ops.case import case, f32
+
+TOLERANCE = (1e-4, 1e-4)
+LINE, IMAGE, VOLUME = f32(2, 3, 10), f32(2, 3, 8, 10), f32(1, 2, 4, 5, 6)
+aten = torch.ops.aten
+
+
+def resized(key, input, mode, **options):
+    """F.interpolate in a mode; `size`, `scale_factor`, `align_corners` and `antialias` go to it."""
+    given = {name: options.pop(name) for name in ("size", "scale_factor", "align_corners", "antialias",
+                                                   "recompute_scale_factor") if name in options}
+    return case(key, lambda x: F.interpolate(x, mode=mode, **given), input, tolerance=TOLERANCE, **options)
+
+
+def plain(key, function, input):
+    return case(key, function, input, tolerance=TOLERANCE)
+
+
+CASES = [
+    plain("aten::upsample_nearest1d.vec", lambda x: aten.upsample_nearest1d.vec(x, None, [1.7]), LINE),
+    resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=2, dynamic="x:0=n,2=h,3=w",
+            opsets=(13, 18)),
+    resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=(1.7, 0.6), dynamic="x:0=n"),
+    resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", size=(13, 5), dynamic="x:0=n,2=h", opsets=(13, 18)),
+    resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=1.7, recompute_scale_factor=True),
+    resized("aten::upsample_nearest3d.vec", VOLUME, "nearest", scale_factor=2),
+    plain("aten::_upsample_nearest_exact1d.vec", lambda x: aten._upsample_nearest_exact1d.vec(x, None, [0.7]), LINE),
+    resized("aten::_upsample_nearest_exact2d.vec", IMAGE, "nearest-exact", scale_factor=0.6),
+    resized("aten::_upsample_nearest_exact3d.vec", VOLUME, "nearest-exact", size=(3, 7, 9)),
+    plain("aten::upsample_linear1d.vec", lambda x: aten.upsample_linear1d.vec(x, None, False, [1.7]), LINE),
+    resized("aten::upsample_linear1d", LINE, "linear", size=13, align_corners=True),
+    resized("aten::upsample_bilinear2d.vec", IMAGE, "bilinear", size=(13, 15), align_corners=False,
+            dynamic="x:0=n,3=w", opsets=(13, 18)),
+    resized("aten::upsample_bilinear2d.vec", IMAGE, "bilinear", size=(5, 15), align_corners=True),
+    resized("aten::upsample_bilinear2d.vec", IMAGE, "bilinear", size=1),
+    resized("aten::upsample_bilinear2d.vec", IMAGE, "bilinear", scale_factor=2, align_corners=True,
+            dynamic="x:0=n,2=h,3=w"),
+    resized("aten::upsample_bilinear2d.vec", IMAGE, "bilinear", scale_factor=0.7),
+    case("aten::upsample_bilinear2d.vec", lambda x, y: F.interpolate(x, y.shape[2:], mode="bilinear"), IMAGE,
+         f32(1, 1, 5, 12), dynamic="x:0=n,2=a,3=b y:2=h,3=w", tolerance=TOLERANCE),
+    resized("aten::upsample_trilinear3d.vec", VOLUME, "trilinear", size=(3, 7, 9), align_corners=True),
+    resized("aten::upsample_bicubic2d.vec", IMAGE, "bicubic", size=(13, 15), align_corners=True),
+    resized("aten::upsample_bicubic2d.vec", IMAGE, "bicubic", scale_factor=1.7, dynamic="x:0=n,2=h"),
+    resized("aten::upsample_bicubic2d.vec", IMAGE, "bicubic", size=(3, 20)),
+    resized("aten::_upsample_bilinear2d_aa.vec", IMAGE, "bilinear", size=(5, 15), antialias=True),
+    resized("aten::_upsample_bilinear2d_aa.vec", IMAGE, "bilinear", size=(5, 15), antialias=True, opsets=(17,),
+            refused="antialiased resizing"),
+    resized("aten::_upsample_bicubic2d_aa.vec", IMAGE, "bicubic", size=(5, 15), antialias=True),
+    resized("aten::_upsample_bicubic2d_aa.vec", IMAGE, "bicubic", size=(5, 15), antialias=True, align_corners=True,
+            refused="antialiased resizing with align_corners"),
+    plain("aten::upsample_nearest1d", lambda x: aten.upsample_nearest1d(x, [7]), LINE),
+    plain("aten::upsample_nearest2d", lambda x: aten.upsample_nearest2d(x, [13, 6], 1.7, 0.6), IMAGE),
+    plain("aten::upsample_nearest3d", lambda x: aten.upsample_nearest3d(x, [3, 7, 9]), VOLUME),
+    plain("aten::_upsample_nearest_exact1d", lambda x: aten._upsample_nearest_exact1d(x, [7]), LINE),
+    plain("aten::_upsample_nearest_exact2d", lambda x: aten._upsample_nearest_exact2d(x, [13, 6]), IMAGE),
+    plain("aten::_upsample_nearest_exact3d", lambda x: aten._upsample_nearest_exact3d(x, [3, 7, 9]), VOLUME),
+    plain("aten::upsample_linear1d", lambda x: aten.upsample_linear1d(x, [17], False, 1.7), LINE),
+    plain("aten::upsample_bilinear2d", lambda x: aten.upsample_bilinear2d(x, [13, 6], False), IMAGE),
+    plain("aten::upsample_trilinear3d", lambda x: aten.upsample_trilinear3d(x, [3, 7, 9], False), VOLUME),
+    plain("aten::upsample_bicubic2d", lambda x: aten.upsample_bicubic2d(x, [13, 6], False), IMAGE),
+    plain("aten::_upsample_bilinear2d_aa", lambda x: aten._upsample_bilinear2d_aa(x, [13, 6], False), IMAGE),
+    plain("aten::_upsample_bicubic2d_aa", lambda x: aten._upsample_bicubic2d_aa(x, [13, 6], False), IMAGE),
+]

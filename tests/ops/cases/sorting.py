@@ -1,0 +1,35 @@
+"""Sorting and ranks, with ties, over axes whose size is open."""
+
+import torch
+
+from ops.case import boolean, case, f32, i32, i64, u8
+
+TIES = torch.tensor([[3.0, 1.0, 2.0, 1.0], [0.0, 0.0, -1.0, 0.0]])
+
+CASES = [
+    case("aten::sort", lambda x: torch.sort(x), f32(2, 5), dynamic="x:0=n,1=t"),
+    case("aten::sort", lambda x: torch.sort(x, 0, descending=True), i64(-99, 99, 6, 3)),
+    case("aten::sort", lambda x: torch.sort(x), f32()),
+    case("aten::sort.stable", lambda x: torch.sort(x, stable=True, dim=-1), TIES),
+    case("aten::sort.stable", lambda x: torch.sort(x, stable=True, dim=-1, descending=True), TIES),
+    case("aten::sort.stable", lambda x: torch.sort(x, stable=True, dim=0), boolean(6)),
+    case("aten::sort.stable", lambda x: torch.sort(x, stable=True, dim=0), u8(0, 9, 6)),
+    case("aten::argsort", lambda x: torch.argsort(x, 1, True), f32(2, 5)),
+    case("aten::argsort.stable", lambda x: torch.argsort(x, stable=True, dim=1), TIES),
+    case("aten::msort", lambda x: torch.msort(x), f32(5, 2)),
+    case("aten::topk", lambda x: torch.topk(x, 3), f32(2, 5), dynamic="x:0=n,1=t"),
+    case("aten::topk", lambda x: torch.topk(x, 2, dim=0, largest=False), i32(-999, 999, 5, 2)),
+    case("aten::topk", lambda x: torch.topk(x, x.shape[1] // 2)[0], f32(2, 6), dynamic="x:1=t"),
+    case("aten::kthvalue", lambda x: torch.kthvalue(x, 2, 1), f32(2, 5)),
+    case("aten::kthvalue", lambda x: torch.kthvalue(x, 1, 0, True), f32(2, 5)),
+    case("aten::median", lambda x: torch.median(x), f32(2, 3)),
+    case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5)),
+    case("aten::median.dim", lambda x: torch.median(x, 0, True), f32(4, 3)),
+    case("aten::median.dim", lambda x: torch.median(x, 0), f32(4, 3), dynamic="x:0=n",
+         refused="the rank of the median depends on a dynamic size"),
+    case("aten::_unique", lambda x: torch._unique(x, True, True), i64(0, 4, 9)),
+    case("aten::_unique2", lambda x: torch.unique(x, return_inverse=True, return_counts=True), i64(0, 4, 3, 4)),
+    case("aten::_unique2", lambda x: torch.unique(x), f32(6)),
+    case("aten::unique_dim", lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True),
+         i64(0, 2, 6, 2)),
+]
