@@ -1,0 +1,290 @@
+// Annotate and strip on whole files.
+#include <filesystem>
+#include <map>
+
+#include <gtest/gtest.h>
+#include <onnx/checker.h>
+#include <onnx/onnx_pb.h>
+
+#include "annotator/merge/annotate.h"
+#include "annotator/merge/keys.h"
+#include "annotator/merge/strip.h"
+#include "tests/annotator/stamped_model.h"
+#include "tests/schema/temporary_folder.h"
+
+namespace whence {
+namespace {
+
+using Metadata = std::map<std::string, std::string>;
+
+onnx::ModelProto load(const std::string& path) {
+  onnx::ModelProto model;
+  EXPECT_TRUE(model.ParseFromString(content_of(path)));
+  return model;
+}
+
+void save(const onnx::ModelProto& model, const std::string& path) {
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+}
+
+Metadata metadata(const onnx::NodeProto& node) {
+  Metadata result;
+  for (const auto& entry : node.metadata_props()) {
+    EXPECT_TRUE(result.emplace(entry.key(), entry.value()).second) << "twice: " << entry.key();
+  }
+  return result;
+}
+
+void put(onnx::NodeProto& node, std::string_view key, const std::string& value) {
+  auto& entry = *node.add_metadata_props();
+  entry.set_key(std::string(key));
+  entry.set_value(value);
+}
+
+class Annotate : public ::testing::Test {
+ protected:
+  void SetUp() override { write_stamped_file(plain); }
+
+  AnnotateReport annotate(const std::string& from, const std::string& to, const AnnotateOptions& options = {}) {
+    auto result = annotate_file(from, sidecar, to, options);
+    EXPECT_TRUE(result) << (result ? "" : to_text(result.diagnostics().front()));
+    return result ? *result : AnnotateReport{};
+  }
+
+  Diagnostic refused(const std::string& from, const AnnotateOptions& options = {}) {
+    std::ofstream(folder / "target") << "before";
+    const auto result = annotate_file(from, sidecar, folder / "target", options);
+    EXPECT_FALSE(result);
+    EXPECT_EQ(content_of(folder / "target"), "before");
+    EXPECT_FALSE(result.diagnostics().front().remedy.empty());
+    return result.diagnostics().front();
+  }
+
+  void expect_stripping_gives_back(const std::string& annotated, const std::string& original) {
+    ASSERT_TRUE(strip_file(annotated, folder / "stripped.onnx"));
+    EXPECT_TRUE(content_of(folder / "stripped.onnx") == content_of(original));
+  }
+
+  const TemporaryFolder folder;
+  const std::string plain = folder / "plain.onnx", out = folder / "out.onnx";
+  const Sidecar sidecar = stamped_sidecar();
+};
+
+TEST_F(Annotate, WritesEveryKey) {
+  annotate(plain, out);
+  const onnx::ModelProto model = load(out);
+  EXPECT_NO_THROW(onnx::checker::check_model(model, true));
+  const Metadata keys = metadata(model.graph().node(0));
+  EXPECT_EQ(keys.at("pkg.whence.op"), "0");
+  EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
+  EXPECT_EQ(keys.at("pkg.whence.call"), "0");
+  EXPECT_EQ(keys.at("pkg.whence.source"), "layers.py:8 forward");
+  EXPECT_EQ(keys.at("pkg.whence.confidence"), "exact");
+  EXPECT_EQ(keys.at("pkg.whence.rule"), "stamp");
+  EXPECT_EQ(keys.at("namespace"),
+            ": my.Model/encoder: my.Encoder/encoder.layer.0: my.Layer/encoder.layer.0.query: "
+            "torch.nn.modules.linear.Linear/linear: aten.linear.default");
+  EXPECT_EQ(keys.at("pkg.torch.onnx.class_hierarchy"),
+            "['my.Model', 'my.Encoder', 'my.Layer', 'torch.nn.modules.linear.Linear', 'aten.linear.default']");
+  EXPECT_EQ(keys.at("pkg.torch.onnx.name_scopes"),
+            "['', 'encoder', 'encoder.layer.0', 'encoder.layer.0.query', 'linear']");
+  EXPECT_EQ(keys.at("pkg.torch.onnx.fx_node"),
+            "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default]"
+            "(args = (%x, %p_encoder_layer_0_query_weight), kwargs = {})");
+  EXPECT_EQ(keys.at("pkg.torch.onnx.stack_trace"),
+            "File \"/home/me/model.py\", line 30, in forward\n  File \"/home/me/layers.py\", line 8, in forward");
+  EXPECT_FALSE(keys.contains("pkg.whence.modules"));
+  EXPECT_FALSE(keys.contains("pkg.whence.kept"));
+}
+
+TEST_F(Annotate, SaysWhatIsSharedAndFused) {
+  const AnnotateReport report = annotate(plain, out);
+  EXPECT_EQ(report.nodes, 8);
+  EXPECT_EQ(report.exact, 7);
+  EXPECT_EQ(report.ancestor, 1);
+  EXPECT_EQ(report.renamed, 0) << "export named them already";
+  const onnx::ModelProto model = load(out);
+  const Metadata shared = metadata(model.graph().node(2));
+  EXPECT_EQ(shared.at("pkg.whence.module"), "encoder.layer.0");
+  EXPECT_EQ(shared.at("pkg.whence.confidence"), "ancestor");
+  EXPECT_EQ(shared.at("pkg.whence.rule"), "shared");
+  const Metadata fused = metadata(model.graph().node(3));
+  EXPECT_EQ(fused.at("pkg.whence.module"), "");
+  EXPECT_EQ(fused.at("pkg.whence.modules"), R"(["encoder.layer.0","head"])");
+  EXPECT_EQ(fused.at("pkg.whence.confidence"), "exact");
+}
+
+TEST_F(Annotate, TellsCallsApartAndReachesIntoBodies) {
+  annotate(plain, out);
+  const onnx::ModelProto model = load(out);
+  const Metadata second_call = metadata(model.graph().node(4));
+  EXPECT_EQ(second_call.at("pkg.whence.module"), "head");
+  EXPECT_EQ(second_call.at("pkg.whence.call"), "1");
+  EXPECT_NE(second_call.at("namespace").find("relu_1: aten.relu.default"), std::string::npos);
+  const onnx::NodeProto& nested = model.graph().node(5).attribute(1).g().node(0);
+  EXPECT_EQ(nested.op_type(), "Abs");
+  EXPECT_EQ(metadata(nested).at("pkg.whence.module"), "");
+  EXPECT_NE(metadata(nested).at("namespace").find("max_1: aten.max.default"), std::string::npos);
+}
+
+TEST_F(Annotate, StrippingGivesBackTheBytes) {
+  annotate(plain, out);
+  expect_stripping_gives_back(out, plain);
+}
+
+TEST_F(Annotate, TwiceChangesNoByte) {
+  annotate(plain, out);
+  const std::string once = content_of(out);
+  EXPECT_FALSE(annotate(out, folder / "twice.onnx").changed);
+  EXPECT_TRUE(content_of(folder / "twice.onnx") == once);
+  EXPECT_FALSE(annotate(out, out).changed);
+  EXPECT_TRUE(content_of(out) == once);
+  expect_stripping_gives_back(out, plain);
+}
+
+TEST_F(Annotate, InPlace) {
+  const std::string before = content_of(plain);
+  annotate(plain, out);
+  annotate(plain, plain);
+  EXPECT_TRUE(content_of(plain) == content_of(out));
+  ASSERT_TRUE(strip_file(plain, plain));
+  EXPECT_TRUE(content_of(plain) == before);
+}
+
+TEST_F(Annotate, WritesOnlyTheKeysAskedFor) {
+  annotate(plain, out, {.keys = {"module", "pkg.torch.onnx.fx_node"}});
+  const Metadata keys = metadata(load(out).graph().node(0));
+  EXPECT_EQ(keys.size(), 3U);  // and the stamp
+  expect_stripping_gives_back(out, plain);
+  annotate(out, folder / "more.onnx");
+  EXPECT_GT(metadata(load(folder / "more.onnx").graph().node(0)).size(), 10U);
+  expect_stripping_gives_back(folder / "more.onnx", plain);
+}
+
+TEST_F(Annotate, KeepsForeignMetadata) {
+  onnx::ModelProto model = load(plain);
+  put(*model.mutable_graph()->mutable_node(0), "namespace", "theirs");
+  put(*model.mutable_graph()->mutable_node(0), "color", "red");
+  put(*model.mutable_graph()->mutable_node(1), keys::module, "claimed");
+  save(model, plain);
+  annotate(plain, out);
+  const Metadata keys = metadata(load(out).graph().node(0));
+  EXPECT_EQ(keys.at("namespace"), "theirs");
+  EXPECT_EQ(keys.at("color"), "red");
+  EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
+  EXPECT_EQ(keys.at("pkg.whence.kept"), "namespace");
+  EXPECT_EQ(metadata(load(out).graph().node(1)).at("pkg.whence.module"), "claimed");
+  expect_stripping_gives_back(out, plain);
+  EXPECT_FALSE(annotate(out, out).changed);
+  expect_stripping_gives_back(out, plain);
+}
+
+TEST_F(Annotate, GivesNodesTheirNamesBack) {
+  onnx::ModelProto model = load(plain);
+  model.mutable_graph()->mutable_node(0)->set_name("n0");
+  model.mutable_graph()->mutable_node(1)->clear_name();
+  save(model, plain);
+  EXPECT_EQ(annotate(plain, folder / "unnamed.onnx", {.names = false}).renamed, 0);
+  EXPECT_EQ(annotate(plain, out).renamed, 2);
+  model = load(out);
+  EXPECT_EQ(model.graph().node(0).name(), "/encoder/layer.0/query/MatMul");
+  EXPECT_EQ(model.graph().node(1).name(), "/encoder/layer.0/query/Add");
+  EXPECT_EQ(metadata(model.graph().node(0)).at("pkg.whence.original_name"), "n0");
+  expect_stripping_gives_back(out, plain);
+  expect_stripping_gives_back(folder / "unnamed.onnx", plain);
+}
+
+TEST_F(Annotate, RaisesTheIrVersionWithANotice) {
+  onnx::ModelProto model = load(plain);
+  model.set_ir_version(9);
+  save(model, plain);
+  const auto result = annotate_file(plain, sidecar, out, {});
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result.diagnostics().size(), 1U);
+  EXPECT_EQ(result.diagnostics()[0].severity, Severity::note);
+  EXPECT_EQ(load(out).ir_version(), 10);
+  expect_stripping_gives_back(out, plain);
+}
+
+TEST_F(Annotate, LeavesUnstampedNodesAlone) {
+  onnx::ModelProto model = load(plain);
+  model.mutable_graph()->mutable_node(0)->clear_metadata_props();
+  save(model, plain);
+  EXPECT_EQ(annotate(plain, out).unstamped, 1);
+  EXPECT_EQ(load(out).graph().node(0).metadata_props_size(), 0);
+  expect_stripping_gives_back(out, plain);
+}
+
+TEST_F(Annotate, FindsExternalDataFromAnotherFolder) {
+  write_stamped_file(plain, {.external_data = true});
+  std::filesystem::create_directory(folder / "other");
+  annotate(plain, out);
+  annotate(plain, folder / "other/out.onnx");
+  EXPECT_EQ(content_of(folder / "other/plain.onnx.data"), content_of(folder / "plain.onnx.data"));
+  EXPECT_NO_THROW(onnx::checker::check_model(folder / "other/out.onnx", true));
+  expect_stripping_gives_back(out, plain);
+}
+
+TEST_F(Annotate, RefusesExternalDataOutsideTheFolder) {
+  write_stamped_file(plain, {.external_data = true});
+  onnx::ModelProto model = load(plain);
+  model.mutable_graph()->mutable_initializer(0)->mutable_external_data(0)->set_value("../secret");
+  save(model, plain);
+  std::filesystem::create_directory(folder / "other");
+  const auto result = annotate_file(plain, sidecar, folder / "other/out.onnx", {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.diagnostics()[0].code, Code::outside_folder);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "other"));
+}
+
+TEST_F(Annotate, RefusesFilesOfOthers) {
+  onnx::ModelProto model = load(plain);
+  model.clear_metadata_props();
+  save(model, plain);
+  EXPECT_EQ(refused(plain).code, Code::unsupported_feature);
+}
+
+TEST_F(Annotate, RefusesAnotherProgramsSidecar) {
+  write_stamped_file(plain, {.program = "0123456789abcdef"});
+  const Diagnostic diagnostic = refused(plain);
+  EXPECT_EQ(diagnostic.code, Code::sidecar_mismatch);
+  EXPECT_NE(diagnostic.message.find("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(diagnostic.message.find(program_digest(sidecar.program)), std::string::npos);
+}
+
+TEST_F(Annotate, RefusesAStampThatNamesNoOperation) {
+  for (const char* stamp : {"99", "own:1", ""}) {
+    onnx::ModelProto model = load(plain);
+    model.mutable_graph()->mutable_node(0)->mutable_metadata_props(0)->set_value(stamp);
+    save(model, folder / "bad.onnx");
+    EXPECT_EQ(refused(folder / "bad.onnx").code, Code::sidecar_mismatch) << stamp;
+  }
+}
+
+TEST_F(Annotate, RefusesUnknownKeys) { EXPECT_EQ(refused(plain, {.keys = {"modul"}}).code, Code::usage); }
+
+TEST_F(Annotate, NeverCrashesOnBrokenFiles) {
+  const std::string bytes = content_of(plain);
+  for (std::size_t i = 0; i < bytes.size(); i += 37) {
+    std::string broken = bytes;
+    broken[i] = static_cast<char>(broken[i] ^ 0xff);
+    std::ofstream(folder / "broken.onnx", std::ios::binary) << broken;
+    (void)annotate_file(folder / "broken.onnx", sidecar, out, {});
+    (void)strip_file(folder / "broken.onnx", out);
+    std::ofstream(folder / "broken.onnx", std::ios::binary) << bytes.substr(0, i);
+    EXPECT_FALSE(annotate_file(folder / "broken.onnx", sidecar, out, {})) << i;
+  }
+}
+
+TEST_F(Annotate, StripLeavesOtherFilesAsTheyAre) {
+  onnx::ModelProto model = load(plain);
+  put(*model.mutable_graph()->mutable_node(0), "namespace", "PyTorch's own");
+  save(model, plain);
+  const auto report = strip_file(plain, out);
+  ASSERT_TRUE(report);
+  EXPECT_FALSE(report->changed);
+  EXPECT_TRUE(content_of(out) == content_of(plain));
+}
+
+}  // namespace
+}  // namespace whence

@@ -1,0 +1,103 @@
+#include "tests/annotator/stamped_model.h"
+
+#include "annotator/export/names.h"
+#include "annotator/merge/keys.h"
+#include "annotator/write/onnx_writer.h"
+#include "tests/annotator/graph_builder.h"
+
+namespace whence {
+namespace {
+
+constexpr DType f32 = DType::float32;
+
+Module module(std::string path, std::string type, ModuleId parent) {
+  Module made;
+  made.path = std::move(path);
+  made.type = std::move(type);
+  made.parent = parent;
+  return made;
+}
+
+ValueId value(Program& program, std::string name, ValueSource source, std::int32_t index) {
+  Value made;
+  made.name = std::move(name);
+  made.source = source;
+  made.index = index;
+  program.values.push_back(std::move(made));
+  return static_cast<ValueId>(program.values.size() - 1);
+}
+
+ValueId operation(Program& program, std::string target, std::string overload, std::vector<NamedArgument> arguments,
+                  ScopeId scope, StackId stack) {
+  Node node;
+  node.target = std::move(target);
+  node.overload = std::move(overload);
+  node.arguments = std::move(arguments);
+  node.origin.op = static_cast<std::int32_t>(program.body.nodes.size());
+  node.origin.scope = scope;
+  node.origin.stack = stack;
+  node.outputs = {value(program, std::to_string(node.origin.op), ValueSource::node, none_id)};
+  program.body.nodes.push_back(std::move(node));
+  return program.body.nodes.back().outputs.front();
+}
+
+std::shared_ptr<Graph> branch(const std::string& op_type, GraphValueId outer) {
+  GraphBuilder body;
+  GraphValue captured;
+  captured.captured = outer;
+  captured.dtype = f32;
+  captured.dims = std::vector<Dim>{{2, false, none_id}, {512, false, none_id}};
+  body.output(body.node(op_type, {body.graph.add_value(captured)}, {}, f32, {2, 512}, 4), "");
+  return std::make_shared<Graph>(std::move(body.graph));
+}
+
+}  // namespace
+
+Sidecar stamped_sidecar() {
+  Sidecar sidecar;
+  Program& program = sidecar.program;
+  program.modules = {
+      module("", "my.Model", none_id), module("encoder", "my.Encoder", 0), module("encoder.layer.0", "my.Layer", 1),
+      module("encoder.layer.0.query", "torch.nn.modules.linear.Linear", 2), module("head", "my.Head", 0)};
+  program.scopes = {{none_id, 0, 0}, {0, 1, 0}, {1, 2, 0}, {2, 3, 0}, {0, 4, 0}, {0, 4, 1}};
+  program.stacks = {{{"/home/me/layers.py", 8, "forward"}, {"/home/me/model.py", 30, "forward"}}, {}};
+  Parameter weight;
+  weight.name = "encoder.layer.0.query.weight";
+  program.parameters = {weight};
+  const ValueId x = value(program, "x", ValueSource::input, 0);
+  const ValueId w = value(program, "w", ValueSource::parameter, 0);
+  program.inputs = {{"x", x}};
+  const auto ref = [](ValueId id) { return Argument{ValueRef{id}}; };
+  const ValueId y =
+      operation(program, "aten::linear", "", {{"input", ref(x)}, {"weight", ref(w)}, {"bias", {None{}}}}, 3, 0);
+  const ValueId z = operation(program, "aten::add", "Tensor",
+                              {{"self", ref(y)}, {"other", ref(y)}, {"alpha", {std::int64_t{1}}}}, 2, 1);
+  const ValueId a = operation(program, "aten::relu", "", {{"self", ref(z)}}, 4, none_id);
+  const ValueId b = operation(program, "aten::relu", "", {{"self", ref(a)}}, 5, none_id);
+  const ValueId c = operation(program, "aten::max", "", {{"self", ref(b)}}, 0, none_id);
+  program.outputs = {{"", ref(c)}};
+  return sidecar;
+}
+
+void write_stamped_file(const std::string& path, const StampedFile& options) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 4});
+  const auto flag = g.input("flag", DType::boolean, {});
+  const auto weight = g.parameter("encoder.layer.0.query.weight", {4, 512}, std::vector<float>(2048, 1));
+  auto value = g.node("MatMul", {x, weight}, {}, f32, {2, 512}, 0);
+  value = g.node("Add", {value, g.number(1)}, {}, f32, {2, 512}, 0);
+  const auto shape = g.node("Shape", {value}, {}, DType::int64, {2});
+  g.graph.nodes.back().origin = {OriginKind::shared, {0, 1}};
+  value = g.node("Reshape", {value, shape}, {}, f32, {2, 512});
+  g.graph.nodes.back().origin = {OriginKind::fused, {1, 2}};
+  value = g.node("Relu", {value}, {}, f32, {2, 512}, 3);
+  g.output(g.node("If", {flag}, {{"then_branch", branch("Neg", value)}, {"else_branch", branch("Abs", value)}}, f32,
+                  {2, 512}, 4));
+  name_nodes(g.graph, stamped_sidecar().program);
+  WriteOptions write;
+  write.metadata = {{"author", "me"}, {std::string(keys::program), options.program}};
+  write.external_data = options.external_data;
+  write_onnx(g.graph, path, write);
+}
+
+}  // namespace whence

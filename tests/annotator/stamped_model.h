@@ -1,0 +1,25 @@
+// A small program and an ONNX file that could have been exported from it: what the merge tests annotate and strip.
+#pragma once
+
+#include <string>
+
+#include "schema/sidecar.h"
+
+namespace whence {
+
+// Modules "", encoder, encoder.layer.0, encoder.layer.0.query, head. Operations:
+//   0 aten::linear in encoder.layer.0.query    1 aten::add.Tensor in encoder.layer.0
+//   2 aten::relu in head, first call           3 aten::relu in head, second call
+//   4 aten::max in the root
+Sidecar stamped_sidecar();
+
+struct StampedFile {
+  bool external_data = false;
+  std::string program = program_digest(stamped_sidecar().program);  // of the stamp
+};
+
+// Nodes: MatMul and Add (operation 0), a helper shared by 0 and 1, a fused node of 1 and 2, Relu of operation 3, and an
+// If of operation 4 with one node in each branch. Named as export names them.
+void write_stamped_file(const std::string& path, const StampedFile& options = {});
+
+}  // namespace whence

@@ -1,0 +1,26 @@
+// PyTorch's keys hold Python lists as repr() prints them.
+#include <gtest/gtest.h>
+
+#include "annotator/view/python_list.h"
+
+namespace whence {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TEST(PythonList, ReadsWhatReprPrints) {
+  EXPECT_EQ(parse_python_list("[]"), Texts{});
+  EXPECT_EQ(parse_python_list("['']"), Texts{""});
+  EXPECT_EQ(parse_python_list("['', 'encoder.layer.0', 'add_1']"), (Texts{"", "encoder.layer.0", "add_1"}));
+  EXPECT_EQ(parse_python_list("[\"it's\", 'a, b']"), (Texts{"it's", "a, b"}));
+  EXPECT_EQ(parse_python_list(R"(['a\'b', 'c\\'])"), (Texts{"a'b", "c\\"}));
+}
+
+TEST(PythonList, RefusesEverythingElse) {
+  for (const char* text : {"", "[", "]", "['a'", "'a'", "[a]", "['a' 'b']", "['a]", "['a\\']", "['a',]x"}) {
+    EXPECT_EQ(parse_python_list(text), std::nullopt) << text;
+  }
+}
+
+}  // namespace
+}  // namespace whence

@@ -1,0 +1,65 @@
+// Names of nodes, values and constants (annotator/export/names).
+#include <gtest/gtest.h>
+
+#include "annotator/export/names.h"
+#include "tests/annotator/graph_builder.h"
+#include "tests/annotator/stamped_model.h"
+
+namespace whence {
+namespace {
+
+constexpr DType f32 = DType::float32;
+
+TEST(ScopePath, CutsAtCalledModulesOnly) {
+  Program program = stamped_sidecar().program;
+  EXPECT_EQ(scope_path(program, 0), "");
+  EXPECT_EQ(scope_path(program, 1), "/encoder");
+  EXPECT_EQ(scope_path(program, 3), "/encoder/layer.0/query");
+  EXPECT_EQ(scope_path(program, 5), "/head");
+}
+
+TEST(ScopePath, NamesTheModuleWhereverItIsCalledFrom) {
+  Program program = stamped_sidecar().program;
+  program.scopes.push_back({1, 4, 2});  // encoder calls head
+  EXPECT_EQ(scope_path(program, 6), "/head");
+}
+
+TEST(ScopePath, ComparesWholeSegments) {
+  Program program = stamped_sidecar().program;
+  program.modules[3].path = "encoder.layer.01";  // no child of encoder.layer.0
+  EXPECT_EQ(scope_path(program, 3), "/encoder/layer.01");
+}
+
+TEST(NameNodes, NumbersRepeatedNames) {
+  const Program program = stamped_sidecar().program;
+  GraphBuilder g;
+  auto value = g.input("x", f32, {2});
+  value = g.node("Relu", {value}, {}, f32, {2}, 2);
+  value = g.node("Relu", {value}, {}, f32, {2}, 3);
+  value = g.node("Add", {value, g.number(1)}, {}, f32, {2}, 0);
+  g.output(value, "");
+  name_nodes(g.graph, program);
+  EXPECT_EQ(g.graph.nodes[0].name, "/head/Relu");
+  EXPECT_EQ(g.graph.nodes[1].name, "/head/Relu_1");
+  EXPECT_EQ(g.graph.nodes[2].name, "/encoder/layer.0/query/Add");
+  EXPECT_EQ(g.graph.values[g.graph.nodes[1].outputs[0]].name, "/head/Relu_1_output_0");
+  EXPECT_EQ(g.graph.values[g.graph.inputs[0]].name, "x");
+  EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "output");
+  EXPECT_EQ(g.graph.values[g.graph.initializers[0].value].name, "/encoder/layer.0/query/constant");
+}
+
+TEST(NameNodes, KeepsWantedNames) {
+  const Program program = stamped_sidecar().program;
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2});
+  const auto w = g.parameter("w", {2}, {1, 2});
+  g.output(g.node("Add", {x, w}, {}, f32, {2}, 0), "logits");
+  g.output(g.node("Mul", {x, w}, {}, f32, {2}, 0), "");
+  name_nodes(g.graph, program);
+  EXPECT_EQ(g.graph.values[w].name, "w");
+  EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "logits");
+  EXPECT_EQ(g.graph.values[g.graph.outputs[1]].name, "output_1");
+}
+
+}  // namespace
+}  // namespace whence
