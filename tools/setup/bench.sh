@@ -2,7 +2,7 @@
 # The benchmarks of tests/bench: each prints its figures and how they were measured.
 . "$(dirname "$0")/common.sh"
 
-for benchmark in tests/bench/bench_*.py; do
+for benchmark in tests/bench/*.py; do
   step "$benchmark"
   build/venv/bin/python "$benchmark"
 done
