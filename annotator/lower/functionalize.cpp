@@ -24,6 +24,7 @@ class Functionalizer {
 
   void run() {
     run(program_.body, 0);
+    sink_ = &program_.body.nodes;  // what an output needs to be made anew stands at the end
     for (ProgramOutput& output : program_.outputs) resolve(output.value);
   }
 
@@ -258,7 +259,7 @@ class Functionalizer {
   Diagnostics& failures_;
   State state_;
   std::unordered_map<ValueId, int> depth_of_;  // of values defined in nested blocks
-  std::vector<Node>* sink_ = nullptr;
+  std::vector<Node>* sink_ = nullptr;          // the nodes of the block at hand, as they come out
   int depth_ = 0;
 };
 
