@@ -14,12 +14,15 @@ constexpr Rule rules[] = {
     {"remove_no_op", remove_no_op},        // first: what does nothing hides neighbours from every other rule
     {"fold_shape", fold_shape},            // sizes become constants ...
     {"fold_integers", fold_integers},      // ... so that arithmetic on them can
+    {"fold_rows", fold_rows},              // tables at known indices, after the indices are known
     {"fold_layout", fold_layout},          // constants take their final layout before anything is fused into them
     {"cast_chain", cast_chain},            // before the chains below, which a cast between would interrupt
     {"transpose_chain", transpose_chain},  // chains: cheap, and they bring a Conv next to its BatchNormalization
     {"unsqueeze_chain", unsqueeze_chain},
     {"reshape_chain", reshape_chain},  // after unsqueeze_chain, which keeps the more readable form
     {"scalar_chain", scalar_chain},
+    {"pad_into_conv", pad_into_conv},
+    {"pad_conv", pad_conv},
     {"conv_batch_norm", conv_batch_norm},  // last: it makes new weights, so it should run once per Conv
 };
 

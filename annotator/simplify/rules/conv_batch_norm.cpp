@@ -141,9 +141,6 @@ std::string bias_name(const Rewriter& r, const GraphNode& conv) {
   return dot == std::string::npos ? "" : weight.substr(0, dot) + ".bias";
 }
 
-// Not the parameter's own name: the values are not the parameter's any more.
-std::string folded_name(const std::string& name) { return name.empty() ? "" : name + ".folded"; }
-
 void fold_into(Rewriter& r, std::int32_t index, GraphValueId weight, GraphValueId bias) {
   const GraphNode conv = r.node(index);
   const GraphNode norm = *normalization_after(r, conv);
@@ -171,10 +168,10 @@ Outcome conv_batch_norm(Rewriter& rewriter, std::int32_t index) {
   TensorData new_weight = scaled(weight, k.factor, *conv);
   TensorData new_bias = folded_bias(bias, k, weight.dtype);
   const NodeOrigin origin = joined(conv->origin, norm.origin);
-  const std::string weight_name = folded_name(rewriter.value(conv->inputs[1]).name);
-  const std::string folded_bias_name = folded_name(bias_name(rewriter, *conv));
+  // The folded weights take the parameters' names, as users know them; their origin says that they were folded.
+  const std::string weight_name = rewriter.value(conv->inputs[1]).name, new_bias_name = bias_name(rewriter, *conv);
   const GraphValueId weight_id = rewriter.constant(std::move(new_weight), origin, weight_name);
-  const GraphValueId bias_id = rewriter.constant(std::move(new_bias), origin, folded_bias_name);
+  const GraphValueId bias_id = rewriter.constant(std::move(new_bias), origin, new_bias_name);
   for (const std::int32_t sibling : *all) fold_into(rewriter, sibling, weight_id, bias_id);
   return changed();
 }

@@ -180,6 +180,27 @@ std::optional<Integers> fold_gather(const Integers& from, const Integers& indice
   return result;
 }
 
+std::optional<Integers> fold_gather_elements(const GraphNode& node, const Integers& from, const Integers& indices) {
+  const auto rank = static_cast<std::int64_t>(from.shape.size());
+  std::int64_t axis = node.int_attribute("axis", 0);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank || indices.shape.size() != from.shape.size()) return std::nullopt;
+  Integers result{from.dtype, indices.shape, {}};
+  for (std::int64_t i = 0; i < count_of(indices.shape); ++i) {
+    std::int64_t at = indices.elements[i];
+    if (at < 0) at += from.shape[axis];
+    if (at < 0 || at >= from.shape[axis]) return std::nullopt;
+    std::int64_t rest = i, offset = 0, stride = 1;
+    for (std::int64_t dim = rank - 1; dim >= 0; --dim) {
+      offset += (dim == axis ? at : rest % indices.shape[dim]) * stride;
+      stride *= from.shape[dim];
+      rest /= indices.shape[dim];
+    }
+    result.elements.push_back(from.elements[offset]);
+  }
+  return result;
+}
+
 std::optional<Integers> fold_slice(const std::vector<Integers>& inputs) {
   const Integers& from = inputs[0];
   if (from.shape.size() != 1 || inputs[1].elements.size() != 1) return std::nullopt;
@@ -225,6 +246,7 @@ std::optional<Integers> fold(const GraphNode& node, const std::vector<Integers>&
   if (node.op_type == "Range") return fold_range(inputs);
   if (node.op_type == "Expand") return fold_expand(inputs[0], inputs[1]);
   if (node.op_type == "Gather") return fold_gather(inputs[0], inputs[1]);
+  if (node.op_type == "GatherElements") return fold_gather_elements(node, inputs[0], inputs[1]);
   if (node.op_type == "Slice" && inputs.size() >= 3) return fold_slice(inputs);
   return fold_unary(node, inputs[0]);
 }
