@@ -5,7 +5,7 @@
 
 set(torch_default $ENV{TORCH_DIR})
 if(NOT torch_default)
-  file(GLOB torch_default ${CMAKE_BINARY_DIR}/venv/lib/python3*/site-packages/torch)
+  file(GLOB torch_default ${CMAKE_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch)
 endif()
 if(NOT torch_default)
   execute_process(COMMAND python3 -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
