@@ -21,7 +21,6 @@ constexpr Rule rules[] = {
     {"unsqueeze_chain", unsqueeze_chain},
     {"reshape_chain", reshape_chain},  // after unsqueeze_chain, which keeps the more readable form
     {"scalar_chain", scalar_chain},
-    {"pad_into_conv", pad_into_conv},
     {"pad_conv", pad_conv},
     {"conv_batch_norm", conv_batch_norm},  // last: it makes new weights, so it should run once per Conv
 };

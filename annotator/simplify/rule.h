@@ -56,7 +56,6 @@ Outcome scalar_chain(Rewriter&, std::int32_t);
 Outcome fold_shape(Rewriter&, std::int32_t);
 Outcome fold_integers(Rewriter&, std::int32_t);
 Outcome fold_layout(Rewriter&, std::int32_t);
-Outcome pad_into_conv(Rewriter&, std::int32_t);
 Outcome fold_rows(Rewriter&, std::int32_t);
 Outcome pad_conv(Rewriter&, std::int32_t);
 Outcome conv_batch_norm(Rewriter&, std::int32_t);

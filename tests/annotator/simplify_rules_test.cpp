@@ -344,8 +344,8 @@ TEST(ConvBatchNorm, FoldsIntoWeightAndBias) {
   const GraphNode& conv = g.graph.nodes[0];
   EXPECT_EQ(floats(g.graph, conv.inputs[1]), (std::vector<float>{3, 5}));  // k = 1, 1
   EXPECT_EQ(floats(g.graph, conv.inputs[2]), (std::vector<float>{7, 8}));
-  EXPECT_EQ(g.graph.values[conv.inputs[1]].name, "conv.weight.folded");
-  EXPECT_EQ(g.graph.values[conv.inputs[2]].name, "conv.bias.folded");
+  EXPECT_EQ(g.graph.values[conv.inputs[1]].name, "conv.weight");
+  EXPECT_EQ(g.graph.values[conv.inputs[2]].name, "conv.bias");
   EXPECT_EQ(conv.origin.kind, OriginKind::fused);
   EXPECT_EQ(conv.origin.ops, (std::vector<std::int32_t>{0, 1}));
 }

@@ -88,12 +88,15 @@ TEST(OnnxSummary, DamagedBytesNeverDoMoreThanGiveAnError) {
     std::string damaged = whole;
     for (int flip = 0; flip < 3; ++flip) damaged[random() % damaged.size()] = static_cast<char>(random());
     const auto result = read_onnx_summary(write_temporary(damaged));
-    if (!result) EXPECT_NE(result.diagnostics().front().code, Code::internal);
+    if (!result) {
+      EXPECT_NE(result.diagnostics().front().code, Code::internal);
+    }
   }
 }
 
 TEST(OnnxSummary, DeepNestingIsRefused) {
   std::string nested;
+    }
   // By hand, since protobuf takes no more than 100 levels: node(1) { attribute(5) { g(6) { ... } } }.
   const auto wrap = [](int field, const std::string& content) {
     std::string length;
