@@ -9,6 +9,22 @@
 #include "annotator/lower/pass.h"
 
 namespace whence {
+namespace {
+
+// What PyTorch takes for a Python number: literals, scalar values, and the 0-d constants that tracing makes of numbers.
+bool is_number(const Program& program, const Argument& argument) {
+  const auto* reference = argument.as<ValueRef>();
+  if (reference == nullptr) return true;
+  const Value& value = program.values[reference->id];
+  if (value.type.kind != ValueKind::tensor) return true;
+  if (value.source != ValueSource::constant) return false;
+  const Constant& constant = program.constants[value.index];
+  const DType dtype = constant.data.dtype;
+  const bool of_number = dtype == DType::float64 || dtype == DType::int64 || dtype == DType::boolean;
+  return of_number && constant.data.shape.empty() && constant.ops.empty();
+}
+
+}  // namespace
 
 Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
     : session_(session), node_(node), schema_(schema) {
@@ -55,10 +71,7 @@ Val Ctx::value_of(const Argument& argument) {
     refuse("complex numbers have no place in ONNX operators", "compute with real and imaginary parts");
   }
   const Val value{session_.value_of(argument)};
-  const auto* reference = argument.as<ValueRef>();
-  if (reference == nullptr || session_.program().values[reference->id].type.kind != ValueKind::tensor) {
-    wrapped_.push_back(value);
-  }
+  if (is_number(session_.program(), argument)) wrapped_.push_back(value);
   return value;
 }
 
