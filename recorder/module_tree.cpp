@@ -1,5 +1,6 @@
 #include "recorder/module_tree.h"
 
+#include <functional>
 #include <set>
 
 namespace whence {
@@ -126,18 +127,23 @@ void ModuleTree::add_tensor(ModuleId owner, const torch::jit::Module& module, st
 }
 
 void ModuleTree::sum_parameters() {
-  // Children come after their parents, so going backwards each set is complete when its parent needs it.
+  // A shared module stands before some of its parents and after others, so each set is made when it is asked for.
   std::vector<std::set<ParameterId>> below(program_.modules.size());
-  for (std::size_t id = program_.modules.size(); id-- > 0;) {
-    Module& module = program_.modules[id];
+  const std::function<const std::set<ParameterId>&(ModuleId)> collect = [&](ModuleId id) -> const std::set<ParameterId>& {
+    if (!below[id].empty()) return below[id];
+    const Module& module = program_.modules[id];
     below[id].insert(module.own_parameters.begin(), module.own_parameters.end());
-    for (ModuleId child : module.children) below[id].insert(below[child].begin(), below[child].end());
-    for (ParameterId parameter : below[id]) {
+    for (const ModuleId child : module.children) below[id].merge(std::set(collect(child)));
+    return below[id];
+  };
+  collect(0);
+  for (std::size_t id = 0; id < program_.modules.size(); ++id) {
+    for (const ParameterId parameter : below[id]) {
       const Parameter& row = program_.parameters[parameter];
       if (row.kind != ParameterKind::parameter) continue;
       const std::int64_t elements = row.data.element_count();
-      module.parameters_total += elements;
-      if (row.trainable) module.parameters_trainable += elements;
+      program_.modules[id].parameters_total += elements;
+      if (row.trainable) program_.modules[id].parameters_trainable += elements;
     }
   }
 }

@@ -7,30 +7,30 @@
 namespace whence {
 namespace {
 
-using torch::jit::Module;
+using JitModule = torch::jit::Module;
 
 // Calls `visit(attribute, child)` for every module that is an attribute, in order of registration.
 template <class Visit>
-void for_each_child(const Module& module, const Visit& visit) {
+void for_each_child(const JitModule& module, const Visit& visit) {
   const auto& type = *module.type();
   for (std::size_t slot = 0; slot < type.numAttributes(); ++slot) {
     if (!type.getAttribute(slot)->is_module()) continue;
     const c10::IValue value = module._ivalue()->getSlot(slot);
-    if (value.isObject()) visit(type.getAttributeName(slot), Module(value.toObject()));
+    if (value.isObject()) visit(type.getAttributeName(slot), JitModule(value.toObject()));
   }
 }
 
 // Whether the objects of one form may have been one module. Scripted objects share their type, and with it their code,
 // so code says nothing of them.
-bool may_be_one(const std::vector<Module>& group) {
-  const auto has_code = [](const Module& module) { return module.find_method("forward").has_value(); };
+bool may_be_one(const std::vector<JitModule>& group) {
+  const auto has_code = [](const JitModule& module) { return module.find_method("forward").has_value(); };
   const bool scripted = group[0].type() == group[1].type();
   return scripted || std::count_if(group.begin(), group.end(), has_code) <= 1;
 }
 
 }  // namespace
 
-SharedModules::SharedModules(const Module& root) {
+SharedModules::SharedModules(const JitModule& root) {
   form_of(root);
   for (const Group& group : groups_) {
     if (group.size() < 2 || !forms_.at(group.front()._ivalue().get()).has_tensor || !may_be_one(group)) continue;
@@ -43,7 +43,7 @@ const c10::ivalue::Object* SharedModules::first(const c10::ivalue::Object* objec
   return object;
 }
 
-SharedModules::Form SharedModules::form_of(const Module& module) {
+SharedModules::Form SharedModules::form_of(const JitModule& module) {
   const c10::ivalue::Object* const object = module._ivalue().get();
   if (const auto known = forms_.find(object); known != forms_.end()) return known->second;
   Form form;
@@ -58,7 +58,7 @@ SharedModules::Form SharedModules::form_of(const Module& module) {
   }
   // Objects of one form never hold each other, so groups keep the order of registration, and those of children stand
   // before those of their parents.
-  for_each_child(module, [&](const std::string& name, const Module& child) {
+  for_each_child(module, [&](const std::string& name, const JitModule& child) {
     const Form below = form_of(child);
     form.has_tensor = form.has_tensor || below.has_tensor;
     description += "\n" + name + " = " + std::to_string(below.number);
@@ -72,13 +72,13 @@ SharedModules::Form SharedModules::form_of(const Module& module) {
 }
 
 // Children go with their parents, also those without a tensor of their own.
-void SharedModules::join(const Module& to, const Module& other) {
+void SharedModules::join(const JitModule& to, const JitModule& other) {
   const c10::ivalue::Object* const target = first(to._ivalue().get());
   if (target == other._ivalue().get()) return;
   first_[other._ivalue().get()] = target;
-  std::map<std::string, Module> children;
-  for_each_child(to, [&](const std::string& name, const Module& child) { children.emplace(name, child); });
-  for_each_child(other, [&](const std::string& name, const Module& child) { join(children.at(name), child); });
+  std::map<std::string, JitModule> children;
+  for_each_child(to, [&](const std::string& name, const JitModule& child) { children.emplace(name, child); });
+  for_each_child(other, [&](const std::string& name, const JitModule& child) { join(children.at(name), child); });
 }
 
 }  // namespace whence
