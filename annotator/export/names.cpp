@@ -1,6 +1,7 @@
 #include "annotator/export/names.h"
 
 #include <algorithm>
+#include <cctype>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +15,18 @@ namespace {
 bool encloses(const std::string& outer, const std::string& inner) {
   if (outer.empty()) return true;
   return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '.';
+}
+
+// Where the name that stands at `at` begins: a number says nothing without the container that it counts in, so that
+// "0" in "layer1.0" begins at "layer1".
+std::size_t first_word(const std::string& name, std::size_t at) {
+  while (at > 0 && std::isdigit(static_cast<unsigned char>(name[at])) != 0) {
+    const std::size_t end = std::min(name.find('.', at), name.size());
+    if (name.find_first_not_of("0123456789", at) < end) break;
+    const std::size_t before = name.rfind('.', at - 2);
+    at = at < 2 || before == std::string::npos ? 0 : before + 1;
+  }
+  return at;
 }
 
 class Namer {
@@ -103,9 +116,16 @@ std::string scope_path(const Program& program, ScopeId scope) {
     const std::string& name = program.module_path(outer);
     if (!name.empty() && encloses(name, inner)) cuts.push_back(name.size());
   }
+  cuts.push_back(inner.size());
   std::ranges::sort(cuts);
-  std::string path = "/" + inner;
-  for (const std::size_t cut : cuts) path[cut + 1] = '/';
+  std::string path;
+  std::size_t start = 0;
+  for (const std::size_t cut : cuts) {
+    if (cut <= start) continue;  // one module called within itself
+    const std::size_t first = start == 0 ? 0 : start + 1;
+    path += "/" + inner.substr(first_word(inner, first), cut - first_word(inner, first));
+    start = cut;
+  }
   return path;
 }
 

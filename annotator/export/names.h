@@ -16,7 +16,8 @@ namespace whence {
 void name_nodes(Graph& graph, const Program& program);
 
 // `/encoder/layer.0/attention`: the qualified name of the scope's module, cut where it crosses from one called module
-// into the next, so that containers that are never called stay one segment with their children. "" for the root.
+// into the next, so that containers that are never called stay one segment with their children; a child that is only a
+// number takes its container along: `/layer1/layer1.0/conv1`. "" for the root.
 std::string scope_path(const Program& program, ScopeId scope);
 
 // The deepest scope that holds all operations of an origin.

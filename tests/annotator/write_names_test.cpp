@@ -30,6 +30,23 @@ TEST(ScopePath, ComparesWholeSegments) {
   EXPECT_EQ(scope_path(program, 3), "/encoder/layer.01");
 }
 
+// torchvision's ResNet: layer1 is a Sequential, so it is called, and its children are called 0, 1, ...
+TEST(ScopePath, GivesNumbersTheirContainer) {
+  Program program;
+  for (const char* path :
+       {"", "features", "features.1", "features.1.0", "features.1.0.block", "features.1.0.block.2"}) {
+    Module module;
+    module.path = path;
+    program.modules.push_back(module);
+    const auto index = static_cast<std::int32_t>(program.scopes.size());
+    program.scopes.push_back({index - 1, index, 0});
+  }
+  EXPECT_EQ(scope_path(program, 2), "/features/features.1");
+  EXPECT_EQ(scope_path(program, 5), "/features/features.1/features.1.0/block/block.2");
+  program.scopes[5].parent = 3;  // block itself is not called
+  EXPECT_EQ(scope_path(program, 5), "/features/features.1/features.1.0/block.2");
+}
+
 TEST(NameNodes, NumbersRepeatedNames) {
   const Program program = stamped_sidecar().program;
   GraphBuilder g;
