@@ -166,10 +166,21 @@ void Evaluator::run_block(const jit::Block& block, Call& call) {
   }
 }
 
+// A Python number that was traced, as in `ids * 0.5`, is a 0-d tensor of the archive. PyTorch marks it as a number when
+// it runs the archive, so that it does not decide the result's dtype; here every operator runs by itself.
+static void mark_number(const c10::IValue& constant) {
+  if (!constant.isTensor() || !constant.toTensor().defined() || constant.toTensor().dim() != 0) return;
+  const c10::ScalarType type = constant.toTensor().scalar_type();
+  if (type == c10::kDouble || type == c10::kLong || type == c10::kBool || type == c10::kComplexDouble) {
+    constant.toTensor().unsafeGetTensorImpl()->set_wrapped_number(true);
+  }
+}
+
 void Evaluator::step(const jit::Node& node, Call& call) {
   switch (node.kind()) {
     case c10::prim::Constant: {
       const auto value = jit::toIValue(node.output());
+      if (value) mark_number(*value);
       call.env[node.output()] = value ? from_host(*value, node.output()->debugName()) : Term();
       return;
     }

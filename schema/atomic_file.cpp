@@ -162,6 +162,7 @@ void AtomicFile::copy_from(int fd, std::uint64_t offset, std::uint64_t size) {
 }
 
 void AtomicFile::write(const Bytes& bytes) {
+  if (bytes.when_written) return write(bytes.when_written());
   if (bytes.file.empty() || bytes.size < kSpanFromFile) return write(bytes.data, bytes.size);
   if (bytes.file != source_path_) {
     if (source_fd_ >= 0) ::close(source_fd_);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,9 @@ struct Bytes {
   // Where the same bytes lie on disk; empty when they exist in memory only.
   std::string file;
   std::uint64_t offset = 0;
+  // Set for bytes that are made only while they are written, so that a large rearranged weight never waits in memory:
+  // `size` is right, `data` is null. Must give the same bytes each time.
+  std::function<Bytes()> when_written = nullptr;
 
   std::span<const std::byte> span() const { return {data, size}; }
   static Bytes copy_of(const void* data, std::size_t size);

@@ -16,7 +16,9 @@ std::vector<OpFamily> families() {
       comparison_ops(),
       reduction_ops(),
       shape_ops(),
+      creation_ops(),
       index_ops(),
+      cast_ops(),
       division_ops(),
       joining_ops(),
       scatter_ops(),
@@ -24,6 +26,7 @@ std::vector<OpFamily> families() {
       unary_ops(),
       linear_ops(),
       einsum_ops(),
+      grouped_matmul_ops(),
       convolution_ops(),
       pooling_ops(),
       adaptive_pooling_ops(),
@@ -41,6 +44,8 @@ std::vector<OpFamily> families() {
       random_ops(),
       statistics_ops(),
       vector_ops(),
+      loss_ops(),
+      symbolic_ops(),
   };
 }
 

@@ -82,6 +82,15 @@ TensorData permuted(const TensorData& tensor, const Ints& permutation) {
 
 TensorData transposed(const TensorData& matrix) { return permuted(matrix, {1, 0}); }
 
+TensorData transposed_when_written(const TensorData& matrix) {
+  constexpr std::size_t small = std::size_t{1} << 20;  // bytes
+  if (matrix.bytes.size <= small) return transposed(matrix);
+  TensorData result{matrix.dtype, {matrix.shape[1], matrix.shape[0]}, {}};
+  result.bytes.size = matrix.bytes.size;
+  result.bytes.when_written = [matrix] { return transposed(matrix).bytes; };
+  return result;
+}
+
 TensorData reshaped(TensorData tensor, const Ints& shape) {
   tensor.shape = shape;
   return tensor;

@@ -99,7 +99,9 @@ const TensorData* Graph::constant(GraphValueId value) const {
   if (value == no_value) return nullptr;
   const GraphValue& held = values[value];
   if (held.captured != no_value) return outer->constant(held.captured);
-  return held.initializer < 0 ? nullptr : &initializers[held.initializer].data;
+  if (held.initializer < 0) return nullptr;
+  const TensorData& data = initializers[held.initializer].data;
+  return data.bytes.when_written ? nullptr : &data;
 }
 
 std::optional<std::vector<std::int64_t>> Graph::integers(GraphValueId value) const {

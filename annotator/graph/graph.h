@@ -95,7 +95,8 @@ class Graph {
   std::int32_t add_node(GraphNode node);  // sets producer of its outputs
   GraphValueId add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter);
 
-  const TensorData* constant(GraphValueId value) const;  // data of an initializer, also a captured one; else nullptr
+  // Data of an initializer, also a captured one; nullptr for others, and for bytes that are made only when written.
+  const TensorData* constant(GraphValueId value) const;
   // Small integer constants as a vector (int64 or int32 initializers of rank 0 or 1).
   std::optional<std::vector<std::int64_t>> integers(GraphValueId value) const;
 

@@ -135,7 +135,9 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
   for (const Initializer& initializer : graph.initializers) {
     onnx::TensorProto& tensor = *proto.add_initializer();
     tensor = whence::tensor_header(initializer.data, names_.of(graph, initializer.value));
-    tensor.set_raw_data(initializer.data.bytes.data, initializer.data.bytes.size);
+    const Bytes& held = initializer.data.bytes;
+    const Bytes bytes = held.when_written ? held.when_written() : held;
+    tensor.set_raw_data(bytes.data, bytes.size);
   }
   fill_interface(graph, proto);
   return proto;

@@ -96,7 +96,6 @@ TEST(OnnxSummary, DamagedBytesNeverDoMoreThanGiveAnError) {
 
 TEST(OnnxSummary, DeepNestingIsRefused) {
   std::string nested;
-    }
   // By hand, since protobuf takes no more than 100 levels: node(1) { attribute(5) { g(6) { ... } } }.
   const auto wrap = [](int field, const std::string& content) {
     std::string length;

@@ -6,6 +6,7 @@ larger one. The operator in its key has to occur in the traced graph.
 """
 
 import inspect
+import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Callable
@@ -13,6 +14,7 @@ from typing import Callable
 import torch
 
 DEFAULT_OPSETS = (18,)
+_numbers = itertools.count()  # TorchScript wants a class of its own for each source
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,11 @@ class Case:
     opsets: tuple[int, ...] = DEFAULT_OPSETS
     tolerance: Tolerance | None = field(default_factory=Tolerance)
     refused: str = ""
+    recorded_as: str = ""
 
     def argument_names(self) -> list[str]:
         if isinstance(self.function, str):
-            return [argument.debugName() for argument in list(self.module().graph.inputs())[1:]]
+            return [argument.debugName().split(".")[0] for argument in list(self.module().graph.inputs())[1:]]
         function = self.function.forward if isinstance(self.function, torch.nn.Module) else self.function
         return list(inspect.signature(function).parameters)[: len(self.inputs)]
 
@@ -121,8 +124,8 @@ class Case:
         if isinstance(self.function, torch.nn.Module):
             return self.function.eval()
         if isinstance(self.function, str):
-            module = torch.jit.ScriptModule()
-            module.define(self.function)
+            module = type(f"Operator{next(_numbers)}", (torch.jit.ScriptModule,), {})()
+            module.define(self.function + "\n")
             return module.eval()
         arguments = ", ".join(self.argument_names())
         scope = {"function": self.function}
@@ -141,7 +144,7 @@ class Case:
 
 
 def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, tolerance=(1e-5, 1e-5),
-         refused: str = "") -> Case:
+         refused: str = "", recorded_as: str = "") -> Case:
     """One line of a case table.
 
     key        the operator with its overload, as `whence ops` lists it
@@ -150,6 +153,7 @@ def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, 
     dynamic    axes left open, by the function's argument names: "x:0=batch,1=seq mask:0=batch"
     tolerance  (relative, absolute); None compares dtypes and shapes only (random numbers)
     refused    a part of the message with which export has to refuse the case
+    recorded_as  the operator to be found in the archive, where export makes `key` of it: aten::fill_.Scalar
     """
     return Case(key, function, tuple(inputs), dynamic, tuple(opsets), Tolerance(*tolerance) if tolerance else None,
-                refused)
+                refused, recorded_as)

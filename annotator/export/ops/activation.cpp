@@ -147,11 +147,6 @@ void shrink(Ctx& c, float bias) {
 void softshrink(Ctx& c) { shrink(c, static_cast<float>(c.number("lambd"))); }
 void hardshrink(Ctx& c) { shrink(c, 0); }
 
-void tanhshrink(Ctx& c) {
-  const Val x = c.tensor("self");
-  c.yield(c.emit("Sub", {x, c.emit("Tanh", {x})}));
-}
-
 // value where x <= threshold, x elsewhere (NaN included).
 void threshold(Ctx& c) {
   const Val x = c.tensor("self");
@@ -193,7 +188,6 @@ const OpEntry kActivation[] = {
     {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", softplus},
     {"aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", softshrink},
     {"aten::tanh(Tensor self) -> Tensor", direct<"Tanh">},
-    {"aten::tanhshrink(Tensor self) -> Tensor", tanhshrink},
     {"aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", threshold},
 };
 

@@ -107,7 +107,6 @@ const OpEntry kArithmetic[] = {
     {"aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", clamp_max_tensor},
     {"aten::clamp_min(Tensor self, Scalar min) -> Tensor", clamp_min},
     {"aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", clamp_min_tensor},
-    {"aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp},
     {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp},
     {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp},
     {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", logaddexp},
@@ -117,15 +116,12 @@ const OpEntry kArithmetic[] = {
     {"aten::minimum(Tensor self, Tensor other) -> Tensor", minimum},
     {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", mul},
     {"aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", mul},
-    {"aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor", mul},
     {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", pow},
     {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow},
     {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", pow},
     {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", rsub},
-    {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", rsub},
     {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", sub},
     {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub},
-    {"aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub},
 };
 
 }  // namespace

@@ -37,9 +37,6 @@ void ones(Ctx& c) { fill_with(c, 1); }
 
 void full(Ctx& c) { c.yield(filled(c, shape_argument(c), c.scalar("fill_value", c.output_dtype()))); }
 
-// self with every element replaced by `value`, a number or a tensor of one element.
-void fill(Ctx& c) { c.yield(filled(c, shape_argument(c), c.scalar("value", c.output_dtype()))); }
-
 // ---- counted ----------------------------------------------------------------------------------------------------
 
 // The dtype to count in: ONNX Range has few of them, and integers between fractional bounds are fractions first.
@@ -80,6 +77,13 @@ void linspace(Ctx& c) {
 // A number as a 0-d tensor.
 void scalar_tensor(Ctx& c) { c.yield(c.scalar("s", c.output_dtype())); }
 void tensor_of_number(Ctx& c) { c.yield(c.scalar("t", c.output_dtype())); }
+
+// A list of numbers as a vector.
+void tensor_of_list(Ctx& c) {
+  std::vector<Val> elements = c.tensors("data");
+  for (Val& element : elements) element = c.unsqueeze(c.cast(element, c.output_dtype()), {0});
+  c.yield(elements.size() == 1 ? elements[0] : c.emit("Concat", elements, {{"axis", 0}}));
+}
 
 // ---- matrices ---------------------------------------------------------------------------------------------------
 
@@ -146,8 +150,6 @@ const OpEntry kCreation[] = {
     {"aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor",
      eye},
-    {"aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill},
-    {"aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill},
     {"aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
      "device=None, bool? pin_memory=None) -> Tensor",
      full},
@@ -156,6 +158,15 @@ const OpEntry kCreation[] = {
      full},
     {"aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? "
      "device=None, bool? pin_memory=None) -> Tensor",
+     linspace},
+    {"aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? "
+     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     linspace},
+    {"aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? "
+     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     linspace},
+    {"aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? "
+     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
      linspace},
     {"aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
      "bool? pin_memory=None) -> Tensor",
@@ -181,6 +192,8 @@ const OpEntry kCreation[] = {
     {"aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor",
      scalar_tensor},
+    {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+     tensor_of_list},
     {"aten::tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
      tensor_of_number},
     {"aten::tensor.float(float t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
@@ -189,7 +202,6 @@ const OpEntry kCreation[] = {
      tensor_of_number},
     {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", tril},
     {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", triu},
-    {"aten::zero(Tensor self) -> Tensor", zeros},
     {"aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor",
      zeros},

@@ -100,7 +100,6 @@ const OpEntry kDivision[] = {
     {"aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", div_mode},
     {"aten::div.Tensor(Tensor self, Tensor other) -> Tensor", div},
     {"aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", div_mode},
-    {"aten::divide.Tensor(Tensor self, Tensor other) -> Tensor", div},
     {"aten::floor_divide(Tensor self, Tensor other) -> Tensor", floor_divide},
     {"aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", floor_divide},
     {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", fmod},
@@ -108,8 +107,6 @@ const OpEntry kDivision[] = {
     {"aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", remainder},
     {"aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", remainder},
     {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", remainder},
-    {"aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor", div},
-    {"aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor", div},
 };
 
 }  // namespace

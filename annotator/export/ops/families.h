@@ -28,6 +28,7 @@ OpFamily unary_ops();
 // layers
 OpFamily linear_ops();
 OpFamily einsum_ops();
+OpFamily grouped_matmul_ops();
 OpFamily convolution_ops();
 OpFamily pooling_ops();
 OpFamily adaptive_pooling_ops();
@@ -47,6 +48,7 @@ OpFamily repeat_ops();
 OpFamily random_ops();
 OpFamily statistics_ops();
 OpFamily vector_ops();
+OpFamily loss_ops();
 OpFamily symbolic_ops();
 
 }  // namespace whence

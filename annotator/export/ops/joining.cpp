@@ -148,10 +148,7 @@ void unbind(Ctx& c) {
 const OpEntry kJoining[] = {
     {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", cat},
     {"aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", chunk},
-    {"aten::concat(Tensor[] tensors, int dim=0) -> Tensor", cat},
-    {"aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor", cat},
     {"aten::hstack(Tensor[] tensors) -> Tensor", hstack},
-    {"aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]", split_sizes<kSplitSizes>},
     {"aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", split},
     {"aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", split_sizes<kSplitSize>},
     {"aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",

@@ -1,4 +1,4 @@
-// Matrix products: linear layers, addmm and matmul with their relatives.
+// Matrix products: linear layers, addmm and matmul with their relatives; determinants.
 #include <string>
 
 #include "annotator/export/convert.h"
@@ -35,7 +35,7 @@ bool only_multiplied_transposed(Ctx& c) {
 // layout is written transposed, a computed one gets a Transpose node. Absent otherwise.
 Val transposed_weight(Ctx& c, Val weight) {
   if (!c.constant(weight)) return c.transpose(weight, {1, 0});
-  return only_multiplied_transposed(c) ? derived_constant(c, weight, "T", transposed) : absent;
+  return only_multiplied_transposed(c) ? derived_constant(c, weight, "T", transposed_when_written) : absent;
 }
 
 // y = x W^T + b. input [*, in], weight [out, in] or [in], bias [out].
@@ -107,6 +107,9 @@ void inner(Ctx& c) {
   c.yield(c.emit("Einsum", {a, b}, {{"equation", left + "a," + right + "a->" + left + right}}));
 }
 
+void det(Ctx& c) { c.yield(c.emit("Det", {c.tensor("A")})); }
+void logdet(Ctx& c) { c.yield(c.emit("Log", {c.emit("Det", {c.tensor("self")})})); }
+
 const OpEntry kLinear[] = {
     {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear},
     {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm},
@@ -120,6 +123,8 @@ const OpEntry kLinear[] = {
     {"aten::dot(Tensor self, Tensor tensor) -> Tensor", dot},
     {"aten::outer(Tensor self, Tensor vec2) -> Tensor", outer},
     {"aten::inner(Tensor self, Tensor other) -> Tensor", inner},
+    {"aten::linalg_det(Tensor A) -> Tensor", det},
+    {"aten::logdet(Tensor self) -> Tensor", logdet},
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ struct Reduction {
 // The arguments self, dim, keepdim of an operator that takes a list of axes (or, without `dim`, reduces all).
 Reduction over_axes(Ctx& c) {
   const Val x = c.tensor("self");
-  if (!c.schema().find("dim")) return {x, {}, false};
+  if (!c.schema().find("dim") || c.rank(x) == 0) return {x, {}, false};
   return {x, axes_argument(c, "dim", c.rank(x)), c.flag("keepdim")};
 }
 

@@ -22,14 +22,6 @@ void reshape(Ctx& c, std::string_view sizes) {
 void reshape(Ctx& c) { reshape(c, "shape"); }
 void view(Ctx& c) { reshape(c, "size"); }
 
-// The same bytes as another dtype.
-void view_dtype(Ctx& c) {
-  const Val x = c.tensor("self");
-  const DType dtype = *c.dtype_argument("dtype");
-  if (dtype == c.dtype(x)) return c.yield(x);
-  c.refuse("ONNX cannot reinterpret the bytes of a tensor as another dtype", "convert values with .to(dtype)");
-}
-
 // The shape of another tensor.
 void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
 
@@ -149,7 +141,6 @@ void exchange(Ctx& c, Val x, std::int64_t a, std::int64_t b) {
   c.yield(c.transpose(x, order));
 }
 void transpose(Ctx& c) { exchange(c, c.tensor("self"), c.integer("dim0"), c.integer("dim1")); }
-void swapaxes(Ctx& c) { exchange(c, c.tensor("self"), c.integer("axis0"), c.integer("axis1")); }
 void matrix_transpose(Ctx& c) { exchange(c, c.tensor("self"), -2, -1); }
 
 // Vectors and scalars are their own transpose.
@@ -300,8 +291,6 @@ const OpEntry kShape[] = {
     {"aten::mT(Tensor(a) self) -> Tensor(a)", matrix_transpose},
     {"aten::meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid},
     {"aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", meshgrid},
-    {"aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim},
-    {"aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedim},
     {"aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim},
     {"aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedim},
     {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", reverse_axes},
@@ -313,15 +302,12 @@ const OpEntry kShape[] = {
     {"aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze},
     {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", squeeze_dims},
     {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_dims},
-    {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", swapaxes},
-    {"aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},
     {"aten::t(Tensor(a) self) -> Tensor(a)", t},
     {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", tile},
     {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},
     {"aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", unflatten},
     {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", unsqueeze},
     {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", view},
-    {"aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", view_dtype},
     {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as},
 };
 

@@ -1,11 +1,12 @@
-// Sorting and selecting by rank: sort, topk, kthvalue, median, unique. TopK does all of it: among equal elements it
-// takes the one with the lower index first, so that its order is a stable one.
+// Sorting and selecting by rank: sort, topk, kthvalue, median, unique, searchsorted. TopK does all of it: among equal
+// elements it takes the one with the lower index first, so that its order is a stable one.
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
 
 namespace whence {
 namespace {
@@ -111,6 +112,26 @@ void unique(Ctx& c) {
 
 void unique_dim(Ctx& c) { c.yield(distinct(c, c.axis(c.integer("dim"), c.rank(c.tensor("self"))))); }
 
+// How many of the sorted numbers [*, m] are below each value (`right`: or equal to it), which is where it would go.
+Val places(Ctx& c, Val sorted, Val values, bool right) {
+  const Val each = c.unsqueeze(values, {c.rank(values)});
+  const Val row = c.rank(sorted) == 1 ? sorted : c.unsqueeze(sorted, {c.rank(sorted) - 1});
+  const Val passed = c.typed(c.emit(right ? "GreaterOrEqual" : "Greater", {each, row}), DType::boolean);
+  return reduce(c, "ReduceSum", c.cast(passed, c.output_dtype()), {-1}, false);
+}
+
+void bucketize(Ctx& c) {
+  const auto [values, boundaries] = c.promoted(c.tensor("self"), c.tensor("boundaries"));
+  c.yield(places(c, boundaries, values, c.flag("right")));
+}
+
+void searchsorted(Ctx& c) {
+  if (c.has("sorter")) c.refuse("searchsorted with a sorter", "sort the sequence first");
+  const auto [sorted, values] = c.promoted(c.tensor("sorted_sequence"), c.tensor("self"));
+  const bool right = c.has("side") ? c.text("side") == "right" : c.flag("right");
+  c.yield(places(c, sorted, values, right));
+}
+
 const OpEntry kSorting[] = {
     {"aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", sort},
     {"aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
@@ -133,6 +154,11 @@ const OpEntry kSorting[] = {
     {"aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) "
      "-> (Tensor, Tensor, Tensor)",
      unique_dim},
+    {"aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+     bucketize},
+    {"aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
+     "str? side=None, Tensor? sorter=None) -> Tensor",
+     searchsorted},
 };
 
 }  // namespace

@@ -76,4 +76,6 @@ CASES = [
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(3, 4), f32(5, 4)),
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3, 4), f32(5, 2, 4)),
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3), f32()),
+    case("aten::linalg_det", lambda x: torch.linalg.det(x), f32(2, 3, 3)),
+    case("aten::logdet", lambda x: torch.logdet(x @ x.mT), f32(3, 3)),
 ]

@@ -32,4 +32,11 @@ CASES = [
     case("aten::_unique2", lambda x: torch.unique(x), f32(6)),
     case("aten::unique_dim", lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True),
          i64(0, 2, 6, 2)),
+    case("aten::bucketize.Tensor", lambda x, b: torch.bucketize(x, b), i64(0, 9, 2, 6), torch.tensor([1, 3, 7])),
+    case("aten::bucketize.Tensor", lambda x, b: torch.bucketize(x, b, right=True, out_int32=True), i64(0, 9, 6),
+         torch.tensor([1, 3, 7]), dynamic="x:0=n"),
+    case("aten::searchsorted.Tensor", lambda s, x: torch.searchsorted(s, x), torch.tensor([[0.0, 1, 2], [-1, 0, 1]]),
+         f32(2, 5), dynamic="x:1=n"),
+    case("aten::searchsorted.Tensor", lambda s, x: torch.searchsorted(s, x, side="right"), torch.tensor([0.0, 1, 2]),
+         f32(2, 5)),
 ]

@@ -1,0 +1,170 @@
+// Loss functions: a value for each element (or sample), then none, mean or sum over all of them.
+#include <string>
+#include <vector>
+
+#include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
+
+namespace whence {
+namespace {
+
+// at::Reduction, PyTorch 2.13.
+std::string reduction(Ctx& c) {
+  const std::int64_t kind = c.integer("reduction");
+  if (kind < 0 || kind > 2) c.refuse("an unknown reduction", "use 'none', 'mean' or 'sum'");
+  const char* const names[] = {"none", "mean", "sum"};
+  return names[kind];
+}
+
+Val reduced(Ctx& c, Val loss) {
+  const std::string kind = reduction(c);
+  if (kind == "none") return loss;
+  return reduce(c, kind == "mean" ? "ReduceMean" : "ReduceSum", loss, {}, false);
+}
+
+// The operands in the result's dtype.
+struct Pair {
+  Val input, target;
+};
+
+Pair read(Ctx& c) { return {c.cast(c.tensor("self"), c.output_dtype()), c.cast(c.tensor("target"), c.output_dtype())}; }
+
+Val number(Ctx& c, double value) { return c.constant_number(value, c.output_dtype()); }
+
+Val difference(Ctx& c) {
+  const Pair pair = read(c);
+  return c.emit("Sub", {pair.input, pair.target});
+}
+
+// (x - y)^2
+void mse_loss(Ctx& c) {
+  const Val d = difference(c);
+  c.yield(reduced(c, c.emit("Mul", {d, d})));
+}
+
+// |x - y|
+void l1_loss(Ctx& c) { c.yield(reduced(c, c.emit("Abs", {difference(c)}))); }
+
+// scale * d^2 for |d| < bound, slope * (|d| - bound / 2) beyond.
+Val quadratic_then_linear(Ctx& c, double bound, double scale, double slope) {
+  const Val d = c.emit("Abs", {difference(c)});
+  const Val quadratic = c.emit("Mul", {c.emit("Mul", {d, d}), number(c, scale)});
+  Val linear = c.emit("Sub", {d, number(c, bound / 2)});
+  if (slope != 1) linear = c.emit("Mul", {linear, number(c, slope)});
+  return c.emit("Where", {c.emit("Less", {d, number(c, bound)}), quadratic, linear});
+}
+
+void smooth_l1_loss(Ctx& c) {
+  const double beta = c.number("beta");
+  if (beta == 0) return l1_loss(c);
+  c.yield(reduced(c, quadratic_then_linear(c, beta, 0.5 / beta, 1)));
+}
+
+void huber_loss(Ctx& c) {
+  const double delta = c.number("delta");
+  c.yield(reduced(c, quadratic_then_linear(c, delta, 0.5, delta)));
+}
+
+Val weighted(Ctx& c, Val loss) {
+  const Val weight = c.optional_tensor("weight");
+  return weight ? c.emit("Mul", {loss, weight}) : loss;
+}
+
+// -(y log x + (1 - y) log(1 - x)), with logarithms not below -100
+void binary_cross_entropy(Ctx& c) {
+  const Pair pair = read(c);
+  const Val one = number(c, 1), floor = number(c, -100);
+  const auto log = [&](Val x) { return c.emit("Max", {c.emit("Log", {x}), floor}); };
+  const Val hit = c.emit("Mul", {pair.target, log(pair.input)});
+  const Val miss = c.emit("Mul", {c.emit("Sub", {one, pair.target}), log(c.emit("Sub", {one, pair.input}))});
+  c.yield(reduced(c, weighted(c, c.emit("Neg", {c.emit("Add", {hit, miss})}))));
+}
+
+// softplus(x) - x y; with a weight p for the positive class, (1 - y) x + (1 + (p - 1) y) softplus(-x)
+void binary_cross_entropy_with_logits(Ctx& c) {
+  const Pair pair = read(c);
+  const Val positive = c.optional_tensor("pos_weight");
+  if (!positive) {
+    const Val product = c.emit("Mul", {pair.input, pair.target});
+    return c.yield(reduced(c, weighted(c, c.emit("Sub", {c.emit("Softplus", {pair.input}), product}))));
+  }
+  const Val one = number(c, 1);
+  const Val factor = c.emit("Add", {one, c.emit("Mul", {c.emit("Sub", {positive, one}), pair.target})});
+  const Val log = c.emit("Mul", {factor, c.emit("Softplus", {c.emit("Neg", {pair.input})})});
+  const Val rest = c.emit("Mul", {c.emit("Sub", {one, pair.target}), pair.input});
+  c.yield(reduced(c, weighted(c, c.emit("Add", {rest, log}))));
+}
+
+// y (log y - x), 0 where y is 0; or y given by its logarithm
+void kl_div(Ctx& c) {
+  const Pair pair = read(c);
+  if (c.flag("log_target")) {
+    const Val log = c.emit("Sub", {pair.target, pair.input});
+    return c.yield(reduced(c, c.emit("Mul", {c.emit("Exp", {pair.target}), log})));
+  }
+  const Val log = c.emit("Sub", {c.emit("Log", {pair.target}), pair.input});
+  const Val zero = number(c, 0);
+  const Val none = c.emit("Equal", {pair.target, zero});
+  c.yield(reduced(c, c.emit("Where", {none, zero, c.emit("Mul", {pair.target, log})})));
+}
+
+// Classes by number: scores [N, C, *] or [C], target [N, *] or [].
+void by_class(Ctx& c, std::string_view op_type) {
+  Val scores = c.tensor("self"), target = c.tensor("target");
+  const bool batched = c.rank(scores) > 1;
+  if (!batched) {
+    scores = c.unsqueeze(scores, {0});
+    target = c.unsqueeze(target, {0});
+  }
+  std::vector<Val> inputs{scores, target};
+  if (c.has("weight")) inputs.push_back(c.tensor("weight"));
+  const std::string kind = reduction(c);
+  const Val loss =
+      c.emit(op_type, std::move(inputs), {{"ignore_index", c.integer("ignore_index")}, {"reduction", kind}});
+  c.yield(batched || kind != "none" ? loss : c.squeeze(loss, {0}));
+}
+
+void nll_loss(Ctx& c) { by_class(c, "NegativeLogLikelihoodLoss"); }
+
+// Classes by number or, with a floating target shaped like the scores, by probability.
+void cross_entropy_loss(Ctx& c) {
+  if (c.number("label_smoothing") != 0) c.refuse("label_smoothing", "smooth the target and pass probabilities");
+  const Val scores = c.tensor("self"), target = c.tensor("target");
+  if (!is_floating(c.dtype(target))) return by_class(c, "SoftmaxCrossEntropyLoss");
+  if (c.has("weight")) c.refuse("class weights with a target of probabilities", "scale the target instead");
+  const std::int64_t classes = c.rank(scores) > 1 ? 1 : 0;
+  const Val log = c.emit("LogSoftmax", {scores}, {{"axis", classes}});
+  const Val each = reduce(c, "ReduceSum", c.emit("Mul", {target, log}), {classes}, false);
+  c.yield(c.emit("Neg", {reduced(c, each)}));
+}
+
+const OpEntry kLoss[] = {
+    {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss},
+    {"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", l1_loss},
+    {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", smooth_l1_loss},
+    {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", huber_loss},
+    {"aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+     binary_cross_entropy},
+    {"aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, "
+     "int reduction=1) -> Tensor",
+     binary_cross_entropy_with_logits},
+    {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div},
+    {"aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> "
+     "Tensor",
+     nll_loss},
+    {"aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) "
+     "-> Tensor",
+     nll_loss},
+    {"aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> "
+     "Tensor",
+     nll_loss},
+    {"aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
+     "SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor",
+     cross_entropy_loss},
+};
+
+}  // namespace
+
+OpFamily loss_ops() { return kLoss; }
+
+}  // namespace whence

@@ -1,0 +1,49 @@
+"""Division, remainders and shifts: signs, rounding, promotion of integers."""
+
+import torch
+
+from ops.case import case, f32, i32, i64
+
+DIVIDENDS = torch.tensor([-7, -6, -1, 0, 1, 6, 7, 100])
+DIVISORS = torch.tensor([3, -3, 2, -2, 5, -5, 7, -7])
+FRACTIONS = torch.tensor([-7.5, -6.0, -0.3, 0.0, 0.3, 6.0, 7.5, 1e6 + 0.3])
+FRACTION_DIVISORS = torch.tensor([2.0, -3.0, 0.1, -2.0, -0.1, 3.0, -2.5, 0.7])
+SHIFTS = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3])
+
+CASES = [
+    case("aten::__lshift__.Scalar", lambda x: x << 3, DIVIDENDS),
+    case("aten::__lshift__.Tensor", lambda x, n: torch.ops.aten.__lshift__.Tensor(x, n), DIVIDENDS, SHIFTS),
+    case("aten::__rshift__.Scalar", lambda x: x >> 1, DIVIDENDS),
+    case("aten::__rshift__.Tensor", lambda x, n: torch.ops.aten.__rshift__.Tensor(x, n), DIVIDENDS, SHIFTS),
+    case("aten::bitwise_left_shift.Scalar_Tensor", lambda n: torch.bitwise_left_shift(3, n), SHIFTS),
+    case("aten::bitwise_left_shift.Tensor", lambda x, n: torch.bitwise_left_shift(x, n), DIVIDENDS.int(), SHIFTS.int()),
+    case("aten::bitwise_left_shift.Tensor_Scalar", lambda x: torch.bitwise_left_shift(x, 2), DIVIDENDS),
+    case("aten::bitwise_right_shift.Scalar_Tensor", lambda n: torch.bitwise_right_shift(-13, n), SHIFTS),
+    case("aten::bitwise_right_shift.Tensor", lambda x, n: torch.bitwise_right_shift(x, n), DIVIDENDS, SHIFTS),
+    case("aten::bitwise_right_shift.Tensor_Scalar", lambda x: torch.bitwise_right_shift(x, 2), DIVIDENDS),
+    case("aten::div.Scalar", lambda x: torch.ops.aten.div.Scalar(x, 3), f32(6)),
+    case("aten::div.Scalar_mode", lambda x: torch.ops.aten.div.Scalar_mode(x, 3, rounding_mode="floor"), DIVIDENDS),
+    case("aten::div.Scalar_mode", lambda x: torch.ops.aten.div.Scalar_mode(x, 2.5, rounding_mode="trunc"), DIVIDENDS),
+    case("aten::div.Tensor", lambda x, y: x / y, f32(6), f32(6, seed=1)),
+    case("aten::div.Tensor", lambda x, y: x / y, DIVIDENDS, DIVISORS),
+    case("aten::div.Tensor", lambda x: x / 2, i32(-9, 9, 6)),
+    case("aten::div.Tensor_mode", lambda x, y: torch.div(x, y, rounding_mode="floor"), DIVIDENDS, DIVISORS),
+    case("aten::div.Tensor_mode", lambda x, y: torch.div(x, y, rounding_mode="trunc"), DIVIDENDS, DIVISORS),
+    case("aten::div.Tensor_mode", lambda x, y: torch.div(x, y, rounding_mode="floor"), f32(8), f32(8, seed=1)),
+    case("aten::div.Tensor_mode", lambda x, y: torch.div(x, y, rounding_mode="trunc"), f32(8), f32(8, seed=1)),
+    case("aten::div.Tensor_mode", lambda x, y: torch.div(x, y, rounding_mode=None), DIVIDENDS, DIVISORS),
+    case("aten::div.Tensor_mode", lambda x: torch.div(x, 2, rounding_mode="floor"), i64(-9, 9, 6)),
+    case("aten::floor_divide", lambda x, y: x // y, DIVIDENDS, DIVISORS),
+    case("aten::floor_divide", lambda x, y: x // y, DIVIDENDS.to(torch.int8), DIVISORS.to(torch.int8)),
+    case("aten::floor_divide", lambda x: x // 2, f32(6)),
+    case("aten::floor_divide", lambda x: torch.zeros(x.shape[0] // 2), f32(6), dynamic="x:0=n"),
+    case("aten::floor_divide.Scalar", lambda x: torch.ops.aten.floor_divide.Scalar(x, 4), DIVIDENDS),
+    case("aten::fmod.Scalar", lambda x: torch.fmod(x, 3), DIVIDENDS),
+    case("aten::fmod.Tensor", lambda x, y: torch.fmod(x, y), FRACTIONS, FRACTION_DIVISORS),
+    case("aten::remainder.Scalar", lambda x: x % 3, DIVIDENDS),
+    case("aten::remainder.Scalar", lambda x: x % 2.5, FRACTIONS),
+    case("aten::remainder.Scalar", lambda x: x % -3, DIVIDENDS),
+    case("aten::remainder.Scalar_Tensor", lambda x: torch.remainder(7, x), DIVISORS),
+    case("aten::remainder.Tensor", lambda x, y: x % y, DIVIDENDS, DIVISORS),
+    case("aten::remainder.Tensor", lambda x, y: x % y, FRACTIONS, FRACTION_DIVISORS),
+]

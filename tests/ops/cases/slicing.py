@@ -1,0 +1,46 @@
+"""Parts of tensors and their replacement: negative and dynamic bounds, steps, wrapping."""
+
+import torch
+
+from ops.case import case, f32, i64
+
+CASES = [
+    case("aten::flip", lambda x: x.flip((0, -1)), f32(2, 3, 4), dynamic="x:0=n"),
+    case("aten::fliplr", lambda x: torch.ops.aten.fliplr(x), f32(2, 3)),
+    case("aten::flipud", lambda x: torch.ops.aten.flipud(x), f32(2, 3)),
+    case("aten::narrow", lambda x: x.narrow(1, 1, 2), f32(2, 5)),
+    case("aten::narrow", lambda x: x.narrow(1, -2, 2), f32(2, 5), dynamic="x:1=n"),
+    case("aten::narrow.Tensor", lambda x: x.narrow(0, x.size(0) - 2, 2), f32(4, 5), dynamic="x:0=n"),
+    case("aten::narrow.Tensor", lambda x, start: torch.ops.aten.narrow.Tensor(x, 1, start, 2), f32(2, 5),
+         torch.tensor(2)),
+    case("aten::roll", lambda x: x.roll(2, 1), f32(2, 5)),
+    case("aten::roll", lambda x: x.roll((-1, 7), (0, 1)), f32(3, 5)),
+    case("aten::roll", lambda x: x.roll((-3, -3), (1, 2)), f32(2, 6, 6, 2), dynamic="x:0=n,1=h,2=w"),
+    case("aten::roll", lambda x: x.roll(1, 0), f32(4, 2), dynamic="x:0=n"),
+    case("aten::roll", lambda x: x.roll(3), f32(2, 5)),
+    case("aten::roll", lambda x: x.roll(3), f32(2, 5), dynamic="x:0=n"),
+    case("aten::roll", lambda x: x.roll(5, 1), f32(2, 5)),
+    case("aten::select.int", lambda x: x[:, -1], f32(2, 3, 4), dynamic="x:1=n"),
+    case("aten::select.int", lambda x: x.select(0, 1), f32(2, 3)),
+    case("aten::select.int", lambda x: x[x.size(0) - 2], f32(4, 3), dynamic="x:0=n"),
+    case("aten::select_scatter", lambda x, y: torch.select_scatter(x, y, 0, 1), f32(3, 4), f32(4)),
+    case("aten::select_scatter", lambda x, y: torch.select_scatter(x, y, 1, -1), f32(3, 4), f32(3), dynamic="x:1=n"),
+    case("aten::select_scatter", lambda x, y: torch.select_scatter(x, y, 1, 2), f32(3, 4), f32(3)),
+    case("aten::select_scatter", lambda x, y: torch.select_scatter(x, y, 0, -1), f32(3, 4), i64(0, 9, 4)),
+    case("aten::slice.Tensor", lambda x: x[1:-1, ::2], f32(4, 5)),
+    case("aten::slice.Tensor", lambda x: x[:, -3:], f32(2, 5), dynamic="x:0=n,1=m"),
+    case("aten::slice.Tensor", lambda x: x[:, :100], f32(2, 5)),
+    case("aten::slice.Tensor", lambda x: x[:, :100], f32(2, 5), dynamic="x:1=m"),
+    case("aten::slice.Tensor", lambda x, y: y[:, : x.size(1)], f32(2, 3), f32(1, 20), dynamic="x:1=m"),
+    case("aten::slice.Tensor", lambda x: x[:, x.size(1) // 2:], f32(2, 6), dynamic="x:1=m"),
+    case("aten::slice.Tensor", lambda x: x[:, 3:1], f32(2, 5)),
+    case("aten::slice_scatter", lambda x, y: torch.slice_scatter(x, y, 1, 1, 3), f32(2, 5), f32(2, 2)),
+    case("aten::slice_scatter", lambda x, y: torch.slice_scatter(x, y, 0, -2), f32(5, 2), f32(2, 2), dynamic="x:0=n"),
+    case("aten::slice_scatter", lambda x, y: torch.slice_scatter(x, y, 0), f32(2, 2), f32(2, 2, seed=1)),
+    case("aten::slice_scatter", lambda x, y: torch.slice_scatter(x, y, 1, 1, 9, 2), f32(2, 5, 3), f32(2, 2, 3)),
+    case("aten::slice_scatter", lambda x, y: torch.slice_scatter(x, y, 0, -3, None, 2), f32(5, 3), f32(2, 3),
+         dynamic="x:0=n"),
+    case("aten::unfold", lambda x: x.unfold(1, 3, 2), f32(2, 8)),
+    case("aten::unfold", lambda x: x.unfold(0, 2, 1), f32(5, 3), dynamic="x:1=n"),
+    case("aten::unfold", lambda x: x.unfold(1, 3, 2), f32(2, 8, 2), dynamic="x:1=n"),
+]

@@ -1,0 +1,46 @@
+"""Arithmetic and comparisons of Python numbers in scripted code, with a dynamic size or an element as one operand."""
+
+from ops.case import case, i64
+
+INT, FLOAT, EITHER = "x.size(0)", "float(x.size(0))", "x.sum().item()"
+OPERANDS = {"int": (INT, "3"), "float": (FLOAT, "2.5"), "int_float": (INT, "2.5"), "float_int": (FLOAT, "3"),
+            "": (EITHER, "-3")}
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "remainder": "%",
+         "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def scripted(key: str, expression: str):
+    return case(key, f"def forward(self, x):\n  return {expression}", i64(-9, 9, 3), dynamic="x:0=n")
+
+
+def keyed(name: str, overload: str) -> str:
+    return f"{name}.{overload}" if overload else name
+
+
+CASES = [
+    *[scripted(keyed(f"aten::{name}", overload), f"{a} {sign} {b}")
+      for name, sign in SIGNS.items() for overload, (a, b) in OPERANDS.items()],
+    *[scripted(keyed(f"prim::{name}", overload), f"{name}({a}, {b})")
+      for name in ("min", "max") for overload, (a, b) in OPERANDS.items()],
+    scripted("aten::div", f"{EITHER} / 4"),
+    scripted("aten::div.int", f"{INT} / 4"),
+    scripted("aten::div.float", f"{FLOAT} / 2.5"),
+    scripted("aten::pow.int", f"{INT} ** 2"),
+    scripted("aten::pow.float", f"{FLOAT} ** 0.5"),
+    scripted("aten::pow.int_float", f"{INT} ** 0.5"),
+    scripted("aten::pow.float_int", f"{FLOAT} ** 2"),
+    scripted("aten::pow.Scalar_Scalar", f"{EITHER} ** x.max().item()"),
+    scripted("aten::eq.bool", f"({INT} > 4) == True"),
+    scripted("aten::ne.bool", f"({INT} > 4) != True"),
+    scripted("aten::__and__.bool", f"({INT} > 2) & ({INT} > 4)"),
+    scripted("aten::__or__.bool", f"({INT} > 2) | ({INT} > 4)"),
+    scripted("aten::__xor__.bool", f"({INT} > 2) ^ ({INT} > 4)"),
+    scripted("aten::__not__", f"not ({INT} > 4)"),
+    *[scripted(f"aten::{name}.{overload}", f"torch.ops.aten.{name}({value})")
+      for name in ("ceil", "floor", "sqrt")
+      for overload, value in (("int", INT), ("float", f"{FLOAT} / 2"), ("Scalar", "x.abs().sum().item()"))],
+    *[scripted(f"aten::neg.{overload}", f"-{value}")
+      for overload, value in (("int", INT), ("float", FLOAT), ("Scalar", EITHER))],
+    *[scripted(f"prim::abs.{overload}", f"abs({value})")
+      for overload, value in (("int", f"-{INT}"), ("float", f"-{FLOAT}"), ("Scalar", EITHER))],
+]
