@@ -1,3 +1,4 @@
+// Python values as Python itself would write them.
 #include <limits>
 
 #include <gtest/gtest.h>

@@ -22,7 +22,7 @@ def readable(path: Path) -> str:
 
 def named_files(text: str) -> list[str]:
     return [name for name in NAMED.findall(text)
-            if (name.endswith(SUFFIXES) or name.endswith("/")) and not EXAMPLES.search(name)]
+            if name.endswith((*SUFFIXES, "/")) and name not in SUFFIXES and not EXAMPLES.search(name)]
 
 
 def exists(name: str, folder: Path) -> bool:

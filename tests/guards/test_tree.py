@@ -9,7 +9,7 @@ import command
 
 TOP = {"CMakeLists.txt", "README.md", "recorder", "annotator", "schema", "tests", "samples", "tools", "Makefile",
        "CMakePresets.json", "LICENSE", "CHANGELOG.md"}
-MACHINE = re.compile(r"/(root|work|tmp/b|home/(?!somebody)\w+)/[\w.-]")
+MACHINE = re.compile(r"/(root|work|tmp/b|home/(?!somebody|me\b)\w+)/[\w.-]")
 
 
 def tracked() -> list[str]:
