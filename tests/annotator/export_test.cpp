@@ -295,7 +295,8 @@ TEST(OpTable, EverySchemaParsesUnderItsKey) {
   for (const std::string& key : keys) {
     ASSERT_NE(table.find(key), nullptr);
     EXPECT_EQ(table.schema(key)->key(), key);
-    EXPECT_NE(key.back(), '_') << "in-place operators are lowered before converters run";
+    const std::string name = key.substr(0, key.find('.'));
+    EXPECT_FALSE(name.ends_with('_') && !name.ends_with("__")) << name << ": in-place operators are lowered";
   }
   EXPECT_EQ(table.find("aten::frobnicate"), nullptr);
 }
