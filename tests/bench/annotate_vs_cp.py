@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -34,14 +33,19 @@ onnx.save(model, sys.argv[2])
 """
 
 
+# In a process of its own: a child's peak memory starts at its parent's.
+MAKE_ARCHIVE = f"""
+import sys, torch, warnings
+warnings.filterwarnings("ignore")
+layers = [torch.nn.Sequential(torch.nn.Linear({WIDTH}, {WIDTH}), torch.nn.ReLU()) for _ in range({LAYERS})]
+torch.jit.trace(torch.nn.Sequential(*layers).eval(), torch.zeros(1, {WIDTH})).save(sys.argv[1])
+"""
+
+
 def make_model(folder: Path) -> tuple[Path, Path]:
     """A stack of linear layers, exported by whence, with its sidecar."""
-    import torch
-
-    warnings.filterwarnings("ignore")
-    layers = [torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()) for _ in range(LAYERS)]
     archive, model, sidecar = folder / "model.pt", folder / "model.onnx", folder / "model.whence.json"
-    torch.jit.trace(torch.nn.Sequential(*layers).eval(), torch.zeros(1, WIDTH)).save(str(archive))
+    subprocess.run([sys.executable, "-c", MAKE_ARCHIVE, archive], check=True)
     command.run("export", archive, "-o", model, "--sidecar-out", sidecar)
     archive.unlink()
     return model, sidecar
