@@ -248,7 +248,8 @@ std::optional<Integers> fold(const GraphNode& node, const std::vector<Integers>&
   if (node.op_type == "Gather") return fold_gather(inputs[0], inputs[1]);
   if (node.op_type == "GatherElements") return fold_gather_elements(node, inputs[0], inputs[1]);
   if (node.op_type == "Slice" && inputs.size() >= 3) return fold_slice(inputs);
-  return fold_unary(node, inputs[0]);
+  const bool takes_axes = node.op_type == "ReduceProd";  // of a vector there is but one
+  return inputs.size() == 1 || takes_axes ? fold_unary(node, inputs[0]) : std::nullopt;
 }
 
 }  // namespace

@@ -15,16 +15,18 @@ namespace whence {
 
 namespace {
 
-constexpr std::array helpers = {"Cast",  "Concat",    "ConstantOfShape", "Expand", "Flatten", "Gather",
-                                "Range", "Reshape",   "Shape",           "Slice",  "Size",    "Squeeze",
-                                "Tile",  "Transpose", "Unsqueeze",       "Where"};
-constexpr std::array arithmetic = {"Add",  "And",         "Div", "Equal",      "Greater", "GreaterOrEqual",
-                                   "Less", "LessOrEqual", "Max", "Min",        "Mod",     "Mul",
-                                   "Neg",  "Not",         "Or",  "ReduceProd", "Sub"};
+// Of any dtype.
+constexpr std::array layout = {"Cast",    "Concat",  "ConstantOfShape", "Expand",    "Flatten",
+                               "Range",   "Reshape", "Shape",           "Size",      "Slice",
+                               "Squeeze", "Tile",    "Transpose",       "Unsqueeze", "Where"};
+// Of integers and bool only: sizes, indices, masks.
+constexpr std::array arithmetic = {"Add",  "And",         "Div",        "Equal", "Gather", "Greater", "GreaterOrEqual",
+                                   "Less", "LessOrEqual", "Max",        "Min",   "Mod",    "Mul",     "Neg",
+                                   "Not",  "Or",          "ReduceProd", "Sub"};
 
 bool may_share(const Rewriter& r, const GraphNode& node) {
   if (node.removed || !node.domain.empty() || node.outputs.size() != 1) return false;
-  if (std::ranges::find(helpers, node.op_type) != helpers.end()) return true;
+  if (std::ranges::find(layout, node.op_type) != layout.end()) return true;
   const DType dtype = r.value(node.outputs[0]).dtype;
   return (dtype == DType::boolean || is_integral(dtype)) &&
          std::ranges::find(arithmetic, node.op_type) != arithmetic.end();
