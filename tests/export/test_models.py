@@ -34,15 +34,26 @@ def model(name: str) -> torch.nn.Module:
     return zoo.MODELS[name].model()
 
 
-def assert_equals_pytorch(name: str, shape: str, inputs: dict) -> None:
-    expected = zoo.run(model(name), inputs)
+@functools.cache
+def expected(name: str, size: str) -> list[tuple]:
+    """(PyTorch's float32 result, its own greatest distance from the float64 result), for each output."""
+    entry = zoo.MODELS[name]
+    inputs = entry.inputs(getattr(entry, size))
+    wide = {key: value.double() if value.is_floating_point() else value for key, value in inputs.items()}
+    results = zip(zoo.run(model(name), inputs), zoo.run(entry.model().double(), wide), strict=True)
+    return [(result.numpy(), float((result - truth).abs().max())) for result, truth in results]
+
+
+def assert_equals_pytorch(name: str, shape: str, size: str) -> None:
+    """Within float32 tolerances, widened by what PyTorch itself loses to rounding on this model: fifty layers of
+    ResNet-50 with arbitrary weights lose 2e-4 of 3.5, whichever runtime computes them."""
+    entry = zoo.MODELS[name]
     session = onnxruntime.InferenceSession(exported(name, shape), providers=["CPUExecutionProvider"])
-    got = session.run(None, {key: value.numpy() for key, value in inputs.items()})
-    assert len(got) == len(expected)
-    for ours, theirs in zip(got, expected):
-        theirs = theirs.numpy()
+    got = session.run(None, {key: value.numpy() for key, value in entry.inputs(getattr(entry, size)).items()})
+    for ours, (theirs, rounding) in zip(got, expected(name, size), strict=True):
         assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5 * max(1.0, float(np.abs(theirs).max())))
+        scale = max(1.0, float(np.abs(theirs).max()))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5 * scale + 3 * rounding)
 
 
 def test_passes_the_full_checker(name, shape):
@@ -73,15 +84,15 @@ def test_input_shapes_are_as_asked(name, shape):
 
 
 def test_results_equal_pytorch_at_the_example_size(name, shape):
-    entry = zoo.MODELS[name]
-    assert_equals_pytorch(name, shape, entry.inputs(entry.first))
+    assert_equals_pytorch(name, shape, "first")
 
 
-def test_results_equal_pytorch_at_another_size(name, shape):
-    if shape == "static":
-        pytest.skip("a static file takes one size")
-    entry = zoo.MODELS[name]
-    assert_equals_pytorch(name, shape, entry.inputs(entry.second))
+def test_another_size_equals_pytorch_or_is_refused(name, shape):
+    if shape == "dynamic":
+        assert_equals_pytorch(name, shape, "second")
+    else:
+        with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument, match="dimensions"):
+            assert_equals_pytorch(name, shape, "second")
 
 
 def test_node_count_is_near_the_best_exporters(name, shape):

@@ -1,0 +1,135 @@
+"""`whence annotate` and `whence strip` on whole models: PyTorch's own words, the same results, the same bytes back."""
+
+import ast
+import functools
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+from models import zoo
+
+MODELS = ["bert_tiny", "resnet50", "shared_block"]
+
+
+@functools.cache
+def annotated(name: str) -> tuple:
+    """(plain file, sidecar, annotated file)"""
+    plain = zoo.folder() / f"{name}.plain.onnx"
+    sidecar, output = plain.with_suffix(".whence.json"), zoo.folder() / f"{name}.annotated.onnx"
+    command.run("export", zoo.trace(name), "-o", plain, "--inputs", zoo.inputs_file(name), "--sidecar-out", sidecar)
+    command.run("annotate", plain, "--sidecar", sidecar, "-o", output)
+    return plain, sidecar, output
+
+
+def metadata(node: onnx.NodeProto) -> dict:
+    entries = [(entry.key, entry.value) for entry in node.metadata_props]
+    assert len(dict(entries)) == len(entries), f"{node.name} has a key twice"
+    return dict(entries)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_node_says_where_it_comes_from(name):
+    model = onnx.load(annotated(name)[2])
+    onnx.checker.check_model(model, full_check=True)
+    modules = {path for path, _ in zoo.MODELS[name].model().named_modules()}
+    for node in model.graph.node:
+        keys = metadata(node)
+        assert keys["pkg.whence.module"] in modules
+        assert keys["pkg.whence.confidence"] in ("exact", "ancestor")
+        assert keys["namespace"].startswith(": ")
+        assert ast.literal_eval(keys["pkg.torch.onnx.name_scopes"])[0] == ""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_results_stay_the_same(name):
+    plain, _, output = annotated(name)
+    inputs = {key: value.numpy() for key, value in zoo.MODELS[name].inputs(zoo.MODELS[name].first).items()}
+    results = [onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, inputs)
+               for path in (plain, output)]
+    for before, after in zip(*results):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_strip_gives_back_the_bytes(name, tmp_path):
+    plain, sidecar, output = annotated(name)
+    again, stripped = tmp_path / "again.onnx", tmp_path / "stripped.onnx"
+    command.run("annotate", output, "--sidecar", sidecar, "-o", again)
+    assert again.read_bytes() == output.read_bytes(), "the second run changes nothing"
+    command.run("strip", again, "-o", stripped)
+    assert stripped.read_bytes() == plain.read_bytes()
+
+
+def test_speaks_as_pytorch_does(tmp_path):
+    """The keys of linear layers and normalizations equal those of PyTorch's own exporter, word for word."""
+    model, inputs = zoo.MODELS["bert_tiny"].model(), zoo.MODELS["bert_tiny"].inputs(zoo.MODELS["bert_tiny"].first)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (), tmp_path / "torch.onnx", kwargs=inputs, dynamo=True, verbose=False)
+    words = ("namespace", "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes")
+
+    def spoken(path) -> set:
+        nodes = [metadata(node) for node in onnx.load(path, load_external_data=False).graph.node]
+        wanted = ("aten.linear.default", "aten.layer_norm.default")
+        return {tuple(keys[word] for word in words) for keys in nodes if keys.get("namespace", "").endswith(wanted)}
+
+    ours, theirs = spoken(annotated("bert_tiny")[2]), spoken(tmp_path / "torch.onnx")
+    assert len(theirs) == 18
+    assert ours == theirs
+
+
+def test_calls_of_one_module_are_told_apart():
+    nodes = [metadata(node) for node in onnx.load(annotated("shared_block")[2]).graph.node]
+    calls = {}
+    for keys in nodes:
+        calls.setdefault(keys["pkg.whence.module"], set()).add(keys["pkg.whence.call"])
+    assert max(len(seen) for seen in calls.values()) > 1
+
+
+def test_external_data_follows_into_another_folder(small_archive, tmp_path):
+    plain, sidecar, other = tmp_path / "m.onnx", tmp_path / "m.whence.json", tmp_path / "other"
+    other.mkdir()
+    archive = tmp_path / "wide.pt"
+    torch.jit.trace(torch.nn.Linear(64, 64), torch.zeros(1, 64)).save(str(archive))
+    command.run("export", archive, "-o", plain, "--sidecar-out", sidecar, "--external-data")
+    command.run("annotate", plain, "-o", other / "out.onnx", "--sidecar", sidecar)
+    onnx.checker.check_model(str(other / "out.onnx"), full_check=True)
+    command.run("strip", other / "out.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
+
+
+def test_finds_the_sidecar_beside_the_model(small_export, tmp_path):
+    model, _ = small_export
+    report = command.run_json("annotate", model, "-o", tmp_path / "out.onnx", "--keys", "module,source", "--no-names")
+    assert report["nodes"] == report["exact"] + report["ancestor"] > 0
+    node = onnx.load(tmp_path / "out.onnx").graph.node[0]
+    assert set(metadata(node)) == {"pkg.whence.op", "pkg.whence.module", "pkg.whence.source"}
+
+
+def test_refuses_what_whence_did_not_export(small_export, tmp_path):
+    model, sidecar = small_export
+    foreign = onnx.load(model)
+    del foreign.metadata_props[:]
+    onnx.save(foreign, tmp_path / "foreign.onnx")
+    result = command.run("annotate", tmp_path / "foreign.onnx", "--sidecar", sidecar, "-o", tmp_path / "out.onnx", code=4)
+    assert "E0303" in result.stderr and "whence export" in result.stderr
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_refuses_the_sidecar_of_another_program(small_export, tmp_path):
+    model, _ = small_export
+    other = annotated("shared_block")[1]
+    result = command.run("annotate", model, "--sidecar", other, "-o", tmp_path / "out.onnx", code=3)
+    assert "E0206" in result.stderr
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_refuses_unknown_keys(small_export, tmp_path):
+    model, sidecar = small_export
+    result = command.run("annotate", model, "--sidecar", sidecar, "-o", tmp_path / "out.onnx", "--keys", "modul", code=2)
+    assert "pkg.whence.module" in result.stderr
