@@ -168,11 +168,15 @@ class Functionalizer {
     const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
     Written written = functional_form(program_, node);
     if (written.node) {
-      // unsqueeze_(x) moves no data: from here on the name stands for a view of what it was.
-      written.node->outputs = {fresh_like(result == none_id ? self : result)};
-      if (view_info(program_, *written.node).kind == ViewKind::view)
-        return rename(self, result, std::move(*written.node));
-      written.as_is = written.node->outputs.front();
+      const ValueId renewed = fresh_like(result == none_id ? self : result);
+      if (result != none_id) program_.values[renewed].known = program_.values[result].known;
+      written.node->outputs = {renewed};
+      const ViewKind kind = view_info(program_, *written.node).kind;
+      // dropout_(x) does nothing outside training. unsqueeze_(x) moves no data: from here on the name stands for a view
+      // of what it was.
+      if (kind == ViewKind::same) return alias(result, self);
+      if (kind == ViewKind::view) return rename(self, result, std::move(*written.node));
+      written.as_is = renewed;
       sink_->push_back(std::move(*written.node));
     }
     alias(result, self);

@@ -105,6 +105,21 @@ TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
   }
 }
 
+TEST(Lower, InPlaceOperatorsThatWriteNothing) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2, 3}));
+  const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({2, 3}));
+  const ValueId flat = p.op("aten::flatten.using_ints", {{"self", v(base)}}, f32({6}));
+  p.op("aten::dropout_", {{"self", v(flat)}, {"p", Argument{0.5}}, {"train", Argument{false}}}, f32({6}));
+  p.op("aten::unsqueeze_", {{"self", v(flat)}, {"dim", n(0)}}, f32({1, 6}));
+  p.output(flat);
+  p.output(base);
+  const Program program = lowered(p.program);
+  EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::flatten.using_ints", "aten::unsqueeze"}));
+  EXPECT_EQ(program.outputs[0].value, v(program.body.nodes[2].outputs[0]));
+  EXPECT_EQ(program.outputs[1].value, v(base));
+}
+
 TEST(Lower, WritesInsideABranchToOuterTensorsAreRefused) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
@@ -149,6 +164,16 @@ TEST(Lower, OperatorsThatChangeNothingVanish) {
   const Program program = lowered(p.program);
   EXPECT_EQ(targets(program), Names{"aten::dropout"});
   EXPECT_EQ(*program.body.nodes[0].find("input"), v(x));
+}
+
+TEST(Lower, WhatAWriteLeavesMayBeKnown) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId zeros = p.op("aten::zeros", {}, f32({2}));
+  const ValueId ones = p.op("aten::add_.Tensor", {{"self", v(zeros)}, {"other", n(1)}, {"alpha", n(1)}}, f32({2}));
+  p.known(ones, {DType::float32, {2}, Bytes::copy_of("\0\0\x80\x3f\0\0\x80\x3f", 8)});
+  p.output(p.op("aten::add.Tensor", {{"self", v(x)}, {"other", v(ones)}}, f32({2})));
+  EXPECT_EQ(targets(lowered(p.program)), Names{"aten::add.Tensor"});
 }
 
 TEST(Lower, KnownValuesNeedNoOperations) {
