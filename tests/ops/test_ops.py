@@ -1,6 +1,8 @@
 """Every operator converter against PyTorch, in ONNX Runtime: the tables in cases/, one family each."""
 
 import importlib
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import onnx
@@ -86,25 +88,49 @@ def compare(case: Case, archive: Path, model: onnx.ModelProto, session: onnxrunt
                                        equal_nan=True)
 
 
+def exported(case: Case, opset: int, folder: Path, pool: ThreadPoolExecutor) -> Future:
+    """The export of a case, under way in `pool`; whatever goes wrong before it starts is the future's exception."""
+    try:
+        arguments = export_arguments(case, saved(case, folder), folder, opset)
+    except Exception as error:  # noqa: BLE001, one broken case must not stop the others
+        failed = Future()
+        failed.set_exception(error)
+        return failed
+    return pool.submit(run, *arguments, code=4 if case.refused else 0)
+
+
 PARAMETERS = [pytest.param(case, opset, id=f"{family}-{case}-opset{opset}")
               for family, cases in FAMILIES.items() for case in cases for opset in case.opsets]
 
 
+@pytest.fixture(scope="module")
+def exports(request, tmp_path_factory):
+    """{test: (folder, future)} of all selected cases. They are exported side by side and ahead of their tests, since
+    starting the command is what takes the time."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        started = {}
+        for item in request.session.items:
+            if item.module is request.module and hasattr(item, "callspec"):
+                folder = tmp_path_factory.mktemp("operator")
+                started[item.nodeid] = folder, exported(*item.callspec.params.values(), folder, pool)
+        yield started
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.parametrize("case, opset", PARAMETERS)
-def test_operator(case: Case, opset: int, tmp_path: Path):
-    archive = saved(case, tmp_path)
-    arguments = export_arguments(case, archive, tmp_path, opset)
+def test_operator(case: Case, opset: int, request, exports):
+    folder, future = exports[request.node.nodeid]
+    result = future.result()
     if case.refused:
-        assert case.refused in run(*arguments, code=4).stderr
+        assert case.refused in result.stderr
         return
-    run(*arguments)
-    model = check_file(tmp_path / "operator.onnx")
+    model = check_file(folder / "operator.onnx")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(tmp_path / "operator.onnx", options, providers=["CPUExecutionProvider"])
-    compare(case, archive, model, session, 0)
+    session = onnxruntime.InferenceSession(folder / "operator.onnx", options, providers=["CPUExecutionProvider"])
+    compare(case, folder / "operator.pt", model, session, 0)
     if case.dynamic:
-        compare(case, archive, model, session, GROWTH)
+        compare(case, folder / "operator.pt", model, session, GROWTH)
 
 
 def table_keys() -> set[str]:
