@@ -17,7 +17,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import command
-from models import zoo
 
 CPU_AIM, MEMORY_AIM = 5.0, 2.0
 
@@ -40,9 +39,15 @@ def measure(arguments: list) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
-def make_archive(name: str, folder: Path) -> tuple[Path, Path]:
-    """The model of the zoo with a tuple for its output, which the TorchScript exporter needs, and its inputs."""
+def make_archive(name: str, folder: Path) -> None:
+    """The model of the zoo with a tuple for its output, which the TorchScript exporter needs, and its inputs.
+
+    Runs in a process of its own: a child's peak memory counts what its parent held when it was forked, so the
+    measuring process must stay small.
+    """
     import torch
+
+    from models import zoo
 
     entry = zoo.MODELS[name]
     model = entry.model()
@@ -50,14 +55,13 @@ def make_archive(name: str, folder: Path) -> tuple[Path, Path]:
         model.config.return_dict = False
     sizes = {**entry.first, "height": 224, "width": 224} if name == "resnet50" else entry.first
     inputs = entry.inputs(sizes)
-    archive, inputs_file = folder / f"{name}.pt", folder / f"{name}.inputs.pt"
-    zoo.trace_module(model, inputs).save(str(archive))
-    torch.save(inputs, inputs_file)
-    return archive, inputs_file
+    zoo.trace_module(model, inputs).save(str(folder / f"{name}.pt"))
+    torch.save(inputs, folder / f"{name}.inputs.pt")
 
 
 def compare(name: str, runs: int, folder: Path) -> bool:
-    archive, inputs = make_archive(name, folder)
+    subprocess.run([sys.executable, __file__, "--make", folder, name], check=True, stderr=subprocess.DEVNULL)
+    archive, inputs = folder / f"{name}.pt", folder / f"{name}.inputs.pt"
     contenders = {
         "whence": [command.BINARY, "export", archive, "--inputs", inputs, "-o", folder / "whence.onnx"],
         "python": [sys.executable, "-c", PYTHON_EXPORT, archive, inputs, folder / "python.onnx"],
@@ -77,8 +81,13 @@ def compare(name: str, runs: int, folder: Path) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("models", nargs="*", default=["bert_tiny", "resnet50"])
     options = parser.parse_args()
+    if options.make:
+        for name in options.models:
+            make_archive(name, options.make)
+        return 0
     with tempfile.TemporaryDirectory(prefix="whence-bench-") as folder:
         reached = [compare(name, options.runs, Path(folder)) for name in options.models]
     return 0 if all(reached) else 1
