@@ -16,9 +16,9 @@ inline constexpr int default_opset = 18;
 
 struct ExportOptions {
   int opset = default_opset;
-  std::vector<std::string> input_names;   // in order; fewer than inputs: the rest keep forward's argument names
+  std::vector<std::string> input_names;  // in order; fewer than inputs: the rest keep forward's argument names
   std::vector<std::string> output_names;
-  bool unsupported_as_domain = false;     // write operators without a converter as nodes of a custom domain
+  bool unsupported_as_domain = false;  // write operators without a converter as nodes of a custom domain
   bool simplify = true;
 };
 
