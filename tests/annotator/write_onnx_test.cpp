@@ -135,7 +135,8 @@ TEST(WriteOnnx, LeavesUnnamedSizesOpen) {
   (*g.graph.values[x].dims)[0].symbol = none_id;
   g.output(g.node("Relu", {x}, {}, DType::float32, {-1, 2}));
   write_onnx(g.graph, folder / "m.onnx", {});
-  const auto& dim = load(folder / "m.onnx").graph().input(0).type().tensor_type().shape().dim(0);
+  const onnx::ModelProto model = load(folder / "m.onnx");
+  const auto& dim = model.graph().input(0).type().tensor_type().shape().dim(0);
   EXPECT_EQ(dim.value_case(), onnx::TensorShapeProto_Dimension::VALUE_NOT_SET);
 }
 
