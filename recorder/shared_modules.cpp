@@ -1,6 +1,7 @@
 #include "recorder/shared_modules.h"
 
 #include <algorithm>
+#include <set>
 
 #include "recorder/module_tree.h"
 
@@ -20,12 +21,18 @@ void for_each_child(const JitModule& module, const Visit& visit) {
   }
 }
 
-// Whether the objects of one form may have been one module. Scripted objects share their type, and with it their code,
-// so code says nothing of them.
+// Whether the objects of one form may have been one module: no two of them have code, nor have their children at any
+// one place. Scripted objects share their type, and with it their code, so code says nothing of them.
 bool may_be_one(const std::vector<JitModule>& group) {
-  const auto has_code = [](const JitModule& module) { return module.find_method("forward").has_value(); };
-  const bool scripted = group[0].type() == group[1].type();
-  return scripted || std::count_if(group.begin(), group.end(), has_code) <= 1;
+  if (group[0].type() == group[1].type()) return true;
+  std::set<const c10::ivalue::Object*> with_code;
+  std::map<std::string, std::vector<JitModule>> children;
+  for (const JitModule& module : group) {
+    if (module.find_method("forward")) with_code.insert(module._ivalue().get());
+    for_each_child(module, [&](const std::string& name, const JitModule& child) { children[name].push_back(child); });
+  }
+  return with_code.size() <= 1 &&
+         std::all_of(children.begin(), children.end(), [](const auto& place) { return may_be_one(place.second); });
 }
 
 }  // namespace

@@ -3,8 +3,9 @@
 // torch.jit.trace and torch.jit.script make an object for every name of a module, so that one module under two names
 // comes back from an archive as two objects. What remains of the identity are the tensors: both hold the same ones.
 // Two objects are taken as one module when class, structure and every tensor agree, and the archive does not show that
-// they were two: in a trace only the last name's object has code, so two objects with code were two modules whose
-// weights are tied. A module without any tensor cannot be told from its copy unless what holds it is shared.
+// they were two: in a trace only the last name's object has code, so two objects with code, or with code at the same
+// place below them, were two modules whose weights are tied. A module without any tensor cannot be told from its copy
+// unless what holds it is shared.
 #pragma once
 
 #include <map>

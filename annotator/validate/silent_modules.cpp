@@ -1,5 +1,6 @@
 #include "annotator/validate/silent_modules.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -14,6 +15,7 @@ struct Activity {
   bool called = false;
   bool has_node = false;
   bool folded = false;
+  bool constant = true;  // every result of its operations is known
   std::map<std::string, std::int64_t> operations;
 };
 
@@ -25,7 +27,10 @@ class Survey {
       visit(scope.module, [](Activity& at) { at.called = true; });
     }
     for (const Node* node : operations(program_)) {
-      visit(program_.scopes[node->origin.scope].module, [&](Activity& at) { ++at.operations[node->target]; });
+      visit(program_.scopes[node->origin.scope].module, [&](Activity& at) {
+        ++at.operations[node->target];
+        at.constant = at.constant && is_known(*node);
+      });
     }
     for (const OnnxNode* node : context.nodes) count(*node);
   }
@@ -33,6 +38,11 @@ class Survey {
   const Activity& operator[](std::size_t module) const { return activity_[module]; }
 
  private:
+  bool is_known(const Node& node) const {
+    return std::all_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId value) { return program_.values[value].known != none_id; });
+  }
+
   // A module and all above it. Scopes may call a module from elsewhere, but its names lie in one place of the tree.
   template <class Visit>
   void visit(ModuleId module, const Visit& action) {
@@ -81,19 +91,21 @@ bool computes_nothing(const Module& module) {
 
 Silence reason_for(const Module& module, const Activity& activity) {
   if (activity.folded) return Silence::folded;
-  if (!activity.operations.empty()) return Silence::eliminated;
+  if (!activity.operations.empty()) return activity.constant ? Silence::constant : Silence::eliminated;
   return activity.called || computes_nothing(module) ? Silence::computes_nothing : Silence::never_called;
 }
 
 }  // namespace
 
 std::string_view name_of(Silence silence) {
-  constexpr std::array<std::string_view, 4> names = {"never_called", "computes_nothing", "eliminated", "folded"};
+  constexpr std::array<std::string_view, 5> names = {"never_called", "computes_nothing", "constant", "eliminated",
+                                                     "folded"};
   return names[static_cast<std::size_t>(silence)];
 }
 
 std::string_view text_of(Silence silence) {
-  constexpr std::array<std::string_view, 4> texts = {"never called", "computes nothing", "all operations eliminated",
+  constexpr std::array<std::string_view, 5> texts = {"never called", "computes nothing", "folded into constants",
+                                                     "all operations eliminated",
                                                      "folded into nodes that serve several modules"};
   return texts[static_cast<std::size_t>(silence)];
 }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t items_shown = 3;
 constexpr std::size_t nodes_shown = 10;
+constexpr std::size_t silent_shown = 30;
 
 std::string number_text(double number) {
   std::array<char, 32> text{};
@@ -78,7 +79,9 @@ CountRows shown_modules(const Coverage& coverage, int depth) {
 
 std::string silent_text(const Validation& validation, const Palette& palette) {
   Table table(palette, {Align::left, Align::left, Align::left, Align::left}, "  ");
-  for (const SilentModule& module : validation.silent) {
+  const std::size_t count = validation.silent.size();
+  for (std::size_t i = 0; i < std::min(count, silent_shown); ++i) {
+    const SilentModule& module = validation.silent[i];
     std::string operations;
     for (const auto& [op, count] : module.operations) {
       operations += (operations.empty() ? "" : ", ") + op + (count > 1 ? " x" + std::to_string(count) : "");
@@ -86,7 +89,7 @@ std::string silent_text(const Validation& validation, const Palette& palette) {
     table.row({shown_path(module.path), Cell(class_name(module.type), palette.dim),
                std::string(text_of(module.silence)), Cell(operations, palette.dim)});
   }
-  return table.text();
+  return table.text() + (count > silent_shown ? more(count - silent_shown) : "");
 }
 
 std::string unattributed_text(const Validation& validation, const Palette& palette) {

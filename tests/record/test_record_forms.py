@@ -105,3 +105,52 @@ def test_no_path_of_this_machine_is_recorded(tmp_path):
     text = (tmp_path / "s.json").read_text()
     assert str(zoo.folder()) not in text
     assert '"file": "shared_block.pt"' in text
+
+
+class Shared(nn.Module):
+    """One embedding under two parents."""
+
+    def __init__(self):
+        super().__init__()
+        embedding = nn.Embedding(5, 4)
+        self.encoder = nn.ModuleDict({"embed": embedding, "act": nn.ReLU()})
+        self.decoder = nn.ModuleDict({"embed": embedding, "act": nn.ReLU()})
+
+    def forward(self, x):
+        return self.encoder["act"](self.encoder["embed"](x)) + self.decoder["act"](self.decoder["embed"](x))
+
+
+class Tied(nn.Module):
+    """Two embeddings that hold one weight: two modules all the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Embedding(5, 4)
+        self.decoder = nn.Embedding(5, 4)
+        self.decoder.weight = self.encoder.weight
+
+    def forward(self, x):
+        return self.encoder(x) + self.decoder(x)
+
+
+def rows_of(model: nn.Module, folder) -> tuple[dict, list]:
+    zoo.trace_module(model.eval(), {"x": torch.tensor([1, 2])}).save(str(folder / "m.pt"))
+    command.run("record", folder / "m.pt", "-o", folder / "m.json")
+    sidecar = Sidecar(folder / "m.json")
+    calls = [(row["module"], row["call"]) for row in sidecar.operations() if row["target"] == "aten::embedding"]
+    return {row["path"]: row["aliases"] for row in sidecar.table("modules")}, calls
+
+
+def test_one_module_under_two_parents(tmp_path):
+    modules, calls = rows_of(Shared(), tmp_path)
+    assert modules == {"": [], "encoder": [], "encoder.embed": ["decoder.embed"], "encoder.act": [], "decoder": [],
+                       "decoder.act": []}
+    assert calls == [("encoder.embed", 0), ("encoder.embed", 1)]
+
+
+def test_tied_weights_do_not_make_two_modules_one(tmp_path):
+    modules, calls = rows_of(Tied(), tmp_path)
+    assert modules == {"": [], "encoder": [], "decoder": []}
+    assert calls == [("encoder", 0), ("decoder", 0)]
+    parameters = Sidecar(tmp_path / "m.json").table("parameters")
+    assert [(row["name"], row["aliases"]) for row in parameters] == [("encoder.weight", ["decoder.weight"])]

@@ -100,6 +100,7 @@ def test_modules_without_a_node_say_why():
     silent = {row["path"]: row for row in command.run_json("validate", path, "-s", sidecar)["modules_without_node"]}
     dropout = silent["encoder.layer.0.output.dropout"]
     assert (dropout["reason"], dropout["operations"]) == ("eliminated", {"aten::dropout": 1})
+    assert silent["embeddings.position_embeddings"]["reason"] == "constant"  # of a static sequence length
 
 
 def test_without_a_sidecar_silent_modules_are_unknown(tmp_path):
