@@ -271,9 +271,9 @@ Term Evaluator::parameter(ParameterId id, const at::Tensor& tensor) {
   Term term;
   term.kind = Term::Kind::value;
   term.id = new_value(program_.parameters[id].name, ValueSource::parameter, id);
-  if (runs_ > 0) term.seen[0] = tensor;
-  // The second run must not see what the first one writes in place; weights are shared, buffers are small.
-  if (runs_ > 1) term.seen[1] = program_.parameters[id].kind == ParameterKind::parameter ? tensor : tensor.clone();
+  // Programs write into buffers; what is exported is what the archive holds, so each run gets a copy of its own.
+  const bool written_at_times = program_.parameters[id].kind != ParameterKind::parameter;
+  for (int run = 0; run < runs_; ++run) term.seen[run] = written_at_times ? tensor.clone() : tensor;
   program_.values[term.id].type = type_of(c10::IValue(tensor), c10::IValue(tensor), c10::TensorType::get());
   // Buffers fold (position ids, masks); parameters keep their names and stay parameters.
   term.known = runs_ > 0 && program_.parameters[id].kind != ParameterKind::parameter;

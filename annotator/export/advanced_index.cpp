@@ -18,11 +18,12 @@ std::vector<Val> tensors_of(const std::vector<IndexedAxis>& axes) {
   return tensors;
 }
 
+// A mask's positions, one row for each of its axes, as one row for each true element.
+Val table_of_rows(Ctx& c, Val rows) { return c.emit("Transpose", {rows}, {{"perm", Ints{1, 0}}}); }
+
 }  // namespace
 
-Val mask_positions(Ctx& c, Val mask) {
-  return c.emit("Transpose", {c.emit("NonZero", {mask})}, {{"perm", Ints{1, 0}}});
-}
+Val mask_positions(Ctx& c, Val mask) { return table_of_rows(c, c.emit("NonZero", {mask})); }
 
 std::vector<IndexedAxis> indexed_axes(Ctx& c, const std::vector<Val>& indices) {
   std::vector<IndexedAxis> axes;
@@ -32,14 +33,14 @@ std::vector<IndexedAxis> indexed_axes(Ctx& c, const std::vector<Val>& indices) {
       ++axis;
     } else if (is_mask(c, index)) {
       if (c.rank(index) == 0) c.refuse("indexing with a boolean scalar", "use torch.where, or a mask of rank 1");
-      const Val positions = c.emit("NonZero", {c.cast(index, DType::boolean)});
+      const Val rows = c.emit("NonZero", {c.cast(index, DType::boolean)});
       const std::vector<Dim> found{Dim{-1, true}};
       for (int i = 0; i < c.rank(index); ++i) {
-        axes.push_back({axis++, c.typed(c.emit("Gather", {positions, c.constant_int(i)}), DType::int64, found)});
+        axes.push_back({axis++, c.typed(c.emit("Gather", {rows, c.constant_int(i)}), DType::int64, found), rows});
       }
     } else {
       const bool as_it_is = c.dtype(index) == DType::int64 || c.dtype(index) == DType::int32;
-      axes.push_back({axis++, as_it_is ? index : c.cast(index, DType::int64)});
+      axes.push_back({axis++, as_it_is ? index : c.cast(index, DType::int64), absent});
     }
   }
   return axes;
@@ -50,7 +51,7 @@ std::optional<IndexedAxis> only_mask(Ctx& c, const std::vector<Val>& indices) {
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
     if (!indices[axis]) continue;
     if (found || !is_mask(c, indices[axis]) || c.rank(indices[axis]) == 0) return std::nullopt;
-    found = IndexedAxis{static_cast<std::int64_t>(axis), c.cast(indices[axis], DType::boolean)};
+    found = IndexedAxis{static_cast<std::int64_t>(axis), c.cast(indices[axis], DType::boolean), absent};
   }
   return found;
 }
@@ -86,6 +87,10 @@ Ints inverse(const Ints& permutation) {
 }
 
 Val index_table(Ctx& c, const std::vector<IndexedAxis>& axes) {
+  const Val rows = axes[0].mask_rows;
+  const auto from_rows = [rows](const IndexedAxis& entry) { return entry.mask_rows == rows; };
+  if (rows && std::all_of(axes.begin(), axes.end(), from_rows)) return table_of_rows(c, rows);
+
   const std::vector<Val> tensors = tensors_of(axes);
   std::vector<Val> columns;
   for (const Val index : tensors) {

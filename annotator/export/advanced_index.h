@@ -13,7 +13,8 @@ namespace whence {
 
 struct IndexedAxis {
   std::int64_t axis = 0;
-  Val index;  // int64 or int32 positions, negative ones count from the end
+  Val index;      // int64 or int32 positions, negative ones count from the end
+  Val mask_rows;  // the positions of all axes of the mask that this one is from, [axes, n]; absent for other indices
 };
 
 // The axes that `indices` (one entry per axis, absent for `:`) select from. A boolean mask over k axes becomes k lists

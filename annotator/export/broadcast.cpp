@@ -16,6 +16,7 @@ bool equally_long(const Dim& a, const Dim& b) {
 
 // Whether broadcasting `other` against `value` leaves `value` as it is.
 bool covers(Ctx& c, Val value, Val other) {
+  if (value == other) return true;
   const int added = c.rank(value) - c.rank(other);
   if (added < 0) return false;
   for (int axis = 0; axis < c.rank(other); ++axis) {

@@ -37,7 +37,9 @@ void gelu(Ctx& c) {
 // max(x, 0); also for integers, for which runtimes have Max but not Relu.
 void relu(Ctx& c) {
   const Val x = c.tensor("self");
-  c.yield(is_floating(c.dtype(x)) ? c.emit("Relu", {x}) : c.emit("Max", {x, number(c, 0)}));
+  if (is_floating(c.dtype(x))) return c.yield(c.emit("Relu", {x}));
+  const DType dtype = arithmetic_dtype(c.dtype(x));
+  c.yield(c.emit("Max", {c.cast(x, dtype), c.constant_number(0, dtype)}));
 }
 
 void relu6(Ctx& c) { c.yield(c.emit("Clip", {self_as_result(c), number(c, 0), number(c, 6)})); }

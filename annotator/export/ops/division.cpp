@@ -1,6 +1,7 @@
 // Division, remainders and shifts: everything where rounding and signs decide.
 #include "annotator/export/ops/division.h"
 
+#include "annotator/export/nonnegative.h"
 #include "annotator/export/ops/elementwise.h"
 #include "annotator/export/ops/families.h"
 
@@ -11,6 +12,7 @@ Val truncated(Ctx& c, Val x) { return c.emit("Mul", {c.emit("Sign", {x}), c.emit
 // Integer Mod has the sign of y, so x - Mod(x, y) is the multiple of y at or below x / y and divides exactly.
 Val floor_quotient(Ctx& c, Val x, Val y, DType dtype) {
   if (is_floating(dtype)) return c.emit("Floor", {c.emit("Div", {x, y})});
+  if (never_negative(c, x) && never_negative(c, y)) return c.emit("Div", {x, y});
   return c.emit("Div", {c.emit("Sub", {x, c.emit("Mod", {x, y})}), y});
 }
 

@@ -102,8 +102,9 @@ void chunk(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), chunks = c.integer("chunks");
   if (const auto whole = c.static_dim(x, axis)) return split_by_size(c, x, axis, (*whole + chunks - 1) / chunks);
-  // Since opset 18 Split rounds up as chunk does; before, the axis must be a multiple of the number of pieces.
-  split_evenly(c, x, axis);
+  if (c.opset() >= 18) return split_evenly(c, x, axis);  // rounds up as chunk does
+  const Val rounded = c.emit("Add", {c.dim_of(x, axis), c.constant_int(chunks - 1)});
+  split_by_size(c, x, axis, c.emit("Div", {rounded, c.constant_int(chunks)}));
 }
 
 // `sections` pieces, the first n % sections of them one longer than the others.

@@ -35,6 +35,7 @@ CASES = [
     case("aten::relu", lambda x: F.relu(x), EDGES),
     case("aten::relu", lambda x: F.relu(x), i32(-5, 5, 7)),
     case("aten::relu", lambda x: F.relu(x), i64(-5, 5, 7)),
+    case("aten::relu", lambda x: F.relu(x), torch.tensor([-3, 4], dtype=torch.int8)),
     case("aten::relu6", lambda x: torch.ops.aten.relu6(x), EDGES),
     case("aten::selu", lambda x: F.selu(x), EDGES),
     case("aten::sigmoid", lambda x: torch.sigmoid(x), EDGES),

@@ -14,7 +14,7 @@ CASES = [
     case("aten::chunk", lambda x: x.chunk(3, 0), f32(7, 2)),
     case("aten::chunk", lambda x: x.chunk(4, 0), f32(5, 2)),
     case("aten::chunk", lambda x: x.chunk(2, 1), f32(2, 6), dynamic="x:0=n"),
-    case("aten::chunk", lambda x: x.chunk(2, 0), f32(6, 2), dynamic="x:0=n"),
+    case("aten::chunk", lambda x: x.chunk(2, 0), f32(6, 2), dynamic="x:0=n", opsets=(13, 18)),
     case("aten::hstack", lambda x, y: torch.ops.aten.hstack([x, y]), f32(2, 3), f32(2, 4)),
     case("aten::hstack", lambda x, y: torch.ops.aten.hstack([x, y]), f32(3), f32(4)),
     case("aten::hstack", lambda x, y: torch.ops.aten.hstack([x, y]), f32(), f32()),

@@ -2,7 +2,7 @@
 
 import torch
 
-from ops.case import case, f32, i64
+from ops.case import boolean, case, f32, i64
 
 CASES = [
     case("aten::_reshape_alias", lambda x: torch.ops.aten._reshape_alias(x, [3, 2], [2, 1]), f32(2, 3)),
@@ -27,6 +27,8 @@ CASES = [
     case("aten::expand", lambda x, y: x.expand(y.size(0), -1, y.size(1)), f32(3, 1), f32(2, 4), dynamic="y:0=n,1=m"),
     case("aten::expand", lambda x: x[:, None].expand(x.size(0), 2, x.size(1)), f32(3, 4), dynamic="x:0=n,1=m"),
     case("aten::expand", lambda x: x.expand(3, 4), f32(3, 4)),
+    case("aten::expand", lambda x: x.expand(2, 3), boolean(3)),
+    case("aten::repeat", lambda x: x.repeat(2, 2), boolean(3, 2)),
     case("aten::expand_as", lambda x, y: x.expand_as(y), f32(3, 1), f32(2, 3, 4)),
     case("aten::expand_as", lambda x, y: x.expand_as(y), f32(3, 1), f32(2, 3, 4), dynamic="y:0=n,2=m"),
     case("aten::flatten.using_ints", lambda x: x.flatten(1), f32(2, 3, 4)),
