@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/export/ops/families.h"
+#include "annotator/export/select.h"
 #include "annotator/graph/tensor_values.h"
 
 namespace whence {
@@ -104,7 +105,7 @@ Val triangle_by_mask(Ctx& c, Val x, std::int64_t diagonal, bool upper) {
     for (std::int64_t j = 0; j < *columns; ++j) stays.push_back(upper ? j - i >= diagonal : j - i <= diagonal);
   }
   const Val mask = c.constant_tensor({DType::boolean, {*rows, *columns}, Bytes::copy_of(stays.data(), stays.size())});
-  return c.emit("Where", {mask, x, c.constant_number(0, c.dtype(x))});
+  return select(c, mask, x, c.constant_number(0, c.dtype(x)));
 }
 
 // The elements on one side of the given diagonal, zeros elsewhere. Of the integers, runtimes have it for int64 only.

@@ -2,6 +2,7 @@
 #include "annotator/export/advanced_index.h"
 #include "annotator/export/broadcast.h"
 #include "annotator/export/ops/families.h"
+#include "annotator/export/select.h"
 
 namespace whence {
 namespace {
@@ -83,17 +84,17 @@ void take(Ctx& c) { c.yield(c.emit("Gather", {flat(c, c.tensor("self")), c.tenso
 void where(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val condition = c.cast(c.tensor("condition"), DType::boolean);
-  c.yield(c.emit("Where", {condition, c.cast(c.tensor("self"), dtype), c.cast(c.tensor("other"), dtype)}));
+  c.yield(select(c, condition, c.cast(c.tensor("self"), dtype), c.cast(c.tensor("other"), dtype)));
 }
 
 void masked_fill(Ctx& c) {
   const Val mask = c.cast(c.tensor("mask"), DType::boolean);
-  c.yield(c.emit("Where", {mask, c.scalar("value", c.output_dtype()), c.tensor("self")}));
+  c.yield(select(c, mask, c.scalar("value", c.output_dtype()), c.tensor("self")));
 }
 
 void masked_fill_tensor(Ctx& c) {
   const Val mask = c.cast(c.tensor("mask"), DType::boolean), value = c.cast(c.tensor("value"), c.output_dtype());
-  c.yield(c.emit("Where", {mask, value, c.tensor("self")}));
+  c.yield(select(c, mask, value, c.tensor("self")));
 }
 
 // The elements where the mask is true, in a row.

@@ -5,6 +5,7 @@
 #include "annotator/export/advanced_index.h"
 #include "annotator/export/broadcast.h"
 #include "annotator/export/ops/families.h"
+#include "annotator/export/select.h"
 
 namespace whence {
 namespace {
@@ -47,7 +48,7 @@ Val masked_write(Ctx& c, Val x, const IndexedAxis& mask, Val value) {
   for (std::int64_t i = 0; i < c.rank(x) - mask.axis - covered; ++i) trailing.push_back(covered + i);
   const Val wide = c.unsqueeze(mask.index, trailing);
   if (c.rank(value) > c.rank(x)) value = c.emit("Reshape", {value, c.constant_ints({})});
-  return c.emit("Where", {wide, value, x});
+  return select(c, wide, value, x);
 }
 
 // `values`, which broadcast to the result of x[axes], in the order [B, others].
