@@ -174,7 +174,6 @@ void fused_attention(Ctx& c, std::string_view mask_argument) {
 }
 
 void fused_attention_mask(Ctx& c) { fused_attention(c, "attn_mask"); }
-void fused_attention_bias(Ctx& c) { fused_attention(c, "attn_bias"); }
 
 const OpEntry kAttention[] = {
     {"aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
@@ -183,10 +182,6 @@ const OpEntry kAttention[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
      "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
      fused_attention_mask},
-    {"aten::_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, "
-     "bool compute_log_sumexp, float dropout_p=0., bool is_causal=False, *, float? scale=None) -> (Tensor output, "
-     "Tensor log_sumexp, Tensor philox_seed, Tensor philox_offset)",
-     fused_attention_bias},
 };
 
 }  // namespace
