@@ -6,6 +6,7 @@ import json
 import jsonschema
 import onnx
 import pytest
+import torch
 
 import command
 from models import zoo
@@ -100,7 +101,30 @@ def test_modules_without_a_node_say_why():
     silent = {row["path"]: row for row in command.run_json("validate", path, "-s", sidecar)["modules_without_node"]}
     dropout = silent["encoder.layer.0.output.dropout"]
     assert (dropout["reason"], dropout["operations"]) == ("eliminated", {"aten::dropout": 1})
-    assert silent["embeddings.position_embeddings"]["reason"] == "constant"  # of a static sequence length
+
+
+class Grid(torch.nn.Module):
+    def forward(self):
+        return torch.arange(4) * 2
+
+
+class Offset(torch.nn.Module):
+    """Adds what no input decides."""
+
+    def __init__(self):
+        super().__init__()
+        self.grid = Grid()
+
+    def forward(self, x):
+        return x + self.grid()
+
+
+def test_modules_folded_into_constants_say_so(tmp_path):
+    zoo.trace_module(Offset(), {"x": torch.ones(4)}).save(str(tmp_path / "m.pt"))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json", "--annotate")
+    report = command.run_json("validate", tmp_path / "m.onnx", "-s", tmp_path / "m.json")
+    silent = [(row["path"], row["reason"], row["operations"]) for row in report["modules_without_node"]]
+    assert silent == [("grid", "constant", {"aten::arange": 1, "aten::mul": 1})]
 
 
 def test_without_a_sidecar_silent_modules_are_unknown(tmp_path):
