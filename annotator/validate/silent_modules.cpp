@@ -15,7 +15,7 @@ struct Activity {
   bool called = false;
   bool has_node = false;
   bool folded = false;
-  bool constant = true;  // every result of its operations is known
+  bool constant = true;  // every operation went into a constant
   std::map<std::string, std::int64_t> operations;
 };
 
@@ -26,10 +26,12 @@ class Survey {
     for (const Scope& scope : program_.scopes) {
       visit(scope.module, [](Activity& at) { at.called = true; });
     }
+    std::set<std::int32_t> folded;  // into constants, by running PyTorch
+    for (const Constant& constant : program_.constants) folded.insert(constant.ops.begin(), constant.ops.end());
     for (const Node* node : operations(program_)) {
       visit(program_.scopes[node->origin.scope].module, [&](Activity& at) {
         ++at.operations[node->target];
-        at.constant = at.constant && is_known(*node);
+        at.constant = at.constant && folded.count(node->origin.op) > 0;
       });
     }
     for (const OnnxNode* node : context.nodes) count(*node);
@@ -38,11 +40,6 @@ class Survey {
   const Activity& operator[](std::size_t module) const { return activity_[module]; }
 
  private:
-  bool is_known(const Node& node) const {
-    return std::all_of(node.outputs.begin(), node.outputs.end(),
-                       [&](ValueId value) { return program_.values[value].known != none_id; });
-  }
-
   // A module and all above it. Scopes may call a module from elsewhere, but its names lie in one place of the tree.
   template <class Visit>
   void visit(ModuleId module, const Visit& action) {
