@@ -34,8 +34,25 @@ void mul(Ctx& c) { c.yield(combine(c, "Mul", "And", c.tensor("self"), c.tensor("
 void maximum(Ctx& c) { c.yield(combine(c, "Max", "Or", c.tensor("self"), c.tensor("other"))); }
 void minimum(Ctx& c) { c.yield(combine(c, "Min", "And", c.tensor("self"), c.tensor("other"))); }
 
-// Integer bases with integer exponents stay integers; a floating exponent makes the result floating.
+// Integer bases with integer exponents stay integers; a floating exponent makes the result floating. float_power
+// computes in float64 whatever it is given.
 void pow(Ctx& c) { c.yield(combine(c, "Pow", c.tensor("self"), c.tensor("exponent"))); }
+
+// self * log(other), and 0 where self is 0, unless other is NaN.
+void xlogy(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val x = self_as_result(c), y = c.cast(c.tensor("other"), dtype), zero = c.constant_number(0, dtype);
+  const Val is_zero = c.emit("And", {c.emit("Equal", {x, zero}), c.emit("Equal", {y, y})});
+  c.yield(c.emit("Where", {is_zero, zero, c.emit("Mul", {x, c.emit("Log", {y})})}));
+}
+
+// 0 where self < 0, 1 where self > 0, values where self is 0.
+void heaviside(Ctx& c) {
+  const DType dtype = arithmetic_dtype(c.output_dtype());
+  const Val x = c.cast(c.tensor("self"), dtype), zero = c.constant_number(0, dtype);
+  const Val step = c.cast(c.emit("Greater", {x, zero}), dtype);
+  c.yield(c.emit("Where", {c.emit("Equal", {x, zero}), c.cast(c.tensor("values"), dtype), step}));
+}
 
 // self + value * tensor1 op tensor2
 void add_combined(Ctx& c, const char* op) {
@@ -107,6 +124,10 @@ const OpEntry kArithmetic[] = {
     {"aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", clamp_max_tensor},
     {"aten::clamp_min(Tensor self, Scalar min) -> Tensor", clamp_min},
     {"aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", clamp_min_tensor},
+    {"aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", pow},
+    {"aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow},
+    {"aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", pow},
+    {"aten::heaviside(Tensor self, Tensor values) -> Tensor", heaviside},
     {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp},
     {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp},
     {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", logaddexp},
@@ -122,6 +143,9 @@ const OpEntry kArithmetic[] = {
     {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", rsub},
     {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", sub},
     {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub},
+    {"aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", xlogy},
+    {"aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", xlogy},
+    {"aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor", xlogy},
 };
 
 }  // namespace

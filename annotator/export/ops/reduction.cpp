@@ -108,6 +108,14 @@ void all(Ctx& c) { any_or_all(c, "ReduceMin", over_axes(c)); }
 void any_axis(Ctx& c) { any_or_all(c, "ReduceMax", over_axis(c)); }
 void all_axis(Ctx& c) { any_or_all(c, "ReduceMin", over_axis(c)); }
 
+// How many elements are not zero.
+void count_nonzero(Ctx& c) {
+  Reduction r{c.tensor("self"), {}, false};
+  if (c.rank(r.value) > 0) r.axes = axes_argument(c, "dim", c.rank(r.value));
+  r.value = c.cast(r.value, DType::boolean);
+  c.yield(reduced(c, "ReduceSum", r, DType::int64));
+}
+
 // Running sums; narrow and boolean inputs are summed in the result's dtype.
 Val running_sum(Ctx& c, Val x) {
   if (c.rank(x) == 0) return x;
@@ -137,6 +145,8 @@ const OpEntry kReduction[] = {
     {"aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", any},
     {"aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", arg_extreme<"ArgMax">},
     {"aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", arg_extreme<"ArgMin">},
+    {"aten::count_nonzero(Tensor self, int? dim=None) -> Tensor", count_nonzero},
+    {"aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", count_nonzero},
     {"aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumsum},
     {"aten::logcumsumexp(Tensor self, int dim) -> Tensor", logcumsumexp},
     {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", accumulate<"ReduceLogSumExp">},

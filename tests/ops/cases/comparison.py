@@ -12,7 +12,8 @@ TENSOR = {"eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, 
 CASES = [
     *[case(f"aten::{name}.Scalar", function, i64(-2, 3, 8)) for name, function in SCALAR.items()],
     *[case(f"aten::{name}.Scalar", function, boolean(8)) for name, function in SCALAR.items()],
-    *[case(f"aten::{name}.Tensor", function, i64(-2, 3, 8), i64(-2, 3, 8, seed=1)) for name, function in TENSOR.items()],
+    *[case(f"aten::{name}.Tensor", function, i64(-2, 3, 8), i64(-2, 3, 8, seed=1))
+      for name, function in TENSOR.items()],
     *[case(f"aten::{name}.Tensor", function, boolean(8), boolean(8, seed=1)) for name, function in TENSOR.items()],
     case("aten::lt.Scalar", lambda x: x < 0.5, i64(-2, 3, 8)),
     case("aten::lt.Scalar", lambda x: x < 0.5, f16(8)),

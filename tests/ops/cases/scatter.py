@@ -54,7 +54,8 @@ CASES = [
     case("aten::scatter.value", lambda x, i: torch.zeros_like(x).scatter(-1, i, 1.0), f32(3, 4), i64(0, 4, 3, 1)),
     case("aten::scatter.value_reduce", lambda x: torch.scatter(x, 0, REPEATED, 2.0, reduce="multiply"), f32(4)),
     case("aten::scatter.value", lambda x, i: x.scatter(0, i, 1), boolean(4), i64(0, 4, 2)),
-    case("aten::index_put", lambda x, i: torch.ops.aten.index_put(x, [i], torch.tensor(True)), boolean(4), i64(0, 4, 2)),
+    case("aten::index_put", lambda x, i: torch.ops.aten.index_put(x, [i], torch.tensor(True)), boolean(4), i64(0, 4,
+         2)),
     case("aten::scatter_add", lambda x, y: x.scatter_add(0, REPEATED, y), f32(4), f32(5)),
     case("aten::scatter_add", lambda x, i, y: x.scatter_add(1, i, y), f32(2, 4), i64(0, 4, 2, 6), f32(2, 6)),
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how), f32(4), f32(4))

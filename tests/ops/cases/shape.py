@@ -1,4 +1,4 @@
-"""Views, axes added, dropped and exchanged, broadcasting and tiling; with dynamic axes before, at and behind the axis."""
+"""Views, axes added, dropped and exchanged, broadcasting and tiling; dynamic axes before, at and behind the axis."""
 
 import torch
 

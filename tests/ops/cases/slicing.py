@@ -7,7 +7,8 @@ from ops.case import boolean, case, f32, i64
 CASES = [
     case("aten::flip", lambda x: x.flip((0, -1)), f32(2, 3, 4), dynamic="x:0=n"),
     case("aten::flip", lambda x: x.flip(0), boolean(4)),
-    case("aten::slice_scatter", lambda x, y: torch.slice_scatter(x, y, 0, 1, 4, 2), boolean(5, 3), boolean(2, 3, seed=1)),
+    case("aten::slice_scatter", lambda x, y: torch.slice_scatter(x, y, 0, 1, 4, 2), boolean(5, 3), boolean(2, 3,
+         seed=1)),
     case("aten::fliplr", lambda x: torch.ops.aten.fliplr(x), f32(2, 3)),
     case("aten::flipud", lambda x: torch.ops.aten.flipud(x), f32(2, 3)),
     case("aten::narrow", lambda x: x.narrow(1, 1, 2), f32(2, 5)),
