@@ -31,7 +31,7 @@ torch.onnx.export(model, tuple(torch.load(inputs).values()), output, dynamo=Fals
 
 def measure(arguments: list) -> tuple[float, float]:
     """(CPU seconds, peak MiB) of one process."""
-    process = subprocess.Popen([str(argument) for argument in arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(list(map(str, arguments)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     errors = process.stderr.read().decode()
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:

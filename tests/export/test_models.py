@@ -68,7 +68,8 @@ def test_defaults_are_opset_18_and_ir_10(name, shape):
 
 
 def test_inputs_carry_the_argument_names_of_forward(name, shape):
-    assert [value.name for value in loaded(name, shape).graph.input] == list(zoo.MODELS[name].inputs(zoo.MODELS[name].first))
+    entry = zoo.MODELS[name]
+    assert [value.name for value in loaded(name, shape).graph.input] == list(entry.inputs(entry.first))
 
 
 def test_input_shapes_are_as_asked(name, shape):

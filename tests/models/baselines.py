@@ -63,7 +63,9 @@ def export(name: str, dynamo: bool, dynamic: bool) -> int | None:
         warnings.simplefilter("ignore")
         path = f"{folder}/model.onnx"
         try:
-            model, args = (entry.model(), ()) if dynamo else (Positional(entry.model(), list(inputs)), tuple(inputs.values()))
+            model, args = entry.model(), ()
+            if not dynamo:
+                model, args = Positional(model, list(inputs)), tuple(inputs.values())
             torch.onnx.export(model, args, path, input_names=list(inputs), opset_version=OPSET, dynamo=dynamo,
                               external_data=False, verbose=False, **options)
         except Exception as error:  # whatever an exporter fails with is its result

@@ -102,8 +102,11 @@ def double_convolution(channels_in, channels_out):
 class Up(nn.Module):
     def __init__(self, channels_in, channels_out, transposed):
         super().__init__()
-        self.up = (nn.ConvTranspose2d(channels_in, channels_in // 2, 2, stride=2) if transposed else nn.Sequential(
-            nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False), nn.Conv2d(channels_in, channels_in // 2, 1)))
+        if transposed:
+            self.up = nn.ConvTranspose2d(channels_in, channels_in // 2, 2, stride=2)
+        else:
+            self.up = nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False),
+                                    nn.Conv2d(channels_in, channels_in // 2, 1))
         self.convolutions = double_convolution(channels_in, channels_out)
 
     def forward(self, x, skip):

@@ -36,7 +36,8 @@ def truth_of_modules(root: torch.nn.Module) -> list[dict]:
         cls = type(module)
         children = list(dict.fromkeys(paths[id(child)] for child in module._modules.values() if child is not None))
         rows.append({
-            "path": path, "type": f"{cls.__module__}.{cls.__name__}", "standard": cls.__module__.startswith("torch.nn."),
+            "path": path, "type": f"{cls.__module__}.{cls.__name__}",
+            "standard": cls.__module__.startswith("torch.nn."),
             "parent": None if path == "" else path.rpartition(".")[0], "aliases": aliases.get(id(module), []),
             "children": children, "level": path.count(".") + 1 if path else 0,
             "parameters_total": elements(module), "parameters_trainable": elements(module, trainable_only=True),

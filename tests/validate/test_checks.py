@@ -16,7 +16,7 @@ def codes(path, *options) -> dict:
     result = command.run("validate", path, "--json", *options, code=None)
     report = json.loads(result.stdout)
     assert result.returncode == (0 if report["clean"] else 1)
-    assert report["clean"] == (not any(not finding["allowed"] for finding in report["findings"]) and not report["shortfalls"])
+    assert report["clean"] == (all(finding["allowed"] for finding in report["findings"]) and not report["shortfalls"])
     return {finding["code"]: [item["subject"] for item in finding["items"]] for finding in report["findings"]}
 
 
@@ -64,10 +64,11 @@ def test_v104_metadata_under_an_old_ir_version(tmp_path):
 
 def test_v105_undefined_function(tmp_path):
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("pkg.mine", 1), helper.make_opsetid("com.microsoft", 1)]
-    function = helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], "b", "add")], opsets[:1])
-    nodes = [node("Twice", ["x"], "y", "right", domain="pkg.mine"), node("Thrice", ["y"], "z", "wrong", domain="pkg.mine"),
+    twice = helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], "b", "add")], opsets[:1])
+    nodes = [node("Twice", ["x"], "y", "right", domain="pkg.mine"),
+             node("Thrice", ["y"], "z", "wrong", domain="pkg.mine"),
              node("FastGelu", ["z"], "w", "runtime", domain="com.microsoft")]
-    assert codes(model(nodes, tmp_path / "m.onnx", functions=[function], opsets=opsets)) == {"V105": ["wrong"]}
+    assert codes(model(nodes, tmp_path / "m.onnx", functions=[twice], opsets=opsets)) == {"V105": ["wrong"]}
 
 
 def test_v106_domain_without_import(tmp_path):
@@ -88,8 +89,8 @@ def test_v201_external_file_missing(tmp_path):
     assert codes(with_external(tmp_path, external("w", "w.bin"))) == {"V201": ["w"]}
 
 
-@pytest.mark.parametrize("spans", [{"offset": 100}, {"offset": 12, "length": 8}, {"length": 4}, {"offset": "x"}, {"offset": 12},
-                                   {"offset": "18446744073709551615", "length": 8}])
+@pytest.mark.parametrize("spans", [{"offset": 100}, {"offset": 12, "length": 8}, {"length": 4}, {"offset": "x"},
+                                   {"offset": 12}, {"offset": "18446744073709551615", "length": 8}])
 def test_v202_external_span_does_not_fit(tmp_path, spans):
     (tmp_path / "w.bin").write_bytes(bytes(16))
     assert codes(with_external(tmp_path, external("w", "w.bin", **spans))) == {"V202": ["w"]}
@@ -118,7 +119,8 @@ def test_v203_through_a_symbolic_link(tmp_path):
 
 
 def test_external_data_in_an_attribute(tmp_path):
-    nodes = [node("Constant", [], "w", "constant", value=external("inner", "gone.bin")), node("Add", ["x", "w"], "y", "add")]
+    nodes = [node("Constant", [], "w", "constant", value=external("inner", "gone.bin")),
+             node("Add", ["x", "w"], "y", "add")]
     assert codes(model(nodes, tmp_path / "m.onnx")) == {"V201": ["inner"]}
 
 

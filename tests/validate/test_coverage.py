@@ -95,7 +95,8 @@ def test_stamps_and_sidecar_say_what_annotate_would_write(tmp_path):
 
 def test_modules_without_a_node_say_why():
     path, sidecar = annotated("shared_block")
-    silent = {row["path"]: row["reason"] for row in command.run_json("validate", path, "-s", sidecar)["modules_without_node"]}
+    report = command.run_json("validate", path, "-s", sidecar)
+    silent = {row["path"]: row["reason"] for row in report["modules_without_node"]}
     assert silent == {"unused": "never_called", "tail.1": "computes_nothing"}
     path, sidecar = annotated("bert_tiny")
     silent = {row["path"]: row for row in command.run_json("validate", path, "-s", sidecar)["modules_without_node"]}
@@ -121,8 +122,9 @@ class Offset(torch.nn.Module):
 
 def test_modules_folded_into_constants_say_so(tmp_path):
     zoo.trace_module(Offset(), {"x": torch.ones(4)}).save(str(tmp_path / "m.pt"))
-    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json", "--annotate")
-    report = command.run_json("validate", tmp_path / "m.onnx", "-s", tmp_path / "m.json")
+    path, sidecar = tmp_path / "m.onnx", tmp_path / "m.json"
+    command.run("export", tmp_path / "m.pt", "-o", path, "--sidecar-out", sidecar, "--annotate")
+    report = command.run_json("validate", path, "-s", sidecar)
     silent = [(row["path"], row["reason"], row["operations"]) for row in report["modules_without_node"]]
     assert silent == [("grid", "constant", {"aten::arange": 1, "aten::mul": 1})]
 
@@ -133,7 +135,8 @@ def test_without_a_sidecar_silent_modules_are_unknown(tmp_path):
 
 def test_v302_a_sidecar_of_another_model():
     path, other = annotated("bert_tiny")[0], annotated("shared_block")[1]
-    assert "V302" in [finding["code"] for finding in command.run_json("validate", path, "-s", other, code=1)["findings"]]
+    report = command.run_json("validate", path, "-s", other, code=1)
+    assert "V302" in [finding["code"] for finding in report["findings"]]
 
 
 def test_v302_a_stamp_beyond_the_sidecar(tmp_path):
@@ -156,7 +159,8 @@ def test_v303_a_module_that_the_sidecar_lacks(tmp_path):
 
 def test_json_follows_its_schema(tmp_path):
     path, sidecar = annotated("bert_tiny")
-    wrong = model([node("Relu", ["x"], "y"), node("Foo", ["y"], "z", "b", {"pkg.whence.op": "?"}, domain="gone")], tmp_path / "m.onnx")
+    nodes = [node("Relu", ["x"], "y"), node("Foo", ["y"], "z", "b", {"pkg.whence.op": "?"}, domain="gone")]
+    wrong = model(nodes, tmp_path / "m.onnx")
     for arguments in [(path,), (path, "-s", sidecar, "--full"), (wrong, "--min-covered", "90", "--allow", "V101")]:
         schema("validate").validate(command.run_json("validate", *arguments, code=None))
 

@@ -26,7 +26,8 @@ def test_a_node_that_takes_a_weight_belongs_to_the_weights_module(name):
         weights = [value for value in node.input if value in owners]
         if weights:
             looked_at += 1
-            assert any(owners[weight] & set(modules_of(node)) for weight in weights), (node.name, weights, modules_of(node))
+            modules = set(modules_of(node))
+            assert any(owners[weight] & modules for weight in weights), (node.name, weights, modules)
     assert looked_at >= 2  # the LSTM holds its weights in another order, under other names
 
 
