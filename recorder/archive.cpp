@@ -1,11 +1,13 @@
 #include "recorder/archive.h"
 
+#include <cstring>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstring>
+#include "recorder/torch_error.h"
 
 namespace whence {
 
@@ -18,7 +20,8 @@ class MappedReader : public caffe2::serialize::ReadAdapterInterface {
     void* mapped = fd < 0 ? MAP_FAILED : ::mmap(nullptr, file_->size(), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     if (fd >= 0) ::close(fd);
     if (mapped == MAP_FAILED) {
-      throw Error(Code::missing_file, "cannot map " + path, "check that it is a regular, readable file", {.file = path});
+      throw Error(Code::missing_file, "cannot map " + path, "check that it is a regular, readable file",
+                  {.file = path});
     }
     private_ = std::shared_ptr<void>(mapped, [size = file_->size()](void* at) { ::munmap(at, size); });
   }
@@ -65,8 +68,6 @@ namespace {
 [[noreturn]] void reject(const std::string& path, Code code, const std::string& message, const std::string& remedy) {
   throw Error(code, message, remedy, {.file = path, .stage = "read"});
 }
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // LibTorch would try to read anything; say what the file is instead.
 void check_kind(const MappedFile& file) {
@@ -119,19 +120,19 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
     module_ = torch::jit::import_ir_module(unit_, std::shared_ptr<caffe2::serialize::ReadAdapterInterface>(reader_),
                                            std::nullopt, extra, /*load_debug_files=*/true);
     reader_->leave_in_place({});
-  } catch (const c10::Error& error) {
-    const std::string what = error.what_without_backtrace();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string what = torch_message(error);
     if (what.find("Unknown builtin op") != std::string::npos) {
-      reject(path, Code::unsupported_feature, "the archive uses an operator that LibTorch does not have: " + first_line(what),
+      reject(path, Code::unsupported_feature, "the archive uses an operator that LibTorch does not have: " + what,
              "load the library that defines it into the recorder through LD_PRELOAD");
     }
-    reject(path, Code::corrupt_file, "LibTorch cannot read the archive: " + first_line(what), "save the model again");
-  } catch (const std::exception& error) {
-    if (dynamic_cast<const Error*>(&error)) throw;
-    const std::string what = error.what();
-    const bool unknown = what.find("Unknown builtin op") != std::string::npos;
-    reject(path, unknown ? Code::unsupported_feature : Code::corrupt_file,
-           "LibTorch cannot read the archive: " + first_line(what), "save the model again");
+    if (reader_->file()->text().find("constants.pkl") == std::string_view::npos) {
+      reject(path, Code::wrong_kind, "this zip file is no archive of PyTorch",
+             "save the model with torch.jit.save(torch.jit.trace(model, inputs), 'model.pt')");
+    }
+    reject(path, Code::corrupt_file, "LibTorch cannot read the archive: " + what, "save the model again");
   }
   point_storages_at_file();
 }
@@ -206,9 +207,9 @@ void refuse_side_effects(Archive& archive) {
         pending.push_back(node->output()->type()->expect<c10::FunctionType>()->function());
       }
       const bool reaches_out = kind == "aten::save" || kind == "aten::from_file" || kind == "prim::PythonOp" ||
-                               kind.rfind("prim::rpc", 0) == 0 || space == "inductor" ||
-                               space == "c10d" || space == "rpc" || space == "profiler" || space == "cuda" ||
-                               space == "_caffe2" || space == "backends";
+                               kind.rfind("prim::rpc", 0) == 0 || space == "inductor" || space == "c10d" ||
+                               space == "rpc" || space == "profiler" || space == "cuda" || space == "_caffe2" ||
+                               space == "backends";
       if (reaches_out) found.push_back(kind);
     }
   }

@@ -2,13 +2,13 @@
 
 #include <c10/util/Half.h>
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <xxhash.h>
 
 namespace whence {
 
@@ -34,9 +34,11 @@ class Hasher {
 
 // Columns are gathered into rows block by block, so that reading stays close to sequential.
 std::string transposed_digest(const TensorData& matrix) {
-  const std::size_t rows = static_cast<std::size_t>(matrix.shape[0]), columns = static_cast<std::size_t>(matrix.shape[1]);
+  const std::size_t rows = static_cast<std::size_t>(matrix.shape[0]),
+                    columns = static_cast<std::size_t>(matrix.shape[1]);
   const std::size_t element = size_of(matrix.dtype);
-  const std::size_t block = std::max<std::size_t>(1, std::min(columns, chunk / std::max<std::size_t>(1, rows * element)));
+  const std::size_t block =
+      std::max<std::size_t>(1, std::min(columns, chunk / std::max<std::size_t>(1, rows * element)));
   std::vector<std::byte> gathered(block * rows * element);
   Hasher hasher;
   for (std::size_t first = 0; first < columns; first += block) {

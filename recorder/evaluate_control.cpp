@@ -59,15 +59,16 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
     for (const jit::Value* output : node.blocks()[side]->outputs()) results[side].push_back(term(output, call));
   }
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
-    call.env[node.outputs()[i]] = merged(results[0][i], results[1][i], first, *node.outputs()[i], recorded.blocks[0].outputs,
-                                         recorded.blocks[1].outputs, recorded.outputs);
+    call.env[node.outputs()[i]] = merged(results[0][i], results[1][i], first, *node.outputs()[i],
+                                         recorded.blocks[0].outputs, recorded.blocks[1].outputs, recorded.outputs);
   }
   sink_->push_back(std::move(recorded));
 }
 
 // One result out of two: unchanged when both sides agree, else a value of the program.
 Term Evaluator::merged(const Term& a, const Term& b, const std::array<bool, 2>& take_first, const jit::Value& output,
-                       std::vector<Argument>& a_outputs, std::vector<Argument>& b_outputs, std::vector<ValueId>& outputs) {
+                       std::vector<Argument>& a_outputs, std::vector<Argument>& b_outputs,
+                       std::vector<ValueId>& outputs) {
   if (a.kind == Term::Kind::none && b.kind == Term::Kind::none) return a;
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object && a.object == b.object) return a;
   if (a.kind == Term::Kind::literal && b.kind == Term::Kind::literal && same_literal(*a.seen[0], *b.seen[0])) return a;
@@ -116,16 +117,16 @@ void Evaluator::loop(const jit::Node& node, Call& call) {
   if (!unroll(node, call)) loop_node(node, call);
 }
 
-// Follows a loop whose trip count and conditions are settled. Gives up, leaving everything as it was, when a condition
-// turns out to depend on data.
+// Follows a loop whose trip count and conditions are settled. Gives up, taking back what it recorded, when a condition
+// turns out to depend on data. Values stay, for parameters and constants may have been met for the first time; those
+// that nothing mentions go in the end (finish.cpp).
 bool Evaluator::unroll(const jit::Node& node, Call& call) {
   const auto trips = term(node.inputs()[0], call).settled();
   auto condition = term(node.inputs()[1], call).settled();
   if (!trips || !condition) return false;
   const jit::Block& body = *node.blocks()[0];
-  const std::size_t recorded = sink_->size(), scopes = program_.scopes.size(), values = program_.values.size();
+  const std::size_t recorded = sink_->size(), scopes = program_.scopes.size();
   const auto calls = calls_;
-  const auto facts = facts_;
 
   std::vector<Term> carried;
   for (std::size_t i = 2; i < node.inputs().size(); ++i) carried.push_back(term(node.inputs()[i], call));
@@ -137,8 +138,6 @@ bool Evaluator::unroll(const jit::Node& node, Call& call) {
     if (!condition) {
       sink_->resize(recorded);
       program_.scopes.resize(scopes);
-      program_.values.resize(values);
-      facts_ = facts;
       calls_ = calls;
       return false;
     }
@@ -177,7 +176,8 @@ void Evaluator::loop_node(const jit::Node& node, Call& call) {
     const Term start = term(node.inputs()[i], call);
     if (start.is_container() || start.kind == Term::Kind::object || start.kind == Term::Kind::none) {
       if (start.is_container()) {
-        refuse(node, call, "a loop whose length depends on data carries a list or tuple", "carry tensors; stack them into one");
+        refuse(node, call, "a loop whose length depends on data carries a list or tuple",
+               "carry tensors; stack them into one");
       }
       carried.push_back(start);
       continue;

@@ -1,5 +1,6 @@
 // Operations proper: recorded as nodes, and executed when there are example inputs.
 #include "recorder/evaluator.h"
+#include "recorder/torch_error.h"
 
 namespace whence {
 
@@ -10,10 +11,16 @@ namespace {
 // What they return follows from a tensor's type alone, so a trace leaves no operation for them.
 bool asks_type(const jit::Node& node) {
   static const std::unordered_set<std::string> names = {
-      "aten::dim",        "aten::is_floating_point", "aten::is_complex",  "aten::is_contiguous", "prim::dtype",
-      "prim::device",     "prim::layout",            "prim::is_cuda",     "prim::is_cpu",        "prim::is_quantized",
-      "prim::is_sparse",  "prim::is_mps",            "prim::is_meta",     "prim::requires_grad", "prim::type",
-      "prim::isinstance", "prim::is_mkldnn",         "prim::is_nested",   "prim::is_xpu",        "prim::is_xla",
+      "aten::dim",        "aten::is_floating_point",
+      "aten::is_complex", "aten::is_contiguous",
+      "prim::dtype",      "prim::device",
+      "prim::layout",     "prim::is_cuda",
+      "prim::is_cpu",     "prim::is_quantized",
+      "prim::is_sparse",  "prim::is_mps",
+      "prim::is_meta",    "prim::requires_grad",
+      "prim::type",       "prim::isinstance",
+      "prim::is_mkldnn",  "prim::is_nested",
+      "prim::is_xpu",     "prim::is_xla",
   };
   return names.count(node.kind().toQualString()) > 0;
 }
@@ -31,12 +38,6 @@ std::string base_name_of_value(const std::string& debug_name) {
   const bool numbered = dot != std::string::npos && dot + 1 < debug_name.size() &&
                         debug_name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
   return numbered ? debug_name.substr(0, dot) : debug_name;
-}
-
-std::string failure_text(const std::exception& error) {
-  const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
-  std::string text = c10_error ? c10_error->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
 }
 
 }  // namespace
@@ -99,14 +100,15 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
     node.getOperation()(stack);
   } catch (const std::exception& error) {
     if (speculative_) return false;
-    throw Error(Code::run_failed, failure_text(error), "give example inputs that the model accepts", place(node, call));
+    throw Error(Code::run_failed, torch_message(error), "give example inputs that the model accepts",
+                place(node, call));
   }
   for (std::size_t i = 0; i < node.outputs().size(); ++i) call.env[node.outputs()[i]] = from_host(stack[i], "");
   return true;
 }
 
 std::array<std::optional<std::vector<c10::IValue>>, 2> Evaluator::execute(const jit::Node& node, Call& call,
-                                                                         const std::vector<Term>& arguments) {
+                                                                          const std::vector<Term>& arguments) {
   std::array<std::optional<std::vector<c10::IValue>>, 2> results;
   for (int run = 0; run < runs_; ++run) {
     if (!active_[run]) continue;
@@ -125,11 +127,11 @@ std::array<std::optional<std::vector<c10::IValue>>, 2> Evaluator::execute(const 
       if (speculative_) continue;
       const Place where = place(node, call);
       if (run == 1) {
-        throw SecondRunFailed(Code::baked_size,
-                              "the model holds a size that a dynamic axis would change: " + failure_text(error),
-                              "compute it from the input's shape in the model, or leave that axis out of --dynamic", where);
+        throw SecondRunFailed(
+            Code::baked_size, "the model holds a size that a dynamic axis would change: " + torch_message(error),
+            "compute it from the input's shape in the model, or leave that axis out of --dynamic", where);
       }
-      throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + failure_text(error),
+      throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),
                   "give inputs that the model accepts with --input or --inputs", where);
     }
   }
@@ -137,7 +139,8 @@ std::array<std::optional<std::vector<c10::IValue>>, 2> Evaluator::execute(const 
 }
 
 // The term for one result, and its values among the node's outputs. Lists become one value an element.
-Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::IValue>, 2> seen, bool known, Node& node) {
+Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::IValue>, 2> seen, bool known,
+                       Node& node) {
   const std::string name = base_name_of_value(output.debugName());
   const auto& first = seen[0] ? seen[0] : seen[1];
   if (first && first->isNone()) return {};
@@ -146,7 +149,8 @@ Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::I
   if (list && first && first->isList()) {
     count = first->toListRef().size();
     if (seen[0] && seen[1] && seen[1]->toListRef().size() != count) {
-      throw Error(Code::unsupported_feature, "the number of results of " + qualified(node) + " depends on a dynamic size",
+      throw Error(Code::unsupported_feature,
+                  "the number of results of " + qualified(node) + " depends on a dynamic size",
                   "leave that axis out of --dynamic", {.stage = "read", .op = qualified(node)});
     }
   } else if (list) {
@@ -247,7 +251,8 @@ Argument Evaluator::argument(const Term& term, const c10::Type* type) const {
 // The value that run `run` sees; empty when it was never computed.
 std::optional<c10::IValue> Evaluator::host(const Term& term, const c10::TypePtr& type, int run) const {
   c10::TypePtr wanted = type;
-  while (wanted && wanted->kind() == c10::TypeKind::OptionalType) wanted = wanted->expect<c10::OptionalType>()->getElementType();
+  while (wanted && wanted->kind() == c10::TypeKind::OptionalType)
+    wanted = wanted->expect<c10::OptionalType>()->getElementType();
   switch (term.kind) {
     case Term::Kind::none:
       return c10::IValue();

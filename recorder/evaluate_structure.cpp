@@ -18,7 +18,8 @@ bool same_key(const Term& key, const c10::IValue& wanted) {
 
 std::size_t Evaluator::index_of(const jit::Node& node, const Call& call, const Term& container, const Term& index) {
   if (!container.is_container()) {
-    refuse(node, call, "a tuple or list is read that differs between the branches of a condition", "return tensors from both branches");
+    refuse(node, call, "a tuple or list is read that differs between the branches of a condition",
+           "return tensors from both branches");
   }
   const auto settled = index.settled();
   if (!settled || !settled->isInt()) {
@@ -27,7 +28,8 @@ std::size_t Evaluator::index_of(const jit::Node& node, const Call& call, const T
   }
   const auto size = static_cast<std::int64_t>(container.items->size());
   const std::int64_t at = settled->toInt() < 0 ? settled->toInt() + size : settled->toInt();
-  if (at < 0 || at >= size) refuse(node, call, "list index " + std::to_string(settled->toInt()) + " is out of range", "check the model");
+  if (at < 0 || at >= size)
+    refuse(node, call, "list index " + std::to_string(settled->toInt()) + " is out of range", "check the model");
   return static_cast<std::size_t>(at);
 }
 
@@ -57,8 +59,10 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
       if (!in(0).is_container()) return false;
       const auto items = in(0).items;
       if (items->size() != node.outputs().size()) {
-        refuse(node, call, "a list of " + std::to_string(items->size()) + " is unpacked into " + std::to_string(node.outputs().size()),
-               "run with inputs of the sizes the model was traced with");
+        refuse(
+            node, call,
+            "a list of " + std::to_string(items->size()) + " is unpacked into " + std::to_string(node.outputs().size()),
+            "run with inputs of the sizes the model was traced with");
       }
       for (std::size_t i = 0; i < items->size(); ++i) call.env[node.outputs()[i]] = (*items)[i];
       return true;
@@ -66,8 +70,10 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
     case c10::prim::TupleIndex:
       return set((*in(0).items)[index_of(node, call, in(0), in(1))]);
     case c10::prim::TupleSlice: {
-      const auto begin = static_cast<std::ptrdiff_t>(node.i(c10::attr::beg)), end = static_cast<std::ptrdiff_t>(node.i(c10::attr::end));
-      return set(Term::container(Term::Kind::tuple, {in(0).items->begin() + begin, in(0).items->begin() + end}, depth_));
+      const auto begin = static_cast<std::ptrdiff_t>(node.i(c10::attr::beg)),
+                 end = static_cast<std::ptrdiff_t>(node.i(c10::attr::end));
+      return set(
+          Term::container(Term::Kind::tuple, {in(0).items->begin() + begin, in(0).items->begin() + end}, depth_));
     }
     case c10::prim::CreateObject: {
       const auto type = node.output()->type()->expect<c10::ClassType>();
@@ -97,7 +103,9 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
     case c10::prim::RaiseException: {
       if (speculative_ || (runs_ == 0 && depth_ > 0)) return true;
       const auto message = in(0).settled();
-      refuse(node, call, "the program raises: " + (message && message->isString() ? message->toStringRef() : std::string("an exception")),
+      refuse(node, call,
+             "the program raises: " +
+                 (message && message->isString() ? message->toStringRef() : std::string("an exception")),
              "give inputs that the model accepts");
     }
     case c10::aten::warn:
@@ -212,8 +220,9 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     change();
     const auto at = in(1).settled();
     if (!at) return false;
-    const auto clamped = std::clamp<std::int64_t>(at->toInt() < 0 ? at->toInt() + static_cast<std::int64_t>(items.size()) : at->toInt(), 0,
-                                                  static_cast<std::int64_t>(items.size()));
+    const auto clamped =
+        std::clamp<std::int64_t>(at->toInt() < 0 ? at->toInt() + static_cast<std::int64_t>(items.size()) : at->toInt(),
+                                 0, static_cast<std::int64_t>(items.size()));
     items.insert(items.begin() + clamped, in(2));
     return set({});
   }
@@ -226,8 +235,10 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   }
   if (name == "clear" || name == "reverse") {
     change();
-    if (name == "clear") items.clear();
-    else std::reverse(items.begin(), items.end());
+    if (name == "clear")
+      items.clear();
+    else
+      std::reverse(items.begin(), items.end());
     return set({});
   }
   if (name == "list" || name == "copy") return set(Term::container(Term::Kind::list, items, depth_));
@@ -238,7 +249,8 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   }
   if (name == "mul" && in(1).settled() && in(1).settled()->isInt()) {
     std::vector<Term> repeated;
-    for (std::int64_t i = 0; i < in(1).settled()->toInt(); ++i) repeated.insert(repeated.end(), items.begin(), items.end());
+    for (std::int64_t i = 0; i < in(1).settled()->toInt(); ++i)
+      repeated.insert(repeated.end(), items.begin(), items.end());
     return set(Term::container(Term::Kind::list, std::move(repeated), depth_));
   }
   if (name == "slice" && node.inputs().size() >= 3) {
@@ -252,7 +264,8 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     const std::int64_t begin = bound(1, 0), end = bound(2, size);
     const auto step = node.inputs().size() > 3 ? in(3).settled() : std::optional<c10::IValue>(1);
     std::vector<Term> part;
-    for (std::int64_t i = begin; i < end; i += step && step->isInt() ? step->toInt() : 1) part.push_back(items[static_cast<std::size_t>(i)]);
+    for (std::int64_t i = begin; i < end; i += step && step->isInt() ? step->toInt() : 1)
+      part.push_back(items[static_cast<std::size_t>(i)]);
     return set(Term::container(first.kind, std::move(part), depth_));
   }
   return false;

@@ -1,12 +1,12 @@
 #include "recorder/evaluator.h"
 
+#include "recorder/torch_error.h"
+
 namespace whence {
 
 namespace jit = torch::jit;
 
 namespace {
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // Overloads compile to forward__0, forward__1.
 std::string source_name(const std::string& function) {
@@ -48,7 +48,8 @@ void Evaluator::run(const jit::Module& root) {
 // Tensors become inputs of the program; containers are flattened; numbers, strings and None are what the example says.
 Term Evaluator::input(const c10::IValue* first, const c10::IValue* second, const c10::TypePtr& type,
                       const std::string& name) {
-  const bool tensor = first ? first->isTensor() : type->isSubtypeOf(*c10::TensorType::get()) || type->kind() == c10::TypeKind::OptionalType;
+  const bool tensor = first ? first->isTensor()
+                            : type->isSubtypeOf(*c10::TensorType::get()) || type->kind() == c10::TypeKind::OptionalType;
   if (tensor || first == nullptr) {
     Term term;
     term.kind = Term::Kind::value;
@@ -87,6 +88,18 @@ Term Evaluator::input(const c10::IValue* first, const c10::IValue* second, const
       items.push_back(part(0, entry.value(), second ? &other : nullptr, key.str()));
     }
     return Term::container(Term::Kind::dict, std::move(items));
+  }
+  if (first->isScalar() || first->isString()) {
+    std::ostringstream text;
+    text << *first;
+    notes_.push_back(
+        {Code::unsupported_feature,
+         Severity::warning,
+         "input '" + name + "' is no tensor: it is kept as " + text.str() + ", and is no input of the graph",
+         {.stage = "read"},
+         "let forward take a tensor, if the value is to change between runs",
+         1,
+         {}});
   }
   return Term::literal(*first);
 }
@@ -139,7 +152,8 @@ const Evaluator::LastUses& Evaluator::last_uses(const jit::Block& block) {
   const auto known = last_uses_.find(&block);
   if (known != last_uses_.end()) return known->second;
   std::unordered_map<const jit::Value*, const jit::Node*> last;
-  const std::function<void(const jit::Node*, const jit::Node*)> note = [&](const jit::Node* node, const jit::Node* owner) {
+  const std::function<void(const jit::Node*, const jit::Node*)> note = [&](const jit::Node* node,
+                                                                           const jit::Node* owner) {
     for (const jit::Value* value : node->inputs()) last[value] = owner;
     for (const jit::Block* inner : node->blocks()) {
       for (const jit::Node* nested : inner->nodes()) note(nested, owner);
@@ -192,6 +206,7 @@ void Evaluator::step(const jit::Node& node, Call& call) {
       if (depth_ > 0) {
         refuse(node, call, "an attribute is set inside a branch that depends on data", "return the new value instead");
       }
+      tell_of_state(node, call);
       attributes_[{object.object.get(), node.s(c10::attr::name)}] = term(node.inputs()[1], call);
       return;
     }
@@ -206,6 +221,16 @@ void Evaluator::step(const jit::Node& node, Call& call) {
     default:
       if (!structural(node, call)) operate(node, call);
   }
+}
+
+void Evaluator::tell_of_state(const torch::jit::Node& node, const Call& call) {
+  notes_.push_back({Code::state_not_kept,
+                    Severity::warning,
+                    "the model sets its attribute '" + node.s(c10::attr::name) + "', which lasts for one run only",
+                    place(node, call),
+                    "return the new value as an output and take it as an input, if later runs need it",
+                    1,
+                    {}});
 }
 
 Stack Evaluator::callers_of(const jit::Node& node, const Call& call) {
@@ -349,6 +374,8 @@ Place Evaluator::place(const jit::Node& node, const Call& call) {
   place.has_module = true;
   place.op = node.kind().toQualString();
   if (!node.outputs().empty()) place.node = node.outputs()[0]->debugName();
+  // A value without a name of its own has a number, which tells nobody anything.
+  if (place.node.find_first_not_of("0123456789") == std::string::npos) place.node.clear();
   const StackId stack = frames_.stack_of(node, call.function, call.callers);
   if (stack != none_id) {
     const Frame& frame = program_.stacks[stack].front();

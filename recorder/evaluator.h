@@ -32,13 +32,16 @@ class Evaluator {
   // Evaluates forward of `root` and fills inputs, outputs, values, scopes, stacks, constants and the body.
   void run(const torch::jit::Module& root);
 
+  // What users should know of a program that was evaluated: attributes that it sets.
+  const Diagnostics& notes() const { return notes_; }
+
  private:
   using Env = std::unordered_map<const torch::jit::Value*, Term>;
   // One function being evaluated.
   struct Call {
     std::string function;  // plain name, for source frames
     ScopeId scope = 0;
-    Stack callers;         // scripted call sites, innermost first
+    Stack callers;           // scripted call sites, innermost first
     bool outermost = false;  // the root's own forward
     Env env;
   };
@@ -49,6 +52,7 @@ class Evaluator {
   void step(const torch::jit::Node& node, Call& call);
   void call_method(const torch::jit::Node& node, Call& call);
   void call_function(const torch::jit::Node& node, Call& call);
+  void tell_of_state(const torch::jit::Node& node, const Call& call);
   Stack callers_of(const torch::jit::Node& node, const Call& call);
   Term attribute(const Term& object, const std::string& name);
   Term constant(const at::Tensor& tensor, const std::string& name);
@@ -79,7 +83,7 @@ class Evaluator {
   void operate(const torch::jit::Node& node, Call& call);
   bool on_host(const torch::jit::Node& node, Call& call, const std::vector<Term>& arguments);
   std::array<std::optional<std::vector<c10::IValue>>, 2> execute(const torch::jit::Node& node, Call& call,
-                                                                const std::vector<Term>& arguments);
+                                                                 const std::vector<Term>& arguments);
   Term result(const torch::jit::Value& output, std::array<std::optional<c10::IValue>, 2> seen, bool known, Node& node);
   Argument argument(const Term& term, const c10::Type* type) const;
   std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run) const;
@@ -110,19 +114,20 @@ class Evaluator {
   const ModuleTree& tree_;
   const ExampleInputs& inputs_;
   SourceFrames frames_;
-  int runs_;                                   // 0: no example inputs
-  std::array<bool, 2> active_{true, true};     // runs that take part; a loop may end earlier in one of them
-  bool speculative_ = false;                   // inside a branch that a run does not take: failures do not count
+  int runs_;                                // 0: no example inputs
+  std::array<bool, 2> active_{true, true};  // runs that take part; a loop may end earlier in one of them
+  bool speculative_ = false;                // inside a branch that a run does not take: failures do not count
   int call_depth_ = 0;
-  int depth_ = 0;                              // data-dependent blocks around the current node
-  std::vector<Node>* sink_ = nullptr;          // where recorded nodes go
+  int depth_ = 0;                      // data-dependent blocks around the current node
+  std::vector<Node>* sink_ = nullptr;  // where recorded nodes go
   std::unordered_map<std::string, int> names_;
   std::unordered_map<ModuleId, std::int32_t> calls_;
   std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes_;  // set by the program
   std::unordered_map<ParameterId, Term> parameters_;
   std::unordered_map<const c10::TensorImpl*, Term> constants_;
-  std::vector<at::Tensor> kept_;               // owners of the addresses above
-  std::vector<ValueFacts> facts_;              // by ValueId
+  Diagnostics notes_;
+  std::vector<at::Tensor> kept_;   // owners of the addresses above
+  std::vector<ValueFacts> facts_;  // by ValueId
   std::unordered_map<ValueId, c10::IValue> known_;
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> known_in_;
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> tainted_;

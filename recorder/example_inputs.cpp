@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "recorder/module_tree.h"
+#include "recorder/torch_error.h"
 
 namespace whence {
 
@@ -26,8 +27,24 @@ std::size_t position_of(const std::string& name, const std::vector<std::string>&
   return static_cast<std::size_t>(found - names.begin());
 }
 
-at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optional<double> low, std::optional<double> high,
-                at::Generator generator) {
+// Made inputs are examples: beyond this many elements a size is a slip of the pen, and no machine would run it.
+constexpr double most_elements = 2e9;
+
+void check_size(const std::vector<std::int64_t>& dims) {
+  double elements = 1;
+  std::string text;
+  for (const std::int64_t dim : dims) {
+    elements *= static_cast<double>(dim);
+    text += (text.empty() ? "" : ",") + std::to_string(dim);
+  }
+  if (elements <= most_elements) return;
+  throw Error(Code::over_limit, "an example input of shape [" + text + "] is too large to make", "give a smaller shape",
+              {.stage = "run"});
+}
+
+at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optional<double> low,
+                std::optional<double> high, at::Generator generator) {
+  check_size(dims);
   const auto type = static_cast<at::ScalarType>(to_scalar_type(dtype));
   if (dtype == DType::boolean) return at::randint(0, 2, dims, generator, at::kLong).to(at::kBool);
   if (is_integral(dtype)) {
@@ -47,7 +64,8 @@ c10::IValue with_values(const c10::IValue& shape, at::Generator generator) {
   }
   if (shape.isTuple()) {
     std::vector<c10::IValue> elements;
-    for (const c10::IValue& element : shape.toTupleRef().elements()) elements.push_back(with_values(element, generator));
+    for (const c10::IValue& element : shape.toTupleRef().elements())
+      elements.push_back(with_values(element, generator));
     return c10::ivalue::Tuple::create(std::move(elements));
   }
   if (shape.isList()) {
@@ -69,9 +87,25 @@ c10::IValue read_saved(const std::string& path) {
   try {
     return torch::jit::pickle_load(std::vector<char>(file->text().begin(), file->text().end()));
   } catch (const std::exception& error) {
-    throw Error(Code::wrong_kind, "cannot read example inputs: " + std::string(error.what()).substr(0, 200),
+    throw Error(Code::wrong_kind, "cannot read example inputs: " + torch_message(error),
                 "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez",
                 {.file = path, .stage = "read"});
+  }
+}
+
+// A forward that takes a Python number gets one, though files and specifications hold tensors only.
+c10::IValue as_declared(const c10::IValue& given, const c10::Type& declared) {
+  if (!given.isTensor() || given.toTensor().numel() != 1) return given;
+  const at::Tensor& tensor = given.toTensor();
+  switch (declared.kind()) {
+    case c10::TypeKind::IntType:
+      return tensor.item().toLong();
+    case c10::TypeKind::FloatType:
+      return tensor.item().toDouble();
+    case c10::TypeKind::BoolType:
+      return tensor.item().toBool();
+    default:
+      return given;
   }
 }
 
@@ -119,10 +153,14 @@ void check_against_trace(const std::string& name, const c10::IValue& given, cons
 // The other size of a dynamic axis: distinct for each symbol, so that sizes tell symbols apart.
 std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   switch (attempt) {
-    case 0: return first * (symbol + 2);
-    case 1: return first + symbol + 1;
-    case 2: return std::max<std::int64_t>(1, first / 2) + (first / 2 < 1 ? 1 + symbol : 0);
-    default: return std::max<std::int64_t>(1, first - 1 - symbol);
+    case 0:
+      return first * (symbol + 2);
+    case 1:
+      return first + symbol + 1;
+    case 2:
+      return std::max<std::int64_t>(1, first / 2) + (first / 2 < 1 ? 1 + symbol : 0);
+    default:
+      return std::max<std::int64_t>(1, first - 1 - symbol);
   }
 }
 
@@ -136,7 +174,8 @@ void apply_dynamic_axes(ExampleInputs& inputs, const ReadOptions& options, int a
   for (const DynamicAxis& dynamic : options.dynamic) {
     auto& argument = inputs.arguments[position_of(dynamic.input, inputs.names)];
     if (!argument[0].isTensor()) {
-      mismatch("input '" + dynamic.input + "' is no tensor, so it has no axis to make dynamic", "leave it out of --dynamic");
+      mismatch("input '" + dynamic.input + "' is no tensor, so it has no axis to make dynamic",
+               "leave it out of --dynamic");
     }
     const std::int64_t rank = argument[0].toTensor().dim();
     if (dynamic.axis < -rank || dynamic.axis >= rank) {
@@ -184,7 +223,7 @@ ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int atte
   for (std::size_t i = 0; i < given.size(); ++i) {
     const bool known = std::find(inputs.names.begin(), inputs.names.end(), given[i].first) != inputs.names.end();
     const std::size_t at = !known && positional(given[i].first, i) ? i : position_of(given[i].first, inputs.names);
-    chosen[at] = given[i].second;
+    chosen[at] = as_declared(given[i].second, *schema.arguments()[at + 1].type());
   }
   inputs.given = options.run && (!given.empty() || !traced.isNone() || count == 0);
   if (!inputs.given) return inputs;

@@ -13,9 +13,9 @@ namespace whence {
 
 // The arguments of forward, one IValue each (containers as they are), at one or two sizes.
 struct ExampleInputs {
-  bool given = false;                                // false: nothing to run
-  std::vector<std::string> names;                    // forward's argument names, self left out
-  std::vector<std::array<c10::IValue, 2>> arguments; // [run]; the second run only when `runs` is 2
+  bool given = false;                                 // false: nothing to run
+  std::vector<std::string> names;                     // forward's argument names, self left out
+  std::vector<std::array<c10::IValue, 2>> arguments;  // [run]; the second run only when `runs` is 2
   int runs = 1;
   std::vector<Symbol> symbols;
   std::vector<std::array<std::int64_t, 2>> symbol_sizes;

@@ -1,5 +1,5 @@
-// The last step of an evaluation: operations get their numbers, and of all that is known only what the rest of the
-// program reads is kept, as constants.
+// The last step of an evaluation: operations get their numbers, of all that is known only what the rest of the program
+// reads is kept, as constants, and values that nothing mentions (those of later iterations of a loop) go.
 #include <functional>
 #include <set>
 
@@ -55,6 +55,44 @@ bool storable(const c10::IValue& value) {
   return value.isInt() || value.isBool() || value.isDouble();
 }
 
+// Calls `visit` for every reference to a value, to be read or changed.
+template <class Visit>
+void visit_argument(Argument& argument, const Visit& visit) {
+  if (auto* value = std::get_if<ValueRef>(&argument.data)) visit(value->id);
+  if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
+    for (Argument& element : *list) visit_argument(element, visit);
+  }
+}
+
+template <class Visit>
+void visit_block(Block& block, const Visit& visit) {
+  for (ValueId& input : block.inputs) visit(input);
+  for (Node& node : block.nodes) {
+    for (NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
+    for (ValueId& output : node.outputs) visit(output);
+    for (Block& nested : node.blocks) visit_block(nested, visit);
+  }
+  for (Argument& output : block.outputs) visit_argument(output, visit);
+}
+
+void drop_unmentioned_values(Program& program) {
+  const auto visit_all = [&](const auto& visit) {
+    for (ProgramInput& input : program.inputs) visit(input.value);
+    visit_block(program.body, visit);
+    for (ProgramOutput& output : program.outputs) visit_argument(output.value, visit);
+  };
+  std::vector<ValueId> renumbered(program.values.size(), none_id);
+  visit_all([&](ValueId id) { renumbered[id] = id; });
+  ValueId next = 0;
+  for (ValueId id = 0; static_cast<std::size_t>(id) < renumbered.size(); ++id) {
+    if (renumbered[id] == none_id) continue;
+    if (next != id) program.values[next] = std::move(program.values[id]);
+    renumbered[id] = next++;
+  }
+  program.values.resize(next);
+  visit_all([&](ValueId& id) { id = renumbered[id]; });
+}
+
 }  // namespace
 
 void Evaluator::finish() {
@@ -98,6 +136,7 @@ void Evaluator::finish() {
     program_.values[id].known = static_cast<ConstantId>(program_.constants.size());
     program_.constants.push_back(std::move(constant));
   }
+  drop_unmentioned_values(program_);
 }
 
 }  // namespace whence

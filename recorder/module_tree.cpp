@@ -40,7 +40,8 @@ std::string joined(const std::string& path, const std::string& name) { return pa
 
 }  // namespace
 
-ModuleTree::ModuleTree(Archive& archive, Program& program) : archive_(archive), program_(program), shared_(archive.module()) {
+ModuleTree::ModuleTree(Archive& archive, Program& program)
+    : archive_(archive), program_(program), shared_(archive.module()) {
   visit(archive.module(), "", none_id);
   sum_parameters();
 }
@@ -97,7 +98,8 @@ void ModuleTree::visit(const torch::jit::Module& module, const std::string& path
   }
 }
 
-void ModuleTree::add_tensor(ModuleId owner, const torch::jit::Module& module, std::size_t slot, const std::string& path) {
+void ModuleTree::add_tensor(ModuleId owner, const torch::jit::Module& module, std::size_t slot,
+                            const std::string& path) {
   const auto& type = *module.type();
   const at::Tensor tensor = module._ivalue()->getSlot(slot).toTensor();
   if (!tensor.defined()) return;
@@ -129,7 +131,8 @@ void ModuleTree::add_tensor(ModuleId owner, const torch::jit::Module& module, st
 void ModuleTree::sum_parameters() {
   // A shared module stands before some of its parents and after others, so each set is made when it is asked for.
   std::vector<std::set<ParameterId>> below(program_.modules.size());
-  const std::function<const std::set<ParameterId>&(ModuleId)> collect = [&](ModuleId id) -> const std::set<ParameterId>& {
+  const std::function<const std::set<ParameterId>&(ModuleId)> collect =
+      [&](ModuleId id) -> const std::set<ParameterId>& {
     if (!below[id].empty()) return below[id];
     const Module& module = program_.modules[id];
     below[id].insert(module.own_parameters.begin(), module.own_parameters.end());

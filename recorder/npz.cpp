@@ -1,9 +1,9 @@
 // Reads numpy's .npz: a zip of .npy members, stored or deflated. C order and little-endian only, as numpy writes them
 // on every machine LibTorch's CPU build runs on; Fortran order is transposed back.
-#include <zip.h>
-
 #include <algorithm>
 #include <regex>
+
+#include <zip.h>
 
 #include "recorder/example_inputs.h"
 
@@ -18,8 +18,8 @@ namespace {
 
 std::optional<at::ScalarType> type_of(const std::string& descr) {
   static const std::map<std::string, at::ScalarType> types = {
-      {"|b1", at::kBool},  {"|u1", at::kByte},  {"|i1", at::kChar},  {"<i2", at::kShort},  {"<i4", at::kInt},
-      {"<i8", at::kLong},  {"<f2", at::kHalf},  {"<f4", at::kFloat}, {"<f8", at::kDouble},
+      {"|b1", at::kBool}, {"|u1", at::kByte}, {"|i1", at::kChar},  {"<i2", at::kShort},  {"<i4", at::kInt},
+      {"<i8", at::kLong}, {"<f2", at::kHalf}, {"<f4", at::kFloat}, {"<f8", at::kDouble},
   };
   const auto found = types.find(descr);
   if (found == types.end()) return std::nullopt;
@@ -27,7 +27,8 @@ std::optional<at::ScalarType> type_of(const std::string& descr) {
 }
 
 at::Tensor parse_npy(const std::string& path, const std::string& member, const std::string& bytes) {
-  if (bytes.size() < 10 || bytes.compare(0, 6, "\x93NUMPY") != 0) corrupt(path, "member " + member + " is no numpy array");
+  if (bytes.size() < 10 || bytes.compare(0, 6, "\x93NUMPY") != 0)
+    corrupt(path, "member " + member + " is no numpy array");
   const bool wide = bytes[6] >= 2;
   const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[at])); };
   const std::size_t start = wide ? 12 : 10;
@@ -47,7 +48,8 @@ at::Tensor parse_npy(const std::string& path, const std::string& member, const s
   std::vector<std::int64_t> dims;
   const std::string list = shape[1];
   static const std::regex number("[0-9]+");
-  for (std::sregex_iterator at(list.begin(), list.end(), number), end; at != end; ++at) dims.push_back(std::stoll(at->str()));
+  for (std::sregex_iterator at(list.begin(), list.end(), number), end; at != end; ++at)
+    dims.push_back(std::stoll(at->str()));
   if (fortran) std::reverse(dims.begin(), dims.end());
 
   std::int64_t count = 1;
@@ -75,9 +77,11 @@ std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::string& path
   std::vector<std::pair<std::string, at::Tensor>> arrays;
   for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
     zip_stat_t stat;
-    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0) corrupt(path, "a member cannot be read");
+    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0)
+      corrupt(path, "a member cannot be read");
     std::string name = stat.name, bytes(stat.size, '\0');
-    std::unique_ptr<zip_file_t, decltype(&zip_fclose)> member(zip_fopen_index(archive.get(), stat.index, 0), &zip_fclose);
+    std::unique_ptr<zip_file_t, decltype(&zip_fclose)> member(zip_fopen_index(archive.get(), stat.index, 0),
+                                                              &zip_fclose);
     if (!member || zip_fread(member.get(), bytes.data(), bytes.size()) != static_cast<zip_int64_t>(bytes.size())) {
       corrupt(path, "member " + name + " cannot be read");
     }

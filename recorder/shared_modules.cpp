@@ -38,9 +38,11 @@ bool may_be_one(const std::vector<JitModule>& group) {
 }  // namespace
 
 SharedModules::SharedModules(const JitModule& root) {
-  form_of(root);
+  form_of(root, nullptr);
   for (const Group& group : groups_) {
-    if (group.size() < 2 || !forms_.at(group.front()._ivalue().get()).has_tensor || !may_be_one(group)) continue;
+    if (group.size() < 2 || !may_be_one(group)) continue;
+    const int tensors = forms_.at(group.front()._ivalue().get()).tensors;
+    if (tensors == 0 || (tensors == 1 && !told_by_one_tensor(group))) continue;
     for (std::size_t i = 1; i < group.size(); ++i) join(group.front(), group[i]);
   }
 }
@@ -50,9 +52,36 @@ const c10::ivalue::Object* SharedModules::first(const c10::ivalue::Object* objec
   return object;
 }
 
-SharedModules::Form SharedModules::form_of(const JitModule& module) {
+bool SharedModules::told_by_one_tensor(const Group& group) const {
+  const c10::Type* const last = group.back().type().get();
+  if (calls_.handed.count(last) > 0) return true;
+  const auto places = calls_.places.find(last);
+  if (places != calls_.places.end() && places->second >= group.size()) return true;
+  return std::all_of(group.begin(), group.end(), [&](const JitModule& module) {
+    return parents_.at(module._ivalue().get()) == parents_.at(group.front()._ivalue().get());
+  });
+}
+
+// A traced function gets modules that are not below its own as further arguments.
+void SharedModules::note_calls(const JitModule& module) {
+  const auto method = module.find_method("forward");
+  if (!method) return;
+  for (const torch::jit::Node* node : method->graph()->nodes()) {
+    if (node->kind() != c10::prim::CallMethod) continue;
+    const torch::jit::Value* receiver = node->inputs()[0];
+    const c10::Type* const type = receiver->type().get();
+    ++calls_.places[type];
+    if (receiver->node()->kind() == c10::prim::Param && receiver != method->graph()->inputs()[0]) {
+      calls_.handed.insert(type);
+    }
+  }
+}
+
+SharedModules::Form SharedModules::form_of(const JitModule& module, const c10::ivalue::Object* parent) {
   const c10::ivalue::Object* const object = module._ivalue().get();
   if (const auto known = forms_.find(object); known != forms_.end()) return known->second;
+  parents_.emplace(object, parent);
+  note_calls(module);
   Form form;
   const auto& type = *module.type();
   std::string description = plain_type_name(type.name()->qualifiedName());
@@ -60,14 +89,14 @@ SharedModules::Form SharedModules::form_of(const JitModule& module) {
     const c10::IValue value = module._ivalue()->getSlot(slot);
     if (!value.isTensor() || !value.toTensor().defined()) continue;
     const std::string key = storage_key(value.toTensor());
-    form.has_tensor = form.has_tensor || !key.empty();
+    form.tensors += key.empty() ? 0 : 1;
     description += "\n" + type.getAttributeName(slot) + " " + key;
   }
   // Objects of one form never hold each other, so groups keep the order of registration, and those of children stand
   // before those of their parents.
   for_each_child(module, [&](const std::string& name, const JitModule& child) {
-    const Form below = form_of(child);
-    form.has_tensor = form.has_tensor || below.has_tensor;
+    const Form below = form_of(child, object);
+    form.tensors += below.tensors;
     description += "\n" + name + " = " + std::to_string(below.number);
   });
   const auto [number, fresh] = numbers_.emplace(description, static_cast<int>(groups_.size()));

@@ -26,7 +26,8 @@ std::optional<Frame> parse_trace_line(std::string_view line) {
 // PyTorch's own call machinery between one module's forward and the next; it says nothing about the model.
 bool is_machinery(const Frame& frame) {
   return frame.file.ends_with("torch/nn/modules/module.py") &&
-         (frame.function == "_slow_forward" || frame.function == "_call_impl" || frame.function == "_wrapped_call_impl");
+         (frame.function == "_slow_forward" || frame.function == "_call_impl" ||
+          frame.function == "_wrapped_call_impl");
 }
 
 Stack parse_trace(std::string_view text) {

@@ -1,16 +1,6 @@
 // Precompiled once for the whole recorder: these headers cost 14 s of CPU a file otherwise.
 #pragma once
 
-#include <caffe2/serialize/inline_container.h>
-#include <caffe2/serialize/read_adapter_interface.h>
-#include <torch/csrc/jit/frontend/source_range.h>
-#include <torch/csrc/jit/runtime/graph_iterator.h>
-#include <torch/csrc/jit/serialization/import.h>
-#include <torch/csrc/jit/serialization/import_read.h>
-#include <torch/csrc/jit/serialization/pickle.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <torch/script.h>
-
 #include <array>
 #include <map>
 #include <memory>
@@ -19,3 +9,13 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <caffe2/serialize/inline_container.h>
+#include <caffe2/serialize/read_adapter_interface.h>
+#include <torch/csrc/jit/frontend/source_range.h>
+#include <torch/csrc/jit/runtime/graph_iterator.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/csrc/jit/serialization/import_read.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+#include <torch/script.h>

@@ -1,42 +1,46 @@
 // A TorchScript archive as a Program; the entry point through which the command reaches this library.
 #include <cstdlib>
 
+#include <torch/version.h>
+
 #include "recorder/digests.h"
 #include "recorder/evaluator.h"
 #include "recorder/example_inputs.h"
+#include "recorder/torch_error.h"
 #include "schema/recorder_api.h"
-
-#include <torch/version.h>
 
 namespace whence {
 
 namespace {
 
-Program evaluate(Archive& archive, const ReadOptions& options, int attempt) {
+Program evaluate(Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes) {
   Program program;
   ModuleTree tree(archive, program);
   const ExampleInputs inputs = make_inputs(archive, options, attempt);
   if (!options.dynamic.empty() && !inputs.given) {
     throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
-                "give one for each argument: --input 'NAME=float32[1,3,224,224]'", {.file = options.path, .stage = "run"});
+                "give one for each argument: --input 'NAME=float32[1,3,224,224]'",
+                {.file = options.path, .stage = "run"});
   }
-  Evaluator(program, tree, inputs).run(archive.module());
+  Evaluator evaluator(program, tree, inputs);
+  evaluator.run(archive.module());
+  notes = evaluator.notes();
   return program;
 }
 
 // Which sizes a model accepts is not known beforehand, so several second sizes are tried; what every one of them runs
 // into is what the model holds fixed.
-Program read(const ReadOptions& options) {
+Program read(const ReadOptions& options, Diagnostics& notes) {
   Archive archive(options.path);
   if (!archive.module().find_method("forward")) {
-    throw Error(Code::wrong_kind, "the module has no forward method", "save a module whose forward was traced or scripted",
-                {.file = options.path, .stage = "read"});
+    throw Error(Code::wrong_kind, "the module has no forward method",
+                "save a module whose forward was traced or scripted", {.file = options.path, .stage = "read"});
   }
   if (options.run) refuse_side_effects(archive);
   Program program;
   for (int attempt = 0;; ++attempt) {
     try {
-      program = evaluate(archive, options, attempt);
+      program = evaluate(archive, options, attempt, notes);
       break;
     } catch (const SecondRunFailed&) {
       if (attempt + 1 == size_attempts) throw;
@@ -51,15 +55,18 @@ Program read(const ReadOptions& options) {
 
 bool read_torchscript(const ReadOptions& options, Program& program, Diagnostics& diagnostics) {
   try {
-    program = read(options);
+    program = read(options, diagnostics);
     return true;
   } catch (const Error& error) {
     diagnostics = error.diagnostics();
   } catch (const std::exception& error) {
-    std::string what = error.what();
-    if (const auto* inner = dynamic_cast<const c10::Error*>(&error)) what = inner->what_without_backtrace();
-    diagnostics.push_back({Code::internal, Severity::error, "unexpected failure: " + what.substr(0, what.find('\n')),
-                           {.file = options.path, .stage = "read"}, "please report this with the archive", 1, {}});
+    diagnostics.push_back({Code::internal,
+                           Severity::error,
+                           "unexpected failure: " + torch_message(error),
+                           {.file = options.path, .stage = "read"},
+                           "please report this with the archive",
+                           1,
+                           {}});
   }
   return false;
 }

@@ -10,8 +10,8 @@ namespace {
 // Results whose size depends on what the input holds, not only on its shape.
 bool has_data_size(const Node& node) {
   static const std::unordered_set<std::string> names = {
-      "aten::nonzero", "aten::argwhere", "aten::masked_select", "aten::_unique", "aten::_unique2", "aten::unique_dim",
-      "aten::unique_consecutive", "aten::nonzero_numpy", "aten::bincount",
+      "aten::nonzero",    "aten::argwhere",           "aten::masked_select", "aten::_unique",  "aten::_unique2",
+      "aten::unique_dim", "aten::unique_consecutive", "aten::nonzero_numpy", "aten::bincount",
   };
   // repeat_interleave: only with a tensor of repeats.
   return names.count(node.target) > 0 || (node.target == "aten::repeat_interleave" && node.overload != "self_int");
@@ -27,9 +27,10 @@ std::int64_t axis_argument(const Node& node) {
 // The argument (by position) of which an operator uses the shape alone, or -1.
 int shape_only_argument(const std::string& target) {
   static const std::unordered_map<std::string, int> positions = {
-      {"aten::size", 0},      {"aten::sym_size", 0}, {"aten::numel", 0},     {"aten::len", 0},       {"aten::zeros_like", 0},
-      {"aten::ones_like", 0}, {"aten::full_like", 0}, {"aten::new_zeros", 0}, {"aten::new_ones", 0}, {"aten::new_full", 0},
-      {"aten::expand_as", 1}, {"aten::view_as", 1},  {"aten::type_as", 1},   {"aten::reshape_as", 1},
+      {"aten::size", 0},       {"aten::sym_size", 0},   {"aten::numel", 0},     {"aten::len", 0},
+      {"aten::zeros_like", 0}, {"aten::ones_like", 0},  {"aten::full_like", 0}, {"aten::new_zeros", 0},
+      {"aten::new_ones", 0},   {"aten::new_full", 0},   {"aten::expand_as", 1}, {"aten::view_as", 1},
+      {"aten::type_as", 1},    {"aten::reshape_as", 1},
   };
   const auto found = positions.find(target);
   return found == positions.end() ? -1 : found->second;
@@ -66,7 +67,8 @@ ValueId Evaluator::new_value(const std::string& name, ValueSource source, std::i
 Dim Evaluator::dim_of(std::int64_t first, std::int64_t second, bool both) const {
   Dim dim{first, both && first != second, none_id};
   for (std::size_t i = 0; dim.dynamic && i < inputs_.symbol_sizes.size(); ++i) {
-    if (inputs_.symbol_sizes[i][0] == first && inputs_.symbol_sizes[i][1] == second) dim.symbol = static_cast<SymbolId>(i);
+    if (inputs_.symbol_sizes[i][0] == first && inputs_.symbol_sizes[i][1] == second)
+      dim.symbol = static_cast<SymbolId>(i);
   }
   return dim;
 }
@@ -78,25 +80,33 @@ Type Evaluator::type_of(const std::optional<c10::IValue>& first, const std::opti
     const at::Tensor& tensor = seen->toTensor();
     Type type{ValueKind::tensor, dtype_of(tensor), std::vector<Dim>()};
     const bool both = first && second && first->isTensor() && second->isTensor();
-    if (both && first->toTensor().dim() != second->toTensor().dim()) return {ValueKind::tensor, type.dtype, std::nullopt};
+    if (both && first->toTensor().dim() != second->toTensor().dim())
+      return {ValueKind::tensor, type.dtype, std::nullopt};
     for (std::int64_t i = 0; i < tensor.dim(); ++i) {
       type.dims->push_back(dim_of(tensor.size(i), both ? second->toTensor().size(i) : tensor.size(i), both));
     }
     return type;
   }
   c10::TypePtr type = declared;
-  while (type && type->kind() == c10::TypeKind::OptionalType) type = type->expect<c10::OptionalType>()->getElementType();
+  while (type && type->kind() == c10::TypeKind::OptionalType)
+    type = type->expect<c10::OptionalType>()->getElementType();
   switch (type ? type->kind() : c10::TypeKind::AnyType) {
-    case c10::TypeKind::TensorType: return {ValueKind::tensor, DType::undefined, std::nullopt};
-    case c10::TypeKind::IntType: return {ValueKind::integer, DType::int64, std::nullopt};
-    case c10::TypeKind::FloatType: return {ValueKind::floating, DType::float64, std::nullopt};
-    case c10::TypeKind::BoolType: return {ValueKind::boolean, DType::boolean, std::nullopt};
-    case c10::TypeKind::StringType: return {ValueKind::string, DType::undefined, std::nullopt};
+    case c10::TypeKind::TensorType:
+      return {ValueKind::tensor, DType::undefined, std::nullopt};
+    case c10::TypeKind::IntType:
+      return {ValueKind::integer, DType::int64, std::nullopt};
+    case c10::TypeKind::FloatType:
+      return {ValueKind::floating, DType::float64, std::nullopt};
+    case c10::TypeKind::BoolType:
+      return {ValueKind::boolean, DType::boolean, std::nullopt};
+    case c10::TypeKind::StringType:
+      return {ValueKind::string, DType::undefined, std::nullopt};
     case c10::TypeKind::NumberType:
       if (seen && seen->isDouble()) return {ValueKind::floating, DType::float64, std::nullopt};
       if (seen && seen->isBool()) return {ValueKind::boolean, DType::boolean, std::nullopt};
       return {ValueKind::integer, DType::int64, std::nullopt};
-    default: return {ValueKind::opaque, DType::undefined, std::nullopt};
+    default:
+      return {ValueKind::opaque, DType::undefined, std::nullopt};
   }
 }
 

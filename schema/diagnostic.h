@@ -44,6 +44,7 @@ enum class Code : std::uint16_t {
   no_example_inputs = 305,
   over_limit = 306,
   needs_libtorch = 307,
+  state_not_kept = 308,
   // 04xx output
   cannot_write = 401,
   // 05xx security

@@ -32,10 +32,10 @@ enum class DType : std::uint8_t {
   float8_e5m2fnuz,
 };
 
-std::size_t size_of(DType dtype);                     // bytes of one element
-std::string_view name_of(DType dtype);                // "bool", "int64", "float32", ...
-std::optional<DType> parse_dtype(std::string_view);   // also "long", "float", "half", "torch.int64"
-DType from_scalar_type(int c10_scalar_type);          // undefined when whence has no such type
+std::size_t size_of(DType dtype);                    // bytes of one element
+std::string_view name_of(DType dtype);               // "bool", "int64", "float32", ...
+std::optional<DType> parse_dtype(std::string_view);  // also "long", "float", "half", "torch.int64"
+DType from_scalar_type(int c10_scalar_type);         // undefined when whence has no such type
 int to_scalar_type(DType dtype);
 DType from_onnx(int onnx_data_type);
 int to_onnx(DType dtype);

@@ -33,12 +33,12 @@ struct DynamicAxis {
 };
 
 struct ReadOptions {
-  std::string path;                   // the TorchScript archive
-  std::string inputs_file;            // torch-saved tensor, tuple or dict, or .npz; empty when not given
-  std::vector<InputSpec> inputs;      // made inputs, by name or in order
+  std::string path;               // the TorchScript archive
+  std::string inputs_file;        // torch-saved tensor, tuple or dict, or .npz; empty when not given
+  std::vector<InputSpec> inputs;  // made inputs, by name or in order
   std::vector<DynamicAxis> dynamic;
-  bool run = true;                    // run example inputs (given ones, or shaped as the trace recorded them)
-  bool digests = false;               // compute parameter digests
+  bool run = true;       // run example inputs (given ones, or shaped as the trace recorded them)
+  bool digests = false;  // compute parameter digests
   std::uint64_t seed = 0;
 };
 
@@ -47,8 +47,8 @@ struct RecorderApi {
   const char* torch_version;
   // Fills `program`; false when diagnostics hold an error. Never throws.
   bool (*read_torchscript)(const ReadOptions& options, Program& program, Diagnostics& diagnostics);
-  // Writes the example inputs that read_torchscript ran, and the outputs PyTorch gave, as .npz (for --verify and tests).
-  // Every operator schema that LibTorch's dispatcher knows, for the table check.
+  // Writes the example inputs that read_torchscript ran, and the outputs PyTorch gave, as .npz (for --verify and
+  // tests). Every operator schema that LibTorch's dispatcher knows, for the table check.
   void (*operator_schemas)(std::vector<std::string>& schemas);
 };
 

@@ -63,10 +63,11 @@ void separate_outputs(Graph& graph, std::size_t chosen) {
 }  // namespace
 
 Result<Graph> export_program(const Program& program, const ExportOptions& options) {
-  return guarded([&] {
+  Diagnostics notes;
+  Result<Graph> result = guarded([&] {
     check_opset(options.opset);
     Diagnostics failures;
-    const Program lowered = lower(program, failures);
+    const Program lowered = lower(program, failures, notes);
     Graph graph;
     ConvertSession(lowered, graph, {options.opset, options.unsupported_as_domain}).convert(std::move(failures));
     set_names(graph, graph.inputs, options.input_names, "input");
@@ -81,6 +82,8 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     name_nodes(graph, program);
     return graph;
   });
+  if (!result) return result;
+  return {std::move(*result), std::move(notes)};
 }
 
 }  // namespace whence

@@ -23,7 +23,8 @@ struct ExportOptions {
 };
 
 // The finished graph: names set, topological, no dead nodes. Errors: no_converter and converter_refused, one
-// diagnostic per operator with count and places, all of them at once; usage for wrong names or opset.
+// diagnostic per operator with count and places, all of them at once; usage for wrong names or opset. Notes:
+// state_not_kept where the model writes to its parameters or buffers.
 Result<Graph> export_program(const Program& program, const ExportOptions& options);
 
 }  // namespace whence

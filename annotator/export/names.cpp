@@ -84,7 +84,7 @@ class Namer {
   }
 
   const std::string& path(const NodeOrigin& origin) {
-    const ScopeId scope = origin.ops.empty() ? 0 : scope_of(origin, program_, operations_);
+    const ScopeId scope = scope_of(origin, program_, operations_);
     const auto [entry, is_new] = paths_.try_emplace(scope);
     if (is_new) entry->second = scope_path(program_, scope);
     return entry->second;
@@ -99,6 +99,7 @@ class Namer {
 }  // namespace
 
 ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::vector<const Node*>& operations) {
+  if (origin.ops.empty()) return 0;
   if (origin.ops.size() == 1) return operations[origin.ops.front()]->origin.scope;
   std::vector<ScopeId> scopes;
   for (const std::int32_t op : origin.ops) scopes.push_back(operations[op]->origin.scope);

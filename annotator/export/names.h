@@ -20,7 +20,7 @@ void name_nodes(Graph& graph, const Program& program);
 // number takes its container along: `/layer1/layer1.0/conv1`. "" for the root.
 std::string scope_path(const Program& program, ScopeId scope);
 
-// The deepest scope that holds all operations of an origin.
+// The deepest scope that holds all operations of an origin; the root's when there is none.
 ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::vector<const Node*>& operations);
 
 }  // namespace whence

@@ -5,6 +5,8 @@
 // it is a view of. A write gives the written tensor a new value and, going up, everything it is a view of; other views
 // of the same memory are stale from then on and are made anew from their base when they are next read.
 //
+// A write to a parameter or buffer is followed within the run and told, for an ONNX file starts each run anew.
+//
 // What cannot be expressed is reported only if it matters, that is, when a stale value is read: models often write
 // through reshape(), of which nobody knows whether it copied, and never look at the base again.
 #include <utility>
@@ -20,7 +22,8 @@ namespace {
 
 class Functionalizer {
  public:
-  explicit Functionalizer(Lowering& lowering) : program_(lowering.program), failures_(lowering.failures) {}
+  explicit Functionalizer(Lowering& lowering)
+      : program_(lowering.program), failures_(lowering.failures), notes_(lowering.notes) {}
 
   void run() {
     run(program_.body, 0);
@@ -164,6 +167,7 @@ class Functionalizer {
     if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {
       report(refusal(node, "a branch or loop body writes to a tensor that lives outside of it"));
     }
+    tell_of_state(node, owner(self));
     for (NamedArgument& argument : node.arguments) resolve(argument.value);
     const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
     Written written = functional_form(program_, node);
@@ -252,6 +256,26 @@ class Functionalizer {
             {}};
   }
 
+  void tell_of_state(const Node& node, ValueId memory) {
+    const Value& value = program_.values[memory];
+    if (value.source != ValueSource::parameter || node.target == "aten::requires_grad_") return;
+    const Parameter& parameter = program_.parameters[value.index];
+    for (Diagnostic& known : notes_) {
+      if (known.code != Code::state_not_kept || known.message.find("'" + parameter.name + "'") == std::string::npos)
+        continue;
+      ++known.count;
+      return;
+    }
+    notes_.push_back(
+        {Code::state_not_kept,
+         Severity::warning,
+         "the model writes to '" + parameter.name + "'; each run of the ONNX file starts from the archive's value",
+         place_of(program_, node, "lower"),
+         "return the new value as an output and take it as an input, if later runs need it",
+         1,
+         {}});
+  }
+
   void report(const Diagnostic& diagnostic) {
     for (const Diagnostic& known : failures_) {
       if (known.message == diagnostic.message && known.where == diagnostic.where) return;
@@ -261,6 +285,7 @@ class Functionalizer {
 
   Program& program_;
   Diagnostics& failures_;
+  Diagnostics& notes_;
   State state_;
   std::unordered_map<ValueId, int> depth_of_;  // of values defined in nested blocks
   std::vector<Node>* sink_ = nullptr;          // the nodes of the block at hand, as they come out

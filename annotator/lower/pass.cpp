@@ -65,7 +65,8 @@ Place place_of(const Program& program, const Node& node, std::string stage) {
   place.stage = std::move(stage);
   place.module = program.module_path(node.origin.scope);
   place.has_module = true;
-  place.node = node.origin.name;
+  // A TorchScript value without a name of its own has a number, which tells nobody anything.
+  if (node.origin.name.find_first_not_of("0123456789") != std::string::npos) place.node = node.origin.name;
   place.op = qualified(node);
   if (node.origin.stack != none_id && !program.stacks[node.origin.stack].empty()) {
     const Frame& frame = program.stacks[node.origin.stack].front();

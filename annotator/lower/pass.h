@@ -17,6 +17,7 @@ namespace whence {
 struct Lowering {
   Program& program;
   Diagnostics& failures;  // what could not be lowered; lowering goes on, so that one run shows all
+  Diagnostics& notes;     // what users should know of a program that was lowered
 };
 
 // What takes a value's place: another value, or a literal.

@@ -5,11 +5,12 @@
 
 namespace whence {
 
-Program lower(const Program& program, Diagnostics& failures) {
+Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes) {
   Program lowered = program;
-  Lowering lowering{lowered, failures};
+  Lowering lowering{lowered, failures, notes};
   settle_branches(lowering);  // first: writes inside a branch that is taken for certain become straight-line code
   functionalize(lowering);    // before values are replaced: it needs to see which tensor each write goes to
+  decompose(lowering);        // no composite writes; what it makes may hold no-ops
   drop_no_ops(lowering);      // only now is a detach or a view without effect: nobody writes through it any more
   use_constants(lowering);    // after functionalize, which gives what is written a new value
   drop_dead_code(lowering);   // last: takes what the others left unused

@@ -8,13 +8,15 @@
 namespace whence {
 
 // A lowered copy; `program` stays as it is (tensor bytes are shared). What cannot be lowered is added to `failures`:
-// the copy is then only good for finding further failures.
-Program lower(const Program& program, Diagnostics& failures);
+// the copy is then only good for finding further failures. `notes` tells of state that the model writes
+// (state_not_kept).
+Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes);
 
 // The passes, each in its own file; called in pipeline.cpp's order, tests call them one by one.
 struct Lowering;
 void settle_branches(Lowering& lowering);
 void functionalize(Lowering& lowering);
+void decompose(Lowering& lowering);
 void drop_no_ops(Lowering& lowering);
 void use_constants(Lowering& lowering);
 void drop_dead_code(Lowering& lowering);

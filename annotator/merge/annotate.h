@@ -13,7 +13,7 @@ namespace whence {
 
 struct AnnotateOptions {
   std::vector<std::string> keys = {};  // which to write, full or by last segment; empty: all of annotation_keys()
-  bool names = true;              // name nodes after their module
+  bool names = true;                   // name nodes after their module
 };
 
 struct AnnotateReport {

@@ -37,6 +37,7 @@ ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return scope_of(origin
 
 bool NodeKeys::exact(const NodeOrigin& origin) const {
   if (origin.kind != OriginKind::shared) return true;
+  if (origin.ops.empty()) return false;
   const ScopeId first = operations_[origin.ops.front()]->origin.scope;
   return std::ranges::all_of(origin.ops, [&](std::int32_t op) { return operations_[op]->origin.scope == first; });
 }
@@ -50,8 +51,16 @@ std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOri
   return result;
 }
 
-// Of several operations, the first one speaks where a key has room for one only.
+// Of several operations, the first one speaks where a key has room for one only; where there is none, nothing is said
+// of operations.
 std::optional<std::string> NodeKeys::value(std::string_view key, const NodeOrigin& origin, ScopeId scope) const {
+  if (key == keys::module) return program_.module_path(scope);
+  if (key == keys::modules) return modules(origin);
+  if (key == keys::call) return std::to_string(program_.scopes[scope].call);
+  if (key == keys::confidence) return exact(origin) ? "exact" : "ancestor";
+  if (key == keys::rule) return origin.kind == OriginKind::shared ? "shared" : "stamp";
+  if (key == keys::version) return WHENCE_VERSION;
+  if (origin.ops.empty()) return std::nullopt;
   const std::int32_t op = origin.ops.front();
   const Node& node = *operations_[op];
   if (key == keys::name_space) return name_space(node, scope);
@@ -59,13 +68,7 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodeOrigi
   if (key == keys::name_scopes) return name_scopes(node, scope);
   if (key == keys::fx_node) return names_.format(op);
   if (key == keys::stack_trace) return stack_trace(node);
-  if (key == keys::module) return program_.module_path(scope);
-  if (key == keys::modules) return modules(origin);
-  if (key == keys::call) return std::to_string(program_.scopes[scope].call);
   if (key == keys::source) return source(node);
-  if (key == keys::confidence) return exact(origin) ? "exact" : "ancestor";
-  if (key == keys::rule) return origin.kind == OriginKind::shared ? "shared" : "stamp";
-  if (key == keys::version) return WHENCE_VERSION;
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 // The stamp that export leaves on each node under `pkg.whence.op`, as text and back: "17" (own), "fused:17,18",
-// "shared:3,9". Numbers are indices of recorded operations, so a stamp means something only beside its sidecar.
+// "shared:3,9"; "shared:" where no operation had a part in the node (an input that the model returns). Numbers are
+// indices of recorded operations, so a stamp means something only beside its sidecar.
 #pragma once
 
 #include <optional>

@@ -91,6 +91,7 @@ std::string reason_for(const OnnxNode& node, const Attribution& attribution, con
   if (attribution.origin && attribution.origin->kind == OriginKind::fused) {
     return "whence exported it in place of " + operations + "; it belongs to the modules of all of them";
   }
+  if (attribution.origin && count == 0) return "no operation made it: the model returns what it was given";
   if (attribution.origin && attribution.origin->kind == OriginKind::shared) {
     return attribution.confidence == Confidence::ancestor
                ? "it serves " + operations + " of several modules; this is the deepest module that encloses them"

@@ -15,10 +15,10 @@ struct WriteOptions {
   int ir_version = 10;
   std::string producer_version = {};
   std::vector<std::pair<std::string, std::string>> metadata = {};  // of the model
-  bool stamp_origins = true;                                  // node metadata pkg.whence.op
+  bool stamp_origins = true;                                       // node metadata pkg.whence.op
   // External data: used when the file would pass 2 GiB, or always when asked for. One file beside the model.
   bool external_data = false;
-  std::uint64_t protobuf_limit = 2147483647;                  // tests lower it
+  std::uint64_t protobuf_limit = 2147483647;  // tests lower it
 };
 
 // Throws Error: cannot_write (nothing is left behind), unsupported_feature for a dtype that ONNX lacks.

@@ -17,8 +17,8 @@ std::vector<std::string> targets(const Program& program) {
 using Names = std::vector<std::string>;
 
 Program lowered(const Program& program) {
-  Diagnostics failures;
-  Program result = lower(program, failures);
+  Diagnostics failures, notes;
+  Program result = lower(program, failures, notes);
   EXPECT_TRUE(failures.empty()) << to_text(failures.front());
   return result;
 }
@@ -90,8 +90,8 @@ TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
     const ValueId flat = p.op("aten::reshape", {{"self", v(base)}, {"shape", list({n(6)})}}, f32({6}));
     p.op("aten::relu_", {{"self", v(flat)}}, f32({6}));
     p.output(base_is_read ? base : flat);
-    Diagnostics failures;
-    const Program program = lower(p.program, failures);
+    Diagnostics failures, notes;
+    const Program program = lower(p.program, failures, notes);
     if (!base_is_read) {
       EXPECT_TRUE(failures.empty());
       EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::reshape", "aten::relu"}));
@@ -128,8 +128,8 @@ TEST(Lower, WritesInsideABranchToOuterTensorsAreRefused) {
   Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {}, 2);
   p.fill(branch.blocks[0], [&] { p.op("aten::relu_", {{"self", v(y)}}, f32({2})); });
   p.output(y);
-  Diagnostics failures;
-  lower(p.program, failures);
+  Diagnostics failures, notes;
+  lower(p.program, failures, notes);
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0].where.op, "aten::relu_");
 }

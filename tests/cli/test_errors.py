@@ -62,7 +62,7 @@ def test_archives(subcommand, kind, code, small_archive, tmp_path):
 
 def test_a_plain_zip_is_no_archive(small_archive, tmp_path):
     archive = broken_files.plain_zip(tmp_path, small_archive)
-    assert command.run("record", archive, "-o", tmp_path / "out", code=3).stderr.startswith("E02")
+    assert command.run("record", archive, "-o", tmp_path / "out", code=3).stderr.startswith("E0203")
     assert not (tmp_path / "out").exists()
 
 
@@ -135,6 +135,7 @@ INPUTS = [
     (["--input", "x=flaot32[3,4]"], "E0103", "float32"),
     (["--input", "x"], "E0103", "int64[1,16]"),
     (["--inputs", "/nowhere/inputs.npz"], "E0102", "name"),
+    (["--input", "x=float32[2000000000,1000000]"], "E0306", "smaller"),
     (["--inputs", "a.npz", "--input", "x=float32[3,4]"], "E0101", "SPEC"),
 ]
 

@@ -154,3 +154,31 @@ def test_tied_weights_do_not_make_two_modules_one(tmp_path):
     assert calls == [("encoder", 0), ("decoder", 0)]
     parameters = Sidecar(tmp_path / "m.json").table("parameters")
     assert [(row["name"], row["aliases"]) for row in parameters] == [("encoder.weight", ["decoder.weight"])]
+
+
+class Stack(nn.Module):
+    """The stack of an encoder as T5 has it: an embedding of its own, whose weight is tied to the model's."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(10, 4)
+
+    def forward(self, x):
+        return self.embed_tokens(x).sum(1)
+
+
+class TiedUncalled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shared = nn.Embedding(10, 4)
+        self.encoder = Stack()
+        self.encoder.embed_tokens.weight = self.shared.weight
+
+    def forward(self, x):
+        return self.encoder(x)
+
+
+def test_a_tied_embedding_that_is_never_called_stays_a_module_of_its_own(tmp_path):
+    modules, calls = rows_of(TiedUncalled(), tmp_path)
+    assert modules == {"": [], "shared": [], "encoder": [], "encoder.embed_tokens": []}
+    assert calls == [("encoder.embed_tokens", 0)]

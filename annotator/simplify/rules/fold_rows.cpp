@@ -1,7 +1,8 @@
 // table, [0, 1, 2] -> Gather                           before: rows of a constant at constant indices
 // rows                                                 after; also ConstantOfShape of a constant shape
 // Condition: the rows are no larger than the table that they replace, or small. So the file does not grow, and a table
-// that others read is not stored twice. Parameters stay: position embeddings keep their name and their node. Origins: the constant has the origin of the node it replaces.
+// that others read is not stored twice. Parameters stay: position embeddings keep their name and their node. Origins:
+// the constant has the origin of the node it replaces.
 #include <cstring>
 
 #include "annotator/graph/tensor_values.h"

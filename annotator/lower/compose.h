@@ -1,0 +1,45 @@
+// Compose: writes an operator as smaller ones that have converters, as ATen itself defines it. Used by decompose.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/lower/pass.h"
+
+namespace whence {
+
+// Collects the nodes that take the place of `whole`; each carries its origin.
+class Compose {
+ public:
+  Compose(Program& program, const Node& whole) : program_(program), whole_(whole) {}
+
+  const Argument& argument(std::string_view name) const;  // None when it was not given
+  std::int64_t integer(std::string_view name) const;      // known numbers and flags; Error converter_refused otherwise
+  double number(std::string_view name) const;
+  const std::vector<Dim>& dims(const Argument& value) const;  // Error converter_refused when the rank is unknown
+  DType dtype(const Argument& value) const;
+
+  // A node with one result of the given type; `target` as in "aten::unflatten.int".
+  Argument add(std::string_view target, std::vector<NamedArgument> arguments, DType dtype, std::vector<Dim> dims);
+
+  [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const;
+
+  std::vector<Node> take() { return std::move(nodes_); }
+
+ private:
+  Program& program_;
+  const Node& whole_;
+  std::vector<Node> nodes_;
+};
+
+inline Dim fixed(std::int64_t size) { return Dim{size, false, none_id}; }
+
+// The results of `whole`, in order; None for a result that nobody reads.
+using Composition = std::vector<Argument> (*)(Compose&, const std::vector<bool>& used);
+
+// The families, each in its file.
+std::vector<Argument> native_multi_head_attention(Compose& c, const std::vector<bool>& used);
+std::vector<Argument> transformer_encoder_layer_fwd(Compose& c, const std::vector<bool>& used);
+
+}  // namespace whence

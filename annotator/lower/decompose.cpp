@@ -1,0 +1,143 @@
+// y = _transformer_encoder_layer_fwd(x, ...)   ->   linear, attention, linear, add, layer_norm, ...
+// Operators that ATen runs as one kernel and that ONNX can only say in several steps. The steps carry the origin of the
+// whole, and go through the same converters as if the model had been written that way.
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "annotator/lower/compose.h"
+#include "annotator/lower/pipeline.h"
+#include "schema/result.h"
+
+namespace whence {
+
+const Argument& Compose::argument(std::string_view name) const {
+  static const Argument none;
+  const Argument* given = whole_.find(name);
+  return given == nullptr ? none : *given;
+}
+
+std::int64_t Compose::integer(std::string_view name) const {
+  if (const auto known = known_integer(program_, argument(name))) return *known;
+  refuse("'" + std::string(name) + "' is not known while exporting", "give it as a constant");
+}
+
+double Compose::number(std::string_view name) const {
+  if (const auto* number = argument(name).as<double>()) return *number;
+  return static_cast<double>(integer(name));
+}
+
+const std::vector<Dim>& Compose::dims(const Argument& value) const {
+  const auto* reference = value.as<ValueRef>();
+  if (reference != nullptr && program_.values[reference->id].type.dims)
+    return *program_.values[reference->id].type.dims;
+  refuse("the shape of an argument is unknown", "give example inputs with --input or --inputs");
+}
+
+DType Compose::dtype(const Argument& value) const {
+  const auto* reference = value.as<ValueRef>();
+  return reference == nullptr ? DType::undefined : program_.values[reference->id].type.dtype;
+}
+
+Argument Compose::add(std::string_view target, std::vector<NamedArgument> arguments, DType dtype,
+                      std::vector<Dim> dims) {
+  const std::size_t dot = target.find('.');
+  Node node;
+  node.target = std::string(target.substr(0, dot));
+  if (dot != std::string_view::npos) node.overload = std::string(target.substr(dot + 1));
+  node.arguments = std::move(arguments);
+  node.origin = whole_.origin;
+  Value value;
+  value.name = node.target.substr(node.target.find("::") + 2) + "." + std::to_string(program_.values.size());
+  value.type.dtype = dtype;
+  value.type.dims = std::move(dims);
+  const auto id = static_cast<ValueId>(program_.values.size());
+  program_.values.push_back(std::move(value));
+  node.outputs = {id};
+  nodes_.push_back(std::move(node));
+  return {ValueRef{id}};
+}
+
+void Compose::refuse(const std::string& why, const std::string& remedy) const {
+  throw Error(Code::converter_refused, qualified(whole_) + ": " + why, remedy, place_of(program_, whole_, "lower"));
+}
+
+namespace {
+
+const std::unordered_map<std::string, Composition>& compositions() {
+  static const std::unordered_map<std::string, Composition> table{
+      {"aten::_native_multi_head_attention", native_multi_head_attention},
+      {"aten::_transformer_encoder_layer_fwd", transformer_encoder_layer_fwd},
+  };
+  return table;
+}
+
+void collect_used(const Block& block, std::unordered_set<ValueId>& used) {
+  const auto visit = [&](ValueId id) { used.insert(id); };
+  for (const Node& node : block.nodes) {
+    for (const NamedArgument& argument : node.arguments) for_each_value(argument.value, visit);
+    for (const Block& nested : node.blocks) collect_used(nested, used);
+  }
+  for (const Argument& output : block.outputs) for_each_value(output, visit);
+}
+
+class Decomposer {
+ public:
+  explicit Decomposer(Lowering& lowering) : program_(lowering.program), failures_(lowering.failures) {}
+
+  void run() {
+    collect_used(program_.body, used_);
+    for (const ProgramOutput& output : program_.outputs) {
+      for_each_value(output.value, [&](ValueId id) { used_.insert(id); });
+    }
+    run(program_.body);
+    for (ProgramOutput& output : program_.outputs) replace(output.value, replaced_);
+  }
+
+ private:
+  void run(Block& block) {
+    std::vector<Node> result;
+    result.reserve(block.nodes.size());
+    for (Node& node : block.nodes) {
+      replace(node.arguments, replaced_);
+      for (Block& nested : node.blocks) run(nested);
+      const auto composition = compositions().find(qualified(node));
+      if (composition == compositions().end() || !compose(node, composition->second, result)) {
+        result.push_back(std::move(node));
+      }
+    }
+    block.nodes = std::move(result);
+    for (Argument& output : block.outputs) replace(output, replaced_);
+  }
+
+  bool compose(const Node& node, Composition composition, std::vector<Node>& to) {
+    std::vector<bool> used;
+    for (const ValueId output : node.outputs) used.push_back(used_.contains(output));
+    Compose steps(program_, node);
+    try {
+      const std::vector<Argument> results = composition(steps, used);
+      for (Node& step : steps.take()) to.push_back(std::move(step));
+      for (std::size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
+        if (!results[i].is_none()) replaced_.emplace(node.outputs[i], results[i]);
+      }
+      return true;
+    } catch (const Error& error) {
+      failures_.insert(failures_.end(), error.diagnostics().begin(), error.diagnostics().end());
+      return false;
+    }
+  }
+
+  Program& program_;
+  Diagnostics& failures_;
+  std::unordered_set<ValueId> used_;
+  Replacements replaced_;
+};
+
+}  // namespace
+
+void decompose(Lowering& lowering) {
+  const auto composite = [](const Node& node) { return compositions().contains(qualified(node)); };
+  if (any_node(lowering.program.body, composite)) Decomposer(lowering).run();
+}
+
+}  // namespace whence

@@ -1,0 +1,175 @@
+"""Forms of models that the zoo does not hold: inputs given back, state, cells in loops, fused kernels, Python numbers."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import command
+
+
+def export(module, tmp_path, *options, inputs=None):
+    """Saves a scripted module, or traces one on `inputs`; exports it. (ONNX file, what whence said)"""
+    archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
+    if not isinstance(module, torch.jit.ScriptModule):
+        module = torch.jit.trace(module, inputs, check_trace=False)
+    module.save(str(archive))
+    result = command.run("export", archive, "-o", path, "--annotate", *options)
+    onnx.checker.check_model(str(path), full_check=True)
+    return path, result.stderr
+
+
+def run(path, *inputs):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, {value.name: given.numpy() for value, given in zip(session.get_inputs(), inputs)})
+
+
+def same(path, module, *inputs):
+    with torch.no_grad():
+        wanted = module(*inputs)
+    for got, want in zip(run(path, *inputs), wanted if isinstance(wanted, tuple) else (wanted,)):
+        np.testing.assert_allclose(got, want.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+class GivesBack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([2.0, 3.0]))
+
+    def forward(self, x, y):
+        return x, y * 2, self.scale
+
+
+def test_inputs_and_parameters_may_be_returned_as_they_are(tmp_path):
+    inputs = (torch.rand(2), torch.rand(2))
+    path, _ = export(GivesBack(), tmp_path, inputs=inputs)
+    same(path, GivesBack(), *inputs)
+    report = command.run_json("validate", path)
+    assert report["clean"]
+    identity = next(node.name for node in onnx.load(path).graph.node if node.op_type == "Identity")
+    explained = command.run_json("explain", path, identity)
+    assert (explained["module"], explained["confidence"]) == ("", "ancestor")
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x):
+        self.seen += 1
+        return x * self.seen
+
+
+def test_writes_to_buffers_are_told(tmp_path):
+    x = torch.rand(3)
+    path, said = export(Counts(), tmp_path, inputs=(x,))
+    assert "E0308" in said and "'seen'" in said and "test_forms.py" in said
+    held = torch.jit.load(str(tmp_path / "m.pt")).seen  # tracing ran the model too
+    for _ in range(2):  # each run starts anew
+        np.testing.assert_allclose(run(path, x)[0], (x * (held + 1)).numpy())
+
+
+class Keeps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = torch.zeros(3)
+
+    def forward(self, x):
+        self.last = x + 1
+        return self.last * 2
+
+
+def test_attributes_that_are_set_are_told(tmp_path):
+    path, said = export(torch.jit.script(Keeps()), tmp_path, "--input", "x=float32[3]")
+    assert "E0308" in said and "'last'" in said
+    same(path, Keeps(), torch.rand(3))
+
+
+class StepsUntil(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.cell = kind(4, 4)
+
+    def forward(self, x):
+        steps = 0
+        hidden = torch.zeros_like(x)
+        while bool(hidden.sum() < 1.0) and steps < 7:
+            hidden = self.cell(x, hidden)
+            steps += 1
+        return hidden
+
+
+class StepsUntilLstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(4, 4)
+
+    def forward(self, x):
+        steps = 0
+        hidden, state = torch.zeros_like(x), torch.zeros_like(x)
+        while bool(hidden.sum() < 1.0) and steps < 7:
+            hidden, state = self.cell(x, (hidden, state))
+            steps += 1
+        return hidden
+
+
+@pytest.mark.parametrize("make", [lambda: StepsUntil(nn.GRUCell), lambda: StepsUntil(nn.RNNCell), StepsUntilLstm],
+                         ids=["gru", "rnn", "lstm"])
+def test_cells_in_a_loop_whose_length_depends_on_data(make, tmp_path):
+    torch.manual_seed(0)
+    model = make()
+    path, _ = export(torch.jit.script(model), tmp_path, "--input", "x=float32[2,4]")
+    for _ in range(4):
+        same(path, model, torch.randn(2, 4) * 3)
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, weights):
+        super().__init__()
+        self.attention, self.weights = nn.MultiheadAttention(16, 2, batch_first=True), weights
+
+    def forward(self, x, left_out):
+        result, weights = self.attention(x, x, x, key_padding_mask=left_out, need_weights=self.weights)
+        return (result, weights) if self.weights else result
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_the_fused_kernel_of_multihead_attention(weights, tmp_path):
+    torch.manual_seed(0)
+    model = SelfAttention(weights).eval()
+    inputs = (torch.randn(2, 5, 16), torch.arange(5).expand(2, 5) > torch.tensor([[3], [4]]))
+    with torch.no_grad():
+        path, _ = export(model, tmp_path, inputs=inputs)
+        assert "_native_multi_head_attention" in str(torch.jit.load(str(tmp_path / "m.pt")).inlined_graph)
+    same(path, model, *inputs)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_the_fused_kernel_of_encoder_layers(norm_first, activation, tmp_path):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, activation=activation, batch_first=True, norm_first=norm_first)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad():
+        path, _ = export(model, tmp_path, "--dynamic", "src:0=batch,1=time", inputs=(x,))
+        assert "_transformer_encoder_layer_fwd" in str(torch.jit.load(str(tmp_path / "m.pt")).inlined_graph)
+    same(path, model, x)
+    same(path, model, torch.randn(3, 7, 16))
+    modules = {entry.value for node in onnx.load(path).graph.node for entry in node.metadata_props
+               if entry.key == "pkg.whence.module"}
+    assert {"layers.0", "layers.1"} <= modules
+
+
+class Scaled(nn.Module):
+    def forward(self, x, factor: float):
+        return x * factor
+
+
+def test_python_numbers_are_kept_and_told(tmp_path):
+    path, said = export(torch.jit.script(Scaled()), tmp_path, "--input", "x=float32[3]", "--input", "factor=float64[]<1")
+    assert "input 'factor'" in said
+    assert [value.name for value in onnx.load(path).graph.input] == ["x"]
