@@ -150,18 +150,12 @@ void check_against_trace(const std::string& name, const c10::IValue& given, cons
   }
 }
 
-// The other size of a dynamic axis: distinct for each symbol, so that sizes tell symbols apart.
+// The other size of a dynamic axis: distinct for each symbol, so that sizes tell symbols apart. Larger first, then
+// smaller for models with a limit. Never 1, which broadcasting would let pass where no other size fits.
 std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
-  switch (attempt) {
-    case 0:
-      return first * (symbol + 2);
-    case 1:
-      return first + symbol + 1;
-    case 2:
-      return std::max<std::int64_t>(1, first / 2) + (first / 2 < 1 ? 1 + symbol : 0);
-    default:
-      return std::max<std::int64_t>(1, first - 1 - symbol);
-  }
+  const std::int64_t larger[] = {first * (symbol + 2), first + symbol + 1, 5 * first + symbol, first + 6 + symbol};
+  const std::int64_t smaller[] = {0, 0, first / 2, first - 1 - symbol};
+  return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
 }
 
 // Repeats or cuts `tensor` along `axis` until it has `size` entries.

@@ -7,6 +7,7 @@
 #include "recorder/evaluator.h"
 #include "recorder/example_inputs.h"
 #include "recorder/torch_error.h"
+#include "recorder_abi.h"
 #include "schema/recorder_api.h"
 
 namespace whence {
@@ -48,7 +49,7 @@ Program read(const ReadOptions& options, Diagnostics& notes) {
   }
   const auto file = MappedFile::open(options.path);
   program.source = {"torchscript", base_name(options.path), file->size(), digest_of_file(options.path)};
-  program.producer = std::string("PyTorch ") + TORCH_VERSION;
+  program.producer = "whence " WHENCE_VERSION ", PyTorch " TORCH_VERSION;
   if (options.digests) compute_digests(program);
   return program;
 }

@@ -32,6 +32,7 @@ std::string remedy_for(int error, const std::string& target) {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
+      if (::access(folder_of(target).c_str(), F_OK) == 0) return "choose another folder: this one takes no files";
       return "make the folder first: mkdir -p " + folder_of(target);
     case EACCES:
     case EPERM:

@@ -1,5 +1,5 @@
 // The boundary between the command and the recorder library, which is loaded only when LibTorch is needed.
-// Both sides are built together; `abi` guards against a library of another build.
+// Both sides are built together; `abi`, a digest of what they share, guards against a library of another build.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,6 @@
 
 namespace whence {
 
-inline constexpr const char* recorder_abi = "whence-recorder-1";
 inline constexpr const char* recorder_entry = "whence_recorder";
 
 // One example input to make: 'input_ids=int64[1,16]<30522'. Values are drawn from [low, high) with a fixed seed:
@@ -47,8 +46,7 @@ struct RecorderApi {
   const char* torch_version;
   // Fills `program`; false when diagnostics hold an error. Never throws.
   bool (*read_torchscript)(const ReadOptions& options, Program& program, Diagnostics& diagnostics);
-  // Writes the example inputs that read_torchscript ran, and the outputs PyTorch gave, as .npz (for --verify and
-  // tests). Every operator schema that LibTorch's dispatcher knows, for the table check.
+  // Every operator schema that LibTorch's dispatcher knows, for the table check.
   void (*operator_schemas)(std::vector<std::string>& schemas);
 };
 

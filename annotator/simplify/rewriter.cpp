@@ -51,6 +51,11 @@ const GraphNode* Rewriter::producer(GraphValueId id, std::string_view op_type) c
   return node != nullptr && node->domain.empty() && node->op_type == op_type ? node : nullptr;
 }
 
+bool Rewriter::is_parameter(GraphValueId id) const {
+  const std::int32_t initializer = graph_.values[id].initializer;
+  return initializer >= 0 && graph_.initializers[static_cast<std::size_t>(initializer)].parameter;
+}
+
 std::vector<std::int32_t> Rewriter::users(GraphValueId id) {
   std::vector<std::int32_t>& known = users_[id];
   std::ranges::sort(known);

@@ -31,6 +31,7 @@ class Rewriter {
   bool is_output(GraphValueId id) const { return is_output_[id]; }
   std::vector<std::int32_t> users(GraphValueId id);  // nodes, distinct, ascending
   const TensorData* constant(GraphValueId id) const { return graph_.constant(id); }
+  bool is_parameter(GraphValueId id) const;  // an initializer that the model holds under a name of its own
   std::optional<std::vector<std::int64_t>> integers(GraphValueId id) const { return graph_.integers(id); }
   // All sizes, when rank and sizes are known and none is dynamic.
   std::optional<std::vector<std::int64_t>> static_dims(GraphValueId id) const;

@@ -63,6 +63,16 @@ TEST(RemoveNoOp, KeepsTheNodeThatMakesAnInputAnOutput) {
   EXPECT_EQ(g.operators(), "Identity");
 }
 
+TEST(RemoveNoOp, DropsTheAdditionOfZeroesButNotOfAZeroBias) {
+  for (const bool parameter : {false, true}) {
+    GraphBuilder g;
+    const auto zeroes = g.constant<float>(f32, {2}, {0, 0}, parameter ? "layer.bias" : "");
+    const auto sum = g.node("Add", {g.input("x", f32, {2}), zeroes}, {}, f32, {2});
+    g.output(g.node("Relu", {sum}, {}, f32, {2}));
+    EXPECT_EQ(simplified(g), parameter ? "Add Relu" : "Relu");
+  }
+}
+
 TEST(RemoveNoOp, KeepsOneNodeForEachOfTwoEqualOutputs) {
   GraphBuilder g;
   const auto y = g.node("Relu", {g.input("x", f32, {2})}, {}, f32, {2});

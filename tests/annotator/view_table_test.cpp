@@ -27,11 +27,6 @@ TEST(Table, ColoursCountNothing) {
   EXPECT_EQ(table.text(), " \033[31m1\033[0m  x\n22  y\n");
 }
 
-TEST(Table, ControlCharactersBecomeVisible) {
-  EXPECT_EQ(printable("a\033[2J\n\x7f"), "a\\x1b[2J\\n\\x7f");
-  EXPECT_EQ(printable("größe"), "größe");
-}
-
 TEST(Numbers, AreGroupedByThousands) {
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(999), "999");

@@ -198,6 +198,12 @@ def test_a_size_that_tracing_made_a_constant(tmp_path):
     assert "test_errors.py" in found["where"]["source"]
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_size_that_only_broadcasting_lets_pass(rows, tmp_path):
+    archive = traced(lambda x: x + torch.zeros(3, 4), torch.ones(rows, 4), tmp_path / "m.pt")
+    refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0304")
+
+
 def test_an_operator_that_onnx_expresses_from_a_later_opset_only(tmp_path):
     archive = traced(lambda x: torch.nn.functional.grid_sample(x, x[:, :1, :, :2].expand(-1, 4, -1, -1).transpose(1, 2)),
                      torch.rand(1, 2, 4, 4), tmp_path / "m.pt")

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 
+#include "recorder_abi.h"
 #include "schema/result.h"
 
 namespace whence {

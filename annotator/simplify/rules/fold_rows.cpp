@@ -51,11 +51,6 @@ std::optional<TensorData> fill(const GraphNode& node, const std::vector<std::int
   return TensorData{element.dtype, shape, Bytes::owned(std::move(bytes))};
 }
 
-bool is_parameter(const Rewriter& r, GraphValueId id) {
-  const std::int32_t initializer = r.value(id).initializer;
-  return initializer >= 0 && r.graph().initializers[static_cast<std::size_t>(initializer)].parameter;
-}
-
 bool worth_it(const Rewriter& r, GraphValueId table_id, const TensorData& table, const TensorData& indices) {
   if (table.shape.empty() || table.shape[0] == 0) return false;
   const std::uint64_t row = table.bytes.size / static_cast<std::uint64_t>(table.shape[0]);
@@ -77,7 +72,7 @@ Outcome fold_rows(Rewriter& rewriter, std::int32_t index) {
     const TensorData* table = rewriter.constant(node.inputs[0]);
     const TensorData* indices = rewriter.constant(node.inputs[1]);
     if (table == nullptr || indices == nullptr) return not_mine();
-    if (is_parameter(rewriter, node.inputs[0])) return refused("the table is a parameter of the model");
+    if (rewriter.is_parameter(node.inputs[0])) return refused("the table is a parameter of the model");
     if (!worth_it(rewriter, node.inputs[0], *table, *indices)) return refused("the rows take more room than the table");
     folded = gather_rows(*table, *indices);
     const std::string& table_name = rewriter.value(node.inputs[0]).name;

@@ -1,7 +1,8 @@
 // x -> Identity -> y                                   before
 // x ------------> y                                    after: y's users read x
 // Likewise Cast to the dtype it has, Reshape, Expand, Slice, Transpose, Pad, Concat that change nothing, Dropout at
-// inference, and adding 0, multiplying by 1. Condition: what the node would do is known from constants and dims.
+// inference, and adding 0, multiplying by 1. Condition: what the node would do is known from constants and dims. A bias
+// that happens to be zero stays: it is a parameter, which somebody may train or replace.
 // Origins: the node's goes with it.
 #include <algorithm>
 #include <limits>
@@ -132,7 +133,7 @@ GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double 
     const TensorData* constant = r.constant(node.inputs[at]);
     const GraphValueId other = node.inputs[1 - at];
     const auto& dims = r.value(other).dims;
-    if (constant == nullptr || !dims || !widens_nothing(constant->shape, *dims)) continue;
+    if (constant == nullptr || r.is_parameter(node.inputs[at]) || !dims || !widens_nothing(constant->shape, *dims)) continue;
     if (all_elements_are(*constant, neutral)) return other;
   }
   return no_value;

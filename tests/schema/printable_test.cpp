@@ -1,0 +1,32 @@
+// Terminals get text only: control characters and broken UTF-8 (RFC 3629) become visible.
+#include "schema/printable.h"
+
+#include <gtest/gtest.h>
+
+namespace whence {
+namespace {
+
+TEST(Printable, ControlCharactersBecomeVisible) { EXPECT_EQ(printable("a\033[2J\n\x7f"), "a\\x1b[2J\\n\\x7f"); }
+
+TEST(Printable, WholeCharactersStay) {
+  for (const char* text : {"größe", "層", "\xf0\x9f\x99\x82", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
+    EXPECT_EQ(printable(text), text);
+}
+
+TEST(Printable, BytesThatAreNoUtf8BecomeVisible) {
+  const std::pair<std::string, std::string> rows[] = {
+      {"a\xff"
+       "b",
+       "a\\xffb"},                                   // never part of a sequence
+      {"\xc3", "\\xc3"},                             // cut off
+      {"\xc3(", "\\xc3("},                           // not continued
+      {"\xc0\xaf", "\\xc0\\xaf"},                    // overlong
+      {"\xe0\x80\x80", "\\xe0\\x80\\x80"},           // overlong
+      {"\xed\xa0\x80", "\\xed\\xa0\\x80"},           // a surrogate
+      {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // beyond U+10FFFF
+  };
+  for (const auto& [text, shown] : rows) EXPECT_EQ(printable(text), shown);
+}
+
+}  // namespace
+}  // namespace whence

@@ -1,0 +1,11 @@
+# What command and recorder library exchange are plain C++ structures, so both must be built from the same headers: a
+# digest of them is compiled into both and compared when the library is loaded.
+file(GLOB shared_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/schema/*.h)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shared_headers})
+set(digests "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+foreach(header IN LISTS shared_headers)
+  file(SHA256 ${header} digest)
+  string(APPEND digests " ${digest}")
+endforeach()
+string(SHA256 WHENCE_RECORDER_ABI "${digests}")
+configure_file(${CMAKE_SOURCE_DIR}/tools/cmake/recorder_abi.h.in ${CMAKE_BINARY_DIR}/generated/recorder_abi.h)
