@@ -133,7 +133,8 @@ GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double 
     const TensorData* constant = r.constant(node.inputs[at]);
     const GraphValueId other = node.inputs[1 - at];
     const auto& dims = r.value(other).dims;
-    if (constant == nullptr || r.is_parameter(node.inputs[at]) || !dims || !widens_nothing(constant->shape, *dims)) continue;
+    if (constant == nullptr || r.is_parameter(node.inputs[at]) || !dims || !widens_nothing(constant->shape, *dims))
+      continue;
     if (all_elements_are(*constant, neutral)) return other;
   }
   return no_value;
