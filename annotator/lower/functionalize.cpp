@@ -206,7 +206,6 @@ class Functionalizer {
     std::vector<std::pair<ValueId, ValueId>> renewed{{self, written}};
     ValueId value = written;
     for (auto view = state_.views.find(self); view != state_.views.end(); view = state_.views.find(self)) {
-      if (state_.lost.count(memory) != 0) break;
       const View through = view->second;
       const std::optional<ValueId> base = written_base(through, value);
       if (!base) {

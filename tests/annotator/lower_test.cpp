@@ -82,6 +82,23 @@ TEST(Lower, ACopyOfEqualTypeNeedsNoNode) {
   EXPECT_EQ(targets(lowered(p.program)), (Names{"aten::exp", "aten::neg", "aten::select_scatter"}));
 }
 
+// coords = grid.permute(...).contiguous(); coords[0] += 1; coords[0] *= 2; coords.sum(), as relative positions are
+// made.
+TEST(Lower, SeveralWritesToPartsOfPerhapsAView) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2, 3}));
+  const ValueId base = p.op("aten::neg", {{"self", v(x)}}, f32({2, 3}));
+  const ValueId flat = p.op("aten::reshape", {{"self", v(base)}, {"shape", list({n(6)})}}, f32({6}));
+  for (const char* write : {"aten::exp_", "aten::relu_"}) {
+    const ValueId part = p.op("aten::select.int", {{"self", v(flat)}, {"dim", n(0)}, {"index", n(0)}}, f32({}));
+    p.op(write, {{"self", v(part)}}, f32({}));
+  }
+  p.output(p.op("aten::sum", {{"self", v(flat)}}, f32({})));
+  EXPECT_EQ(targets(lowered(p.program)),
+            (Names{"aten::neg", "aten::reshape", "aten::select.int", "aten::exp", "aten::select_scatter",
+                   "aten::select.int", "aten::relu", "aten::select_scatter", "aten::sum"}));
+}
+
 TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
   for (const bool base_is_read : {false, true}) {
     ProgramBuilder p;
