@@ -40,7 +40,8 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
   recorded.origin.stack = frames_.stack_of(node, call.function, call.callers);
   recorded.blocks.resize(2);
 
-  std::array<bool, 2> first{true, true};
+  PerRun<bool> first;
+  first.fill(true);
   for (int run = 0; run < runs_; ++run) {
     if (condition.seen[run]) first[run] = condition.seen[run]->toBool();
   }
@@ -66,7 +67,7 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
 }
 
 // One result out of two: unchanged when both sides agree, else a value of the program.
-Term Evaluator::merged(const Term& a, const Term& b, const std::array<bool, 2>& take_first, const jit::Value& output,
+Term Evaluator::merged(const Term& a, const Term& b, const PerRun<bool>& take_first, const jit::Value& output,
                        std::vector<Argument>& a_outputs, std::vector<Argument>& b_outputs,
                        std::vector<ValueId>& outputs) {
   if (a.kind == Term::Kind::none && b.kind == Term::Kind::none) return a;
@@ -92,7 +93,7 @@ Term Evaluator::merged(const Term& a, const Term& b, const std::array<bool, 2>& 
     result.seen[run] = taken.seen[at];
   }
   result.id = new_value(output.debugName(), ValueSource::node, none_id);
-  Type type = type_of(result.seen[0], result.seen[1], output.type());
+  Type type = type_of(result.seen, output.type());
   // Sizes on which the two sides do not agree may be either.
   for (const Term* side : {&a, &b}) {
     if (!side->is_value() || !type.dims) continue;
@@ -187,7 +188,7 @@ void Evaluator::loop_node(const jit::Node& node, Call& call) {
     term.kind = Term::Kind::value;
     term.id = new_value(node.inputs()[i]->debugName(), ValueSource::block_input, none_id);
     for (int run = 0; run < runs_; ++run) term.seen[run] = host_at(start, run);
-    program_.values[term.id].type = type_of(term.seen[0], term.seen[1], node.inputs()[i]->type());
+    program_.values[term.id].type = type_of(term.seen, node.inputs()[i]->type());
     block.inputs.push_back(term.id);
     carried.push_back(std::move(term));
   }
@@ -209,11 +210,11 @@ void Evaluator::loop_node(const jit::Node& node, Call& call) {
     Restore active(active_);
     Restore speculative(speculative_);
     ++depth_;
-    std::array<bool, 2> going{};
+    PerRun<bool> going{};
     for (int run = 0; run < runs_; ++run) going[run] = active_[run] && bound(run) > 0 && goes(condition, run);
     for (std::int64_t trip = 0;; ++trip) {
       sink_ = trip == 0 ? &block.nodes : &discarded;
-      const bool runs = going[0] || (runs_ > 1 && going[1]);
+      const bool runs = std::any_of(going.begin(), going.end(), [](bool goes_on) { return goes_on; });
       if (trip > 0 && !runs) break;
       speculative_ |= !runs;  // no run enters: the body is evaluated once, for the record
       const auto before = active_;
@@ -246,7 +247,7 @@ void Evaluator::loop_node(const jit::Node& node, Call& call) {
     if (result.is_value()) {
       const Type inside = program_.values[carried[i].id].type;
       result.id = new_value(node.outputs()[i]->debugName(), ValueSource::node, none_id);
-      Type type = type_of(result.seen[0], result.seen[1], node.outputs()[i]->type());
+      Type type = type_of(result.seen, node.outputs()[i]->type());
       // A size that changes from iteration to iteration has no fixed value, inside or after.
       if (type.dims && inside.dims && type.dims->size() == inside.dims->size()) {
         for (std::size_t d = 0; d < type.dims->size(); ++d) {

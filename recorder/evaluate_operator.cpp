@@ -65,8 +65,8 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   const bool known = result_known(node, arguments, results);
   after_write(node, arguments, known);
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
-    std::array<std::optional<c10::IValue>, 2> seen;
-    for (int run = 0; run < 2; ++run) {
+    PerRun<std::optional<c10::IValue>> seen;
+    for (int run = 0; run < runs_; ++run) {
       if (results[run]) seen[run] = (*results[run])[i];
     }
     call.env[node.outputs()[i]] = result(*node.outputs()[i], std::move(seen), known, recorded);
@@ -107,11 +107,11 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
   return true;
 }
 
-std::array<std::optional<std::vector<c10::IValue>>, 2> Evaluator::execute(const jit::Node& node, Call& call,
-                                                                          const std::vector<Term>& arguments) {
-  std::array<std::optional<std::vector<c10::IValue>>, 2> results;
+PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::Node& node, Call& call,
+                                                                   const std::vector<Term>& arguments) {
+  PerRun<std::optional<std::vector<c10::IValue>>> results;
   for (int run = 0; run < runs_; ++run) {
-    if (!active_[run]) continue;
+    if (!active_[run] || !alive_[run]) continue;
     jit::Stack stack;
     bool complete = true;
     for (std::size_t i = 0; complete && i < arguments.size(); ++i) {
@@ -125,6 +125,10 @@ std::array<std::optional<std::vector<c10::IValue>>, 2> Evaluator::execute(const 
       results[run] = std::vector<c10::IValue>(stack.begin(), stack.end());
     } catch (const std::exception& error) {
       if (speculative_) continue;
+      if (run > 1) {
+        alive_[run] = false;
+        continue;
+      }
       const Place where = place(node, call);
       if (run == 1) {
         throw SecondRunFailed(
@@ -139,16 +143,17 @@ std::array<std::optional<std::vector<c10::IValue>>, 2> Evaluator::execute(const 
 }
 
 // The term for one result, and its values among the node's outputs. Lists become one value an element.
-Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::IValue>, 2> seen, bool known,
-                       Node& node) {
+Term Evaluator::result(const jit::Value& output, PerRun<std::optional<c10::IValue>> seen, bool known, Node& node) {
   const std::string name = base_name_of_value(output.debugName());
-  const auto& first = seen[0] ? seen[0] : seen[1];
-  if (first && first->isNone()) return {};
+  const auto found = std::find_if(seen.begin(), seen.end(), [](const auto& value) { return value.has_value(); });
+  const c10::IValue* first = found == seen.end() ? nullptr : &**found;
+  if (first != nullptr && first->isNone()) return {};
   std::size_t count = 0;
   bool list = output.type()->kind() == c10::TypeKind::ListType;
-  if (list && first && first->isList()) {
+  if (list && first != nullptr && first->isList()) {
     count = first->toListRef().size();
-    if (seen[0] && seen[1] && seen[1]->toListRef().size() != count) {
+    if (std::any_of(seen.begin(), seen.end(),
+                    [&](const auto& value) { return value && value->toListRef().size() != count; })) {
       throw Error(Code::unsupported_feature,
                   "the number of results of " + qualified(node) + " depends on a dynamic size",
                   "leave that axis out of --dynamic", {.stage = "read", .op = qualified(node)});
@@ -167,7 +172,7 @@ Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::I
     term.id = new_value(name, ValueSource::node, none_id);
     term.known = known;
     term.seen = std::move(seen);
-    program_.values[term.id].type = type_of(term.seen[0], term.seen[1], output.type());
+    program_.values[term.id].type = type_of(term.seen, output.type());
     if (known && term.seen[0]) {
       const c10::IValue& value = *term.seen[0];
       known_.emplace(term.id, value);
@@ -181,8 +186,8 @@ Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::I
   node.list_output = true;
   std::vector<Term> items;
   for (std::size_t i = 0; i < count; ++i) {
-    std::array<std::optional<c10::IValue>, 2> element;
-    for (int run = 0; run < 2; ++run) {
+    PerRun<std::optional<c10::IValue>> element;
+    for (int run = 0; run < runs_; ++run) {
       if (seen[run]) element[run] = seen[run]->toListRef().at(i);
     }
     Term term;
@@ -190,7 +195,7 @@ Term Evaluator::result(const jit::Value& output, std::array<std::optional<c10::I
     term.id = new_value(name, ValueSource::node, none_id);
     term.known = known || (node.target == "aten::size" && element[0] && static_size(node, i));
     term.seen = element;
-    program_.values[term.id].type = type_of(element[0], element[1], output.type()->containedTypes().at(0));
+    program_.values[term.id].type = type_of(element, output.type()->containedTypes().at(0));
     if (term.known && element[0]) known_.emplace(term.id, *element[0]);
     node.outputs.push_back(term.id);
     items.push_back(std::move(term));

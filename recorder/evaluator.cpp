@@ -36,56 +36,61 @@ void Evaluator::run(const jit::Module& root) {
   self.object = root._ivalue();
   arguments.push_back(self);
   for (std::size_t i = 0; i < inputs_.names.size(); ++i) {
-    const bool given = i < inputs_.arguments.size();
-    const c10::IValue* first = given ? &inputs_.arguments[i][0] : nullptr;
-    const c10::IValue* second = given && runs_ > 1 ? &inputs_.arguments[i][1] : nullptr;
-    arguments.push_back(input(first, second, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));
+    PerRun<const c10::IValue*> given{};
+    for (int run = 0; run < runs_ && i < inputs_.arguments.size(); ++run) given[run] = &inputs_.arguments[i][run];
+    arguments.push_back(input(given, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));
   }
   add_outputs(call(forward, std::move(arguments), 0, {}), "");
   finish();
 }
 
 // Tensors become inputs of the program; containers are flattened; numbers, strings and None are what the example says.
-Term Evaluator::input(const c10::IValue* first, const c10::IValue* second, const c10::TypePtr& type,
-                      const std::string& name) {
+Term Evaluator::input(const PerRun<const c10::IValue*>& given, const c10::TypePtr& type, const std::string& name) {
+  const c10::IValue* first = given[0];
   const bool tensor = first ? first->isTensor()
                             : type->isSubtypeOf(*c10::TensorType::get()) || type->kind() == c10::TypeKind::OptionalType;
   if (tensor || first == nullptr) {
     Term term;
     term.kind = Term::Kind::value;
     term.id = new_value(name, ValueSource::input, static_cast<std::int32_t>(program_.inputs.size()));
-    if (first) term.seen[0] = *first;
-    if (second) term.seen[1] = *second;
-    program_.values[term.id].type = type_of(term.seen[0], term.seen[1], type);
+    for (int run = 0; run < most_runs; ++run) {
+      if (given[run] != nullptr) term.seen[run] = *given[run];
+    }
+    program_.values[term.id].type = type_of(term.seen, type);
     program_.inputs.push_back({name, term.id});
     return term;
   }
-  const auto part = [&](std::size_t i, const c10::IValue& a, const c10::IValue* b, const std::string& key) {
-    (void)i;
-    return input(&a, b, a.type(), name + "." + key);
+  // A part of the container that each run was given.
+  const auto part = [&](const std::string& key, const auto& of) {
+    PerRun<c10::IValue> values;
+    PerRun<const c10::IValue*> parts{};
+    for (int run = 0; run < most_runs; ++run) {
+      if (given[run] == nullptr) continue;
+      values[run] = of(*given[run]);
+      parts[run] = &values[run];
+    }
+    return input(parts, values[0].type(), name + "." + key);
   };
   std::vector<Term> items;
   if (first->isTuple()) {
-    const auto& elements = first->toTupleRef().elements();
-    for (std::size_t i = 0; i < elements.size(); ++i) {
-      items.push_back(part(i, elements[i], second ? &second->toTupleRef().elements()[i] : nullptr, std::to_string(i)));
+    for (std::size_t i = 0; i < first->toTupleRef().elements().size(); ++i) {
+      items.push_back(
+          part(std::to_string(i), [&](const c10::IValue& whole) { return whole.toTupleRef().elements()[i]; }));
     }
     return Term::container(Term::Kind::tuple, std::move(items));
   }
   if (first->isTensorList() || first->isList()) {
-    const auto elements = first->toListRef();
-    for (std::size_t i = 0; i < elements.size(); ++i) {
-      items.push_back(part(i, elements[i], second ? &second->toListRef()[i] : nullptr, std::to_string(i)));
+    for (std::size_t i = 0; i < first->toListRef().size(); ++i) {
+      items.push_back(
+          part(std::to_string(i), [&](const c10::IValue& whole) { return c10::IValue(whole.toListRef()[i]); }));
     }
     return Term::container(Term::Kind::list, std::move(items));
   }
   if (first->isGenericDict()) {
     for (const auto& entry : first->toGenericDict()) {
-      const c10::IValue other = second ? second->toGenericDict().at(entry.key()) : c10::IValue();
-      std::ostringstream key;
-      key << (entry.key().isString() ? entry.key().toStringRef() : std::to_string(items.size() / 2));
+      const std::string key = entry.key().isString() ? entry.key().toStringRef() : std::to_string(items.size() / 2);
       items.push_back(Term::literal(entry.key()));
-      items.push_back(part(0, entry.value(), second ? &other : nullptr, key.str()));
+      items.push_back(part(key, [&](const c10::IValue& whole) { return whole.toGenericDict().at(entry.key()); }));
     }
     return Term::container(Term::Kind::dict, std::move(items));
   }
@@ -299,7 +304,7 @@ Term Evaluator::parameter(ParameterId id, const at::Tensor& tensor) {
   // Programs write into buffers; what is exported is what the archive holds, so each run gets a copy of its own.
   const bool written_at_times = program_.parameters[id].kind != ParameterKind::parameter;
   for (int run = 0; run < runs_; ++run) term.seen[run] = written_at_times ? tensor.clone() : tensor;
-  program_.values[term.id].type = type_of(c10::IValue(tensor), c10::IValue(tensor), c10::TensorType::get());
+  program_.values[term.id].type = type_of(term.seen, c10::TensorType::get());
   // Buffers fold (position ids, masks); parameters keep their names and stay parameters.
   term.known = runs_ > 0 && program_.parameters[id].kind != ParameterKind::parameter;
   parameters_.emplace(id, term);
@@ -318,9 +323,10 @@ Term Evaluator::constant(const at::Tensor& tensor, const std::string& name) {
   Term term;
   term.kind = Term::Kind::value;
   term.id = new_value(name, ValueSource::constant, static_cast<std::int32_t>(program_.constants.size()));
-  term.seen = {tensor, runs_ > 1 ? tensor.clone() : tensor};
+  term.seen[0] = tensor;
+  for (int run = 1; run < runs_; ++run) term.seen[run] = tensor.clone();
   term.known = true;
-  program_.values[term.id].type = type_of(term.seen[0], term.seen[1], c10::TensorType::get());
+  program_.values[term.id].type = type_of(term.seen, c10::TensorType::get());
   program_.constants.push_back(std::move(row));
   kept_.push_back(tensor);
   constants_.emplace(tensor.unsafeGetTensorImpl(), term);

@@ -3,8 +3,8 @@
 // It walks the un-inlined graphs, because only there every call still names the module instance it is made on; inlining
 // is its own doing. Host computation (module attributes, containers, integers that come from no tensor) is carried out
 // on the spot, as tracing leaves it in Python; control flow whose condition is settled is followed, any other becomes a
-// node with nested blocks. When example inputs are given, every operation is also executed, on one or two sizes in
-// lockstep: dtypes and shapes are then what PyTorch computed, and a size that differs between the runs is dynamic.
+// node with nested blocks. When example inputs are given, every operation is also executed, at one size or at several
+// in lockstep: dtypes and shapes are then what PyTorch computed, and a size that differs between the runs is dynamic.
 //
 // Throws Error: run_failed, unsupported_feature; SecondRunFailed when only the second size fails.
 #pragma once
@@ -58,7 +58,7 @@ class Evaluator {
   Term constant(const at::Tensor& tensor, const std::string& name);
   Term parameter(ParameterId id, const at::Tensor& tensor);
   Term from_host(const c10::IValue& value, const std::string& name);
-  Term input(const c10::IValue* first, const c10::IValue* second, const c10::TypePtr& type, const std::string& name);
+  Term input(const PerRun<const c10::IValue*>& given, const c10::TypePtr& type, const std::string& name);
   void add_outputs(const Term& term, const std::string& name);
   const Term& term(const torch::jit::Value* value, const Call& call) const;
   Place place(const torch::jit::Node& node, const Call& call);
@@ -76,27 +76,26 @@ class Evaluator {
   bool unroll(const torch::jit::Node& node, Call& call);
   void loop_node(const torch::jit::Node& node, Call& call);
   void branch_node(const torch::jit::Node& node, Call& call);
-  Term merged(const Term& a, const Term& b, const std::array<bool, 2>& take_first, const torch::jit::Value& output,
+  Term merged(const Term& a, const Term& b, const PerRun<bool>& take_first, const torch::jit::Value& output,
               std::vector<Argument>& a_outputs, std::vector<Argument>& b_outputs, std::vector<ValueId>& outputs);
 
   // ---- evaluate_operator.cpp: operations proper
   void operate(const torch::jit::Node& node, Call& call);
   bool on_host(const torch::jit::Node& node, Call& call, const std::vector<Term>& arguments);
-  std::array<std::optional<std::vector<c10::IValue>>, 2> execute(const torch::jit::Node& node, Call& call,
-                                                                 const std::vector<Term>& arguments);
-  Term result(const torch::jit::Value& output, std::array<std::optional<c10::IValue>, 2> seen, bool known, Node& node);
+  PerRun<std::optional<std::vector<c10::IValue>>> execute(const torch::jit::Node& node, Call& call,
+                                                          const std::vector<Term>& arguments);
+  Term result(const torch::jit::Value& output, PerRun<std::optional<c10::IValue>> seen, bool known, Node& node);
   Argument argument(const Term& term, const c10::Type* type) const;
   std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run) const;
 
   // ---- values.cpp: types, what is known, what shapes depend on
   ValueId new_value(const std::string& name, ValueSource source, std::int32_t index);
-  Type type_of(const std::optional<c10::IValue>& first, const std::optional<c10::IValue>& second,
-               const c10::TypePtr& type) const;
-  Dim dim_of(std::int64_t first, std::int64_t second, bool both) const;
+  Type type_of(const PerRun<std::optional<c10::IValue>>& seen, const c10::TypePtr& type) const;
+  Dim dim_of(const PerRun<std::optional<std::int64_t>>& sizes) const;
   bool is_known(const Term& term) const;
   bool static_size(const Node& node, std::size_t axis) const;
   bool result_known(const torch::jit::Node& node, const std::vector<Term>& arguments,
-                    const std::array<std::optional<std::vector<c10::IValue>>, 2>& results) const;
+                    const PerRun<std::optional<std::vector<c10::IValue>>>& results) const;
   void before_write(const torch::jit::Node& node, const std::vector<Term>& arguments);
   void after_write(const torch::jit::Node& node, const std::vector<Term>& arguments, bool known);
   void follow_data(const std::vector<Term>& arguments, const Node& recorded);
@@ -114,9 +113,10 @@ class Evaluator {
   const ModuleTree& tree_;
   const ExampleInputs& inputs_;
   SourceFrames frames_;
-  int runs_;                                // 0: no example inputs
-  std::array<bool, 2> active_{true, true};  // runs that take part; a loop may end earlier in one of them
-  bool speculative_ = false;                // inside a branch that a run does not take: failures do not count
+  int runs_;                                           // 0: no example inputs
+  PerRun<bool> active_{true, true, true, true, true};  // runs that take part; a loop may end earlier in one of them
+  PerRun<bool> alive_{true, true, true, true, true};   // false for a witness that failed
+  bool speculative_ = false;  // inside a branch that a run does not take: failures do not count
   int call_depth_ = 0;
   int depth_ = 0;                      // data-dependent blocks around the current node
   std::vector<Node>* sink_ = nullptr;  // where recorded nodes go

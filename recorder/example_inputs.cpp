@@ -19,14 +19,6 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-std::size_t position_of(const std::string& name, const std::vector<std::string>& names) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
-    mismatch("forward has no argument '" + name + "'", "its arguments are: " + listed(names));
-  }
-  return static_cast<std::size_t>(found - names.begin());
-}
-
 // Made inputs are examples: beyond this many elements a size is a slip of the pen, and no machine would run it.
 constexpr double most_elements = 2e9;
 
@@ -150,50 +142,15 @@ void check_against_trace(const std::string& name, const c10::IValue& given, cons
   }
 }
 
-// The other size of a dynamic axis: distinct for each symbol, so that sizes tell symbols apart. Larger first, then
-// smaller for models with a limit. Never 1, which broadcasting would let pass where no other size fits.
-std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
-  const std::int64_t larger[] = {first * (symbol + 2), first + symbol + 1, 5 * first + symbol, first + 6 + symbol};
-  const std::int64_t smaller[] = {0, 0, first / 2, first - 1 - symbol};
-  return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
-}
-
-// Repeats or cuts `tensor` along `axis` until it has `size` entries.
-at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t size) {
-  if (tensor.size(axis) == 0) return tensor;
-  return tensor.index_select(axis, at::arange(size, at::kLong).remainder(tensor.size(axis)));
-}
-
-void apply_dynamic_axes(ExampleInputs& inputs, const ReadOptions& options, int attempt) {
-  for (const DynamicAxis& dynamic : options.dynamic) {
-    auto& argument = inputs.arguments[position_of(dynamic.input, inputs.names)];
-    if (!argument[0].isTensor()) {
-      mismatch("input '" + dynamic.input + "' is no tensor, so it has no axis to make dynamic",
-               "leave it out of --dynamic");
-    }
-    const std::int64_t rank = argument[0].toTensor().dim();
-    if (dynamic.axis < -rank || dynamic.axis >= rank) {
-      mismatch("input '" + dynamic.input + "' has no axis " + std::to_string(dynamic.axis),
-               "its rank is " + std::to_string(rank));
-    }
-    const std::int64_t axis = dynamic.axis < 0 ? dynamic.axis + rank : dynamic.axis;
-    const std::int64_t size = argument[0].toTensor().size(axis);
-    std::size_t symbol = 0;
-    while (symbol < inputs.symbols.size() && inputs.symbols[symbol].name != dynamic.symbol) ++symbol;
-    if (symbol == inputs.symbols.size()) {
-      inputs.symbols.push_back({dynamic.symbol, size, {}, {}});
-      inputs.symbol_sizes.push_back({size, second_size(size, static_cast<int>(symbol), attempt)});
-    } else if (inputs.symbols[symbol].example != size) {
-      mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[symbol].example) + " and " +
-                   std::to_string(size) + " in the example inputs",
-               "give the two axes different names, or examples of one size");
-    }
-    argument[1] = resized(argument[1].toTensor(), axis, inputs.symbol_sizes[symbol][1]);
-    inputs.runs = 2;
-  }
-}
-
 }  // namespace
+
+std::size_t ExampleInputs::position_of(const std::string& name) const {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    mismatch("forward has no argument '" + name + "'", "its arguments are: " + listed(names));
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
 
 ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int attempt) {
   ExampleInputs inputs;
@@ -216,7 +173,7 @@ ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int atte
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
     const bool known = std::find(inputs.names.begin(), inputs.names.end(), given[i].first) != inputs.names.end();
-    const std::size_t at = !known && positional(given[i].first, i) ? i : position_of(given[i].first, inputs.names);
+    const std::size_t at = !known && positional(given[i].first, i) ? i : inputs.position_of(given[i].first);
     chosen[at] = as_declared(given[i].second, *schema.arguments()[at + 1].type());
   }
   inputs.given = options.run && (!given.empty() || !traced.isNone() || count == 0);
@@ -236,9 +193,9 @@ ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int atte
     } else {
       chosen[i] = c10::IValue();  // traced as None
     }
-    inputs.arguments.push_back({*chosen[i], *chosen[i]});
+    inputs.arguments.emplace_back().fill(*chosen[i]);
   }
-  apply_dynamic_axes(inputs, options, attempt);
+  apply_dynamic_axes(inputs, options.dynamic, attempt);
   return inputs;
 }
 

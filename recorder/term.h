@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "recorder/runs.h"
 #include "recorder/torch_pch.h"
 #include "schema/program.h"
 
@@ -15,12 +16,12 @@ struct Term {
   enum class Kind : std::uint8_t { none, literal, value, object, list, tuple, dict };
 
   Kind kind = Kind::none;
-  ValueId id = none_id;                            // value
-  std::array<std::optional<c10::IValue>, 2> seen;  // value: what each run computed; literal: seen[0]
-  bool known = false;                              // value: depends on no input, see Value::known
-  std::shared_ptr<const Term> number;              // tensor that prim::NumToTensor made of this number
-  std::shared_ptr<std::vector<Term>> items;        // list (shared: aliases see changes), tuple, dict (key, value, ...)
-  int depth = 0;                                   // list, dict: data-dependent blocks around its creation
+  ValueId id = none_id;                      // value
+  PerRun<std::optional<c10::IValue>> seen;   // value: what each run computed; literal: seen[0]
+  bool known = false;                        // value: depends on no input, see Value::known
+  std::shared_ptr<const Term> number;        // tensor that prim::NumToTensor made of this number
+  std::shared_ptr<std::vector<Term>> items;  // list (shared: aliases see changes), tuple, dict (key, value, ...)
+  int depth = 0;                             // list, dict: data-dependent blocks around its creation
   c10::intrusive_ptr<c10::ivalue::Object> object;
 
   static Term literal(c10::IValue value) {

@@ -64,27 +64,36 @@ ValueId Evaluator::new_value(const std::string& name, ValueSource source, std::i
   return static_cast<ValueId>(program_.values.size() - 1);
 }
 
-Dim Evaluator::dim_of(std::int64_t first, std::int64_t second, bool both) const {
-  Dim dim{first, both && first != second, none_id};
-  for (std::size_t i = 0; dim.dynamic && i < inputs_.symbol_sizes.size(); ++i) {
-    if (inputs_.symbol_sizes[i][0] == first && inputs_.symbol_sizes[i][1] == second)
-      dim.symbol = static_cast<SymbolId>(i);
+// Fixed when every run has it alike; named when it is, in every run, what the symbol is.
+Dim Evaluator::dim_of(const PerRun<std::optional<std::int64_t>>& sizes) const {
+  Dim dim;
+  for (const auto& size : sizes) {
+    if (!size) continue;
+    if (dim.size < 0) dim.size = *size;
+    dim.dynamic |= *size != dim.size;
+  }
+  for (std::size_t symbol = 0; dim.dynamic && symbol < inputs_.symbol_sizes.size(); ++symbol) {
+    bool equal = true;
+    for (int run = 0; run < most_runs; ++run) equal &= !sizes[run] || *sizes[run] == inputs_.symbol_sizes[symbol][run];
+    if (equal) dim.symbol = static_cast<SymbolId>(symbol);
   }
   return dim;
 }
 
-Type Evaluator::type_of(const std::optional<c10::IValue>& first, const std::optional<c10::IValue>& second,
-                        const c10::TypePtr& declared) const {
-  const std::optional<c10::IValue>& seen = first ? first : second;
-  if (seen && seen->isTensor() && seen->toTensor().defined()) {
-    const at::Tensor& tensor = seen->toTensor();
+Type Evaluator::type_of(const PerRun<std::optional<c10::IValue>>& seen, const c10::TypePtr& declared) const {
+  const auto found = std::find_if(seen.begin(), seen.end(), [](const auto& value) { return value.has_value(); });
+  const c10::IValue* first = found == seen.end() ? nullptr : &**found;
+  if (first != nullptr && first->isTensor() && first->toTensor().defined()) {
+    const at::Tensor& tensor = first->toTensor();
     Type type{ValueKind::tensor, dtype_of(tensor), std::vector<Dim>()};
-    const bool both = first && second && first->isTensor() && second->isTensor();
-    if (both && first->toTensor().dim() != second->toTensor().dim())
-      return {ValueKind::tensor, type.dtype, std::nullopt};
-    for (std::int64_t i = 0; i < tensor.dim(); ++i) {
-      type.dims->push_back(dim_of(tensor.size(i), both ? second->toTensor().size(i) : tensor.size(i), both));
+    std::vector<PerRun<std::optional<std::int64_t>>> sizes(static_cast<std::size_t>(tensor.dim()));
+    for (int run = 0; run < most_runs; ++run) {
+      if (!seen[run] || !seen[run]->isTensor() || !seen[run]->toTensor().defined()) continue;
+      const at::Tensor& other = seen[run]->toTensor();
+      if (other.dim() != tensor.dim()) return {ValueKind::tensor, type.dtype, std::nullopt};
+      for (std::size_t axis = 0; axis < sizes.size(); ++axis) sizes[axis][run] = other.size(static_cast<int>(axis));
     }
+    for (const auto& axis : sizes) type.dims->push_back(dim_of(axis));
     return type;
   }
   c10::TypePtr type = declared;
@@ -102,8 +111,8 @@ Type Evaluator::type_of(const std::optional<c10::IValue>& first, const std::opti
     case c10::TypeKind::StringType:
       return {ValueKind::string, DType::undefined, std::nullopt};
     case c10::TypeKind::NumberType:
-      if (seen && seen->isDouble()) return {ValueKind::floating, DType::float64, std::nullopt};
-      if (seen && seen->isBool()) return {ValueKind::boolean, DType::boolean, std::nullopt};
+      if (first != nullptr && first->isDouble()) return {ValueKind::floating, DType::float64, std::nullopt};
+      if (first != nullptr && first->isBool()) return {ValueKind::boolean, DType::boolean, std::nullopt};
       return {ValueKind::integer, DType::int64, std::nullopt};
     default:
       return {ValueKind::opaque, DType::undefined, std::nullopt};
@@ -146,7 +155,7 @@ bool Evaluator::static_size(const Node& node, std::size_t axis) const {
 }
 
 bool Evaluator::result_known(const jit::Node& node, const std::vector<Term>& arguments,
-                             const std::array<std::optional<std::vector<c10::IValue>>, 2>& results) const {
+                             const PerRun<std::optional<std::vector<c10::IValue>>>& results) const {
   if (!results[0] || node.isNondeterministic() || depth_ > 0) return false;
   const std::string target = node.kind().toQualString();
   if (target.rfind("aten::empty", 0) == 0 || target == "aten::new_empty") return false;
