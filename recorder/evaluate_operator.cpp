@@ -60,6 +60,7 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   recorded.origin.stack = frames_.stack_of(node, call.function, call.callers);
   if (!node.outputs().empty()) recorded.origin.name = base_name_of_value(node.outputs()[0]->debugName());
 
+  note_memory(recorded, arguments);
   before_write(node, arguments);
   const auto results = execute(node, call, arguments);
   const bool known = result_known(node, arguments, results);
@@ -76,6 +77,19 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   }
   follow_data(arguments, recorded);
   sink_->push_back(std::move(recorded));
+}
+
+// as_strided is the one operator whose result depends on how its argument lies in memory: where that is not the plain
+// way, strides and storage offset are recorded, as an argument that is not in the schema.
+void Evaluator::note_memory(Node& recorded, const std::vector<Term>& arguments) const {
+  if (recorded.target != "aten::as_strided" || !arguments[0].is_value()) return;
+  const auto& seen = arguments[0].seen[0];
+  if (!seen || !seen->isTensor()) return;
+  const at::Tensor& tensor = seen->toTensor();
+  if (tensor.is_contiguous() && tensor.storage_offset() == 0) return;
+  ArgumentList memory{{tensor.storage_offset()}};
+  for (const std::int64_t stride : tensor.strides()) memory.push_back({stride});
+  recorded.arguments.push_back({std::string(memory_argument), {std::move(memory)}});
 }
 
 // Computes at once what involves no value of the program, or asks only for a tensor's type. Nothing is recorded.

@@ -81,6 +81,7 @@ class Evaluator {
 
   // ---- evaluate_operator.cpp: operations proper
   void operate(const torch::jit::Node& node, Call& call);
+  void note_memory(Node& recorded, const std::vector<Term>& arguments) const;
   bool on_host(const torch::jit::Node& node, Call& call, const std::vector<Term>& arguments);
   PerRun<std::optional<std::vector<c10::IValue>>> execute(const torch::jit::Node& node, Call& call,
                                                           const std::vector<Term>& arguments);

@@ -9,17 +9,20 @@
 namespace whence {
 namespace {
 
-// "encoder.layers.0.attn, model.py:88"; what the message already names is not said again.
+// "encoder.layers.0.attn, model.py:88"; a file or operator that the message already names is not said again.
 std::string place_text(const Place& place, std::string_view message) {
   std::string text;
   const auto add = [&](const std::string& part) {
-    if (part.empty() || message.find(part) != std::string_view::npos) return;
+    if (part.empty()) return;
     if (!text.empty()) text += ", ";
     text += part;
   };
-  add(place.file);
+  const auto add_unless_named = [&](const std::string& part) {
+    if (message.find(part) == std::string_view::npos) add(part);
+  };
+  add_unless_named(place.file);
   add(place.module.empty() && place.has_module ? "the root module" : place.module);
-  add(place.op);
+  add_unless_named(place.op);
   add(place.node);
   add(place.source);
   return text;

@@ -191,6 +191,9 @@ struct Node {
   const Argument* find(std::string_view name) const;
 };
 
+// Of aten::as_strided alone, and only where it matters: storage offset and strides of `self`, [offset, stride, ...].
+inline constexpr std::string_view memory_argument = "memory_of_self";
+
 // "aten::add.Tensor", "aten::linear"
 std::string qualified(const Node& node);
 

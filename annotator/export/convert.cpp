@@ -205,7 +205,8 @@ void ConvertSession::record(const Error& error) {
     if (first) continue;
     Diagnostic& known = entry->second;
     ++known.count;
-    if (known.more_places.size() < further_places) known.more_places.push_back(diagnostic.where);
+    const bool seen = known.where == diagnostic.where || std::ranges::count(known.more_places, diagnostic.where) > 0;
+    if (!seen && known.more_places.size() < further_places) known.more_places.push_back(diagnostic.where);
   }
 }
 
@@ -317,6 +318,15 @@ GraphValueId ConvertSession::outermost(GraphValueId value) { return from_outer(f
 std::vector<GraphValueId> ConvertSession::emit(std::string_view domain, std::string_view op_type,
                                                std::vector<GraphValueId> inputs, Attributes attributes, int outputs) {
   Graph& graph = this->graph();
+  if (domain.empty() && op_type != "Cast") {
+    std::vector<DType> given;
+    for (const GraphValueId input : inputs) {
+      given.push_back(input == no_value ? DType::undefined : graph.values[input].dtype);
+    }
+    if (const auto widened = widened_types(op_type, opset(), given, outputs)) {
+      return emit_widened(op_type, std::move(inputs), std::move(attributes), *widened);
+    }
+  }
   GraphNode node;
   node.op_type = op_type;
   node.domain = domain;
@@ -327,6 +337,24 @@ std::vector<GraphValueId> ConvertSession::emit(std::string_view domain, std::str
   for (int i = 0; i < outputs; ++i) node.outputs.push_back(graph.add_value({}));
   const std::vector<GraphValueId> results = node.outputs;
   infer_types(graph, graph.nodes[graph.add_node(std::move(node))]);
+  return results;
+}
+
+// The operator between casts: it does not take the dtypes that the program computes in.
+std::vector<GraphValueId> ConvertSession::emit_widened(std::string_view op_type, std::vector<GraphValueId> inputs,
+                                                       Attributes attributes, const WidenedTypes& widened) {
+  const auto cast = [&](GraphValueId value, DType dtype) {
+    return emit("", "Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}}, 1).front();
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == no_value || graph().values[inputs[i]].dtype == widened.inputs[i]) continue;
+    inputs[i] = cast(inputs[i], widened.inputs[i]);
+  }
+  const int outputs = static_cast<int>(widened.outputs.size());
+  std::vector<GraphValueId> results = emit("", op_type, std::move(inputs), std::move(attributes), outputs);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (widened.outputs[i] != DType::undefined) results[i] = cast(results[i], widened.outputs[i]);
+  }
   return results;
 }
 

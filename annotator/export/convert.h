@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "annotator/export/ctx.h"
+#include "annotator/export/operator_types.h"
 #include "annotator/export/uses.h"
 #include "annotator/graph/graph.h"
 #include "schema/program.h"
@@ -65,6 +66,8 @@ class ConvertSession {
   // Adds a node stamped with the current operation; outputs get what types can be inferred.
   std::vector<GraphValueId> emit(std::string_view domain, std::string_view op_type, std::vector<GraphValueId> inputs,
                                  Attributes attributes, int outputs);
+  std::vector<GraphValueId> emit_widened(std::string_view op_type, std::vector<GraphValueId> inputs,
+                                         Attributes attributes, const WidenedTypes& widened);
 
   // The size of a dynamic axis as an int64 scalar. One node serves all that ask, also for other values whose axis has
   // the same symbol.

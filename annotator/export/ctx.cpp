@@ -29,7 +29,7 @@ bool is_number(const Program& program, const Argument& argument) {
 Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
     : session_(session), node_(node), schema_(schema) {
   for (const NamedArgument& given : node.arguments) {
-    if (schema.find(given.name) == nullptr) {
+    if (schema.find(given.name) == nullptr && given.name != memory_argument) {
       refuse("argument '" + given.name + "' is not part of " + schema.key() + " as whence knows it",
              "record the model with the PyTorch version whence was built with");
     }

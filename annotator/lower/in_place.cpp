@@ -28,6 +28,9 @@ const std::unordered_map<std::string, std::pair<std::string, std::string>>& exce
       {"aten::normal_", {"aten::normal_functional", ""}},
       {"aten::pow_.Scalar", {"aten::pow", "Tensor_Scalar"}},
       {"aten::pow_.Tensor", {"aten::pow", "Tensor_Tensor"}},
+      {"aten::floor_divide_.Scalar", {"aten::floor_divide", "Scalar"}},
+      {"aten::floor_divide_.Tensor", {"aten::floor_divide", ""}},
+      {"aten::transpose_", {"aten::transpose", "int"}},
       {"aten::zero_", {"aten::zeros_like", ""}},
   };
   return table;

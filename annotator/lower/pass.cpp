@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "annotator/graph/tensor_values.h"
+#include "schema/files.h"
 
 namespace whence {
 
@@ -70,7 +71,7 @@ Place place_of(const Program& program, const Node& node, std::string stage) {
   place.op = qualified(node);
   if (node.origin.stack != none_id && !program.stacks[node.origin.stack].empty()) {
     const Frame& frame = program.stacks[node.origin.stack].front();
-    place.source = frame.file + ":" + std::to_string(frame.line);
+    place.source = base_name(frame.file) + ":" + std::to_string(frame.line);
     if (!frame.function.empty()) place.source += " " + frame.function;
   }
   return place;

@@ -166,6 +166,21 @@ def test_export_options(options, code, remedy, small_archive, tmp_path):
     assert remedy in found["remedy"]
 
 
+def test_two_outputs_may_not_be_one_file(small_archive, tmp_path):
+    refused(["export", small_archive, "-o", tmp_path / "target", "--sidecar-out", f"{tmp_path}/./target"], tmp_path,
+            "E0101")
+
+
+def test_devices_are_written_to(small_archive):
+    command.run("record", small_archive, "-o", "/dev/null")
+    command.run("export", small_archive, "-o", "/dev/null")
+
+
+def test_an_example_of_size_zero_cannot_be_dynamic(tmp_path):
+    archive = traced(lambda x: x * 2, torch.ones(0, 4), tmp_path / "m.pt")
+    refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0104")
+
+
 def test_the_output_may_not_be_the_input(small_archive, tmp_path):
     archive = tmp_path / "copy.pt"
     archive.write_bytes(small_archive.read_bytes())

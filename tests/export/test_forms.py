@@ -173,3 +173,51 @@ def test_python_numbers_are_kept_and_told(tmp_path):
     path, said = export(torch.jit.script(Scaled()), tmp_path, "--input", "x=float32[3]", "--input", "factor=float64[]<1")
     assert "input 'factor'" in said
     assert [value.name for value in onnx.load(path).graph.input] == ["x"]
+
+
+class Halves(nn.Module):
+    """The skip connection of a U-Net: what pooling rounded away is padded again."""
+
+    def forward(self, x):
+        half = nn.functional.max_pool1d(x, 2)
+        whole = nn.functional.interpolate(half, scale_factor=2.0)
+        missing = x.size(2) - whole.size(2)
+        return torch.cat([x, nn.functional.pad(whole, [missing // 2, missing - missing // 2])], 1)
+
+
+class MeanOfWindows(nn.Module):
+    def forward(self, x):
+        windows = nn.functional.max_pool1d(x, 64, ceil_mode=True)
+        return windows.sum(-1) / windows.size(2)
+
+
+class MeanOfTheFirst(nn.Module):
+    def forward(self, x):
+        first = x[:, :, :5]
+        return first.sum(2) / first.size(2)
+
+
+class PadsToWindows(nn.Module):
+    def forward(self, x):
+        missing = (4 - x.size(2) % 4) % 4
+        padded = nn.functional.pad(x, (0, missing))
+        return padded.reshape(padded.size(0), 3, -1, 4).softmax(3).flatten(2)[:, :, : x.size(2)]
+
+
+@pytest.mark.parametrize("model", [Halves, MeanOfWindows, MeanOfTheFirst, PadsToWindows])
+def test_sizes_that_agree_by_coincidence(model, tmp_path):
+    path, _ = export(model(), tmp_path, "--dynamic", "x:0=batch,2=time", inputs=(torch.rand(2, 3, 8),))
+    for time in (3, 7, 8, 13, 16, 200):
+        same(path, torch.jit.load(str(tmp_path / "m.pt")), torch.rand(1, 3, time))
+
+
+@pytest.mark.parametrize("make, shape", [
+    (lambda: nn.Conv1d(4, 4, 3), (2, 4, 9)), (lambda: nn.ConvTranspose2d(2, 3, 2), (1, 2, 5, 5)),
+    (lambda: nn.MaxPool2d(2), (1, 2, 4, 4)), (lambda: nn.GroupNorm(2, 4), (2, 4, 5)), (nn.Mish, (2, 3)),
+], ids=["conv", "conv_transpose", "max_pool", "group_norm", "mish"])
+@pytest.mark.parametrize("opset", [14, 18, 22])
+def test_dtypes_that_operators_took_up_late(make, shape, opset, tmp_path):
+    """export() lets onnx's full checker see the file: bfloat16 reached most operators with opset 22."""
+    model = make().to(torch.bfloat16)
+    path, _ = export(model, tmp_path, "--opset", opset, inputs=(torch.rand(shape, dtype=torch.bfloat16),))
+    assert onnx.load(path).graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16

@@ -238,6 +238,20 @@ void require_distinct(const std::string& input, const std::string& output) {
   }
 }
 
+void require_two_outputs(const std::string& first, const std::string& second) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const bool device = fs::exists(first, ignored) && !fs::is_regular_file(first, ignored);
+  if (device || fs::weakly_canonical(first, ignored) != fs::weakly_canonical(second, ignored)) return;
+  throw usage_error("two outputs would be one file: " + first, "name another file for one of them");
+}
+
+std::uint64_t size_of_file(const std::string& path) {
+  std::error_code none;
+  const std::uintmax_t size = std::filesystem::file_size(path, none);
+  return none ? 0 : size;
+}
+
 std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known) {
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(2, wanted.size() / 3) + 1;

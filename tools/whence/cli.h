@@ -69,7 +69,10 @@ void require_distinct(const std::string& input, const std::string& output);
 std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known);
 
 std::vector<std::string> split(std::string_view text, char separator);  // "a,b" -> {"a", "b"}; "" -> {}
-std::string human_size(std::uint64_t bytes);                            // "17.6 MB"
+// Error usage when two files to be written are one and the same, other than a device.
+void require_two_outputs(const std::string& first, const std::string& second);
+std::uint64_t size_of_file(const std::string& path);  // 0 for devices and pipes
+std::string human_size(std::uint64_t bytes);          // "17.6 MB"
 
 // ANSI sequence when standard error (or output) is a terminal and NO_COLOR is not set, else "".
 enum class Color { red, yellow, green, dim, bold, reset };

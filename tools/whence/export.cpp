@@ -139,7 +139,7 @@ Written describe_written(const Graph& graph, const std::string& file, const std:
   written.inputs = describe(graph, graph.inputs);
   written.outputs = describe(graph, graph.outputs);
   written.opset = opset;
-  written.size = fs::file_size(file);
+  written.size = size_of_file(file);
   return written;
 }
 
@@ -192,6 +192,10 @@ ExitCode run(int argc, char** argv) {
   const ExportOptions options = parse_export_options(line);
   const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");
   require_distinct(read.path, output);
+  if (!sidecar_output.empty()) {
+    require_distinct(read.path, sidecar_output);
+    require_two_outputs(output, sidecar_output);
+  }
 
   Diagnostics notes;
   Sidecar sidecar;

@@ -38,8 +38,13 @@ struct Operands {
 
 // Both operands in the result's dtype, or the wider one that narrow integers are computed in; yield() casts back.
 Operands operands(Ctx& c, std::string_view x, std::string_view y) {
-  const DType dtype = arithmetic_dtype(c.output_dtype());
-  return {c.cast(c.tensor(x), dtype), c.cast(c.tensor(y), dtype), dtype};
+  const DType result = c.output_dtype(), dtype = arithmetic_dtype(result);
+  // A number wraps around before it divides: -3 is 253 among uint8.
+  const auto operand = [&](std::string_view name) {
+    const Val value = c.tensor(name);
+    return c.cast(is_integral(result) && dtype != result ? c.cast(value, result) : value, dtype);
+  };
+  return {operand(x), operand(y), dtype};
 }
 
 // Integers become floating before they are divided: the result's dtype says so.

@@ -53,9 +53,32 @@ void unflatten(Ctx& c) {
   c.yield(c.reshape(x, shape));
 }
 
-// Element i of the result lies at offset + sum of index * stride among the elements of self, row by row.
+// self as it lies in memory: axes in the order of their strides. Refuses what lies there with gaps or overlaps.
+Val in_memory_order(Ctx& c, Val x) {
+  const Argument* memory = c.node().find(memory_argument);
+  if (memory == nullptr) return x;
+  const ArgumentList& layout = *memory->as<ArgumentList>();
+  const auto number = [&](std::size_t i) { return *layout[i].as<std::int64_t>(); };
+  Ints order(static_cast<std::size_t>(c.rank(x)));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return number(static_cast<std::size_t>(a) + 1) > number(static_cast<std::size_t>(b) + 1);
+  });
+  std::int64_t dense = 1;
+  bool plain = number(0) == 0;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const auto size = c.static_dim(x, order[i]);
+    if (size == std::int64_t{1}) continue;
+    plain &= size && number(static_cast<std::size_t>(order[i]) + 1) == dense;
+    dense *= size.value_or(1);
+  }
+  if (!plain) c.refuse("as_strided of a view that leaves gaps in memory", "use unfold, reshape or slices");
+  return c.transpose(x, order);
+}
+
+// Element i of the result lies at offset + sum of index * stride among the elements of self in memory.
 void as_strided(Ctx& c) {
-  const Val x = c.tensor("self");
+  const Val x = in_memory_order(c, c.tensor("self"));
   const Ints size = c.integers("size"), stride = c.integers("stride");
   const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
   const std::int64_t count = std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>());
@@ -141,6 +164,7 @@ void exchange(Ctx& c, Val x, std::int64_t a, std::int64_t b) {
   c.yield(c.transpose(x, order));
 }
 void transpose(Ctx& c) { exchange(c, c.tensor("self"), c.integer("dim0"), c.integer("dim1")); }
+void swapaxes(Ctx& c) { exchange(c, c.tensor("self"), c.integer("axis0"), c.integer("axis1")); }
 void matrix_transpose(Ctx& c) { exchange(c, c.tensor("self"), -2, -1); }
 
 // Vectors and scalars are their own transpose.
@@ -302,6 +326,8 @@ const OpEntry kShape[] = {
     {"aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze},
     {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", squeeze_dims},
     {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_dims},
+    {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", swapaxes},
+    {"aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},
     {"aten::t(Tensor(a) self) -> Tensor(a)", t},
     {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", tile},
     {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},

@@ -2,7 +2,7 @@
 
 import torch
 
-from ops.case import case, f32, i32, i64
+from ops.case import case, f32, i32, i64, u8
 
 DIVIDENDS = torch.tensor([-7, -6, -1, 0, 1, 6, 7, 100])
 DIVISORS = torch.tensor([3, -3, 2, -2, 5, -5, 7, -7])
@@ -43,6 +43,9 @@ CASES = [
     case("aten::remainder.Scalar", lambda x: x % 3, DIVIDENDS),
     case("aten::remainder.Scalar", lambda x: x % 2.5, FRACTIONS),
     case("aten::remainder.Scalar", lambda x: x % -3, DIVIDENDS),
+    case("aten::remainder.Scalar", lambda x: x % -3, u8(0, 255, 2, 3)),
+    case("aten::floor_divide", lambda x, y: (x + 0).floor_divide_(y), DIVIDENDS, DIVISORS,
+         recorded_as="aten::floor_divide_.Tensor"),
     case("aten::remainder.Scalar_Tensor", lambda x: torch.remainder(7, x), DIVISORS),
     case("aten::remainder.Tensor", lambda x, y: x % y, DIVIDENDS, DIVISORS),
     case("aten::remainder.Tensor", lambda x, y: x % y, FRACTIONS, FRACTION_DIVISORS),

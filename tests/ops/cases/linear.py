@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ops.case import case, f32, i64
+from ops.case import case, f32, i64, u8
 
 
 class TiedOutput(nn.Module):
@@ -76,6 +76,7 @@ CASES = [
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(3, 4), f32(5, 4)),
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3, 4), f32(5, 2, 4)),
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3), f32()),
+    case("aten::matmul", lambda x: x @ x.T, u8(0, 9, 2, 3)),
     case("aten::linalg_det", lambda x: torch.linalg.det(x), f32(2, 3, 3)),
     case("aten::logdet", lambda x: torch.logdet(x @ x.mT), f32(3, 3)),
 ]
