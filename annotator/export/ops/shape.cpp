@@ -164,7 +164,6 @@ void exchange(Ctx& c, Val x, std::int64_t a, std::int64_t b) {
   c.yield(c.transpose(x, order));
 }
 void transpose(Ctx& c) { exchange(c, c.tensor("self"), c.integer("dim0"), c.integer("dim1")); }
-void swapaxes(Ctx& c) { exchange(c, c.tensor("self"), c.integer("axis0"), c.integer("axis1")); }
 void matrix_transpose(Ctx& c) { exchange(c, c.tensor("self"), -2, -1); }
 
 // Vectors and scalars are their own transpose.
@@ -326,8 +325,6 @@ const OpEntry kShape[] = {
     {"aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze},
     {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", squeeze_dims},
     {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_dims},
-    {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", swapaxes},
-    {"aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},
     {"aten::t(Tensor(a) self) -> Tensor(a)", t},
     {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", tile},
     {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},
