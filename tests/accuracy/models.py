@@ -1,0 +1,65 @@
+"""The models of the corpus and what whence records of each: the zoo's nine, every parameter made distinct by noise."""
+
+import contextlib
+import functools
+import io
+import subprocess
+import warnings
+from pathlib import Path
+
+import torch
+
+from models import zoo
+
+NAMES = tuple(zoo.MODELS)
+FUSION_TYPES = {"bert_tiny": "bert", "distilbert": "bert", "gpt2": "gpt2", "vit": "vit"}  # of ORT's transformers tool
+
+
+@contextlib.contextmanager
+def quiet():
+    """Exporters and optimisers print and warn; what they say is none of the corpus's concern."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@functools.cache
+def canonical(name: str) -> dict[str, str]:
+    """Every path under which a module object is reached -> the first one, as named_modules() gives it."""
+    model = zoo.MODELS[name].model()
+    first = {id(module): path for path, module in model.named_modules()}
+    return {path: first[id(module)] for path, module in model.named_modules(remove_duplicate=False)}
+
+
+def example(name: str) -> dict[str, torch.Tensor]:
+    entry = zoo.MODELS[name]
+    return entry.inputs(entry.first)
+
+
+def positional(name: str) -> torch.nn.Module:
+    """The model with a forward that takes the example's tensors by position, as the TorchScript exporter wants it."""
+    model = zoo.MODELS[name].model()
+    forward, names = model.forward, list(example(name))
+    model.forward = lambda *tensors: forward(**dict(zip(names, tensors)))
+    return model
+
+
+def record(name: str, folder: Path, whence: Path) -> None:
+    """model.pt and its sidecar; scripted.pt and its sidecar where scripting works."""
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(example(name), folder / "inputs.pt")
+    model = zoo.MODELS[name].model()
+    with quiet():
+        zoo.trace_module(model, example(name)).save(str(folder / "model.pt"))
+        with contextlib.suppress(Exception):  # whatever scripting fails with: transformers' models do
+            torch.jit.script(model).save(str(folder / "scripted.pt"))
+    for archive in folder.glob("*.pt"):
+        if archive.stem != "inputs":
+            run([whence, "record", archive, "-o", folder / f"{archive.stem}.whence.json",
+                 "--inputs", folder / "inputs.pt"])
+
+
+def run(command: list) -> None:
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
+    if result.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit {result.returncode}\n{result.stderr}")
