@@ -1,9 +1,8 @@
 """Truth through a tool: which nodes of the file before does each node of the file after stand for?
 
-No tool says so. What can be known is which values survive: names of values stay where the value does, in every tool of
-the corpus. So for each node of the new file: go back from its outputs in the old file until its inputs are reached;
-what was passed is what it replaced (its cone). Values that are equal when the file is run (equal.py) count as reached,
-so that removed no-ops and merged duplicates are not taken for absorbed ones.
+No tool says so. What can be known is which values survive: by name, or else by content when both files are run
+(equal.py). So for each node of the new file: go back from its outputs in the old file until its inputs are reached;
+what was passed is what it replaced (its cone).
 
 Nodes of the new file that are joined by values which the old file does not have replaced something together. Those
 among them that the old file has too (same output, or the tag that corpus.py leaves in their doc_string, and same
@@ -17,84 +16,84 @@ operator) stand for themselves, the others share the rest of the cone. Left with
 """
 
 import collections
-from dataclasses import dataclass, field
 
 import onnx
 
 from accuracy import equal
-from accuracy.graphs import all_nodes, attributes, first_output, keyed, outside_values
+from accuracy.graphs import all_nodes, attributes, first_output, keyed, outside_values, sorted_nodes
 from accuracy.truth import Truth, modules
 
 TAG = "corpus:"
 QUANTISING = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
-SHAPE = {"Shape", "Size"}
+RESHAPING = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
+PRODUCTS = {"Gemm", "FusedGemm", "MatMul", "FusedMatMul"}
+SIZES = {"Shape", "Size"}
 LONGEST = 80  # nodes in a cone; the largest real one is an attention with its mask
 
 
 def through(before: onnx.ModelProto, truth: Truth, after: onnx.ModelProto, feeds: dict) -> Truth:
     """The truth of `after`, which a tool made of `before`."""
-    old, new = Graph(before, equal.classes(before, feeds)), Graph(after, {})
-    result = Carried(old, truth, new).result()
-    return result
+    old_values, new_values = equal.values(before, feeds), equal.values(after, feeds)
+    return Carried(Graph(before), truth, Graph(after), equal.Classes(old_values), equal.weights(new_values),
+                   equal.renamed_values(old_values, new_values)).result()
 
 
-@dataclass
 class Graph:
     """The main graph by values. `live` values depend on the graph's inputs, `sizes` only on those inputs' shapes."""
 
-    model: onnx.ModelProto
-    same: dict[str, str]
-    maker: dict[str, onnx.NodeProto] = field(default_factory=dict)
-    live: set[str] = field(default_factory=set)
-    sizes: set[str] = field(default_factory=set)
-
-    def __post_init__(self):
-        graph = self.model.graph
-        self.stored = {tensor.name for tensor in graph.initializer}
-        self.inputs = {value.name for value in graph.input} - self.stored
-        self.live |= self.inputs
-        for node in graph.node:
+    def __init__(self, model: onnx.ModelProto):
+        self.model, self.nodes = model, sorted_nodes(model.graph)
+        self.inputs = {value.name for value in model.graph.input} - {t.name for t in model.graph.initializer}
+        self.maker, self.live, self.sizes = {}, set(self.inputs), set()
+        self.users = collections.defaultdict(list)
+        for node in self.nodes:
             read = [name for name in outside_values(node) if name in self.live]
             for name in filter(None, node.output):
                 self.maker[name] = node
                 if read:
                     self.live.add(name)
-                    if node.op_type in SHAPE or all(value in self.sizes for value in read):
+                    if node.op_type in SIZES or all(value in self.sizes for value in read):
                         self.sizes.add(name)
-        self.users = collections.defaultdict(list)
-        for node in graph.node:
             for name in dict.fromkeys(outside_values(node)):
                 self.users[name].append(node)
-
-    def kind(self, name: str) -> str:
-        return self.same.get(name, name)
 
     def is_live(self, node: onnx.NodeProto) -> bool:
         return any(name in self.live for name in node.output)
 
 
+def weights_of(graph: Graph, node: onnx.NodeProto, weights: dict[str, str]) -> set[str]:
+    return {weights[name] for name in outside_values(node) if name not in graph.live and name in weights}
+
+
 class Carried:
-    def __init__(self, old: Graph, truth: Truth, new: Graph):
-        self.old, self.before, self.new = old, truth, new
+    def __init__(self, old: Graph, truth: Truth, new: Graph, classes: equal.Classes, weights: dict, renamed: dict):
+        self.old, self.before, self.new, self.classes = old, truth, new, classes
+        self.old_weights, self.new_weights = equal.weights(classes.found), weights
         self.truth = Truth()
+        self.parted = set()  # new nodes whose weight told what they replaced
         self.by_tag = {TAG + key: node for key, node in keyed(old.model.graph.node)}
         self.covered = set()  # keys of old nodes that a new node stands for
+        # New value -> old value; a name that both files have says enough.
+        self.same = {name: name for name in [*old.maker, *old.inputs] if name in new.live}
+        self.same.update((name, other) for name, other in renamed.items() if name in new.live and other in old.live)
 
     def result(self) -> Truth:
-        for members in self.groups():
-            self.group(members)
+        groups = self.groups()
+        reshapes = [group[0] for group in groups if len(group) == 1 and self.only_reshapes(group[0])]
+        for members in groups:
+            if not (len(members) == 1 and self.only_reshapes(members[0])):
+                self.group(members)
+        for node in reshapes:
+            self.reshape(node)
         self.constants_and_graphs()
         self.merged()
         return self.truth
 
     # Groups ----------------------------------------------------------------------------------------------------------
 
-    def survives(self, name: str) -> bool:
-        return name in self.old.maker or name in self.old.inputs
-
     def groups(self) -> list[list[onnx.NodeProto]]:
         """Live nodes of the new file, those together that are joined by values which the old file does not have."""
-        live = [node for node in self.new.model.graph.node if self.new.is_live(node)]
+        live = [node for node in self.new.nodes if self.new.is_live(node)]
         parent = {id(node): node for node in live}
 
         def root(node):
@@ -103,57 +102,101 @@ class Carried:
             return node
 
         for node in live:
-            for name in outside_values(node):
-                if name in self.new.live and not self.survives(name):
-                    parent[id(root(node))] = root(self.new.maker[name])
+            for name in self.unknown_inputs(node):
+                parent[id(root(node))] = root(self.new.maker[name])
         together = collections.defaultdict(list)
         for node in live:
             together[id(root(node))].append(node)
         return list(together.values())
 
+    def unknown_inputs(self, node: onnx.NodeProto) -> list[str]:
+        return [name for name in outside_values(node)
+                if name in self.new.live and name in self.new.maker and name not in self.same]
+
     def own(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
         """The old node that a new one still is."""
-        for candidate in (self.old.maker.get(first_output(node)), self.by_tag.get(node.doc_string)):
+        output = first_output(node)
+        for candidate in (self.old.maker.get(self.same.get(output)), self.by_tag.get(node.doc_string)):
             if candidate is not None and (candidate.op_type, candidate.domain) == (node.op_type, node.domain):
                 return candidate
         return None
 
+    def only_reshapes(self, node: onnx.NodeProto) -> bool:
+        """Whether a new node gives a value that the old file has nothing but another shape."""
+        names = [self.same.get(name) for name in (node.input[0], first_output(node))]
+        return (node.op_type in RESHAPING and self.own(node) is None and None not in names
+                and len({self.classes.content[name] for name in names}) == 1)
+
+    def reshape(self, node: onnx.NodeProto) -> None:
+        """Stands for the old node that reshaped the same value, if that is gone. Otherwise the tool put it around
+        another new node, say the Gemm that replaces a MatMul of more than two dimensions, and it goes with that."""
+        content, key = self.classes.content[self.same[node.input[0]]], first_output(node)
+        gone = [first_output(old) for old in self.old.nodes if old.op_type in RESHAPING
+                and self.classes.content[first_output(old)] == content and first_output(old) not in self.new.maker]
+        if not gone:
+            self.goes_with(node)
+        elif any(old not in self.before.nodes for old in gone):
+            self.truth.unknown[key] = "before"
+        elif len({modules(self.before.nodes[old]) for old in gone}) > 1:
+            self.truth.unknown[key] = "several"
+        else:
+            self.covered |= set(gone)
+            self.truth.nodes[key] = frozenset().union(*(self.before.nodes[old] for old in gone))
+
+    def goes_with(self, node: onnx.NodeProto) -> None:
+        key = first_output(node)
+        for near in ([self.new.maker.get(node.input[0])], self.new.users[key]):
+            truths = {self.truth.nodes.get(first_output(other)) if other is not None and other.op_type in PRODUCTS
+                      else None for other in near}
+            if len(truths) == 1 and None not in truths:
+                self.truth.nodes[key] = truths.pop()
+                return
+        self.truth.unknown[key] = "inserted"
+
     def group(self, members: list[onnx.NodeProto]) -> None:
         inside = {id(node) for node in members}
-        outputs = [name for node in members for name in node.output if name in self.old.maker]
+        outputs = [name for node in members for name in node.output if self.same.get(name) in self.old.maker]
         reach = collections.defaultdict(set)  # id of member -> outputs that it helps to make
         cones = {}
         for output in outputs:
             part = self.backward(output, inside)
             for node in part:
                 reach[id(node)].add(output)
-            inputs = {name for node in part for name in outside_values(node) if self.survives(name)}
-            cones[output] = self.cone(output, inputs, {name for node in part for name in node.output})
+            cones[output] = self.cone(output, part)
         own = {id(node): self.own(node) for node in members}
-        claimed = {id(node) for node in own.values() if node is not None}
-        shares = self.shares(members, reach, cones, own, claimed)
+        shares = self.shares(members, reach, cones, own)
         for node in members:
-            self.decide(node, own[id(node)], reach[id(node)], shares.get(id(node)), cones)
+            self.decide(node, own[id(node)], reach[id(node)], shares[id(node)], cones)
 
     def backward(self, output: str, inside: set[int]) -> list[onnx.NodeProto]:
         """The members of a group that make one output, itself first."""
         part, todo, seen = [], [output], set()
         while todo:
-            node = self.new.maker.get(todo.pop())
-            if node is None or id(node) not in inside or id(node) in seen:
-                continue
-            seen.add(id(node))
-            part.append(node)
-            todo += [name for name in outside_values(node) if not self.survives(name)]
+            node = self.new.maker[todo.pop()]
+            if id(node) in inside and id(node) not in seen:
+                seen.add(id(node))
+                part.append(node)
+                todo += self.unknown_inputs(node)
         return part
 
-    def cone(self, output: str, inputs: set[str], siblings: set[str]) -> list[onnx.NodeProto] | None:
-        """Old nodes between `inputs` and `output`; None when the inputs do not bound them."""
-        stops = {self.old.kind(name) for name in inputs}
-        found = self.walk(output, lambda name: self.old.kind(name) in stops)
+    def cone(self, output: str, part: list[onnx.NodeProto]) -> list[onnx.NodeProto] | None:
+        """Old nodes between the inputs of `part` and `output`; None when the inputs do not bound them.
+
+        A value in another shape is as good as the value itself, unless changing the shape is what the part does.
+        """
+        reshapes = all(node.op_type in RESHAPING for node in part)
+        kind = self.classes.shaped if reshapes else self.classes.content
+        inputs = [self.same[name] for node in part for name in outside_values(node) if name in self.same]
+        stops = {kind.get(name, name) for name in inputs}
+        start = self.same[output]
+        first = kind.get(start, start)
+        if first in self.old.maker and first not in stops and equal.comparable(self.classes.found[start]):
+            start = first  # what follows it gives the same value, so a tool that keeps one of them keeps the first
+        found = self.walk(start, lambda name: kind.get(name, name) in stops)
         if found is None:
-            kept = {name for name in self.new.live if self.survives(name)} - siblings
-            found = self.walk(output, lambda name: name in kept or self.old.kind(name) in stops)
+            made = {self.same.get(name) for node in part for name in node.output}
+            kept = set(self.same.values()) - made
+            found = self.walk(start, lambda name: name in kept or kind.get(name, name) in stops)
         return found
 
     def walk(self, output: str, stop) -> list[onnx.NodeProto] | None:
@@ -175,26 +218,52 @@ class Carried:
 
     # Who stands for what ---------------------------------------------------------------------------------------------
 
-    def shares(self, members, reach, cones, own, claimed) -> dict[int, list[onnx.NodeProto]]:
+    def shares(self, members, reach, cones, own) -> dict[int, list[onnx.NodeProto]]:
         """Old nodes that each member stands for, beside itself."""
         shares = collections.defaultdict(list)
+        claimed = {id(node) for node in own.values() if node is not None}
         free = {output: {id(node): node for node in cone or [] if id(node) not in claimed}
                 for output, cone in cones.items()}
         new = [node for node in members if own[id(node)] is None and node.op_type not in QUANTISING]
+        shares.update(self.peel_products(new, cones, free, reach))
+        new = [node for node in new if id(node) not in self.parted]
         for node in new:  # what serves several outputs stands for what their cones share
             outputs = list(reach[id(node)])
             if len(outputs) > 1:
                 common = set.intersection(*(set(free[output]) for output in outputs))
                 shares[id(node)] += [free[outputs[0]][number] for number in common]
-        shared = {id(node) for rest in shares.values() for node in rest}
+        shared = {id(node) for taker in new for node in shares[id(taker)]}
         for output in cones:
             rest = [node for number, node in free[output].items() if number not in shared]
             takers = [node for node in new if reach[id(node)] == {output}]
+            takers = takers or [node for node in new if output in reach[id(node)]]  # one product, then split
             for taker in takers:
                 shares[id(taker)] += rest
             if not takers:
                 self.absorbed(rest, [node for node in members if output in reach[id(node)]], own, shares)
         return shares
+
+    def peel_products(self, new, cones, free, reach) -> dict[int, list[onnx.NodeProto]]:
+        """A new matrix product in a group that replaced several modules: its weight says which old product it is. What
+        follows it in the group then stands for the rest, and for that product too where it took over its bias."""
+        peeled = {}
+        for node in new:
+            candidates = {id(old): old for output in reach[id(node)] for old in free[output].values()}
+            truths = {self.before.nodes.get(first_output(old)) for old in candidates.values()}
+            if node.op_type in PRODUCTS and len(truths) > 1 and not reach[id(node)] & set(node.output):
+                held = weights_of(self.new, node, self.new_weights)
+                mine = [old for old in candidates.values() if weights_of(self.old, old, self.old_weights) & held]
+                if mine:
+                    peeled[id(node)] = mine
+        self.parted |= set(peeled)
+        others = [node for node in new if id(node) not in peeled]
+        for output in cones:
+            held = set().union(*(weights_of(self.new, node, self.new_weights) for node in others
+                                 if output in reach[id(node)]))
+            for old in [old for olds in peeled.values() for old in olds]:
+                if not weights_of(self.old, old, self.old_weights) & held:
+                    free[output].pop(id(old), None)
+        return peeled
 
     def absorbed(self, rest, members, own, shares) -> None:
         """Nodes that vanished into a kept neighbour: the first kept one that they feed, else the one that feeds them."""
@@ -225,34 +294,32 @@ class Carried:
 
     def decide(self, node, own, outputs, share, cones) -> None:
         key = first_output(node)
-        stands_for = [*([own] if own is not None else []), *(share or [])]
+        stands_for = [*([own] if own is not None else []), *share]
         if not outputs or any(cones[output] is None for output in outputs):
-            if own is None:
-                self.truth.unknown[key] = "no cone"
-                return
-            stands_for = [own]
+            stands_for = [own] if own is not None else []
+            reason = "no cone"
+        else:
+            reason = "inserted"
         if not stands_for:
-            self.truth.unknown[key] = "inserted"
+            self.truth.unknown[key] = reason
             return
-        self.covered |= {first_output(old) for old in stands_for}
-        if any(first_output(old) not in self.before.nodes for old in stands_for):
+        keys = {first_output(old) for old in stands_for}
+        self.covered |= keys
+        if any(old not in self.before.nodes for old in keys):
             self.truth.unknown[key] = "before"
             return
-        calls = frozenset().union(*(self.before.nodes[first_output(old)] for old in stands_for))
-        if len(modules(calls)) > 1 and own is None and self.companions(node, outputs):
+        calls = frozenset().union(*(self.before.nodes[old] for old in keys))
+        if len(modules(calls)) > 1 and own is None and len(outputs) == 1 and self.has_companion(node):
             self.truth.unknown[key] = "several"
-            return
-        self.truth.nodes[key] = calls
+        else:
+            self.truth.nodes[key] = calls
 
-    def companions(self, node, outputs) -> bool:
-        """Whether other new nodes share this one's cone, so that nobody can say which replaced what."""
-        group = [name for name in [*node.output, *outside_values(node)]
-                 if name in self.new.live and not self.survives(name)]
-        others = {id(other) for name in group for other in [self.new.maker[name], *self.new.users[name]]}
-        makers = [self.new.maker[name] for name in outside_values(node) if name in self.new.maker]
-        return bool(group) and any(id(other) in others and other is not node and self.own(other) is None
-                                   for other in [*makers, *(user for name in node.output
-                                                            for user in self.new.users[name])])
+    def has_companion(self, node) -> bool:
+        """Whether another new node shares this one's cone, so that nobody can say which replaced what."""
+        makers = [self.new.maker[name] for name in self.unknown_inputs(node)]
+        users = [user for name in node.output if name not in self.same for user in self.new.users[name]]
+        return id(node) not in self.parted and any(
+            self.own(other) is None and id(other) not in self.parted for other in [*makers, *users])
 
     # The rest --------------------------------------------------------------------------------------------------------
 
@@ -273,14 +340,14 @@ class Carried:
     def merged(self) -> None:
         """Adds the calls of equal old nodes that are gone; of several modules, the truth goes instead."""
         equals = collections.defaultdict(list)
-        for node in self.old.model.graph.node:
+        for node in self.old.nodes:
             if self.old.is_live(node):
-                inputs = tuple(self.old.kind(name) for name in node.input)
+                inputs = tuple(self.classes.shaped.get(name, name) for name in node.input)
                 equals[(node.op_type, attributes(node), inputs)].append(first_output(node))
         for keys in equals.values():
             gone = [key for key in keys if key not in self.covered and key in self.before.nodes]
             for key in keys if gone else []:
-                if key in self.truth.nodes:
+                if key in self.truth.nodes and key not in gone:
                     together = self.truth.nodes[key].union(*(self.before.nodes[other] for other in gone))
                     if modules(together) == modules(self.truth.nodes[key]):
                         self.truth.nodes[key] = together

@@ -1,7 +1,7 @@
-"""Which values of a file are the same value under two names: it is run, and equal bytes of one shape are one class.
+"""Which values of two files, one made of the other, are the same value: both are run on the example inputs.
 
-An optimiser that removes a no-op or merges two nodes lets the neighbours read another value of the same class. Names
-alone would make that look like an absorbed node.
+An optimiser that removes a no-op or merges two nodes lets the neighbours read another value that is equal; names alone
+would make that look like an absorbed node. And it may give a value that it keeps another name or another shape.
 """
 
 import collections
@@ -14,13 +14,50 @@ import onnxruntime
 from accuracy.graphs import all_graphs
 
 
-def classes(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
-    """Value of the main graph -> the first value in file order that is always equal to it."""
-    first, result = {}, {}
-    for name, value in values(model, feeds).items():
-        digest = hashlib.sha256(f"{value.dtype}{value.shape}".encode() + value.tobytes()).hexdigest()
-        result[name] = first.setdefault(digest, name)
+class Classes:
+    """Values of one file in classes: of one content, or of one content and one shape."""
+
+    def __init__(self, found: dict[str, numpy.ndarray]):
+        self.found = found
+        self.content, self.shaped = {}, {}
+        first = {}
+        for name, value in found.items():
+            digest = hashlib.sha256(str(value.dtype).encode() + value.tobytes()).hexdigest()
+            self.content[name] = first.setdefault(digest, name)
+            self.shaped[name] = first.setdefault((digest, value.shape), name)
+
+
+def renamed_values(old: dict, new: dict) -> dict[str, str]:
+    """Values of the new file that the old one has under another name, perhaps in another shape: new name -> old name.
+
+    Of several equal old values it is the one made first.
+    """
+    by_size = collections.defaultdict(list)
+    for name, value in old.items():
+        if comparable(value):
+            by_size[value.size].append((name, value.ravel()))
+    result = {}
+    for name, value in new.items():
+        if name in old or not comparable(value):
+            continue
+        flat = value.ravel()
+        margin = 1e-5 * numpy.abs(flat).max()
+        for candidate, other in by_size[flat.size]:
+            if numpy.abs(flat - other).max() <= margin:
+                result[name] = candidate
+                break
     return result
+
+
+def weights(found: dict) -> dict[str, str]:
+    """Value -> digest of its elements in order of size: equal for a weight and the same weight transposed."""
+    return {name: hashlib.sha256(numpy.sort(value, axis=None).tobytes()).hexdigest()
+            for name, value in found.items() if comparable(value)}
+
+
+def comparable(value: numpy.ndarray) -> bool:
+    """Whether an equal value is the same value: masks and sizes repeat, activations do not."""
+    return value.dtype == numpy.float32 and value.size >= 8 and numpy.unique(value.ravel()[:64]).size >= 8
 
 
 def values(model: onnx.ModelProto, feeds: dict) -> dict[str, numpy.ndarray]:

@@ -62,3 +62,17 @@ def outside_values(node: onnx.NodeProto) -> list[str]:
         names += [name for inner in graph.node for name in outside_values(inner) if name not in own]
         names += [value.name for value in graph.output if value.name not in own]
     return names
+
+
+def sorted_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The graph's own nodes, makers before users; some tools leave another order."""
+    made = {name for node in graph.node for name in node.output if name}
+    done, waiting, result = set(), list(graph.node), []
+    while waiting:
+        ready = [node for node in waiting if all(name in done for name in outside_values(node) if name in made)]
+        assert ready, "the graph has a cycle"
+        later = {id(node) for node in ready}
+        waiting = [node for node in waiting if id(node) not in later]
+        result += ready
+        done |= {name for node in ready for name in node.output}
+    return result

@@ -30,7 +30,7 @@ def transformers_fusion(name: str, source: Path, target: Path) -> None:
     sizes = {"bert_tiny": (2, 128), "distilbert": (4, 96), "gpt2": (4, 96), "vit": (4, 64)}[name]
     logging.getLogger("onnxruntime.transformers").setLevel(logging.ERROR)
     optimised = optimizer.optimize_model(str(source), model_type=models.FUSION_TYPES[name], num_heads=sizes[0],
-                                         hidden_size=sizes[1], opt_level=0)
+                                         hidden_size=sizes[1])
     optimised.save_model_to_file(str(target))
 
 
@@ -57,7 +57,14 @@ def float16(name: str, source: Path, target: Path) -> None:
 def dynamic_int8(name: str, source: Path, target: Path) -> None:
     from onnxruntime.quantization import quantize_dynamic
 
+    # Its shape inference stumbles over the shapes that the dynamo exporter stored.
+    onnx.save(without_shapes(onnx.load(source)), source)
     quantize_dynamic(str(source), str(target))
+
+
+def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    del model.graph.value_info[:]
+    return model
 
 
 def static_qdq(name: str, source: Path, target: Path) -> None:
