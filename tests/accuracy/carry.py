@@ -122,16 +122,17 @@ class Carried:
         return None
 
     def only_reshapes(self, node: onnx.NodeProto) -> bool:
-        """Whether a new node gives a value that the old file has nothing but another shape."""
-        names = [self.same.get(name) for name in (node.input[0], first_output(node))]
-        return (node.op_type in RESHAPING and self.own(node) is None and None not in names
+        """Whether a new node gives a value that it reads, at most in another shape."""
+        names = [self.same.get(name) for name in (*node.input[:1], first_output(node))]
+        return (self.own(node) is None and None not in names
                 and len({self.classes.content[name] for name in names}) == 1)
 
     def reshape(self, node: onnx.NodeProto) -> None:
         """Stands for the old node that reshaped the same value, if that is gone. Otherwise the tool put it around
         another new node, say the Gemm that replaces a MatMul of more than two dimensions, and it goes with that."""
         content, key = self.classes.content[self.same[node.input[0]]], first_output(node)
-        gone = [first_output(old) for old in self.old.nodes if old.op_type in RESHAPING
+        alike = RESHAPING if node.op_type in RESHAPING else {node.op_type}
+        gone = [first_output(old) for old in self.old.nodes if old.op_type in alike
                 and self.classes.content[first_output(old)] == content and first_output(old) not in self.new.maker]
         if not gone:
             self.goes_with(node)

@@ -42,13 +42,13 @@ def total(scores):
 
 def table(source: str, scores: dict) -> list[str]:
     heads = "".join(f"{kind:>8}" for kind in CLASSES)
-    lines = [f"{source:28}{heads}   % of nodes, without truth"]
+    lines = [f"{source:28}{heads}    call   nodes, without truth"]
     for name in BY_NAME:
         of_row = [score for key, score in scores.items() if key[2] == name]
         if of_row:
             together = total(of_row)
             shares = "".join(f"{together.share(kind):8.2f}" for kind in CLASSES)
-            lines.append(f"{name:28}{shares}   {together.total():5} {together.unknown:5}")
+            lines.append(f"{name:28}{shares}{together.calls_right():8.2f}   {together.total():5} {together.unknown:5}")
     return lines
 
 
@@ -58,7 +58,7 @@ def calibration(scores: dict) -> list[str]:
         for confidence, counts in score.confidence.items():
             together[confidence] += counts
     heads = "".join(f"{kind:>8}" for kind in CLASSES)
-    lines = [f"{'confidence':28}{heads}   % of nodes"]
+    lines = [f"{'confidence':28}{heads}   nodes"]
     for confidence in [*ORDER, *sorted(set(together) - set(ORDER))]:
         counts = together.get(confidence)
         if counts:

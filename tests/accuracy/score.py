@@ -20,6 +20,8 @@ is known it is
     wrong   anything else
     none    no module is named
 
+and of the exact ones that stand for one call, `call` says how many name the right one.
+
 -v lists every node that is not exact: file, node, truth, answer, confidence, rule.
 """
 
@@ -52,6 +54,7 @@ FROM = {"before", "right-before"}
 class Answer:
     module: str | None
     modules: frozenset
+    call: str
     confidence: str
     rule: str
 
@@ -62,12 +65,14 @@ class Score:
 
     classes: collections.Counter = field(default_factory=collections.Counter)
     confidence: dict = field(default_factory=lambda: collections.defaultdict(collections.Counter))
+    calls: collections.Counter = field(default_factory=collections.Counter)  # of the exact ones: call right or not
     unknown: int = 0
     failures: list = field(default_factory=list)
     nodes: list = field(default_factory=list)  # (key, operator, truth, answer, class)
 
     def add(self, other: "Score") -> None:
         self.classes += other.classes
+        self.calls += other.calls
         self.unknown += other.unknown
         self.failures += other.failures
         self.nodes += other.nodes
@@ -80,12 +85,16 @@ class Score:
     def share(self, name: str) -> float:
         return 100 * self.classes[name] / self.total() if self.total() else float("nan")
 
+    def calls_right(self) -> float:
+        return 100 * self.calls[True] / self.calls.total() if self.calls else float("nan")
+
 
 def answer_of(node: onnx.NodeProto) -> Answer:
     keys = metadata(node)
     module = keys.get("pkg.whence.module")
     named = json.loads(keys["pkg.whence.modules"]) if "pkg.whence.modules" in keys else [module]
-    return Answer(module, frozenset(named), keys.get("pkg.whence.confidence", "none"), keys.get("pkg.whence.rule", ""))
+    return Answer(module, frozenset(named), keys.get("pkg.whence.call", ""),
+                  keys.get("pkg.whence.confidence", "none"), keys.get("pkg.whence.rule", ""))
 
 
 def classify(wanted: frozenset, answer: Answer) -> str:
@@ -105,6 +114,8 @@ def score_file(truth: Truth, annotated: Path) -> Score:
         kind = classify(wanted, answer)
         score.classes[kind] += 1
         score.confidence[answer.confidence][kind] += 1
+        if kind == "exact" and len(calls) == 1 and min(calls)[1] >= 0:
+            score.calls[answer.call == str(min(calls)[1])] += 1
         if kind != "exact":
             score.nodes.append((key, found[key].op_type, sorted(wanted), answer, kind))
     return score

@@ -5,7 +5,8 @@ unoptimised file and carried through the optimiser like through any other tool. 
 of its names is entered by its first one.
 """
 
-import ast
+import collections
+import re
 from pathlib import Path
 
 import onnx
@@ -13,8 +14,10 @@ import torch
 
 from accuracy import carry, models
 from accuracy.graphs import all_nodes, metadata
-from accuracy.truth import Truth
+from accuracy.truth import Call, Truth
 from models import zoo
+
+FX_NAME = re.compile(r"%(\w+) :")
 
 
 def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
@@ -23,7 +26,7 @@ def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
     plain = onnx.load_from_string(program.model_proto.SerializeToString())
     program.optimize()
     program.save(path, external_data=False)
-    return carry.through(plain, unoptimised_truth(name, plain), onnx.load(path), models.example(name))
+    return carry.through(plain, unoptimised_truth(name, program, plain), onnx.load(path), models.example(name))
 
 
 def trace(name: str, opset: int, dynamic: bool) -> torch.onnx.ONNXProgram:
@@ -38,12 +41,27 @@ def trace(name: str, opset: int, dynamic: bool) -> torch.onnx.ONNXProgram:
                                  dynamo=True, optimize=False, verbose=False, **options)
 
 
-def unoptimised_truth(name: str, model: onnx.ModelProto) -> Truth:
-    truth, canonical = Truth(), models.canonical(name)
+def unoptimised_truth(name: str, program: torch.onnx.ONNXProgram, model: onnx.ModelProto) -> Truth:
+    """By the metadata's torch.fx node: the module stack that export kept for it, calls told apart."""
+    truth, calls = Truth(), calls_by_fx_node(name, program)
     for key, node in all_nodes(model):
-        scopes = metadata(node).get("pkg.torch.onnx.name_scopes")
-        if scopes is None:
-            truth.unknown[key] = "no metadata"
+        fx_node = FX_NAME.match(metadata(node).get("pkg.torch.onnx.fx_node", ""))
+        if fx_node is not None and fx_node[1] in calls:
+            truth.nodes[key] = frozenset({calls[fx_node[1]]})
         else:
-            truth.nodes[key] = frozenset({(canonical[ast.literal_eval(scopes)[-2]], -1)})
+            truth.unknown[key] = "no metadata"
     return truth
+
+
+def calls_by_fx_node(name: str, program: torch.onnx.ONNXProgram) -> dict[str, Call]:
+    """torch.fx node -> innermost module and which of its calls. A stack's keys differ from call to call (`block@1`)."""
+    canonical, seen, calls = models.canonical(name), collections.defaultdict(list), {}
+    for node in program.exported_program.graph.nodes:
+        stack = node.meta.get("nn_module_stack")
+        for key, (path, _) in (stack or {}).items():
+            if key not in seen[canonical[path]]:
+                seen[canonical[path]].append(key)
+        if stack:
+            key, (path, _) = list(stack.items())[-1]
+            calls[node.name] = (canonical[path], seen[canonical[path]].index(key))
+    return calls
