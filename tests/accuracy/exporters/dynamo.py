@@ -54,10 +54,13 @@ def unoptimised_truth(name: str, program: torch.onnx.ONNXProgram, model: onnx.Mo
 
 
 def calls_by_fx_node(name: str, program: torch.onnx.ONNXProgram) -> dict[str, Call]:
-    """torch.fx node -> innermost module and which of its calls. A stack's keys differ from call to call (`block@1`)."""
+    """torch.fx node -> innermost module and which of its calls. A stack's keys differ from call to call (`block@1`);
+    sizes that export itself asks for have a stack of no module."""
     canonical, seen, calls = models.canonical(name), collections.defaultdict(list), {}
     for node in program.exported_program.graph.nodes:
         stack = node.meta.get("nn_module_stack")
+        if stack and any(path not in canonical for path, _ in stack.values()):
+            continue
         for key, (path, _) in (stack or {}).items():
             if key not in seen[canonical[path]]:
                 seen[canonical[path]].append(key)
