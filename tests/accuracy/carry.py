@@ -310,7 +310,8 @@ class Carried:
             self.truth.unknown[key] = "before"
             return
         calls = frozenset().union(*(self.before.nodes[old] for old in keys))
-        if len(modules(calls)) > 1 and own is None and len(outputs) == 1 and self.has_companion(node):
+        truths = {modules(self.before.nodes[old]) for old in keys}
+        if len(truths) > 1 and own is None and len(outputs) == 1 and self.has_companion(node):
             self.truth.unknown[key] = "several"
         else:
             self.truth.nodes[key] = calls
