@@ -4,26 +4,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "schema/printable.h"
+
 namespace whence {
 namespace {
-
-// The line is for a terminal, and names come from files that somebody else wrote: control characters become visible.
-std::string printable(std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 // "encoder.layers.0.attn, model.py:88"; what the message already names is not said again.
 std::string place_text(const Place& place, std::string_view message) {

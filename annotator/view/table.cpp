@@ -16,23 +16,6 @@ std::size_t width(std::string_view text) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(number);
   for (std::size_t at = digits.size(); at > 3 && digits[at - 4] != '-';) digits.insert(at -= 3, ",");

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "schema/printable.h"
+
 namespace whence {
 
 // ANSI sequences; all empty by default, which gives plain text.
@@ -14,9 +16,8 @@ struct Palette {
   std::string_view bold, dim, red, yellow, green, reset;
 };
 
-std::string printable(std::string_view text);  // control characters as \x1b, \n
-std::string grouped(std::int64_t number);      // 4,385,920
-std::string percent(double share);             // of 1: 0.875 -> "87.5 %"; never rounds up to 100
+std::string grouped(std::int64_t number);  // 4,385,920
+std::string percent(double share);         // of 1: 0.875 -> "87.5 %"; never rounds up to 100
 
 struct Cell {
   Cell(std::string text, std::string_view style = {})

@@ -29,7 +29,10 @@ TEST(Table, ColoursCountNothing) {
 
 TEST(Table, ControlCharactersBecomeVisible) {
   EXPECT_EQ(printable("a\033[2J\n\x7f"), "a\\x1b[2J\\n\\x7f");
-  EXPECT_EQ(printable("größe"), "größe");
+  EXPECT_EQ(printable("größe, 雪, 😀"), "größe, 雪, 😀");
+  EXPECT_EQ(printable("\xc2\x9bJ"), "\\xc2\\x9bJ");  // a control of one character
+  EXPECT_EQ(printable("a\xff\xc3(\xe2\x82"), "a\\xff\\xc3(\\xe2\\x82");
+  EXPECT_EQ(printable("\xc0\xaf \xed\xa0\x80 \xf5\x80"), "\\xc0\\xaf \\xed\\xa0\\x80 \\xf5\\x80");
 }
 
 TEST(Numbers, AreGroupedByThousands) {

@@ -1,0 +1,46 @@
+#include "schema/printable.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace whence {
+namespace {
+
+// Length of the character of more than one byte at the start of `text`; 0 when it is none, or one that controls the
+// terminal. Shortest forms only, no surrogates, nothing above U+10FFFF (RFC 3629).
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
+  std::uint32_t point = byte(0) & (0x7fU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80U) return 0;
+    point = point << 6 | (byte(i) & 0x3fU);
+  }
+  const bool too_long = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
+  const bool surrogate = point >= 0xd800 && point <= 0xdfff;
+  return too_long || surrogate || point > 0x10ffff || point < 0xa0 ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = byte >= 0x80 ? character_length(text.substr(at)) : byte >= 0x20 && byte != 0x7f ? 1 : 0;
+    if (length > 0) {
+      out += text.substr(at, length);
+    } else if (byte == '\n') {
+      out += "\\n";
+    } else {
+      out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    }
+    at += length > 0 ? length : 1;
+  }
+  return out;
+}
+
+}  // namespace whence

@@ -1,0 +1,12 @@
+// Text from files that somebody else wrote, as it may be sent to a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace whence {
+
+// Control characters as \x1b and \n, those of U+0080 to U+009F and bytes that are no UTF-8 likewise, byte by byte.
+std::string printable(std::string_view text);
+
+}  // namespace whence
