@@ -75,7 +75,8 @@ class Carried:
         self.covered = set()  # keys of old nodes that a new node stands for
         # New value -> old value; a name that both files have says enough.
         self.same = {name: name for name in [*old.maker, *old.inputs] if name in new.live}
-        self.same.update((name, other) for name, other in renamed.items() if name in new.live and other in old.live)
+        self.same.update((name, other) for name, other in renamed.items()
+                         if name in new.live and other in old.live and self.one_origin(other))
 
     def result(self) -> Truth:
         groups = self.groups()
@@ -88,6 +89,13 @@ class Carried:
         self.constants_and_graphs()
         self.merged()
         return self.truth
+
+    def one_origin(self, value: str) -> bool:
+        """Whether all equal values of the old file come from nodes of the same truth; else nobody knows which it is."""
+        content = self.classes.content
+        makers = [node for name, node in self.old.maker.items() if content.get(name) == content[value]
+                  and not any(content.get(read) == content[value] for read in outside_values(node))]
+        return len({self.before.nodes.get(first_output(node)) for node in makers}) <= 1
 
     # Groups ----------------------------------------------------------------------------------------------------------
 
@@ -166,8 +174,11 @@ class Carried:
             cones[output] = self.cone(output, part)
         own = {id(node): self.own(node) for node in members}
         shares = self.shares(members, reach, cones, own)
+        takers = collections.Counter(id(old) for node in members if own[id(node)] is None and id(node) not in self.parted
+                                     for old in shares[id(node)])
         for node in members:
-            self.decide(node, own[id(node)], reach[id(node)], shares[id(node)], cones)
+            alone = id(node) in self.parted or all(takers[id(old)] == 1 for old in shares[id(node)])
+            self.decide(node, own[id(node)], reach[id(node)], shares[id(node)], cones, alone)
 
     def backward(self, output: str, inside: set[int]) -> list[onnx.NodeProto]:
         """The members of a group that make one output, itself first."""
@@ -190,9 +201,12 @@ class Carried:
         inputs = [self.same[name] for node in part for name in outside_values(node) if name in self.same]
         stops = {kind.get(name, name) for name in inputs}
         start = self.same[output]
-        first = kind.get(start, start)
-        if first in self.old.maker and first not in stops and equal.comparable(self.classes.found[start]):
-            start = first  # what follows it gives the same value, so a tool that keeps one of them keeps the first
+        while True:  # what follows gives the same value, so a tool that keeps one of them keeps the first
+            same = [name for name in outside_values(self.old.maker[start]) if name in self.old.maker
+                    and kind.get(name) == kind.get(start) and kind.get(name) not in stops]
+            if not same or not equal.comparable(self.classes.found[start]):
+                break
+            start = same[0]
         found = self.walk(start, lambda name: kind.get(name, name) in stops)
         if found is None:
             made = {self.same.get(name) for node in part for name in node.output}
@@ -293,7 +307,8 @@ class Carried:
                 todo += [self.old.maker[name] for name in outside_values(at) if name in self.old.maker]
         return None
 
-    def decide(self, node, own, outputs, share, cones) -> None:
+    def decide(self, node, own, outputs, share, cones, alone: bool) -> None:
+        """`alone`: no other new node shares this one's cone, else nobody can say which replaced what."""
         key = first_output(node)
         stands_for = [*([own] if own is not None else []), *share]
         if not outputs or any(cones[output] is None for output in outputs):
@@ -311,17 +326,10 @@ class Carried:
             return
         calls = frozenset().union(*(self.before.nodes[old] for old in keys))
         truths = {modules(self.before.nodes[old]) for old in keys}
-        if len(truths) > 1 and own is None and len(outputs) == 1 and self.has_companion(node):
+        if len(truths) > 1 and own is None and len(outputs) == 1 and not alone:
             self.truth.unknown[key] = "several"
         else:
             self.truth.nodes[key] = calls
-
-    def has_companion(self, node) -> bool:
-        """Whether another new node shares this one's cone, so that nobody can say which replaced what."""
-        makers = [self.new.maker[name] for name in self.unknown_inputs(node)]
-        users = [user for name in node.output if name not in self.same for user in self.new.users[name]]
-        return id(node) not in self.parted and any(
-            self.own(other) is None and id(other) not in self.parted for other in [*makers, *users])
 
     # The rest --------------------------------------------------------------------------------------------------------
 

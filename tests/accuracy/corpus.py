@@ -1,4 +1,4 @@
-"""Makes the corpus: foreign ONNX files of the zoo's models, each with its truth.
+"""Makes the corpus: foreign ONNX files of the models, each with its truth.
 
     corpus.py [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files ort-basic,...]
               [--whence PATH]
@@ -36,7 +36,7 @@ from accuracy.truth import Truth
 
 FOLDER = command.ROOT / "build" / "accuracy"
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnxslim", "onnxsim", "transformers")
-MAKERS = ("carry", "corpus", "equal", "graphs", "models", "rename", "tools", "truth")
+MAKERS = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools", "truth")
 
 
 def sources() -> dict[str, tuple]:
@@ -110,8 +110,11 @@ def apply(place: Path, model: str, source: str, row: Transformation, target: Pat
         return exporter(model, opset, dynamic, target)
     base = onnx.load(place / f"{row.base}.onnx")
     truth = Truth.load(place / f"{row.base}.truth.json")
-    if row.rename is not None:
-        truth = truth.renamed(row.rename(base))
+    if row.tool is None:
+        truth = truth.renamed(row.rename(base) if row.rename else row.cut(base, models.example(model)))
+        for key, _ in all_nodes(base):
+            if key not in truth.nodes:
+                truth.unknown.setdefault(key, "added")
         onnx.save(base, target)
         return truth
     return through_tool(base, truth, model, row, target)

@@ -1,4 +1,5 @@
-"""The models of the corpus and what whence records of each: the zoo's nine, every parameter made distinct by noise."""
+"""The models of the corpus and what whence records of each: the zoo's nine and further ones, every parameter made
+distinct by noise."""
 
 import contextlib
 import functools
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import torch
 
+from accuracy import further_models
 from models import zoo
 
-NAMES = tuple(zoo.MODELS)
+ENTRIES = {**zoo.MODELS, **further_models.MODELS}
+NAMES = tuple(ENTRIES)
 FUSION_TYPES = {"bert_tiny": "bert", "distilbert": "bert", "gpt2": "gpt2", "vit": "vit"}  # of ORT's transformers tool
 
 
@@ -26,19 +29,19 @@ def quiet():
 @functools.cache
 def canonical(name: str) -> dict[str, str]:
     """Every path under which a module object is reached -> the first one, as named_modules() gives it."""
-    model = zoo.MODELS[name].model()
+    model = ENTRIES[name].model()
     first = {id(module): path for path, module in model.named_modules()}
     return {path: first[id(module)] for path, module in model.named_modules(remove_duplicate=False)}
 
 
 def example(name: str) -> dict[str, torch.Tensor]:
-    entry = zoo.MODELS[name]
+    entry = ENTRIES[name]
     return entry.inputs(entry.first)
 
 
 def positional(name: str) -> torch.nn.Module:
     """The model with a forward that takes the example's tensors by position, as the TorchScript exporter wants it."""
-    model = zoo.MODELS[name].model()
+    model = ENTRIES[name].model()
     forward, names = model.forward, list(example(name))
     model.forward = lambda *tensors: forward(**dict(zip(names, tensors)))
     return model
@@ -48,7 +51,7 @@ def record(name: str, folder: Path, whence: Path) -> None:
     """model.pt and its sidecar; scripted.pt and its sidecar where scripting works."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.save(example(name), folder / "inputs.pt")
-    model = zoo.MODELS[name].model()
+    model = ENTRIES[name].model()
     with quiet():
         zoo.trace_module(model, example(name)).save(str(folder / "model.pt"))
         with contextlib.suppress(Exception):  # whatever scripting fails with: transformers' models do

@@ -30,6 +30,18 @@ CASES = {
         "a_1 = Tanh(x)  b_1 = Tanh(x)  c_1 = Add(a_1, b_1)",
         "a_1 = Tanh(x)  c_1 = Add(a_1, a_1)",
         {"a_1": None, "c_1": "c"}),
+    "equal nodes of two modules that both stay": (
+        "a_1 = Tanh(x)  b_1 = Tanh(x)  c_1 = Mul(a_1, b_1)",
+        "a_1 = Tanh(x)  b_1 = Tanh(x)  c_1 = Mul(a_1, b_1)",
+        {"a_1": "a", "b_1": "b", "c_1": "c"}),
+    "a no-op removed after a node whose name it leaves": (
+        "a_1 = Tanh(x)  b_1 = Identity(a_1)  c_1 = Exp(b_1)",
+        "b_1 = Tanh(x)  c_1 = Exp(b_1)",
+        {"b_1": "a", "c_1": "c"}),
+    "equal values under other names": (
+        "a_1 = Tanh(x)  b_1 = Tanh(x)  c_1 = Mul(a_1, b_1)",
+        "p = Tanh(x)  q = Tanh(x)  c_1 = Mul(p, q)",
+        {"p": None, "q": None, "c_1": "c"}),
     "a node inserted": (
         "a_1 = Tanh(x)  b_1 = Exp(a_1)",
         "a_1 = Tanh(x)  new = Cast <to = 1> (a_1)  b_1 = Exp(new)",

@@ -7,7 +7,7 @@ can also be annotated with the file before it at hand (`whence annotate --from`)
 from dataclasses import dataclass
 from typing import Callable
 
-from accuracy import rename, tools
+from accuracy import cut, rename, tools
 from accuracy.models import FUSION_TYPES
 
 
@@ -16,6 +16,7 @@ class Transformation:
     name: str
     base: str | None = "exported"
     rename: Callable | None = None  # changes a model in place, yields {old key: new key}
+    cut: Callable | None = None     # the same, given the example inputs too
     tool: Callable | None = None    # (model's name, source, target)
     models: frozenset | None = None  # None: all
 
@@ -47,5 +48,12 @@ TABLE = [
     Transformation("renamed", rename=rename.rename_everything),
     *(of_tool(name, "", "exported") for name in TOOLS),
     *(of_tool(name, "renamed+", "renamed") for name in TOOLS),
+    of_tool("float16", "ort-extended+", "ort-extended"),
+    of_tool("int8", "onnxslim+", "onnxslim"),
+    of_tool("qdq", "ort-basic+", "ort-basic"),
+    Transformation("extracted", cut=cut.extract),
+    Transformation("wrapped", cut=cut.wrap),
+    Transformation("renamed+extracted", base="renamed", cut=cut.extract),
+    Transformation("renamed+wrapped", base="renamed", cut=cut.wrap),
 ]
 BY_NAME = {row.name: row for row in TABLE}

@@ -29,9 +29,9 @@ class Truth:
                      raw["unknown"])
 
     def renamed(self, names: dict[str, str]) -> "Truth":
-        """The same truth of a file whose keys are other ones."""
-        return Truth({names[key]: calls for key, calls in self.nodes.items()},
-                     {names[key]: reason for key, reason in self.unknown.items()})
+        """The same truth of a file whose keys are other ones; of nodes that it does not have, none is left."""
+        return Truth({names[key]: calls for key, calls in self.nodes.items() if key in names},
+                     {names[key]: reason for key, reason in self.unknown.items() if key in names})
 
 
 def modules(calls: frozenset[Call]) -> frozenset[str]:

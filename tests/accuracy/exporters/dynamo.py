@@ -15,7 +15,6 @@ import torch
 from accuracy import carry, models
 from accuracy.graphs import all_nodes, metadata
 from accuracy.truth import Call, Truth
-from models import zoo
 
 FX_NAME = re.compile(r"%(\w+) :")
 
@@ -30,7 +29,7 @@ def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
 
 
 def trace(name: str, opset: int, dynamic: bool) -> torch.onnx.ONNXProgram:
-    entry, inputs = zoo.MODELS[name], models.example(name)
+    entry, inputs = models.ENTRIES[name], models.example(name)
     options = {}
     if dynamic:
         options["dynamic_shapes"] = {key: {axis: torch.export.Dim.DYNAMIC for axis in entry.dynamic.get(key, {})}

@@ -23,7 +23,6 @@ from torch.onnx._internal.torchscript_exporter import utils
 from accuracy import models
 from accuracy.graphs import all_nodes, attributes
 from accuracy.truth import Truth, modules
-from models import zoo
 
 MARK = re.compile(r"(?:^|/)w(\d+)(?=/)")
 
@@ -43,7 +42,7 @@ def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
 
 
 def trace(name: str, opset: int, dynamic: bool, path: Path) -> None:
-    inputs, axes = models.example(name), zoo.MODELS[name].dynamic
+    inputs, axes = models.example(name), models.ENTRIES[name].dynamic
     with models.quiet():
         torch.onnx.export(models.positional(name), tuple(inputs.values()), str(path), input_names=list(inputs),
                           opset_version=opset, dynamo=False, dynamic_axes=axes if dynamic else None)
