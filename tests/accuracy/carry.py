@@ -174,8 +174,8 @@ class Carried:
             cones[output] = self.cone(output, part)
         own = {id(node): self.own(node) for node in members}
         shares = self.shares(members, reach, cones, own)
-        takers = collections.Counter(id(old) for node in members if own[id(node)] is None and id(node) not in self.parted
-                                     for old in shares[id(node)])
+        takers = collections.Counter(id(old) for node in members for old in shares[id(node)]
+                                     if own[id(node)] is None and id(node) not in self.parted)
         for node in members:
             alone = id(node) in self.parted or all(takers[id(old)] == 1 for old in shares[id(node)])
             self.decide(node, own[id(node)], reach[id(node)], shares[id(node)], cones, alone)
@@ -281,7 +281,7 @@ class Carried:
         return peeled
 
     def absorbed(self, rest, members, own, shares) -> None:
-        """Nodes that vanished into a kept neighbour: the first kept one that they feed, else the one that feeds them."""
+        """Nodes that vanished into a kept neighbour: the first kept one that they feed, else one that feeds them."""
         kept = {id(old): new for new in members if (old := own[id(new)]) is not None}
         if len(kept) == 1:
             shares[id(next(iter(kept.values())))] += rest

@@ -27,7 +27,10 @@ and of the exact ones that stand for one call, `call` says how many name the rig
 
 import argparse
 import collections
+import concurrent.futures
+import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -178,13 +181,14 @@ def main() -> int:
                         choices=["sidecar", "scripted", "nothing", "before", "right-before"])
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
-    scores = {}
-    for model in corpus.names(options.models, NAMES):
-        for source in corpus.names(options.sources, corpus.SOURCES):
-            for name in corpus.names(options.files, BY_NAME):
-                score = score_row(options.whence, options.folder / model / source, BY_NAME[name], options.given)
-                if score is not None:
-                    scores[model, source, name] = score
+    keys = list(itertools.product(corpus.names(options.models, NAMES), corpus.names(options.sources, corpus.SOURCES),
+                                  corpus.names(options.files, BY_NAME)))
+
+    def one(key: tuple) -> Score | None:
+        return score_row(options.whence, options.folder / key[0] / key[1], BY_NAME[key[2]], options.given)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        scores = {key: score for key, score in zip(keys, pool.map(one, keys)) if score is not None}
     print(report.text(scores, options.verbose), end="")
     return 0
 

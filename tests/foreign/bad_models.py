@@ -71,13 +71,13 @@ def functions_that_call_each_other(path: Path) -> Path:
 
 def nested_ifs(path: Path, levels: int) -> Path:
     """An If in a branch of an If, and so on; the innermost reads a value of the outermost graph."""
-    value = "x"
     nodes = [helper.make_node("Relu", ["x"], ["y" if levels == 0 else "v0"], name="innermost")]
     for level in range(1, levels + 1):
         output = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, [2])
         branch = helper.make_graph(nodes, f"branch{level}", [], [output])
-        other = helper.make_graph([helper.make_node("Neg", [value], [f"n{level}"], name=f"else{level}")],
-                                  f"else{level}", [], [helper.make_tensor_value_info(f"n{level}", TensorProto.FLOAT, [2])])
+        negated = helper.make_tensor_value_info(f"n{level}", TensorProto.FLOAT, [2])
+        other = helper.make_graph([helper.make_node("Neg", ["x"], [f"n{level}"], name=f"else{level}")],
+                                  f"else{level}", [], [negated])
         nodes = [helper.make_node("If", ["c"], ["y" if level == levels else f"v{level}"], name=f"if{level}",
                                   then_branch=branch, else_branch=other)]
     return save(path, nodes, [helper.make_tensor("c", TensorProto.BOOL, [], [True])])

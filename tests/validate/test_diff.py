@@ -17,7 +17,8 @@ def fused_model(path, before: bool) -> str:
     first = node("Relu", ["x"], "a", "first", known("stem"))
     last = node("Relu", ["c"], "d", "last", known("head"))
     if before:
-        middle = [node("Sin", ["a"], "b", "conv", known("block.conv")), node("Cos", ["b"], "c", "bn", known("block.bn"))]
+        middle = [node("Sin", ["a"], "b", "conv", known("block.conv")),
+                  node("Cos", ["b"], "c", "bn", known("block.bn"))]
     else:
         keys = {**known("block"), "pkg.whence.modules": '["block.bn","block.conv"]'}
         middle = [node("Sin", ["a"], "c", "conv", keys)]
