@@ -10,7 +10,8 @@
     <folder>/<model>/<source>/<transformation>.truth.json    what it should say (truth.py)
     <folder>/<model>/<source>/<transformation>.failed        in their place: why the tool could not make it
 
-What is there already is kept; all is made anew when the code that makes it or a tool's version has changed.
+What is there already is kept; all is made anew when the code that makes it or a tool's version has changed, the
+recordings when the command is another.
 """
 
 import argparse
@@ -74,8 +75,7 @@ def version() -> str:
 
 def make(folder: Path, whence: Path, model: str, wanted_sources: list[str], wanted_files: list[str]) -> None:
     """Everything asked for of one model that is not there yet."""
-    if not (folder / model / "model.whence.json").exists():
-        models.record(model, folder / model, whence)
+    models.record(model, folder / model, whence)
     for source in wanted_sources:
         place = folder / model / source
         place.mkdir(parents=True, exist_ok=True)

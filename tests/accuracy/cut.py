@@ -11,7 +11,8 @@ from accuracy.rename import strip
 def extract(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
     """The middle half of the graph as a model of its own, as onnx.utils.extract_model cuts it out: what is computed
     in the first quarter becomes an input."""
-    keys, nodes = strip(model), sorted_nodes(model.graph)
+    strip(model)
+    nodes = sorted_nodes(model.graph)
     values = equal.values(model, feeds)
     live = live_values(nodes, model)
     first = {name for node in nodes[:len(nodes) // 4] for name in node.output if name in live}
@@ -28,11 +29,10 @@ def extract(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
     given = [value for value in model.graph.input if value.name in inputs]
     given += [typed(name, values[name]) for name in sorted(inputs & first)]
     stays = [node for node in model.graph.node if id(node) in kept]
-    remaining = {key for key, node in all_nodes(model) if id(node) in kept}
     graph = helper.make_graph(stays, model.graph.name, given, [typed(last, values[last])],
                               [tensor for tensor in model.graph.initializer if tensor.name in inputs])
     model.graph.CopyFrom(graph)
-    return {key: key for key in keys if key in remaining}
+    return {key: key for key, _ in all_nodes(model)}
 
 
 def live_values(nodes: list, model: onnx.ModelProto) -> set[str]:

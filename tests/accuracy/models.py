@@ -3,6 +3,7 @@ distinct by noise."""
 
 import contextlib
 import functools
+import hashlib
 import io
 import subprocess
 import warnings
@@ -48,18 +49,34 @@ def positional(name: str) -> torch.nn.Module:
 
 
 def record(name: str, folder: Path, whence: Path) -> None:
-    """model.pt and its sidecar; scripted.pt and its sidecar where scripting works."""
+    """model.pt and scripted.pt, where scripting works, once; their sidecars again whenever the command is another."""
     folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "model.pt").exists():
+        archive(name, folder)
+    stamp, maker = folder / "recorded-by", digest_of(whence)
+    if stamp.exists() and stamp.read_text() == maker:
+        return
+    for path in folder.glob("*.pt"):
+        if path.stem != "inputs":
+            run([whence, "record", path, "-o", folder / f"{path.stem}.whence.json", "--inputs", folder / "inputs.pt"])
+    stamp.write_text(maker)
+
+
+def archive(name: str, folder: Path) -> None:
     torch.save(example(name), folder / "inputs.pt")
     model = ENTRIES[name].model()
     with quiet():
-        zoo.trace_module(model, example(name)).save(str(folder / "model.pt"))
         with contextlib.suppress(Exception):  # whatever scripting fails with: transformers' models do
             torch.jit.script(model).save(str(folder / "scripted.pt"))
-    for archive in folder.glob("*.pt"):
-        if archive.stem != "inputs":
-            run([whence, "record", archive, "-o", folder / f"{archive.stem}.whence.json",
-                 "--inputs", folder / "inputs.pt"])
+        zoo.trace_module(model, example(name)).save(str(folder / "model.pt"))
+
+
+def digest_of(whence: Path) -> str:
+    """Of the command and of the recorder that it loads."""
+    digest = hashlib.sha256()
+    for path in [whence, whence.resolve().parent.parent / "lib" / "libwhence_recorder.so"]:
+        digest.update(path.read_bytes() if path.exists() else b"")
+    return digest.hexdigest()
 
 
 def run(command: list) -> None:
