@@ -87,12 +87,17 @@ class Pairing {
           taken.push_back(of_b_[i]);
           add_fusion(std::move(taken), {i});
         }
-      } else if (!fuses_[i]) {
+      } else if (!fuses_[i] && makes_known_value(*b_[i].node)) {
         std::vector<std::size_t> news = new_nodes_before(i);
         std::vector<std::size_t> olds = replaced(news);
         if (!olds.empty() && olds.size() + news.size() > 2) add_fusion(std::move(olds), std::move(news));
       }
     }
+  }
+
+  bool makes_known_value(const OnnxNode& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](std::string_view name) { return maker(makers_a_, name).has_value(); });
   }
 
   void add_fusion(std::vector<std::size_t> a, std::vector<std::size_t> b) {
