@@ -3,8 +3,8 @@
 . "$(dirname "$0")/common.sh"
 
 python=build/venv/bin/python
-step "the corpus: exports, transformations and their truth (build/accuracy; made once)"
-$python tests/accuracy/corpus.py
+step "the corpus: exports, transformations and their truth (build/accuracy; made once, some twenty minutes)"
+quietly "making the corpus" $python tests/accuracy/corpus.py
 for given in sidecar scripted nothing before; do
   step "score, given: $given"
   $python tests/accuracy/score.py --with $given
