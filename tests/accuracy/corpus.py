@@ -40,6 +40,9 @@ PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnxslim", "onnxsim",
 MAKERS = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools", "truth")
 
 
+BASE_FAILED = "its base failed\n"
+
+
 def sources() -> dict[str, tuple]:
     """Name -> (exporter, opset, dynamic axes)."""
     return {
@@ -92,7 +95,7 @@ def make_file(place: Path, model: str, source: str, row: Transformation) -> None
     if row.base is not None:
         make_file(place, model, source, BY_NAME[row.base])
         if (place / f"{row.base}.failed").exists():
-            failed.write_text("its base failed\n")
+            failed.write_text(BASE_FAILED)
             return
     try:
         with models.quiet():
@@ -134,6 +137,16 @@ def through_tool(base: onnx.ModelProto, truth: Truth, model: str, row: Transform
         node.ClearField("doc_string")
     onnx.save(after, target)
     return truth
+
+
+def failures(folder: Path, keys) -> dict[tuple, str]:
+    """(model, source, transformation) -> why it could not be made; what fails with its base is not said again."""
+    found = {}
+    for model, source, name in keys:
+        path = folder / model / source / f"{name}.failed"
+        if path.exists() and not (text := path.read_text()).startswith(BASE_FAILED):
+            found[model, source, name] = text.splitlines()[0]
+    return found
 
 
 def refresh(folder: Path) -> None:

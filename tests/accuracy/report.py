@@ -31,6 +31,12 @@ def failures(scores: dict) -> list[str]:
     return [f"failed on {len(where)} files, the first {where[0][0]}: {where[0][1]}" for where in places.values()]
 
 
+def not_made(reasons: dict) -> str:
+    """What the corpus lacks, because an exporter or a tool fails on it: {(model, source, transformation): why}."""
+    lines = [f"not made: {model}/{source}/{name}: {reason[:90]}" for (model, source, name), reason in reasons.items()]
+    return "\n".join(["", *lines, ""]) if lines else ""
+
+
 def total(scores):
     """One score of several; no corpus file is counted twice."""
     scores = list(scores)

@@ -190,6 +190,7 @@ def main() -> int:
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         scores = {key: score for key, score in zip(keys, pool.map(one, keys)) if score is not None}
     print(report.text(scores, options.verbose), end="")
+    print(report.not_made(corpus.failures(options.folder, keys)), end="")
     return 0
 
 
