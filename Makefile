@@ -4,6 +4,7 @@
 #   make build     the command at build/bin/whence, the virtual environment at build/venv
 #   make test      build, then every test
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
+#   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
 #   make bench     build, then the benchmarks of tests/bench
 #   make lint      format and clang-tidy
 #   make clean     remove what was built, keep the virtual environment and the cache
@@ -13,7 +14,7 @@
 
 PREFIX ?= /usr/local
 
-.PHONY: demo build test install bench lint clean setup
+.PHONY: demo build test accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -28,6 +29,9 @@ demo: build
 
 test: build
 	@tools/setup/test.sh
+
+accuracy: build
+	@tools/setup/accuracy.sh
 
 install: build
 	@tools/setup/install.sh "$(PREFIX)"

@@ -1,25 +1,25 @@
 #include "schema/printable.h"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace whence {
 namespace {
 
-// Length of the UTF-8 sequence that `text` begins with; 0 when it begins with none (RFC 3629: overlong forms,
-// surrogates and what lies beyond U+10FFFF are none).
-std::size_t sequence_length(std::string_view text) {
+// Length of the character of more than one byte at the start of `text`; 0 when it is none, or one that controls the
+// terminal. Shortest forms only, no surrogates, nothing above U+10FFFF (RFC 3629).
+std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  const std::size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
+  std::uint32_t point = byte(0) & (0x7fU >> length);
   for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
+    if ((byte(i) & 0xc0U) != 0x80U) return 0;
+    point = point << 6 | (byte(i) & 0x3fU);
   }
-  const unsigned char second = byte(1);
-  const bool bad = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-                   (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
-  return bad ? 0 : length;
+  const bool too_long = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
+  const bool surrogate = point >= 0xd800 && point <= 0xdfff;
+  return too_long || surrogate || point > 0x10ffff || point < 0xa0 ? 0 : length;
 }
 
 }  // namespace
@@ -28,17 +28,17 @@ std::string printable(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string out;
   out.reserve(text.size());
-  while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text.front());
-    const std::size_t length = sequence_length(text);
-    if (byte == '\n') {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = byte >= 0x80 ? character_length(text.substr(at)) : byte >= 0x20 && byte != 0x7f ? 1 : 0;
+    if (length > 0) {
+      out += text.substr(at, length);
+    } else if (byte == '\n') {
       out += "\\n";
-    } else if (length == 0 || byte < 0x20 || byte == 0x7f) {
-      out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
     } else {
-      out += text.substr(0, length);
+      out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
     }
-    text.remove_prefix(length == 0 ? 1 : length);
+    at += length > 0 ? length : 1;
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Text from files that somebody else wrote, made fit for a terminal: names may hold anything.
+// Text from files that somebody else wrote, as it may be sent to a terminal.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace whence {
 
-// Control characters and bytes that are no UTF-8 become visible: \n, \x1b, \xff. Everything else stays.
+// Control characters as \x1b and \n, those of U+0080 to U+009F and bytes that are no UTF-8 likewise, byte by byte.
 std::string printable(std::string_view text);
 
 }  // namespace whence

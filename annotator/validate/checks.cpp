@@ -1,5 +1,5 @@
 // The one list of checks. V1xx: names and structure; V2xx: external data; V3xx: what whence wrote; V4xx: onnx's
-// checker. (V5xx are no checks of the file: thresholds that were not reached, see validate.cpp.)
+// checker. (V5xx are no checks of the file: thresholds that were not reached, see validate.h.)
 #include <algorithm>
 
 #include "annotator/validate/check.h"

@@ -8,7 +8,7 @@ import pytest
 
 import command
 
-SUBCOMMANDS = ["record", "export", "annotate", "validate", "show", "explain", "strip", "ops", "codes"]
+SUBCOMMANDS = ["record", "export", "annotate", "validate", "show", "explain", "diff", "strip", "ops", "codes"]
 
 
 def test_help_lists_every_subcommand():

@@ -73,6 +73,7 @@ READERS = {
     "validate": lambda model, sidecar, target: [model],
     "show": lambda model, sidecar, target: [model],
     "explain": lambda model, sidecar, target: [model, "/first/Gemm"],
+    "diff": lambda model, sidecar, target: [model, model],
 }
 
 

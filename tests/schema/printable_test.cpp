@@ -8,6 +8,8 @@ namespace {
 
 TEST(Printable, ControlCharactersBecomeVisible) { EXPECT_EQ(printable("a\033[2J\n\x7f"), "a\\x1b[2J\\n\\x7f"); }
 
+TEST(Printable, ControlsOfOneCharacterToo) { EXPECT_EQ(printable("\xc2\x9bJ"), "\\xc2\\x9bJ"); }
+
 TEST(Printable, WholeCharactersStay) {
   for (const char* text : {"größe", "層", "\xf0\x9f\x99\x82", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
     EXPECT_EQ(printable(text), text);

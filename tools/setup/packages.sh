@@ -1,10 +1,10 @@
 #!/bin/sh
-# The Debian packages that building needs. Installs what is missing when root or sudo is there, else says how.
+# The Debian packages that building and testing need. Installs what is missing when root or sudo is there, else says how.
 . "$(dirname "$0")/common.sh"
 
 packages="g++ ninja-build ccache mold binutils python3-venv python3-dev
   protobuf-compiler libprotobuf-dev libboost-program-options-dev nlohmann-json3-dev
-  libre2-dev libxxhash-dev libzip-dev libgtest-dev"
+  libre2-dev libxxhash-dev libzip-dev libgtest-dev libonnx-testdata"
 
 if ! command -v dpkg-query >/dev/null; then
   step "not a Debian system; the build needs the equivalents of:" $packages

@@ -16,6 +16,7 @@ struct Command {
 
 extern const Command annotate_command;
 extern const Command codes_command;
+extern const Command diff_command;
 extern const Command explain_command;
 extern const Command export_command;
 extern const Command ops_command;

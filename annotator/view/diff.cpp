@@ -1,0 +1,216 @@
+#include "annotator/view/diff.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "annotator/view/diff_pairs.h"
+#include "schema/files.h"
+
+namespace whence {
+namespace {
+
+constexpr std::array<std::string_view, change_count> change_words = {"added", "removed", "fused", "renamed", "moved"};
+
+// onnx::TensorProto::DataType of what is no parameter: INT64 (indices, shapes), STRING, BOOL.
+bool is_parameter(const OnnxTensor& tensor) {
+  return tensor.data_type != 7 && tensor.data_type != 8 && tensor.data_type != 9;
+}
+
+std::int64_t elements(const OnnxTensor& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.dims) {
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return 0;  // no tensor has that many
+  }
+  return count;
+}
+
+// A module and those above it; nothing for a node without a module.
+std::set<std::string> enclosing(const std::vector<std::string>& modules) {
+  std::set<std::string> paths;
+  for (std::string path : modules) {
+    while (paths.insert(path).second && !path.empty()) {
+      const std::size_t dot = path.rfind('.');
+      path = dot == std::string::npos ? "" : path.substr(0, dot);
+    }
+  }
+  return paths;
+}
+
+std::string label(const OnnxNode& node) {
+  if (!node.name.empty() || node.outputs.empty()) return std::string(node.name);
+  return std::string(node.outputs.front());
+}
+
+// Rows while they are being counted; the nodes without a module are kept under a key of their own.
+class Rows {
+ public:
+  Rows() { row_of(""); }
+
+  void count(const DiffNode& node, std::int64_t ModuleDiff::*total, std::int64_t ModuleDiff::*own) {
+    ++(all_.*total);
+    for (ModuleDiff* row : rows_of(node.attribution.modules)) ++(row->*total);
+    for (const std::string& module : node.attribution.modules) ++(row_of(module).*own);
+    if (node.attribution.modules.empty()) ++(without_.*own);
+  }
+
+  void count(const ChangedNode& node) {
+    std::vector<std::string> modules = node.modules_a;
+    modules.insert(modules.end(), node.modules_b.begin(), node.modules_b.end());
+    const auto index = static_cast<std::size_t>(node.change);
+    ++all_.changes[index];
+    for (ModuleDiff* row : rows_of(modules)) ++row->changes[index];
+  }
+
+  // Each parameter once for every module at or below which a node reads it.
+  void count_parameters(const OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
+    std::unordered_map<std::string_view, std::int64_t> sizes;
+    std::vector<const OnnxGraph*> graphs = {&graph};
+    while (!graphs.empty()) {
+      const OnnxGraph* at = graphs.back();
+      graphs.pop_back();
+      for (const OnnxTensor& tensor : at->initializers) {
+        if (is_parameter(tensor) && elements(tensor) > 1) sizes.emplace(tensor.name, elements(tensor));
+      }
+      for (const OnnxNode& node : at->nodes) {
+        for (const OnnxGraph& inner : node.subgraphs) graphs.push_back(&inner);
+      }
+    }
+    std::map<std::string_view, std::set<ModuleDiff*>> readers;
+    for (const DiffNode& node : nodes) {
+      for (const auto name : node.node->inputs) {
+        if (sizes.contains(name)) readers[name].merge(rows_of(node.attribution.modules));
+      }
+    }
+    for (const auto& [name, rows] : readers) {
+      all_.*total += sizes[name];
+      for (ModuleDiff* row : rows) row->*total += sizes[name];
+    }
+  }
+
+  void finish(ModelDiff& diff) {
+    for (auto& [_, row] : rows_) diff.modules.push_back(std::move(row));
+    if (without_.own_a + without_.own_b > 0) diff.modules.push_back(without_);
+    diff.all = all_;
+  }
+
+ private:
+  ModuleDiff& row_of(const std::string& path) {
+    std::vector<std::size_t> ranks;  // of the modules on the way down: in the order in which nodes named them
+    for (std::size_t end = 0; !path.empty() && end != std::string::npos;) {
+      end = path.find('.', end + 1);
+      ranks.push_back(ranks_.emplace(path.substr(0, end), ranks_.size()).first->second);
+    }
+    const int level = static_cast<int>(ranks.size());
+    ModuleDiff& row = rows_[std::move(ranks)];
+    row.path = path;
+    row.level = level;
+    return row;
+  }
+
+  std::set<ModuleDiff*> rows_of(const std::vector<std::string>& modules) {
+    if (modules.empty()) return {&without_};
+    std::set<ModuleDiff*> rows;
+    for (const std::string& path : enclosing(modules)) rows.insert(&row_of(path));
+    return rows;
+  }
+
+  std::unordered_map<std::string, std::size_t> ranks_;
+  std::map<std::vector<std::size_t>, ModuleDiff> rows_;  // in the order of the report: depth first
+  ModuleDiff without_, all_;
+};
+
+DiffNodes nodes_of(const OnnxSummary& model, const Program* program) {
+  std::optional<Recorded> recorded;
+  if (program != nullptr && belongs_to(model, *program)) recorded.emplace(*program);
+  DiffNodes nodes;
+  std::unordered_set<std::string_view> constants = {""};  // an input that is left out
+  for (const OnnxTensor& tensor : model.graph.initializers) constants.insert(tensor.name);
+  for (const OnnxNode* node : all_nodes(model.graph)) {
+    const bool constant = node->subgraphs.empty() && std::all_of(node->inputs.begin(), node->inputs.end(),
+                                                                 [&](auto name) { return constants.contains(name); });
+    if (constant) constants.insert(node->outputs.begin(), node->outputs.end());
+    nodes.push_back({node, attribution_of(*node, recorded ? &*recorded : nullptr), constant});
+  }
+  return nodes;
+}
+
+ChangedNode changed(Change change, const DiffNode* a, const DiffNode* b) {
+  ChangedNode node;
+  node.change = change;
+  node.op_type = (b != nullptr ? b : a)->node->op_type;
+  if (a != nullptr) {
+    node.name_a = label(*a->node);
+    node.modules_a = a->attribution.modules;
+  }
+  if (b != nullptr) {
+    node.name_b = label(*b->node);
+    node.modules_b = b->attribution.modules;
+  }
+  return node;
+}
+
+bool is_renamed(const OnnxNode& a, const OnnxNode& b) { return a.name != b.name || a.outputs != b.outputs; }
+
+void add_fused(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNodes& b, std::vector<ChangedNode>& to) {
+  std::vector<std::string> olds;
+  std::set<std::string> modules;
+  for (const std::size_t at : fusion.a) {
+    olds.push_back(std::string(a[at].node->op_type) + " " + label(*a[at].node));
+    modules.insert(a[at].attribution.modules.begin(), a[at].attribution.modules.end());
+  }
+  for (const std::size_t at : fusion.b) {
+    ChangedNode node = changed(Change::fused, nullptr, &b[at]);
+    node.fused = olds;
+    node.modules_a.assign(modules.begin(), modules.end());
+    to.push_back(std::move(node));
+  }
+}
+
+std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b) {
+  const NodePairs pairs = pair_nodes(a, b);
+  std::vector<ChangedNode> nodes;
+  std::set<std::size_t> in_fusion;
+  for (const auto& fusion : pairs.fusions) in_fusion.insert(fusion.b.begin(), fusion.b.end());
+  for (const std::size_t at : pairs.added) nodes.push_back(changed(Change::added, nullptr, &b[at]));
+  for (const std::size_t at : pairs.removed) nodes.push_back(changed(Change::removed, &a[at], nullptr));
+  for (const auto& fusion : pairs.fusions) add_fused(fusion, a, b, nodes);
+  for (const auto& [one, other] : pairs.pairs) {
+    if (in_fusion.contains(other)) continue;
+    if (is_renamed(*a[one].node, *b[other].node)) nodes.push_back(changed(Change::renamed, &a[one], &b[other]));
+    if (a[one].attribution.modules != b[other].attribution.modules) {
+      nodes.push_back(changed(Change::moved, &a[one], &b[other]));
+    }
+  }
+  std::stable_sort(nodes.begin(), nodes.end(), [](const auto& x, const auto& y) { return x.change < y.change; });
+  return nodes;
+}
+
+}  // namespace
+
+std::string_view name_of(Change change) { return change_words[static_cast<std::size_t>(change)]; }
+
+bool ModuleDiff::same() const {
+  return nodes_a == nodes_b && parameters_a == parameters_b &&
+         std::all_of(changes.begin(), changes.end(), [](std::int64_t count) { return count == 0; });
+}
+
+ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program* program) {
+  ModelDiff diff;
+  diff.file_a = base_name(a.file->path());
+  diff.file_b = base_name(b.file->path());
+  const DiffNodes nodes_a = nodes_of(a, program), nodes_b = nodes_of(b, program);
+  diff.nodes = changes(nodes_a, nodes_b);
+  Rows rows;
+  for (const DiffNode& node : nodes_a) rows.count(node, &ModuleDiff::nodes_a, &ModuleDiff::own_a);
+  for (const DiffNode& node : nodes_b) rows.count(node, &ModuleDiff::nodes_b, &ModuleDiff::own_b);
+  for (const ChangedNode& node : diff.nodes) rows.count(node);
+  rows.count_parameters(a.graph, nodes_a, &ModuleDiff::parameters_a);
+  rows.count_parameters(b.graph, nodes_b, &ModuleDiff::parameters_b);
+  rows.finish(diff);
+  return diff;
+}
+
+}  // namespace whence

@@ -1,0 +1,68 @@
+// ModelDiff: two ONNX files side by side, module by module: nodes, parameters, and what became of each node. The files
+// may be anything annotate wrote, before and after a tool for instance; nodes without a module have a row of their own.
+// Weights are counted, not compared.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/read/onnx_summary.h"
+#include "annotator/view/table.h"
+#include "schema/program.h"
+
+namespace whence {
+
+// // `fused` is a node of the second file that alone or with others took the place of nodes of the first, which then
+// are not `removed`; `renamed` and `moved` are nodes that both files have, under another name or in another module.
+enum class Change : std::uint8_t { added, removed, fused, renamed, moved };
+inline constexpr std::size_t change_count = 5;
+std::string_view name_of(Change change);
+
+struct ChangedNode {
+  Change change = Change::added;
+  std::string op_type;
+  std::string name_a,
+      name_b;  // the node's, or of its first output when it has none; empty where the file has no such node
+  std::vector<std::string> modules_a, modules_b;  // empty: no module is known
+  std::vector<std::string> fused;                 // nodes of the first file, "MatMul /encoder/query/MatMul"
+};
+
+struct ModuleDiff {
+  std::optional<std::string> path;  // "" is the root; none: the nodes without a module
+  int level = 0;
+  std::int64_t nodes_a = 0, nodes_b = 0;             // at and below; one of several modules counts once
+  std::int64_t own_a = 0, own_b = 0;                 // of the module itself
+  std::int64_t parameters_a = 0, parameters_b = 0;   // elements that nodes at and below read
+  std::array<std::int64_t, change_count> changes{};  // at and below
+
+  std::int64_t operator[](Change change) const { return changes[static_cast<std::size_t>(change)]; }
+  bool same() const;
+};
+
+struct ModelDiff {
+  std::string file_a, file_b;       // base names
+  std::vector<ModuleDiff> modules;  // depth first; the root is first, the row without a module last, if any
+  std::vector<ChangedNode> nodes;   // by kind of change, then in file order
+  ModuleDiff all;                   // both files as a whole
+
+  bool same() const { return all.same(); }
+};
+
+// `program`: of the sidecar from which stamps are looked up in files that whence exported and nobody annotated; may be
+// null. A parameter is an initializer of more than one element that holds neither indices, truth values nor text.
+ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program* program);
+
+// What of the text is wanted; JSON (schema/diff.schema.json) always holds everything.
+struct DiffText {
+  std::optional<int> depth;   // levels of modules; none: all
+  bool every_module = false;  // also those without a difference
+  bool every_node = false;    // not the first few of each kind of change only
+};
+std::string to_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette);
+std::string to_json(const ModelDiff& diff);
+
+}  // namespace whence

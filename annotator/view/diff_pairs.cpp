@@ -1,0 +1,210 @@
+#include "annotator/view/diff_pairs.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace whence {
+namespace {
+
+constexpr std::size_t none = static_cast<std::size_t>(-1);
+constexpr std::size_t largest_fusion = 200;  // nodes; a walk that long has lost its way
+
+bool same_operator(const OnnxNode& a, const OnnxNode& b) {
+  return a.op_type == b.op_type && a.domain == b.domain && a.overload == b.overload;
+}
+
+// Gone without a trace: the neighbours read the value before it, and nothing took its place.
+bool does_nothing(const OnnxNode& node) { return node.op_type == "Identity" || node.op_type == "Dropout"; }
+
+std::string_view first_output(const OnnxNode& node) {
+  const auto named = std::find_if(node.outputs.begin(), node.outputs.end(), [](auto name) { return !name.empty(); });
+  return named == node.outputs.end() ? std::string_view{} : *named;
+}
+
+class Pairing {
+ public:
+  Pairing(const DiffNodes& a, const DiffNodes& b) : a_(a), b_(b), of_a_(a.size(), none), of_b_(b.size(), none) {
+    fused_.resize(a.size(), false);
+    fuses_.resize(b.size(), false);
+    for (std::size_t i = 0; i < a_.size(); ++i) {
+      for (const auto name : a_[i].node->outputs) makers_a_.emplace(name, i);
+    }
+    for (std::size_t i = 0; i < b_.size(); ++i) {
+      for (const auto name : b_[i].node->outputs) makers_b_.emplace(name, i);
+    }
+  }
+
+  NodePairs result() {
+    by_value();
+    by_fusion();
+    by_name();
+    by_module();
+    NodePairs pairs;
+    for (std::size_t i = 0; i < b_.size(); ++i) {
+      if (of_b_[i] != none) pairs.pairs.push_back({of_b_[i], i});
+      if (free_b(i)) pairs.added.push_back(i);
+    }
+    for (std::size_t i = 0; i < a_.size(); ++i) {
+      if (free_a(i)) pairs.removed.push_back(i);
+    }
+    pairs.fusions = std::move(fusions_);
+    return pairs;
+  }
+
+ private:
+  bool free_a(std::size_t i) const { return of_a_[i] == none && !fused_[i]; }
+  bool free_b(std::size_t i) const { return of_b_[i] == none && !fuses_[i]; }
+
+  void pair(std::size_t a, std::size_t b) {
+    of_a_[a] = b;
+    of_b_[b] = a;
+  }
+
+  using Makers = std::unordered_map<std::string_view, std::size_t>;
+  static std::optional<std::size_t> maker(const Makers& makers, std::string_view value) {
+    const auto found = makers.find(value);
+    return value.empty() || found == makers.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void by_value() {
+    for (std::size_t i = 0; i < b_.size(); ++i) {
+      const auto made = maker(makers_a_, first_output(*b_[i].node));
+      if (made && free_a(*made) && same_operator(*a_[*made].node, *b_[i].node)) pair(*made, i);
+    }
+  }
+
+  void by_fusion() {
+    for (std::size_t i = 0; i < b_.size(); ++i) {
+      if (of_b_[i] != none) {
+        std::vector<std::size_t> taken = absorbed(*a_[of_b_[i]].node, *b_[i].node);
+        if (!taken.empty()) {
+          taken.push_back(of_b_[i]);
+          add_fusion(std::move(taken), {i});
+        }
+      } else if (!fuses_[i] && makes_known_value(*b_[i].node)) {
+        std::vector<std::size_t> news = new_nodes_before(i);
+        std::vector<std::size_t> olds = replaced(news);
+        if (!olds.empty() && olds.size() + news.size() > 2) add_fusion(std::move(olds), std::move(news));
+      }
+    }
+  }
+
+  bool makes_known_value(const OnnxNode& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](std::string_view name) { return maker(makers_a_, name).has_value(); });
+  }
+
+  void add_fusion(std::vector<std::size_t> a, std::vector<std::size_t> b) {
+    std::sort(a.begin(), a.end());
+    for (const std::size_t at : a) fused_[at] = true;
+    for (const std::size_t at : b) fuses_[at] = true;
+    fusions_.push_back({std::move(a), std::move(b)});
+  }
+
+  // The node and those of b that lead to it over values which a does not have: a Reshape, Gemm, Reshape.
+  std::vector<std::size_t> new_nodes_before(std::size_t last) const {
+    std::set<std::size_t> found = {last};
+    std::vector<std::size_t> todo = {last};
+    while (!todo.empty()) {
+      const OnnxNode& node = *b_[todo.back()].node;
+      todo.pop_back();
+      for (const auto value : node.inputs) {
+        const auto made = maker(makers_b_, value);
+        if (!made || maker(makers_a_, value) || !free_b(*made) || b_[*made].constant) continue;
+        if (found.size() < largest_fusion && found.insert(*made).second) todo.push_back(*made);
+      }
+    }
+    return {found.begin(), found.end()};
+  }
+
+  // Nodes of a that nothing is paired with, back from `values` to those in `reads`. With `must_arrive`, none at all
+  // when a way back ends elsewhere.
+  std::vector<std::size_t> back_from(const std::vector<std::string_view>& values,
+                                     const std::unordered_set<std::string_view>& reads, bool must_arrive) const {
+    std::vector<std::string_view> todo(values);
+    std::set<std::size_t> found;
+    while (!todo.empty()) {
+      const std::string_view value = todo.back();
+      todo.pop_back();
+      const auto made = maker(makers_a_, value);
+      if (reads.contains(value) || !made || a_[*made].constant) continue;
+      if (!free_a(*made) || does_nothing(*a_[*made].node) || found.size() >= largest_fusion) {
+        if (must_arrive) return {};
+        continue;
+      }
+      if (!found.insert(*made).second) continue;
+      const auto& inputs = a_[*made].node->inputs;
+      todo.insert(todo.end(), inputs.begin(), inputs.end());
+    }
+    return {found.begin(), found.end()};
+  }
+
+  // What of a the nodes of b took the place of: what leads to the values that they make and a has too.
+  std::vector<std::size_t> replaced(const std::vector<std::size_t>& news) const {
+    std::unordered_set<std::string_view> reads;
+    std::vector<std::string_view> survivors;
+    for (const std::size_t at : news) {
+      reads.insert(b_[at].node->inputs.begin(), b_[at].node->inputs.end());
+      for (const auto name : b_[at].node->outputs) {
+        const auto made = maker(makers_a_, name);
+        if (made && free_a(*made) && !a_[*made].constant) survivors.push_back(name);
+      }
+    }
+    return back_from(survivors, reads, /*must_arrive=*/false);
+  }
+
+  // What a node that stayed took in on the way to its inputs, as a Conv does with a Pad before it.
+  std::vector<std::size_t> absorbed(const OnnxNode& before, const OnnxNode& node) const {
+    return back_from(before.inputs, {node.inputs.begin(), node.inputs.end()}, /*must_arrive=*/true);
+  }
+
+  void by_name() {
+    std::map<std::string_view, std::vector<std::size_t>> named;
+    for (std::size_t i = 0; i < a_.size(); ++i) {
+      if (free_a(i) && !a_[i].node->name.empty()) named[a_[i].node->name].push_back(i);
+    }
+    for (std::size_t i = 0; i < b_.size(); ++i) {
+      const auto found = named.find(b_[i].node->name);
+      if (!free_b(i) || found == named.end() || found->second.size() != 1) continue;
+      const std::size_t at = found->second.front();
+      if (free_a(at) && same_operator(*a_[at].node, *b_[i].node)) pair(at, i);
+    }
+  }
+
+  void by_module() {
+    using Key = std::tuple<std::vector<std::string>, std::string, std::string_view, std::string_view>;
+    std::map<Key, std::pair<std::vector<std::size_t>, std::vector<std::size_t>>> groups;
+    const auto key = [](const DiffNode& entry) {
+      return Key{entry.attribution.modules, entry.attribution.call, entry.node->op_type, entry.node->domain};
+    };
+    for (std::size_t i = 0; i < a_.size(); ++i) {
+      if (free_a(i)) groups[key(a_[i])].first.push_back(i);
+    }
+    for (std::size_t i = 0; i < b_.size(); ++i) {
+      if (free_b(i)) groups[key(b_[i])].second.push_back(i);
+    }
+    for (const auto& [_, group] : groups) {
+      if (group.first.size() != group.second.size()) continue;
+      for (std::size_t i = 0; i < group.first.size(); ++i) pair(group.first[i], group.second[i]);
+    }
+  }
+
+  const DiffNodes& a_;
+  const DiffNodes& b_;
+  std::vector<std::size_t> of_a_, of_b_;  // the partner, or none
+  std::vector<bool> fused_, fuses_;       // nodes of a, of b that are part of a fusion
+  std::vector<NodePairs::Fusion> fusions_;
+  Makers makers_a_, makers_b_;
+};
+
+}  // namespace
+
+NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b) { return Pairing(a, b).result(); }
+
+}  // namespace whence

@@ -1,0 +1,188 @@
+"""Makes the corpus: foreign ONNX files of the models, each with its truth.
+
+    corpus.py [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files ort-basic,...]
+              [--whence PATH]
+
+    <folder>/<model>/model.pt, model.whence.json             the archive and its recording, the only thing that the
+                                                             matcher is given beside the bare file
+    <folder>/<model>/scripted.pt, scripted.whence.json       where the model can be scripted
+    <folder>/<model>/<source>/<transformation>.onnx          a foreign file
+    <folder>/<model>/<source>/<transformation>.truth.json    what it should say (truth.py)
+    <folder>/<model>/<source>/<transformation>.failed        in their place: why the tool could not make it
+
+What is there already is kept; all is made anew when the code that makes it or a tool's version has changed, the
+recordings when the command is another.
+"""
+
+import argparse
+import hashlib
+import importlib.metadata
+import logging
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import onnx
+
+import command
+from accuracy import carry, models
+from accuracy.exporters import dynamo, torchscript
+from accuracy.graphs import all_nodes
+from accuracy.transformations import BY_NAME, TABLE, Transformation
+from accuracy.truth import Truth
+
+FOLDER = command.ROOT / "build" / "accuracy"
+PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnxslim", "onnxsim", "transformers")
+MAKERS = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools", "truth")
+
+
+BASE_FAILED = "its base failed\n"
+
+
+def sources() -> dict[str, tuple]:
+    """Name -> (exporter, opset, dynamic axes)."""
+    return {
+        "dynamo-18": (dynamo.export, 18, False),
+        "torchscript-18": (torchscript.export, 18, False),
+        "torchscript-17": (torchscript.export, 17, False),
+        "torchscript-13": (torchscript.export, 13, False),
+        "dynamo-18-dynamic": (dynamo.export, 18, True),
+        "torchscript-18-dynamic": (torchscript.export, 18, True),
+    }
+
+
+SOURCES = sources()
+FULL = {"dynamo-18", "torchscript-18"}  # through every transformation; the others through the first few
+SHORT = {"exported", "stripped", "nodes-renamed", "renamed", "ort-extended"}
+
+
+def rows(model: str, source: str) -> list[Transformation]:
+    return [row for row in TABLE if row.applies_to(model) and (source in FULL or row.name in SHORT)]
+
+
+def version() -> str:
+    """Changes when the corpus would."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in [*(folder / f"{name}.py" for name in MAKERS), *sorted(folder.glob("exporters/*.py")),
+                 folder.parent / "models" / "zoo.py", folder.parent / "models" / "networks.py"]:
+        digest.update(path.read_bytes())
+    for package in PACKAGES:
+        digest.update(f"{package}={importlib.metadata.version(package)}".encode())
+    return digest.hexdigest()
+
+
+def make(folder: Path, whence: Path, model: str, wanted_sources: list[str], wanted_files: list[str]) -> None:
+    """Everything asked for of one model that is not there yet."""
+    models.record(model, folder / model, whence)
+    for source in wanted_sources:
+        place = folder / model / source
+        place.mkdir(parents=True, exist_ok=True)
+        for row in rows(model, source):
+            if row.name in wanted_files:
+                make_file(place, model, source, row)
+
+
+def make_file(place: Path, model: str, source: str, row: Transformation) -> None:
+    """One file and its truth, after the files that it is made from."""
+    target, failed = place / f"{row.name}.onnx", place / f"{row.name}.failed"
+    if failed.exists() or target.with_suffix(".truth.json").exists():
+        return
+    if row.base is not None:
+        make_file(place, model, source, BY_NAME[row.base])
+        if (place / f"{row.base}.failed").exists():
+            failed.write_text(BASE_FAILED)
+            return
+    try:
+        with models.quiet():
+            truth = apply(place, model, source, row, target)
+    except Exception as error:  # a tool may fail with anything; what it says is the result
+        failed.write_text(f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}")
+        target.unlink(missing_ok=True)
+        return
+    truth.save(target.with_suffix(".truth.json"))
+
+
+def apply(place: Path, model: str, source: str, row: Transformation, target: Path) -> Truth:
+    if row.base is None:
+        exporter, opset, dynamic = SOURCES[source]
+        return exporter(model, opset, dynamic, target)
+    base = onnx.load(place / f"{row.base}.onnx")
+    truth = Truth.load(place / f"{row.base}.truth.json")
+    if row.tool is None:
+        truth = truth.renamed(row.rename(base) if row.rename else row.cut(base, models.example(model)))
+        for key, _ in all_nodes(base):
+            if key not in truth.nodes:
+                truth.unknown.setdefault(key, "added")
+        onnx.save(base, target)
+        return truth
+    return through_tool(base, truth, model, row, target)
+
+
+def through_tool(base: onnx.ModelProto, truth: Truth, model: str, row: Transformation, target: Path) -> Truth:
+    """Runs the tool on the file with a tag on every node, carries the truth, and takes the tags away."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        tagged, made = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
+        for key, node in all_nodes(base):
+            node.doc_string = carry.TAG + key
+        onnx.save(base, tagged)
+        row.tool(model, tagged, made)
+        after = onnx.load(made)
+    truth = carry.through(base, truth, after, models.example(model))
+    for _, node in all_nodes(after):
+        node.ClearField("doc_string")
+    onnx.save(after, target)
+    return truth
+
+
+def failures(folder: Path, keys) -> dict[tuple, str]:
+    """(model, source, transformation) -> why it could not be made; what fails with its base is not said again."""
+    found = {}
+    for model, source, name in keys:
+        path = folder / model / source / f"{name}.failed"
+        if path.exists() and not (text := path.read_text()).startswith(BASE_FAILED):
+            found[model, source, name] = text.splitlines()[0]
+    return found
+
+
+def refresh(folder: Path) -> None:
+    """Removes a corpus that other code or other tools made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = folder / "version"
+    if not stamp.exists() or stamp.read_text() != version():
+        for path in folder.rglob("*"):
+            if path.is_file() and path.suffix in {".onnx", ".json", ".failed", ".pt"}:
+                path.unlink()
+        stamp.write_text(version())
+
+
+def names(text: str | None, known) -> list[str]:
+    """A comma-separated option; all when it is not given."""
+    chosen = text.split(",") if text else list(known)
+    for name in chosen:
+        if name not in known:
+            raise SystemExit(f"{name} is none of: {', '.join(known)}")
+    return chosen
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--whence", type=Path, default=command.BINARY)
+    parser.add_argument("--models")
+    parser.add_argument("--sources")
+    parser.add_argument("--files")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    refresh(options.folder)
+    for model in names(options.models, models.NAMES):
+        print(f"corpus: {model}", flush=True)
+        make(options.folder, options.whence, model, names(options.sources, SOURCES), names(options.files, BY_NAME))
+
+
+if __name__ == "__main__":
+    main()

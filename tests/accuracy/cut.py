@@ -1,0 +1,63 @@
+"""Transformations that leave only a part of the recorded model, or put other nodes beside it."""
+
+import onnx
+from onnx import TensorProto, helper
+
+from accuracy import equal
+from accuracy.graphs import all_nodes, outside_values, sorted_nodes
+from accuracy.rename import strip
+
+
+def extract(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
+    """The middle half of the graph as a model of its own, as onnx.utils.extract_model cuts it out: what is computed
+    in the first quarter becomes an input."""
+    strip(model)
+    nodes = sorted_nodes(model.graph)
+    values = equal.values(model, feeds)
+    live = live_values(nodes, model)
+    first = {name for node in nodes[:len(nodes) // 4] for name in node.output if name in live}
+    last = next(name for node in nodes[3 * len(nodes) // 4:] for name in node.output if name in live)
+    makers = {name: node for node in nodes for name in node.output}
+    kept, inputs, todo = set(), set(), [last]
+    while todo:
+        name = todo.pop()
+        if name in first or name not in makers:
+            inputs.add(name)
+        elif id(makers[name]) not in kept:
+            kept.add(id(makers[name]))
+            todo += outside_values(makers[name])
+    given = [value for value in model.graph.input if value.name in inputs]
+    given += [typed(name, values[name]) for name in sorted(inputs & first)]
+    stays = [node for node in model.graph.node if id(node) in kept]
+    graph = helper.make_graph(stays, model.graph.name, given, [typed(last, values[last])],
+                              [tensor for tensor in model.graph.initializer if tensor.name in inputs])
+    model.graph.CopyFrom(graph)
+    return {key: key for key, _ in all_nodes(model)}
+
+
+def live_values(nodes: list, model: onnx.ModelProto) -> set[str]:
+    found = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
+    for node in nodes:
+        if any(value in found for value in outside_values(node)):
+            found |= {name for name in node.output if name}
+    return found
+
+
+def typed(name: str, value) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+
+def wrap(model: onnx.ModelProto, feeds: dict) -> dict[str, str]:
+    """Nodes of others before and after: floating inputs are scaled, the first output is turned into probabilities."""
+    keys, graph = strip(model), model.graph
+    for value in graph.input:
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            graph.initializer.append(helper.make_tensor(f"{value.name}_scale", TensorProto.FLOAT, [], [1 / 255]))
+            inner = f"{value.name}_scaled"
+            for node in graph.node:
+                node.input[:] = [inner if name == value.name else name for name in node.input]
+            graph.node.insert(0, helper.make_node("Mul", [value.name, f"{value.name}_scale"], [inner], name="scale"))
+    output = graph.output[0].name
+    graph.node.append(helper.make_node("Softmax", [output], ["probabilities"], name="probabilities", axis=-1))
+    graph.output[0].name = "probabilities"
+    return keys

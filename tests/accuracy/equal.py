@@ -1,0 +1,97 @@
+"""Which values of two files, one made of the other, are the same value: both are run on the example inputs.
+
+An optimiser that removes a no-op or merges two nodes lets the neighbours read another value that is equal; names alone
+would make that look like an absorbed node. And it may give a value that it keeps another name or another shape.
+"""
+
+import collections
+import hashlib
+
+import numpy
+import onnx
+import onnxruntime
+
+from accuracy.graphs import all_graphs
+
+
+class Classes:
+    """Values of one file in classes: of one content, or of one content and one shape."""
+
+    def __init__(self, found: dict[str, numpy.ndarray]):
+        self.found = found
+        self.content, self.shaped = {}, {}
+        first = {}
+        for name, value in found.items():
+            digest = hashlib.sha256(str(value.dtype).encode() + value.tobytes()).hexdigest()
+            self.content[name] = first.setdefault(digest, name)
+            self.shaped[name] = first.setdefault((digest, value.shape), name)
+
+
+def renamed_values(old: dict, new: dict) -> dict[str, str]:
+    """Values of the new file that the old one has under another name, perhaps in another shape: new name -> old name.
+
+    Of several equal old values it is the one made first.
+    """
+    by_size = collections.defaultdict(list)
+    for name, value in old.items():
+        if comparable(value):
+            by_size[value.size].append((name, value.ravel()))
+    result = {}
+    for name, value in new.items():
+        if name in old or not comparable(value):
+            continue
+        flat = value.ravel()
+        margin = 1e-5 * numpy.abs(flat).max()
+        for candidate, other in by_size[flat.size]:
+            if numpy.abs(flat - other).max() <= margin:
+                result[name] = candidate
+                break
+    return result
+
+
+def weights(found: dict) -> dict[str, str]:
+    """Value -> digest of its elements in order of size: equal for a weight and the same weight transposed."""
+    return {name: hashlib.sha256(numpy.sort(value, axis=None).tobytes()).hexdigest()
+            for name, value in found.items() if comparable(value)}
+
+
+def comparable(value: numpy.ndarray) -> bool:
+    """Whether an equal value is the same value: masks and sizes repeat, activations do not."""
+    return value.dtype == numpy.float32 and value.size >= 8 and numpy.unique(value.ravel()[:64]).size >= 8
+
+
+def values(model: onnx.ModelProto, feeds: dict) -> dict[str, numpy.ndarray]:
+    """Inputs, initializers and everything that nodes of the main graph yield, for the example inputs."""
+    run = onnx.ModelProto()
+    run.CopyFrom(model)
+    for graph in all_graphs(run):
+        for node in graph.node:
+            node.ClearField("metadata_props")  # older IR versions have none
+    names = [name for node in run.graph.node for name in node.output if name]
+    known = {output.name for output in run.graph.output}
+    run.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(run.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    inputs = feed(session, feeds)
+    outputs = session.run([output.name for output in session.get_outputs()], inputs)
+    found = dict(inputs)
+    found.update({tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in run.graph.initializer})
+    found.update(zip((output.name for output in session.get_outputs()), outputs))
+    return {name: numpy.asarray(found[name]) for name in [*inputs, *known_order(run, found)]}
+
+
+def known_order(model: onnx.ModelProto, found: dict) -> list[str]:
+    names = [tensor.name for tensor in model.graph.initializer]
+    names += [name for node in model.graph.node for name in node.output]
+    return [name for name in dict.fromkeys(names) if name in found]
+
+
+def feed(session: onnxruntime.InferenceSession, feeds: dict) -> dict[str, numpy.ndarray]:
+    types = {"tensor(float16)": numpy.float16}
+    result = {}
+    for wanted in session.get_inputs():
+        array = numpy.asarray(feeds[wanted.name])
+        result[wanted.name] = array.astype(types.get(wanted.type, array.dtype))
+    return result

@@ -1,0 +1,183 @@
+"""PyTorch's TorchScript exporter, and the truth of its files.
+
+The model is exported again with a mark of its own as the scope of every single module call. Nodes and values are then
+named after marks instead of modules (`w0/w7/MatMul`), in the same order as in the file that the user gets. Where the
+exporter merges nodes across modules, the marks alone would name one of them:
+
+- Conv and BatchNorm: a third export without that fold shows which BatchNorm each Conv took in.
+- common subexpressions: a fourth export without merging shows which nodes were equal; equal ones of several modules
+  are left without truth.
+
+Nodes that the exporter's C++ passes make have no scope; they get the one module of what they feed, or no truth.
+"""
+
+import collections
+import contextlib
+import re
+from pathlib import Path
+
+import onnx
+import torch
+from torch.onnx._internal.torchscript_exporter import utils
+
+from accuracy import models
+from accuracy.graphs import all_nodes, attributes
+from accuracy.truth import Truth, modules
+
+MARK = re.compile(r"(?:^|/)w(\d+)(?=/)")
+
+
+def export(name: str, opset: int, dynamic: bool, path: Path) -> Truth:
+    """Writes the file as a user gets it and returns its truth."""
+    trace(name, opset, dynamic, path)
+    plain = onnx.load(path)
+    marked, calls = marked_export(name, opset, dynamic, path)
+    unfolded, _ = marked_export(name, opset, dynamic, path, without="_jit_pass_onnx_eval_peephole")
+    unmerged, _ = marked_export(name, opset, dynamic, path, without="_jit_pass_cse")
+    truth = marks_truth(marked, calls)
+    add_batch_norms(truth, marked, unfolded, calls)
+    drop_merged(truth, marked, unmerged, calls)
+    adopt_scopeless(truth, marked)
+    return truth.renamed(same_nodes(marked, plain))
+
+
+def trace(name: str, opset: int, dynamic: bool, path: Path) -> None:
+    inputs, axes = models.example(name), models.ENTRIES[name].dynamic
+    with models.quiet():
+        torch.onnx.export(models.positional(name), tuple(inputs.values()), str(path), input_names=list(inputs),
+                          opset_version=opset, dynamo=False, dynamic_axes=axes if dynamic else None)
+
+
+class Marks(dict):
+    """Stands for the exporter's table of scope names: a new mark whenever a module is called."""
+
+    def __init__(self, model: torch.nn.Module):
+        super().__init__()
+        self.paths = {module: path for path, module in model.named_modules()}
+        self.calls = []  # by mark: (module, call)
+        self.count = collections.Counter()
+
+    def get(self, module, default=None):
+        path = self.paths[module]
+        self.calls.append((path, self.count[path]))
+        self.count[path] += 1
+        return torch._C._jit_onnx_create_full_scope_name("M", f"w{len(self.calls) - 1}")
+
+
+def marked_export(name: str, opset: int, dynamic: bool, path: Path, without: str = "") -> tuple:
+    """The marked file and its list of calls; optionally without one of the exporter's passes."""
+    setup, box = utils._setup_trace_module_map, []
+
+    def set_marks(model, *rest):
+        result = setup(model, *rest)
+        box.append(Marks(model))
+        torch.jit._trace._trace_module_map = box[-1]
+        return result
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(utils, "_setup_trace_module_map", set_marks))
+        if without:
+            # The fold answers with the parameters, merging with whether it changed anything.
+            stack.enter_context(replaced(torch._C, without, lambda graph, params=False: params))
+        marked = path.with_suffix(".marked.onnx")
+        trace(name, opset, dynamic, marked)
+        model = onnx.load(marked)
+        marked.unlink()
+    return model, box[-1].calls
+
+
+@contextlib.contextmanager
+def replaced(owner, attribute: str, value):
+    before = getattr(owner, attribute)
+    setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        setattr(owner, attribute, before)
+
+
+def call_of(node: onnx.NodeProto, calls: list) -> frozenset | None:
+    marks = MARK.findall(node.name)
+    return frozenset({calls[int(marks[-1])]}) if marks else None
+
+
+def marks_truth(marked: onnx.ModelProto, calls: list) -> Truth:
+    truth = Truth()
+    for key, node in all_nodes(marked):
+        call = call_of(node, calls)
+        if call is None:
+            truth.unknown[key] = "no scope"
+        else:
+            truth.nodes[key] = call
+    return truth
+
+
+def add_batch_norms(truth: Truth, marked: onnx.ModelProto, unfolded: onnx.ModelProto, calls: list) -> None:
+    left = {node.name for _, node in all_nodes(marked)}
+    makers = {name: node for _, node in all_nodes(unfolded) for name in node.output}
+    keys = {node.name: key for key, node in all_nodes(marked)}
+    for _, node in all_nodes(unfolded):
+        if node.op_type == "BatchNormalization" and node.name not in left:
+            convolution = keys[makers[node.input[0]].name]
+            truth.nodes[convolution] |= call_of(node, calls)
+
+
+def structure(model: onnx.ModelProto) -> dict[str, int]:
+    """Node name -> a hash of what the node computes; equal for nodes that may be merged."""
+    values = {tensor.name: hash(tensor.raw_data) for tensor in model.graph.initializer}
+    hashes = {}
+    for node in model.graph.node:
+        inputs = tuple(values.get(name, name) for name in node.input)
+        hashes[node.name] = hash((node.op_type, attributes(node), inputs))
+        for index, name in enumerate(node.output):
+            values[name] = hash((hashes[node.name], index))
+    return hashes
+
+
+def drop_merged(truth: Truth, marked: onnx.ModelProto, unmerged: onnx.ModelProto, calls: list) -> None:
+    hashes, before = structure(marked), structure(unmerged)
+    groups = collections.defaultdict(list)
+    for _, node in all_nodes(unmerged):
+        if node.op_type != "Constant" and node.name in before:
+            groups[before[node.name]].append(call_of(node, calls) or frozenset())
+    left = collections.Counter(hashes.values())
+    for key, node in all_nodes(marked):
+        group = groups.get(hashes.get(node.name), [])
+        if key not in truth.nodes or len(group) <= left[hashes.get(node.name)]:
+            continue
+        together = truth.nodes[key].union(*group)
+        if len(modules(together)) == 1:
+            truth.nodes[key] = together
+        else:
+            del truth.nodes[key]
+            truth.unknown[key] = "merged"
+
+
+def adopt_scopeless(truth: Truth, marked: onnx.ModelProto) -> None:
+    """A node without a scope belongs to the module that it feeds, a constant that several modules share to none."""
+    users = collections.defaultdict(list)
+    for key, node in all_nodes(marked):
+        for name in node.input:
+            users[name].append(key)
+    nodes = list(all_nodes(marked))
+    for key, node in reversed(nodes):
+        fed = [user for name in node.output for user in users[name]]
+        known = [truth.nodes[user] for user in fed if user in truth.nodes]
+        if key in truth.unknown and truth.unknown[key] == "no scope":
+            if fed and len(known) == len(fed) and len(set(known)) == 1 and len(known[0]) == 1:
+                truth.nodes[key] = known[0]
+                del truth.unknown[key]
+        elif node.op_type == "Constant" and any(modules(calls) != modules(truth.nodes[key]) for calls in known):
+            del truth.nodes[key]
+            truth.unknown[key] = "shared constant"
+
+
+def same_nodes(marked: onnx.ModelProto, plain: onnx.ModelProto) -> dict[str, str]:
+    """Keys of the marked file -> keys of the plain one; they must differ in names alone."""
+    pairs = list(zip(all_nodes(marked), all_nodes(plain), strict=True))
+    values = {}
+    for (_, one), (_, other) in pairs:
+        assert (one.op_type, attributes(one)) == (other.op_type, attributes(other)), (one.name, other.name)
+        for mine, theirs in zip([*one.input, *one.output], [*other.input, *other.output], strict=True):
+            assert values.setdefault(mine, theirs) == theirs, (one.name, mine)
+    return {one: other for (one, _), (other, _) in pairs}

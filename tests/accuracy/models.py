@@ -1,0 +1,85 @@
+"""The models of the corpus and what whence records of each: the zoo's nine and further ones, every parameter made
+distinct by noise."""
+
+import contextlib
+import functools
+import hashlib
+import io
+import subprocess
+import warnings
+from pathlib import Path
+
+import torch
+
+from accuracy import further_models
+from models import zoo
+
+ENTRIES = {**zoo.MODELS, **further_models.MODELS}
+NAMES = tuple(ENTRIES)
+FUSION_TYPES = {"bert_tiny": "bert", "distilbert": "bert", "gpt2": "gpt2", "vit": "vit"}  # of ORT's transformers tool
+
+
+@contextlib.contextmanager
+def quiet():
+    """Exporters and optimisers print and warn; what they say is none of the corpus's concern."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@functools.cache
+def canonical(name: str) -> dict[str, str]:
+    """Every path under which a module object is reached -> the first one, as named_modules() gives it."""
+    model = ENTRIES[name].model()
+    first = {id(module): path for path, module in model.named_modules()}
+    return {path: first[id(module)] for path, module in model.named_modules(remove_duplicate=False)}
+
+
+def example(name: str) -> dict[str, torch.Tensor]:
+    entry = ENTRIES[name]
+    return entry.inputs(entry.first)
+
+
+def positional(name: str) -> torch.nn.Module:
+    """The model with a forward that takes the example's tensors by position, as the TorchScript exporter wants it."""
+    model = ENTRIES[name].model()
+    forward, names = model.forward, list(example(name))
+    model.forward = lambda *tensors: forward(**dict(zip(names, tensors)))
+    return model
+
+
+def record(name: str, folder: Path, whence: Path) -> None:
+    """model.pt and scripted.pt, where scripting works, once; their sidecars again whenever the command is another."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "model.pt").exists():
+        archive(name, folder)
+    stamp, maker = folder / "recorded-by", digest_of(whence)
+    if stamp.exists() and stamp.read_text() == maker:
+        return
+    for path in folder.glob("*.pt"):
+        if path.stem != "inputs":
+            run([whence, "record", path, "-o", folder / f"{path.stem}.whence.json", "--inputs", folder / "inputs.pt"])
+    stamp.write_text(maker)
+
+
+def archive(name: str, folder: Path) -> None:
+    torch.save(example(name), folder / "inputs.pt")
+    model = ENTRIES[name].model()
+    with quiet():
+        with contextlib.suppress(Exception):  # whatever scripting fails with: transformers' models do
+            torch.jit.script(model).save(str(folder / "scripted.pt"))
+        zoo.trace_module(model, example(name)).save(str(folder / "model.pt"))
+
+
+def digest_of(whence: Path) -> str:
+    """Of the command and of the recorder that it loads."""
+    digest = hashlib.sha256()
+    for path in [whence, whence.resolve().parent.parent / "lib" / "libwhence_recorder.so"]:
+        digest.update(path.read_bytes() if path.exists() else b"")
+    return digest.hexdigest()
+
+
+def run(command: list) -> None:
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
+    if result.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit {result.returncode}\n{result.stderr}")

@@ -1,0 +1,198 @@
+"""Scores a whence command on the corpus: is each node's module right, and is a confidence worth what it says?
+
+    score.py [--whence PATH] [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files renamed,...]
+             [--with sidecar|scripted|nothing|before|right-before] [-v]
+
+The command gets the bare file and what `--with` says, never the truth:
+
+    sidecar       the recording of the traced archive
+    scripted      the recording of the scripted archive, where there is one
+    nothing       the file alone
+    before        `--from` the file before the tool, which the same command annotated with the sidecar
+    right-before  `--from` the file before the tool, annotated with its truth: what carrying alone loses
+
+An answer is read from the annotated file: `pkg.whence.modules`, or else `pkg.whence.module`. Of the nodes whose truth
+is known it is
+
+    exact   the modules are those that the node stands for, and `module` is their lowest common ancestor
+    set     `module` is right, but not every module that a fused node stands for is named, or one too many
+    high    an ancestor of the right module
+    wrong   anything else
+    none    no module is named
+
+and of the exact ones that stand for one call, `call` says how many name the right one.
+
+-v lists every node that is not exact: file, node, truth, answer, confidence, rule.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import onnx
+
+import command
+from accuracy import corpus, report
+from accuracy.graphs import all_nodes, metadata
+from accuracy.models import NAMES
+from accuracy.transformations import BY_NAME, Transformation
+from accuracy.truth import Truth, common_ancestor, is_ancestor, modules
+
+RECORDINGS = {"scripted": "scripted"}
+FROM = {"before", "right-before"}
+
+
+@dataclass
+class Answer:
+    module: str | None
+    modules: frozenset
+    call: str
+    confidence: str
+    rule: str
+
+
+@dataclass
+class Score:
+    """Counts of one file, or of several together. `nodes` are those not exact."""
+
+    classes: collections.Counter = field(default_factory=collections.Counter)
+    confidence: dict = field(default_factory=lambda: collections.defaultdict(collections.Counter))
+    calls: collections.Counter = field(default_factory=collections.Counter)  # of the exact ones: call right or not
+    unknown: int = 0
+    failures: list = field(default_factory=list)
+    nodes: list = field(default_factory=list)  # (key, operator, truth, answer, class)
+
+    def add(self, other: "Score") -> None:
+        self.classes += other.classes
+        self.calls += other.calls
+        self.unknown += other.unknown
+        self.failures += other.failures
+        self.nodes += other.nodes
+        for name, counts in other.confidence.items():
+            self.confidence[name] += counts
+
+    def total(self) -> int:
+        return self.classes.total()
+
+    def share(self, name: str) -> float:
+        return 100 * self.classes[name] / self.total() if self.total() else float("nan")
+
+    def calls_right(self) -> float:
+        return 100 * self.calls[True] / self.calls.total() if self.calls else float("nan")
+
+
+def answer_of(node: onnx.NodeProto) -> Answer:
+    keys = metadata(node)
+    module = keys.get("pkg.whence.module")
+    named = json.loads(keys["pkg.whence.modules"]) if "pkg.whence.modules" in keys else [module]
+    return Answer(module, frozenset(named), keys.get("pkg.whence.call", ""),
+                  keys.get("pkg.whence.confidence", "none"), keys.get("pkg.whence.rule", ""))
+
+
+def classify(wanted: frozenset, answer: Answer) -> str:
+    if answer.module is None or answer.confidence == "unattributed":
+        return "none"
+    right = common_ancestor(wanted)
+    if answer.module == right:
+        return "exact" if answer.modules == wanted else "set"
+    return "high" if is_ancestor(answer.module, right) else "wrong"
+
+
+def score_file(truth: Truth, annotated: Path) -> Score:
+    score, model = Score(unknown=len(truth.unknown)), onnx.load(annotated, load_external_data=False)
+    found = dict(all_nodes(model))
+    for key, calls in truth.nodes.items():
+        answer, wanted = answer_of(found[key]), modules(calls)
+        kind = classify(wanted, answer)
+        score.classes[kind] += 1
+        score.confidence[answer.confidence][kind] += 1
+        if kind == "exact" and len(calls) == 1 and min(calls)[1] >= 0:
+            score.calls[answer.call == str(min(calls)[1])] += 1
+        if kind != "exact":
+            score.nodes.append((key, found[key].op_type, sorted(wanted), answer, kind))
+    return score
+
+
+def annotate(whence: Path, *arguments) -> str:
+    """Runs the command; what it failed with, or nothing. Exit code 1 stands for findings, not for a failure."""
+    result = subprocess.run([str(whence), "annotate", *map(str, arguments)], capture_output=True, text=True,
+                            timeout=600, stdin=subprocess.DEVNULL)
+    return "" if result.returncode in (0, 1) else f"exit {result.returncode}: {result.stderr.strip()[:300]}"
+
+
+def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Score | None:
+    """The score of one corpus file; None when the corpus has none of the kind."""
+    model, recording = place / f"{row.name}.onnx", place.parent / f"{RECORDINGS.get(given, 'model')}.whence.json"
+    if not model.exists() or not recording.exists() or (given in FROM and row.tool is None):
+        return None
+    truth = Truth.load(place / f"{row.name}.truth.json")
+    with tempfile.TemporaryDirectory() as folder:
+        out, before, error = Path(folder) / "out.onnx", Path(folder) / "before.onnx", ""
+        options = [] if given == "nothing" else ["--sidecar", recording]
+        if given == "before":
+            error = annotate(whence, place / f"{row.base}.onnx", "-o", before, "--sidecar", recording)
+        elif given == "right-before":
+            write_truth(place, row.base, before)
+        if given in FROM:
+            options = ["--from", before]
+        error = error or annotate(whence, model, "-o", out, *options)
+        if not error:
+            return score_file(truth, out)
+    score = Score(unknown=len(truth.unknown), failures=[error])
+    score.classes["none"] = score.confidence["failed"]["none"] = len(truth.nodes)
+    return score
+
+
+def write_truth(place: Path, name: str, target: Path) -> None:
+    """The file as whence would annotate it if it knew everything."""
+    model, truth = onnx.load(place / f"{name}.onnx"), Truth.load(place / f"{name}.truth.json")
+    for key, node in all_nodes(model):
+        if key in truth.nodes:
+            named = sorted(modules(truth.nodes[key]))
+            keys = {"pkg.whence.module": common_ancestor(named), "pkg.whence.confidence": "exact",
+                    "pkg.whence.rule": "exported"}
+            if len(named) > 1:
+                keys["pkg.whence.modules"] = json.dumps(named, separators=(",", ":"))
+            for entry, value in keys.items():
+                node.metadata_props.add(key=entry, value=value)
+    model.ir_version = max(model.ir_version, 10)
+    onnx.save(model, target)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--whence", type=Path, default=command.BINARY)
+    parser.add_argument("--folder", type=Path, default=corpus.FOLDER)
+    parser.add_argument("--models")
+    parser.add_argument("--sources")
+    parser.add_argument("--files")
+    parser.add_argument("--with", dest="given", default="sidecar",
+                        choices=["sidecar", "scripted", "nothing", "before", "right-before"])
+    parser.add_argument("-v", "--verbose", action="store_true")
+    options = parser.parse_args()
+    keys = list(itertools.product(corpus.names(options.models, NAMES), corpus.names(options.sources, corpus.SOURCES),
+                                  corpus.names(options.files, BY_NAME)))
+
+    def one(key: tuple) -> Score | None:
+        return score_row(options.whence, options.folder / key[0] / key[1], BY_NAME[key[2]], options.given)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        scores = {key: score for key, score in zip(keys, pool.map(one, keys)) if score is not None}
+    print(report.text(scores, options.verbose), end="")
+    print(report.not_made(corpus.failures(options.folder, keys)), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""What is done to the exported files: one row each, in the order of the report.
+
+`base` is the file that the row starts from: an exporter's own (`exported`) or another row's. A row that a tool makes
+can also be annotated with the file before it at hand (`whence annotate --from`).
+"""
+
+from dataclasses import dataclass
+from typing import Callable
+
+from accuracy import cut, rename, tools
+from accuracy.models import FUSION_TYPES
+
+
+@dataclass(frozen=True)
+class Transformation:
+    name: str
+    base: str | None = "exported"
+    rename: Callable | None = None  # changes a model in place, yields {old key: new key}
+    cut: Callable | None = None     # the same, given the example inputs too
+    tool: Callable | None = None    # (model's name, source, target)
+    models: frozenset | None = None  # None: all
+
+    def applies_to(self, model: str) -> bool:
+        return self.models is None or model in self.models
+
+
+TOOLS = {
+    "ort-basic": tools.onnxruntime_offline("basic"),
+    "ort-extended": tools.onnxruntime_offline("extended"),
+    "ort-fusion": tools.transformers_fusion,
+    "onnxslim": tools.onnxslim,
+    "onnxsim": tools.onnxsim,
+    "float16": tools.float16,
+    "int8": tools.dynamic_int8,
+    "qdq": tools.static_qdq,
+}
+
+
+def of_tool(name: str, prefix: str, base: str) -> Transformation:
+    only = frozenset(FUSION_TYPES) if name == "ort-fusion" else None
+    return Transformation(prefix + name, base, tool=TOOLS[name], models=only)
+
+
+TABLE = [
+    Transformation("exported", base=None),
+    Transformation("stripped", rename=rename.strip),
+    Transformation("nodes-renamed", rename=rename.rename_nodes),
+    Transformation("renamed", rename=rename.rename_everything),
+    *(of_tool(name, "", "exported") for name in TOOLS),
+    *(of_tool(name, "renamed+", "renamed") for name in TOOLS),
+    of_tool("float16", "ort-extended+", "ort-extended"),
+    of_tool("int8", "onnxslim+", "onnxslim"),
+    of_tool("qdq", "ort-basic+", "ort-basic"),
+    Transformation("extracted", cut=cut.extract),
+    Transformation("wrapped", cut=cut.wrap),
+    Transformation("renamed+extracted", base="renamed", cut=cut.extract),
+    Transformation("renamed+wrapped", base="renamed", cut=cut.wrap),
+]
+BY_NAME = {row.name: row for row in TABLE}

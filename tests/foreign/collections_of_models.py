@@ -1,0 +1,36 @@
+"""ONNX files that somebody else wrote, as machines have them: onnx's backend tests in PyPI's package, and Debian's.
+
+Every operator in most of its forms, functions, graphs inside nodes, sequences, strings, sparse tensors, models without
+a node, opsets from 1 to today's, and small converted networks. Equal files are taken once.
+"""
+
+import functools
+import hashlib
+from pathlib import Path
+
+import onnx
+
+PLACES = {
+    "onnx": Path(onnx.__file__).parent / "backend" / "test" / "data",
+    "debian": Path("/usr/share/libonnx-testdata/data"),  # package libonnx-testdata
+}
+BATCH = 150
+
+
+@functools.cache
+def models(place: str) -> list[Path]:
+    first = {}
+    for path in sorted(PLACES[place].rglob("*.onnx")):
+        first.setdefault(hashlib.sha256(path.read_bytes()).digest(), path)
+    return list(first.values())
+
+
+def batches() -> list[tuple[str, int]]:
+    """(place, index of its first model): what one test takes; small enough to share the cores."""
+    return [(place, start) for place in PLACES for start in range(0, max(1, len(models(place))), BATCH)]
+
+
+def batch(place: str, start: int) -> list[Path]:
+    found = models(place)[start:start + BATCH]
+    assert found, f"no models in {PLACES[place]}: `make build` installs what is missing"
+    return found

@@ -1,0 +1,180 @@
+"""`whence diff`: what became of each node, module by module."""
+
+import onnx
+import pytest
+
+import command
+from validate.onnx_files import chain, known, model, node
+from validate.test_coverage import annotated, schema
+
+
+def diff(*arguments, code: int = 0) -> dict:
+    return command.run_json("diff", *arguments, code=code)
+
+
+def fused_model(path, before: bool) -> str:
+    """conv then norm as two nodes, or as one that took over the norm's value; another node before and after."""
+    first = node("Relu", ["x"], "a", "first", known("stem"))
+    last = node("Relu", ["c"], "d", "last", known("head"))
+    if before:
+        middle = [node("Sin", ["a"], "b", "conv", known("block.conv")),
+                  node("Cos", ["b"], "c", "bn", known("block.bn"))]
+    else:
+        keys = {**known("block"), "pkg.whence.modules": '["block.bn","block.conv"]'}
+        middle = [node("Sin", ["a"], "c", "conv", keys)]
+    return model([first, *middle, last], path)
+
+
+def rows(result: dict) -> dict:
+    return {row["path"]: row for row in result["modules"]}
+
+
+def test_a_file_does_not_differ_from_itself():
+    path, _ = annotated("shared_block")
+    result = diff(path, path, "--exit-code")
+    assert result["same"] and not result["changed_nodes"] and not any(result["changes"].values())
+    assert result["nodes"][0] == result["nodes"][1] > 30
+    assert "no difference" in command.run("diff", path, path).stdout
+
+
+def test_annotating_renames_and_nothing_else(tmp_path):
+    path, _ = annotated("shared_block")
+    command.run("strip", path, "-o", tmp_path / "plain.onnx")
+    result = diff(tmp_path / "plain.onnx", path)
+    changes = result["changes"]
+    assert changes["renamed"] + changes["moved"] > 0
+    assert (changes["added"], changes["removed"], changes["fused"]) == (0, 0, 0)
+
+
+def test_fused_nodes_name_what_they_stand_for(tmp_path):
+    result = diff(fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False))
+    assert result["changes"] == {"added": 0, "removed": 0, "fused": 1, "renamed": 0, "moved": 0}
+    changed = result["changed_nodes"][0]
+    assert changed["fused"] == ["Sin conv", "Cos bn"]
+    assert changed["modules"] == [["block.bn", "block.conv"], ["block.bn", "block.conv"]]
+    found = rows(result)
+    assert found["block"]["nodes"] == [2, 1] and found["block"]["changes"]["fused"] == 1
+    assert found["stem"]["changes"]["fused"] == 0 and found["stem"]["nodes"] == [1, 1]
+
+
+def test_added_and_removed_nodes(tmp_path):
+    short, long = chain(known("a"), known("b")), chain(known("a"), known("b"), known("c"))
+    long[2].op_type = "Sin"
+    a, b = model(short, tmp_path / "a.onnx"), model(long, tmp_path / "b.onnx")
+    there, back = diff(a, b), diff(b, a)
+    assert (there["changes"]["added"], back["changes"]["removed"]) == (1, 1)
+    assert there["changed_nodes"][0]["names"] == [None, "n2"]
+    assert back["changed_nodes"][0]["modules"] == [["c"], []]
+    assert rows(there)["c"]["own_nodes"] == [0, 1]
+
+
+def test_a_node_absorbed_by_one_that_stays_is_fused(tmp_path):
+    a = model([node("Sin", ["x"], "p", "pad", known("m.pad")), node("Cos", ["p"], "y", "conv", known("m.conv"))],
+              tmp_path / "a.onnx")
+    b = model([node("Cos", ["x"], "y", "conv", known("m.conv"))], tmp_path / "b.onnx")
+    assert diff(a, b)["changed_nodes"][0]["fused"] == ["Sin pad", "Cos conv"]
+
+
+def test_several_nodes_in_the_place_of_several(tmp_path):
+    a = model([node("Sin", ["x"], "p", "matmul", known("m")), node("Cos", ["p"], "y", "add", known("m"))],
+              tmp_path / "a.onnx")
+    b = model([node("Exp", ["x"], "q", "before", known("m")), node("Tan", ["q"], "r", "gemm", known("m")),
+               node("Abs", ["r"], "y", "after", known("m"))], tmp_path / "b.onnx")
+    result = diff(a, b)
+    assert result["changes"] == {"added": 0, "removed": 0, "fused": 3, "renamed": 0, "moved": 0}
+    assert [entry["fused"] for entry in result["changed_nodes"]] == [["Sin matmul", "Cos add"]] * 3
+
+
+def test_constants_are_no_part_of_a_fusion(tmp_path):
+    value = onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [2.0])
+    constant = onnx.helper.make_node("Constant", [], ["c"], name="constant", value=value)
+    a = model([constant, node("Mul", ["x", "c"], "y", "mul", known("m"))], tmp_path / "a.onnx")
+    folded = onnx.helper.make_tensor("k", onnx.TensorProto.FLOAT, [1], [2.0])
+    b = model([node("Mul", ["x", "k"], "y", "mul", known("m"))], tmp_path / "b.onnx", [folded])
+    assert diff(a, b)["changes"] == {"added": 0, "removed": 1, "fused": 0, "renamed": 0, "moved": 0}
+
+
+def test_a_removed_no_op_is_removed_not_fused(tmp_path):
+    a = model([node("Identity", ["x"], "p", "none", known("m")), node("Cos", ["p"], "y", "conv", known("m"))],
+              tmp_path / "a.onnx")
+    b = model([node("Cos", ["x"], "y", "conv", known("m"))], tmp_path / "b.onnx")
+    assert diff(a, b)["changes"] == {"added": 0, "removed": 1, "fused": 0, "renamed": 0, "moved": 0}
+
+
+def test_files_with_all_names_changed_are_paired_by_module(tmp_path):
+    nodes = chain(known("a"), known("b"), known("b"))
+    a = model(nodes, tmp_path / "a.onnx")
+    for number, entry in enumerate(nodes):
+        entry.name = f"other{number}"
+        entry.input[:] = [f"w{value[1:]}" if value != "x" else value for value in entry.input]
+        entry.output[:] = [f"w{value[1:]}" for value in entry.output]
+    result = diff(a, model(nodes, tmp_path / "b.onnx"))
+    assert result["changes"] == {"added": 0, "removed": 0, "fused": 0, "renamed": 3, "moved": 0}
+    assert result["changed_nodes"][2]["names"] == ["n2", "other2"]
+
+
+def test_moved_nodes_and_nodes_without_a_module(tmp_path):
+    a, b = model(chain(known("a"), {}), tmp_path / "a.onnx"), model(chain(known("b"), {}), tmp_path / "b.onnx")
+    result = diff(a, b)
+    assert result["changes"]["moved"] == 1
+    assert result["changed_nodes"][0]["modules"] == [["a"], ["b"]]
+    assert result["modules"][-1]["path"] is None and result["modules"][-1]["nodes"] == [1, 1]
+
+
+def test_parameters_are_those_that_the_nodes_read(tmp_path):
+    def weighted(path, size):
+        weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [size], [0.0] * size)
+        axes = onnx.helper.make_tensor("axes", onnx.TensorProto.INT64, [3], [0, 1, 2])
+        first = node("Add", ["x", "w"], "y", "add", known("m.n"))
+        return model([first, node("Sin", ["y", "axes"], "z", "sin", known("m"))], path, [weight, axes])
+
+    result = diff(weighted(tmp_path / "a.onnx", 2), weighted(tmp_path / "b.onnx", 3))
+    found = rows(result)
+    assert result["parameters"] == found["m"]["parameters"] == found["m.n"]["parameters"] == [2, 3]
+    assert not result["same"] and not result["changed_nodes"]
+
+
+@pytest.mark.parametrize("options, code", [((), 0), (("--exit-code",), 1)])
+def test_the_exit_code_tells_a_difference_when_asked(tmp_path, options, code):
+    a, b = fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False)
+    command.run("diff", a, b, *options, code=code)
+    command.run("diff", a, a, *options, code=0)
+
+
+def test_the_text_shows_what_differs(tmp_path):
+    a, b = fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False)
+    text = command.run("diff", a, b).stdout
+    assert "conv in block.bn, block.conv for Sin conv, Cos bn" in text
+    assert "a.onnx: 4 nodes" in text and "b.onnx: 3 nodes" in text
+    shown = [line.split()[0] for line in text.split("\n\n")[1].splitlines()[1:]]
+    assert shown == ["(root)", "block", "block.conv", "block.bn"]  # without stem and head
+    assert "stem" in command.run("diff", a, b, "--all").stdout
+    assert "block.conv  " not in command.run("diff", a, b, "--depth", 1).stdout
+
+
+def test_long_lists_are_cut_unless_asked(tmp_path):
+    a = model(chain(*[known("m")] * 15), tmp_path / "a.onnx")
+    b = model(chain(known("m")), tmp_path / "b.onnx")
+    assert "and 4 more: --nodes lists them" in command.run("diff", a, b).stdout
+    assert "n14" in command.run("diff", a, b, "--nodes").stdout
+
+
+def test_json_follows_its_schema(tmp_path):
+    path, sidecar = annotated("shared_block")
+    command.run("strip", path, "-o", tmp_path / "plain.onnx")
+    other = model(chain(known("a"), {}), tmp_path / "other.onnx")
+    for arguments in [(path, path), (tmp_path / "plain.onnx", path, "-s", sidecar), (path, other), (other, path)]:
+        schema("diff").validate(diff(*arguments))
+
+
+def test_stamped_files_are_known_through_the_sidecar(tmp_path):
+    path, sidecar = annotated("shared_block")
+    command.run("strip", path, "-o", tmp_path / "plain.onnx")
+    assert diff(tmp_path / "plain.onnx", path)["changes"]["moved"] > 0
+    assert diff(tmp_path / "plain.onnx", path, "--sidecar", sidecar)["changes"]["moved"] == 0
+
+
+@pytest.mark.parametrize("options", [("--depth", "-1"), ("--depth", "x")])
+def test_wrong_depths_are_usage_errors(tmp_path, options):
+    path = model(chain(known("a")), tmp_path / "a.onnx")
+    assert "E0101" in command.run("diff", path, path, *options, code=2).stderr
