@@ -39,6 +39,8 @@ TEST(Export, ReportsEveryUnsupportedOperatorAtOnce) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   for (int i = 0; i < 4; ++i) p.output(p.op("aten::frobnicate", {{"self", v(x)}}, f32({2})));
+  p.program.stacks.push_back({{"model.py", 9, "forward"}});
+  p.program.body.nodes[2].origin.stack = 1;  // the other three are at one place
   const ValueId poisoned = p.op("aten::unheard_of.Tensor", {{"self", v(x)}}, f32({2}));
   p.output(p.op("aten::relu", {{"self", v(poisoned)}}, f32({2})));  // not blamed for what it reads
   p.output(p.op("aten::gelu", {{"self", v(x)}, {"approximate", Argument{std::string("wild")}}}, f32({2})));
@@ -49,7 +51,8 @@ TEST(Export, ReportsEveryUnsupportedOperatorAtOnce) {
   EXPECT_EQ(found[0].where.op, "aten::frobnicate");
   EXPECT_EQ(found[0].code, Code::no_converter);
   EXPECT_EQ(found[0].count, 4);
-  EXPECT_EQ(found[0].more_places.size(), 2u);
+  ASSERT_EQ(found[0].more_places.size(), 1u);
+  EXPECT_EQ(found[0].more_places[0].source, "model.py:9 forward");
   EXPECT_EQ(found[0].where.module, "layer");
   EXPECT_EQ(found[0].where.source, "model.py:7 forward");
   EXPECT_EQ(found[1].where.op, "aten::gelu");
