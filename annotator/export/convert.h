@@ -62,6 +62,9 @@ class ConvertSession {
   // An initializer with this content; equal ones are one, wherever they are used.
   GraphValueId constant(TensorData data);
 
+  // What stands for what in the outermost graph, as far as it was converted.
+  const std::unordered_map<ValueId, GraphValueId>& outermost_values() const { return frames_.front()->values; }
+
   // Adds a node stamped with the current operation; outputs get what types can be inferred.
   std::vector<GraphValueId> emit(std::string_view domain, std::string_view op_type, std::vector<GraphValueId> inputs,
                                  Attributes attributes, int outputs);

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 
+#include "annotator/export/export.h"
 #include "annotator/export/names.h"
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/match.h"
+#include "annotator/merge/annotate_foreign.h"
 #include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
+#include "annotator/merge/model_edit.h"
 #include "annotator/merge/node_keys.h"
 #include "annotator/merge/onnx_rewrite.h"
 #include "annotator/merge/stamp.h"
@@ -13,8 +18,6 @@
 namespace whence {
 
 namespace {
-
-constexpr std::int64_t oldest_ir_with_node_metadata = 10;
 
 // The keys to write, in the order of annotation_keys().
 std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
@@ -48,7 +51,7 @@ class AnnotateEditor : public NodeEditor {
     ++report_.nodes;
     const auto stamp = find_property(node.metadata, keys::op);
     if (!stamp) {
-      ++report_.unstamped;
+      ++report_.unattributed;
       return {};
     }
     const NodeOrigin origin = read_stamp(node, *stamp);
@@ -111,39 +114,48 @@ class AnnotateEditor : public NodeEditor {
   std::string last_path_;
 };
 
+// Whence exported the file, and nobody added nodes to it since: every node has its stamp.
+bool all_stamped(const OnnxSummary& model) {
+  if (!find_property(model.metadata, keys::program)) return false;
+  const auto nodes = nodes_with_functions(model);
+  return std::ranges::all_of(nodes, [](const OnnxNode* node) { return find_property(node->metadata, keys::op).has_value(); });
+}
+
 void require_same_program(const OnnxSummary& model, const Sidecar& sidecar, const Place& place) {
   const auto stamped = find_property(model.metadata, keys::program);
-  if (!stamped) {
-    throw Error(Code::unsupported_feature,
-                "the file was not exported by whence; annotating foreign files is not supported yet",
-                "export the model with `whence export`", place);
-  }
   const std::string recorded = program_digest(sidecar.program);
-  if (*stamped == recorded) return;
+  if (!stamped || *stamped == recorded) return;
   throw Error(
       Code::sidecar_mismatch,
       "the file was exported from program " + std::string(*stamped) + ", the sidecar describes program " + recorded,
       "give the sidecar of the same export, or export again with --sidecar-out", place);
 }
 
-ModelEdit model_edit(const OnnxSummary& model) {
-  ModelEdit edit;
-  if (!find_property(model.metadata, keys::annotated)) edit.added.emplace_back(keys::annotated, WHENCE_VERSION);
-  if (model.ir_version < oldest_ir_with_node_metadata) {
-    edit.ir_version = oldest_ir_with_node_metadata;
-    edit.added.emplace_back(keys::original_ir_version, std::to_string(model.ir_version));
-  }
-  return edit;
-}
+class ProgramKeys : public KeySource {
+ public:
+  ProgramKeys(const NodeKeys& keys, const Program& program) : keys_(keys), program_(program) {}
 
-Diagnostic raised_ir_version(std::int64_t before, const Place& place) {
-  return {Code::unsupported_feature,
-          Severity::note,
-          "the IR version was raised from " + std::to_string(before) + " to 10: node metadata needs it",
-          place,
-          "",
-          1,
-          {}};
+  std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
+    NodePlace place;
+    place.origin.ops = match.units;
+    if (match.units.size() > 1) place.origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
+    place.scope = match.scope;
+    place.confidence = name_of(match.confidence);
+    place.rule = name_of(match.rule);
+    return keys_.of(place);
+  }
+  std::string path_of(const NodeMatch& match) const override { return scope_path(program_, match.scope); }
+
+ private:
+  const NodeKeys& keys_;
+  const Program& program_;
+};
+
+int opset_of(const OnnxSummary& model) {
+  for (const OnnxOpset& opset : model.opsets) {
+    if (opset.domain.empty()) return static_cast<int>(opset.version);
+  }
+  return default_opset;
 }
 
 }  // namespace
@@ -154,23 +166,27 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
   Diagnostics notes;
   auto result = guarded([&] {
     const NodeKeys keys(sidecar.program, wanted_keys(options));
-    ModelEdit edit;
-    std::set<std::string> data_files;
-    bool first_time = true;
-    {
-      auto model = read_onnx_summary(input);
-      if (!model) throw Error(model.diagnostics());
-      require_same_program(*model, sidecar, place);
-      edit = model_edit(*model);
-      data_files = external_locations(*model);
-      first_time = !find_property(model->metadata, keys::annotated);
-      if (edit.ir_version) notes.push_back(raised_ir_version(model->ir_version, place));
-    }
+    auto model = read_onnx_summary(input);
+    if (!model) throw Error(model.diagnostics());
+    require_same_program(*model, sidecar, place);
+    if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
     AnnotateReport report;
+    if (!all_stamped(*model)) {
+      const std::string digest = program_digest(sidecar.program);
+      const ProgramKeys source(keys, sidecar.program);
+      MatchReport found;
+      found.nodes.resize(nodes_with_functions(*model).size());
+      if (!fully_annotated(*model, digest)) {
+        found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));
+      }
+      return write_matches(*model, found, source, digest, output, options);
+    }
+    const bool first_time = !find_property(model->metadata, keys::annotated);
     const auto make_editor = [&] {
       return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options.names, first_time, report);
     };
-    report.changed = rewrite_file(input, output, make_editor, std::move(edit), data_files);
+    report.changed =
+        rewrite_file(input, output, make_editor, annotation_of_model(*model), external_locations(*model));
     return report;
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;

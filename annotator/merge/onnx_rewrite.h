@@ -3,7 +3,7 @@
 //
 // The file is walked twice: once to measure the edited messages, whose lengths stand before their content, and once to
 // write. Edits are made afresh in each walk and never kept, so memory does not grow with the number of nodes edited.
-// Nodes of the graph and of all bodies nested in it are edited, those of local functions are not.
+// Nodes of the graph, of all bodies nested in it and of local functions are edited.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@
 namespace whence {
 
 struct NodeView {
+  std::uint64_t offset = 0;  // of the node's message in the file
   std::string_view name, op_type;
   OnnxProperties metadata;
 };

@@ -54,7 +54,7 @@ class LeaveAsIs : public NodeEditor {
 
 ModelEdit model_edit(const OnnxSummary& model, const Place& place) {
   ModelEdit edit;
-  edit.dropped_keys = {keys::annotated, keys::original_ir_version};
+  edit.dropped_keys = {keys::annotated, keys::matched, keys::original_ir_version};
   if (const auto text = find_property(model.metadata, keys::original_ir_version)) {
     std::int64_t version = 0;
     const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), version);

@@ -29,8 +29,10 @@ void print_json(const AnnotateReport& report, const std::string& output, const D
   const nlohmann::ordered_json object = {{"file", output},
                                          {"nodes", report.nodes},
                                          {"exact", report.exact},
+                                         {"matched", report.matched},
+                                         {"inferred", report.inferred},
                                          {"ancestor", report.ancestor},
-                                         {"unstamped", report.unstamped},
+                                         {"unattributed", report.unattributed},
                                          {"renamed", report.renamed},
                                          {"changed", report.changed},
                                          {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
@@ -39,9 +41,11 @@ void print_json(const AnnotateReport& report, const std::string& output, const D
 
 void print_people(const AnnotateReport& report, const std::string& output, const Diagnostics& notes) {
   print_text(notes);
-  std::cout << output << ": " << report.nodes << " nodes, " << report.exact << " with their exact module, "
-            << report.ancestor << " shared by several";
-  if (report.unstamped > 0) std::cout << ", " << report.unstamped << " without a stamp, left alone";
+  std::cout << output << ": " << report.nodes << " nodes, " << report.exact << " with their exact module";
+  if (report.matched > 0) std::cout << ", " << report.matched << " matched";
+  if (report.inferred > 0) std::cout << ", " << report.inferred << " inferred from neighbours";
+  std::cout << ", " << report.ancestor << " shared by several";
+  if (report.unattributed > 0) std::cout << ", " << report.unattributed << " unknown";
   if (report.renamed > 0) std::cout << ", " << report.renamed << " renamed";
   std::cout << (report.changed ? "\n" : "; nothing to add\n");
 }

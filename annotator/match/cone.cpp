@@ -1,0 +1,95 @@
+// A node that corresponds to one of the reference stands for that node's units, and for those of every computation
+// between the values it reads and writes that no other foreign node makes: it took them in.
+//
+//   reference  a -> MatMul -> Add(residual) -> LayerNormalization -> b
+//   foreign    a', r' -> SkipLayerNormalization -> b'                     units: add, layer_norm
+#include <algorithm>
+
+#include "annotator/match/placement.h"
+
+namespace whence {
+namespace {
+
+constexpr int deepest = 40;  // of a cone, in nodes
+
+class Cone {
+ public:
+  Cone(const Placement& placement, std::vector<std::int32_t> stops)
+      : placement_(placement), r_(placement.reference.structure), stops_(std::move(stops)) {}
+
+  // Adds the units on paths from `value` back to a stop. True when there is one.
+  bool reaches(std::int32_t value, int depth) {
+    if (std::find(stops_.begin(), stops_.end(), value) != stops_.end()) return true;
+    // A value that the foreign file has as well is somebody else's work.
+    if (placement_.pairs.foreign_value(value) >= 0 && depth > 0) return false;
+    if (depth >= deepest || ++visited_ > 4 * deepest) return false;
+    bool any = false;
+    for (const std::int32_t producer : r_.values[value].producers) {
+      bool through = false;
+      for (const std::int32_t input : r_.data_inputs(r_.nodes[producer])) {
+        if (input >= 0) through |= reaches(input, depth + 1);
+      }
+      if (!through) continue;
+      any = true;
+      const auto& found = placement_.reference.units_of_node[producer];
+      units.insert(units.end(), found.begin(), found.end());
+    }
+    return any;
+  }
+
+  std::vector<std::int32_t> units;
+
+ private:
+  const Placement& placement_;
+  const Structure& r_;
+  std::vector<std::int32_t> stops_;
+  int visited_ = 0;
+};
+
+std::vector<std::int32_t> taken_in(const Placement& placement, std::int32_t f, std::int32_t r) {
+  const Structure& ours = placement.foreign;
+  const Structure& theirs = placement.reference.structure;
+  std::vector<std::int32_t> stops;
+  for (const std::int32_t input : ours.data_inputs(ours.nodes[f])) {
+    if (input < 0) continue;
+    if (placement.pairs.value(input) < 0) return {};  // what lies before it is not known
+    stops.push_back(placement.pairs.value(input));
+  }
+  std::vector<std::int32_t> units;
+  for (const std::int32_t input : theirs.data_inputs(theirs.nodes[r])) {
+    if (input < 0 || std::find(stops.begin(), stops.end(), input) != stops.end()) continue;
+    Cone cone(placement, stops);
+    if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
+  }
+  // Behind it: when its result corresponds to a later value than the reference node's own.
+  if (!ours.nodes[f].outputs.empty() && !theirs.nodes[r].outputs.empty()) {
+    const std::int32_t own = theirs.loose(theirs.nodes[r].outputs[0]);
+    const std::int32_t result = ours.loose(ours.nodes[f].outputs[0]);
+    const std::int32_t later = result < 0 ? -1 : placement.pairs.value(result);
+    if (own >= 0 && later >= 0 && later != own) {
+      Cone cone(placement, {own});
+      if (cone.reaches(later, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
+    }
+  }
+  return units;
+}
+
+}  // namespace
+
+void place_corresponding(Placement& placement) {
+  for (const std::int32_t f : placement.foreign.order) {
+    const std::int32_t r = placement.pairs.node(f);
+    if (r < 0) continue;
+    std::vector<std::int32_t> units = placement.reference.units_of_node[r];
+    const std::vector<std::int32_t> more = taken_in(placement, f, r);
+    const bool fused = std::any_of(more.begin(), more.end(), [&](std::int32_t unit) {
+      return std::find(units.begin(), units.end(), unit) == units.end();
+    });
+    units.insert(units.end(), more.begin(), more.end());
+    placement.place(f, std::move(units),
+                    placement.pairs.certain(f) ? MatchConfidence::matched : MatchConfidence::inferred,
+                    fused ? MatchRule::cone : MatchRule::structure);
+  }
+}
+
+}  // namespace whence

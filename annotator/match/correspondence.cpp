@@ -1,0 +1,508 @@
+#include "annotator/match/correspondence.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "annotator/match/op_class.h"
+
+namespace whence {
+namespace {
+
+constexpr std::size_t most_readers = 64;  // a value with more proposes no pairs by itself
+constexpr std::size_t most_rivals = 96;   // partners kept for a node
+constexpr int longest_step = 3;           // nodes that growth steps over on one side
+
+// Worth of what speaks for a pair; one agreeing neighbour is 1.
+constexpr double input_agrees = 1.0, output_agrees = 1.4;
+constexpr double input_disagrees = -0.8, output_disagrees = -1.2, input_half_known = -0.25;
+constexpr double attributes_agree = 0.2, constant_agrees = 0.4, constant_disagrees = -0.4;
+constexpr double neighbours_alike = 0.3;
+constexpr double bridged = 0.7;
+constexpr double needed = 0.6;     // support without which likeness is not enough
+constexpr double clear_gap = 0.25, small_gap = 0.05;
+
+std::uint64_t pair_key(std::int32_t a, std::int32_t b) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
+}
+
+std::vector<std::int64_t> sorted_sizes(const StructureTensor& tensor) {
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t size : tensor.dims) {
+    if (size != 1) sizes.push_back(size);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+}  // namespace
+
+Correspondence::Correspondence(const Structure& foreign, const Reference& reference, const EvidenceTable& evidence)
+    : f_(foreign),
+      reference_(reference),
+      r_(reference.structure),
+      evidence_(evidence),
+      node_of_(foreign.nodes.size(), -1),
+      foreign_node_of_(r_.nodes.size(), -1),
+      value_of_(foreign.values.size(), -1),
+      foreign_of_(r_.values.size(), -1),
+      certain_(foreign.nodes.size(), false),
+      rivals_of_f_(foreign.nodes.size()),
+      rivals_of_r_(r_.nodes.size()) {}
+
+void Correspondence::grow() {
+  seed_interface();
+  seed_evidence();
+  while (true) {
+    settle(clear_gap);
+    settle(small_gap);
+    if (!queue_.empty()) continue;
+    if (bridge()) continue;
+    if (break_one_tie()) continue;
+    break;
+  }
+}
+
+// ---- seeds --------------------------------------------------------------------------------------------------------
+
+void Correspondence::seed_interface() {
+  std::unordered_map<std::string_view, std::int32_t> inputs, outputs;
+  for (const std::int32_t value : r_.inputs) inputs.emplace(r_.values[value].name, value);
+  for (const std::int32_t value : r_.outputs) outputs.emplace(r_.values[value].name, value);
+  const auto seed = [&](const std::vector<std::int32_t>& ours, const std::vector<std::int32_t>& theirs,
+                        const std::unordered_map<std::string_view, std::int32_t>& by_name) {
+    std::size_t named = 0;
+    for (const std::int32_t value : ours) {
+      const auto found = by_name.find(f_.values[value].name);
+      if (found == by_name.end()) continue;
+      ++named;
+      link(f_.loose(value), r_.loose(found->second));
+    }
+    if (named > 0 || ours.size() != theirs.size()) return;
+    for (std::size_t i = 0; i < ours.size(); ++i) link(f_.loose(ours[i]), r_.loose(theirs[i]));
+  };
+  seed(f_.inputs, r_.inputs, inputs);
+  seed(f_.outputs, r_.outputs, outputs);
+}
+
+void Correspondence::seed_evidence() {
+  for (const std::int32_t f : f_.order) {
+    if (f_.nodes[f].kind != NodeKind::heavy) continue;
+    for (const Evidence& evidence : evidence_[f]) {
+      if (evidence.unit < 0) continue;
+      for (const std::int32_t r : reference_.nodes_of_unit[evidence.unit]) {
+        if (r_.nodes[r].op_class == f_.nodes[f].op_class) propose(f, r);
+      }
+    }
+  }
+}
+
+// ---- how well a pair is supported -----------------------------------------------------------------------------------
+
+double Correspondence::evidence_for(std::int32_t f, std::int32_t r) const {
+  double best = 0, sum = 0;
+  for (const Evidence& evidence : evidence_[f]) {
+    for (const std::int32_t unit : reference_.units_of_node[r]) {
+      const bool agrees = evidence.unit >= 0 ? evidence.unit == unit : evidence.scope == reference_.units[unit].scope;
+      if (!agrees) continue;
+      best = std::max(best, evidence.strength);
+      sum += 0.25 * evidence.strength;
+      break;
+    }
+  }
+  return best + std::min(sum, 0.5);
+}
+
+double Correspondence::support(std::int32_t f, std::int32_t r) const {
+  const StructureNode& ours = f_.nodes[f];
+  const StructureNode& theirs = r_.nodes[r];
+  double total = evidence_for(f, r);
+  const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
+  if (is_commutative(ours.op_class) || a.size() != b.size()) {
+    // As sets: values that correspond, wherever they stand.
+    for (const std::int32_t value : a) {
+      if (value < 0 || value_of_[value] < 0) continue;
+      total += std::find(b.begin(), b.end(), value_of_[value]) != b.end() ? input_agrees : input_half_known;
+    }
+  } else {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] < 0 || b[i] < 0) continue;
+      if (value_of_[a[i]] == b[i]) {
+        total += input_agrees;
+      } else if (value_of_[a[i]] >= 0 && foreign_of_[b[i]] >= 0) {
+        total += input_disagrees;
+      } else if (value_of_[a[i]] >= 0) {
+        total += input_half_known;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
+    const std::int32_t x = f_.loose(ours.outputs[i]), y = r_.loose(theirs.outputs[i]);
+    if (x < 0 || y < 0) continue;
+    if (value_of_[x] == y) {
+      total += output_agrees;
+    } else if (value_of_[x] >= 0 && foreign_of_[y] >= 0) {
+      total += output_disagrees;
+    }
+  }
+  if (const auto found = bonus_.find(pair_key(f, r)); found != bonus_.end()) total += found->second;
+  return total;
+}
+
+double Correspondence::constants_alike(const StructureNode& f, const StructureNode& r) const {
+  double total = 0;
+  for (const std::int32_t x : f.inputs) {
+    if (x < 0 || !f_.values[x].constant) continue;
+    const std::int32_t a = f_.root_tensor(x);
+    if (a < 0) continue;
+    bool comparable = false, agrees = false;
+    for (const std::int32_t y : r.inputs) {
+      if (y < 0 || !r_.values[y].constant) continue;
+      const std::int32_t b = r_.root_tensor(y);
+      if (b < 0) continue;
+      const StructureTensor& ours = f_.tensors[a];
+      const StructureTensor& theirs = r_.tensors[b];
+      comparable = true;
+      if (ours.single && theirs.single) {
+        const double scale = std::max(std::abs(ours.number), std::abs(theirs.number));
+        agrees |= std::abs(ours.number - theirs.number) <= 1e-3 * scale;
+      } else if (!ours.dims.empty() && sorted_sizes(ours) == sorted_sizes(theirs)) {
+        agrees = true;
+      }
+    }
+    if (comparable) total += agrees ? constant_agrees : constant_disagrees;
+  }
+  return std::clamp(total, -0.8, 0.8);
+}
+
+bool Correspondence::producers_alike(std::int32_t fv, std::int32_t rv) const {
+  const StructureValue& x = f_.values[fv];
+  const StructureValue& y = r_.values[rv];
+  if (x.producers.empty() || y.producers.empty()) return x.producers.empty() && y.producers.empty();
+  for (const std::int32_t a : x.producers) {
+    for (const std::int32_t b : y.producers) {
+      if (f_.nodes[a].op_class == r_.nodes[b].op_class) return true;
+    }
+  }
+  return false;
+}
+
+// How much of what the foreign value's readers do is done by the reference value's readers as well, 0 to 1.
+double Correspondence::consumers_alike(std::int32_t fv, std::int32_t rv) const {
+  const auto& ours = f_.heavy_uses(fv);
+  const auto& theirs = r_.heavy_uses(rv);
+  double met = 0, all = 0;
+  const auto look_for = [&](std::uint16_t wanted) {
+    all += 1;
+    met += std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
+                       [&](const StructureUse& use) { return r_.nodes[use.node].op_class == wanted; });
+  };
+  for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) look_for(f_.nodes[ours[i].node].op_class);
+  if (all == 0) return theirs.empty() ? 1 : 0;
+  return met / all;
+}
+
+double Correspondence::likeness(std::int32_t f, std::int32_t r) const {
+  const StructureNode& ours = f_.nodes[f];
+  const StructureNode& theirs = r_.nodes[r];
+  double total = ours.attributes == theirs.attributes ? attributes_agree : 0;
+  total += constants_alike(ours, theirs);
+  const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
+  double alike = 0, compared = 0;
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (a[i] < 0 || b[i] < 0) continue;
+    compared += 1;
+    alike += producers_alike(a[i], b[i]);
+  }
+  if (compared > 0) total += neighbours_alike * alike / compared;
+  if (!ours.outputs.empty() && !theirs.outputs.empty() && ours.outputs[0] >= 0 && theirs.outputs[0] >= 0) {
+    total += neighbours_alike * consumers_alike(f_.loose(ours.outputs[0]), r_.loose(theirs.outputs[0]));
+  }
+  return total;
+}
+
+double Correspondence::score(std::int32_t f, std::int32_t r) const { return support(f, r) + likeness(f, r); }
+
+bool Correspondence::same_units(std::int32_t a, std::int32_t b) const {
+  return reference_.units_of_node[a] == reference_.units_of_node[b];
+}
+
+double Correspondence::best_rival(std::int32_t f, std::int32_t r) const {
+  double best = 0;
+  for (const std::int32_t other : rivals_of_f_[f]) {
+    // Another form of the same operation is no rival.
+    if (other == r || foreign_node_of_[other] >= 0 || same_units(other, r)) continue;
+    best = std::max(best, score(f, other));
+  }
+  for (const std::int32_t other : rivals_of_r_[r]) {
+    if (other != f && node_of_[other] < 0) best = std::max(best, score(other, r));
+  }
+  return best;
+}
+
+// ---- growth -------------------------------------------------------------------------------------------------------
+
+void Correspondence::propose(std::int32_t f, std::int32_t r) {
+  if (node_of_[f] >= 0 || foreign_node_of_[r] >= 0) return;
+  if (f_.nodes[f].kind != NodeKind::heavy || r_.nodes[r].kind != NodeKind::heavy) return;
+  auto& rivals = rivals_of_f_[f];
+  if (std::find(rivals.begin(), rivals.end(), r) == rivals.end()) {
+    if (rivals.size() >= most_rivals || rivals_of_r_[r].size() >= most_rivals) return;
+    rivals.push_back(r);
+    rivals_of_r_[r].push_back(f);
+  }
+  queue_.push({score(f, r), f, r});
+}
+
+void Correspondence::settle(double gap) {
+  for (const Candidate& candidate : waiting_) queue_.push(candidate);
+  waiting_.clear();
+  while (!queue_.empty()) {
+    Candidate top = queue_.top();
+    queue_.pop();
+    if (node_of_[top.foreign] >= 0 || foreign_node_of_[top.reference] >= 0) continue;
+    const double now = score(top.foreign, top.reference);
+    if (now < top.score - 1e-9) {  // what was learned since speaks against it
+      queue_.push({now, top.foreign, top.reference});
+      continue;
+    }
+    top.score = now;
+    if (support(top.foreign, top.reference) < needed) continue;
+    if (now - best_rival(top.foreign, top.reference) < gap) {
+      waiting_.push_back(top);
+      continue;
+    }
+    accept(top.foreign, top.reference, true);
+  }
+}
+
+// Nothing tells these apart: twins. In the order of execution on both sides.
+bool Correspondence::break_one_tie() {
+  std::vector<std::int32_t> position_f(f_.nodes.size()), position_r(r_.nodes.size());
+  for (std::size_t i = 0; i < f_.order.size(); ++i) position_f[f_.order[i]] = static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < r_.order.size(); ++i) position_r[r_.order[i]] = static_cast<std::int32_t>(i);
+  // Equal best ones first by score, then by place. All clear twins of one round are taken together.
+  std::vector<Candidate> ties;
+  for (Candidate& candidate : waiting_) {
+    if (node_of_[candidate.foreign] >= 0 || foreign_node_of_[candidate.reference] >= 0) continue;
+    candidate.score = score(candidate.foreign, candidate.reference);
+    if (candidate.score + small_gap < best_rival(candidate.foreign, candidate.reference)) continue;
+    ties.push_back(candidate);
+  }
+  if (ties.empty()) return false;
+  std::sort(ties.begin(), ties.end(), [&](const Candidate& a, const Candidate& b) {
+    const auto key = [&](const Candidate& each) {
+      return std::pair(position_f[each.foreign], position_r[each.reference]);
+    };
+    return key(a) < key(b);
+  });
+  accept(ties.front().foreign, ties.front().reference, false);
+  return true;
+}
+
+void Correspondence::accept(std::int32_t f, std::int32_t r, bool certain) {
+  node_of_[f] = r;
+  foreign_node_of_[r] = f;
+  certain_[f] = certain;
+  link_inputs(f, r);
+  link_outputs(f, r);
+}
+
+void Correspondence::link(std::int32_t fv, std::int32_t rv) {
+  if (fv < 0 || rv < 0 || f_.values[fv].constant || r_.values[rv].constant) return;
+  const bool news = value_of_[fv] < 0;
+  if (news) value_of_[fv] = rv;
+  if (foreign_of_[rv] < 0) foreign_of_[rv] = fv;
+  if (value_of_[fv] != rv) return;
+  if (!news) return;
+  const auto& ours = f_.heavy_uses(fv);
+  const auto& theirs = r_.heavy_uses(rv);
+  if (ours.size() <= most_readers && theirs.size() <= 4 * most_readers) {
+    for (const StructureUse& a : ours) {
+      for (const StructureUse& b : theirs) {
+        const std::uint16_t op = f_.nodes[a.node].op_class;
+        if (op != r_.nodes[b.node].op_class) continue;
+        const bool slots_matter = !is_commutative(op) &&
+                                  f_.nodes[a.node].inputs.size() == r_.nodes[b.node].inputs.size();
+        if (slots_matter && a.slot != b.slot) continue;
+        propose(a.node, b.node);
+      }
+    }
+  }
+  for (const std::int32_t a : f_.values[fv].producers) {
+    for (const std::int32_t b : r_.values[rv].producers) {
+      if (f_.nodes[a].op_class == r_.nodes[b].op_class) propose(a, b);
+    }
+  }
+}
+
+// Values from which `value` is computed by nodes with one data input, nearest first, itself included.
+std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_t value) const {
+  std::vector<std::int32_t> chain = {value};
+  for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
+    for (const std::int32_t producer : s.values[chain[i]].producers) {
+      std::int32_t only = -1;
+      int count = 0;
+      for (const std::int32_t input : s.data_inputs(s.nodes[producer])) {
+        if (input < 0) continue;
+        ++count;
+        only = input;
+      }
+      if (count == 1 && std::find(chain.begin(), chain.end(), only) == chain.end()) chain.push_back(only);
+    }
+  }
+  return chain;
+}
+
+std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int32_t value) const {
+  std::vector<std::int32_t> chain = {value};
+  for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
+    const auto& uses = s.heavy_uses(chain[i]);
+    if (uses.size() > 4) continue;
+    for (const StructureUse& use : uses) {
+      const StructureNode& node = s.nodes[use.node];
+      if (node.outputs.empty() || node.outputs[0] < 0) continue;
+      const std::int32_t next = s.loose(node.outputs[0]);
+      if (std::find(chain.begin(), chain.end(), next) == chain.end()) chain.push_back(next);
+    }
+  }
+  return chain;
+}
+
+// The same slot of the same operator: the same value, unless one side computes something more before it.
+void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
+  if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
+  if (producers_alike(fv, rv)) return link(fv, rv);
+  const auto ours = upward(f_, fv), theirs = upward(r_, rv);
+  for (std::size_t steps = 1; steps < ours.size() + theirs.size(); ++steps) {
+    for (std::size_t i = 0; i < ours.size() && i <= steps; ++i) {
+      const std::size_t j = steps - i;
+      if (j >= theirs.size() || (i > 0 && j > 0)) continue;  // one side only: it has something more
+      if (value_of_[ours[i]] < 0 && foreign_of_[theirs[j]] < 0 && producers_alike(ours[i], theirs[j])) {
+        return link(ours[i], theirs[j]);
+      }
+    }
+  }
+  link(fv, rv);
+}
+
+void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
+  if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
+  double best = consumers_alike(fv, rv);
+  std::pair<std::int32_t, std::int32_t> target{fv, rv};
+  if (best < 1) {
+    const auto theirs = downward(r_, rv);
+    for (std::size_t j = 1; j < theirs.size(); ++j) {
+      const double alike = consumers_alike(fv, theirs[j]);
+      if (foreign_of_[theirs[j]] < 0 && alike > best + 0.4) {
+        best = alike;
+        target = {fv, theirs[j]};
+      }
+    }
+  }
+  link(target.first, target.second);
+}
+
+void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
+  const auto a = f_.data_inputs(f_.nodes[f]), b = r_.data_inputs(r_.nodes[r]);
+  if (!is_commutative(f_.nodes[f].op_class)) {
+    if (a.size() == b.size()) {
+      for (std::size_t i = 0; i < a.size(); ++i) link_up(a[i], b[i]);
+    } else if (!a.empty() && !b.empty()) {
+      link_up(a[0], b[0]);
+    }
+    return;
+  }
+  std::vector<std::int32_t> ours, theirs;
+  for (const std::int32_t value : a) {
+    if (value >= 0 && value_of_[value] < 0) ours.push_back(value);
+  }
+  for (const std::int32_t value : b) {
+    if (value >= 0 && foreign_of_[value] < 0) theirs.push_back(value);
+  }
+  if (ours.size() == 1 && theirs.size() == 1) return link_up(ours[0], theirs[0]);
+  if (ours.size() == 2 && theirs.size() == 2) {
+    const bool straight = producers_alike(ours[0], theirs[0]) && producers_alike(ours[1], theirs[1]);
+    const bool crossed = producers_alike(ours[0], theirs[1]) && producers_alike(ours[1], theirs[0]);
+    if (straight == crossed) return;
+    link_up(ours[0], theirs[straight ? 0 : 1]);
+    link_up(ours[1], theirs[straight ? 1 : 0]);
+  }
+}
+
+void Correspondence::link_outputs(std::int32_t f, std::int32_t r) {
+  const StructureNode& ours = f_.nodes[f];
+  const StructureNode& theirs = r_.nodes[r];
+  for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
+    link_down(f_.loose(ours.outputs[i]), r_.loose(theirs.outputs[i]));
+  }
+}
+
+// ---- over what the two sides spell differently ----------------------------------------------------------------------
+
+// From values that correspond, looks past nodes without partner for an operator that follows (or precedes) once on each
+// side within reach.
+bool Correspondence::bridge() {
+  constexpr std::size_t reach = 24;
+  struct Found {
+    std::int32_t node = -1;
+    bool several = false;
+  };
+  const auto look = [&](const Structure& s, const std::vector<std::int32_t>& partner, std::int32_t start, bool down,
+                        bool reference) {
+    std::map<std::uint16_t, Found> found;
+    std::vector<std::int32_t> values = {start};
+    std::vector<std::int32_t> seen;
+    const auto visit = [&](std::int32_t node) {
+      if (partner[node] >= 0 || s.nodes[node].kind != NodeKind::heavy) return;
+      if (std::find(seen.begin(), seen.end(), node) != seen.end()) return;
+      seen.push_back(node);
+      Found& entry = found[s.nodes[node].op_class];
+      if (entry.node < 0) {
+        entry.node = node;
+      } else if (!reference || !same_units(entry.node, node)) {
+        entry.several = true;
+      }
+      if (down) {
+        for (const std::int32_t output : s.nodes[node].outputs) {
+          if (output >= 0) values.push_back(s.loose(output));
+        }
+      } else {
+        for (const std::int32_t input : s.data_inputs(s.nodes[node])) {
+          if (input >= 0) values.push_back(input);
+        }
+      }
+    };
+    for (std::size_t i = 0; i < values.size() && seen.size() < reach; ++i) {
+      if (down) {
+        if (s.heavy_uses(values[i]).size() > most_readers) continue;
+        for (const StructureUse& use : s.heavy_uses(values[i])) visit(use.node);
+      } else {
+        for (const std::int32_t producer : s.values[values[i]].producers) visit(producer);
+      }
+    }
+    return found;
+  };
+  const std::size_t before = queue_.size();
+  for (std::size_t fv = 0; fv < value_of_.size(); ++fv) {
+    const std::int32_t rv = value_of_[fv];
+    if (rv < 0) continue;
+    for (const bool down : {true, false}) {
+      const auto ours = look(f_, node_of_, static_cast<std::int32_t>(fv), down, false);
+      if (ours.empty()) continue;
+      const auto theirs = look(r_, foreign_node_of_, rv, down, true);
+      for (const auto& [op, mine] : ours) {
+        const auto other = theirs.find(op);
+        if (mine.several || other == theirs.end() || other->second.several) continue;
+        if (is_commutative(op)) continue;  // too common to mean anything at a distance
+        double& bonus = bonus_[pair_key(mine.node, other->second.node)];
+        if (bonus >= 2 * bridged) continue;
+        bonus += bridged;
+        propose(mine.node, other->second.node);
+      }
+    }
+  }
+  return queue_.size() > before;
+}
+
+}  // namespace whence

@@ -1,0 +1,58 @@
+// What is left serves nodes that are placed: constants, sizes, index arithmetic. It belongs to its readers: to their
+// scope when they have one, else to the scope that encloses them. What nobody placed reads goes with what it reads.
+#include <algorithm>
+
+#include "annotator/match/placement.h"
+
+namespace whence {
+namespace {
+
+void place_with_readers(Placement& placement, std::int32_t node) {
+  const Structure& f = placement.foreign;
+  std::vector<std::int32_t> units;
+  std::int32_t scope = -1;
+  bool one = true;
+  for (const std::int32_t output : f.nodes[node].outputs) {
+    if (output < 0) continue;
+    for (const StructureUse& use : f.values[output].uses) {
+      if (use.node < 0 || !placement.placed(use.node)) continue;
+      const NodeMatch& reader = placement.matches[use.node];
+      one &= scope < 0 || scope == reader.scope;
+      scope = scope < 0 ? reader.scope : placement.reference.common_scope(scope, reader.scope);
+      if (units.size() < 64) units.insert(units.end(), reader.units.begin(), reader.units.end());
+    }
+  }
+  if (scope < 0) return;
+  placement.place(node, std::move(units), one ? MatchConfidence::inferred : MatchConfidence::ancestor,
+                  MatchRule::dataflow);
+  placement.matches[node].scope = scope;
+  placement.matches[node].shared = placement.matches[node].units.size() > 1;
+}
+
+void place_with_sources(Placement& placement, std::int32_t node) {
+  const Structure& f = placement.foreign;
+  for (const std::int32_t input : f.nodes[node].inputs) {
+    if (input < 0) continue;
+    for (const std::int32_t producer : f.values[input].producers) {
+      if (!placement.placed(producer)) continue;
+      placement.matches[node] = placement.matches[producer];
+      placement.matches[node].confidence = MatchConfidence::ancestor;
+      placement.matches[node].rule = MatchRule::dataflow;
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void place_by_dataflow(Placement& placement) {
+  const auto& order = placement.foreign.order;
+  for (auto node = order.rbegin(); node != order.rend(); ++node) {
+    if (!placement.placed(*node)) place_with_readers(placement, *node);
+  }
+  for (const std::int32_t node : order) {
+    if (!placement.placed(node)) place_with_sources(placement, node);
+  }
+}
+
+}  // namespace whence

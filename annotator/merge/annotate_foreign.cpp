@@ -1,0 +1,124 @@
+#include "annotator/merge/annotate_foreign.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "annotator/match/foreign_structure.h"
+#include "annotator/merge/external_data.h"
+#include "annotator/merge/keys.h"
+#include "annotator/merge/model_edit.h"
+#include "annotator/merge/node_keys.h"
+#include "annotator/merge/onnx_rewrite.h"
+#include "annotator/write/unique_names.h"
+
+namespace whence {
+namespace {
+
+using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // of nodes in the file -> their number
+
+Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes) {
+  Offsets offsets;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    offsets.emplace(static_cast<std::uint64_t>(nodes[i]->message.data() - model.file->text().data()), i);
+  }
+  return offsets;
+}
+
+bool says_something(const OnnxProperties& metadata) { return find_property(metadata, keys::confidence).has_value(); }
+
+class ForeignEditor : public NodeEditor {
+ public:
+  ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets, bool names,
+                const std::vector<std::string>& kept_names, AnnotateReport& report)
+      : found_(found), source_(source), offsets_(offsets), names_(names), report_(report) {
+    report_ = {};
+    for (const std::string& name : kept_names) unique_.claim(name);
+  }
+
+  NodeEdit edit(const NodeView& node) override {
+    ++report_.nodes;
+    const NodeMatch& match = found_.nodes[offsets_.at(node.offset)];
+    NodeEdit edit;
+    if (says_something(node.metadata)) {
+      ++report_.exact;
+      return edit;
+    }
+    count(match.confidence);
+    if (match.scope < 0) {
+      edit.added.emplace_back(keys::confidence, std::string(name_of(match.confidence)));
+      return edit;
+    }
+    if (names_) rename(node, match, edit);
+    for (auto& entry : source_.keys_of(match)) {
+      if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
+    }
+    keep_what_was_there(node, edit);
+    return edit;
+  }
+
+ private:
+  void count(MatchConfidence confidence) {
+    std::int64_t* const counters[] = {&report_.exact, &report_.matched, &report_.inferred, &report_.ancestor,
+                                      &report_.unattributed};
+    ++*counters[static_cast<std::size_t>(confidence)];
+  }
+
+  void rename(const NodeView& node, const NodeMatch& match, NodeEdit& edit) {
+    std::string wanted = unique_.claim(source_.path_of(match) + "/" + std::string(node.op_type));
+    if (wanted == node.name) return;
+    edit.added.emplace_back(keys::original_name, std::string(node.name));
+    edit.name = std::move(wanted);
+    ++report_.renamed;
+  }
+
+  static void keep_what_was_there(const NodeView& node, NodeEdit& edit) {
+    std::string kept;
+    for (const std::string_view key : annotation_keys()) {
+      if (!find_property(node.metadata, key)) continue;
+      if (!kept.empty()) kept += ",";
+      kept += key;
+    }
+    if (!kept.empty()) edit.added.emplace_back(keys::kept, std::move(kept));
+  }
+
+  const MatchReport& found_;
+  const KeySource& source_;
+  const Offsets& offsets_;
+  bool names_;
+  AnnotateReport& report_;
+  UniqueNames unique_;
+};
+
+}  // namespace
+
+std::string_view name_of(MatchConfidence confidence) {
+  constexpr std::string_view words[] = {"exact", "matched", "inferred", "ancestor", "unattributed"};
+  return words[static_cast<std::size_t>(confidence)];
+}
+
+bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
+  if (find_property(model.metadata, keys::matched) != digest) return false;
+  const auto nodes = nodes_with_functions(model);
+  return std::all_of(nodes.begin(), nodes.end(), [](const OnnxNode* node) { return says_something(node->metadata); });
+}
+
+AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
+                             const std::string& digest, const std::string& output, const AnnotateOptions& options) {
+  const auto nodes = nodes_with_functions(model);
+  const Offsets offsets = offsets_of(model, nodes);
+  std::vector<std::string> kept_names;  // of nodes that keep theirs
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const bool keeps = says_something(nodes[i]->metadata) || found.nodes[i].scope < 0;
+    if (keeps && !nodes[i]->name.empty()) kept_names.emplace_back(nodes[i]->name);
+  }
+  ModelEdit edit = annotation_of_model(model);
+  if (!find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
+  AnnotateReport report;
+  const auto make_editor = [&] {
+    return std::make_unique<ForeignEditor>(found, source, offsets, options.names, kept_names, report);
+  };
+  report.changed = rewrite_file(model.file->path(), output, make_editor, std::move(edit), external_locations(model));
+  return report;
+}
+
+}  // namespace whence
