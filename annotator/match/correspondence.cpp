@@ -336,11 +336,24 @@ void Correspondence::link(std::int32_t fv, std::int32_t rv) {
   }
 }
 
+// Cheap arithmetic without weights, of which one side may have more: scaling, masking, an activation. Whatever reads a
+// weight is in both files.
+bool Correspondence::may_be_stepped_over(const Structure& s, const StructureNode& node) {
+  if (!is_elementwise(node.op_class)) return false;
+  for (const std::int32_t input : node.inputs) {
+    if (input < 0 || !s.values[input].constant) continue;
+    const std::int32_t tensor = s.root_tensor(input);
+    if (tensor >= 0 && s.tensors[tensor].elements() > 1) return false;
+  }
+  return true;
+}
+
 // Values from which `value` is computed by nodes with one data input, nearest first, itself included.
-std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_t value) const {
+std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_t value) {
   std::vector<std::int32_t> chain = {value};
   for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
     for (const std::int32_t producer : s.values[chain[i]].producers) {
+      if (!may_be_stepped_over(s, s.nodes[producer])) continue;
       std::int32_t only = -1;
       int count = 0;
       for (const std::int32_t input : s.data_inputs(s.nodes[producer])) {
@@ -354,14 +367,14 @@ std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_
   return chain;
 }
 
-std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int32_t value) const {
+std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int32_t value) {
   std::vector<std::int32_t> chain = {value};
   for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
     const auto& uses = s.heavy_uses(chain[i]);
     if (uses.size() > 4) continue;
     for (const StructureUse& use : uses) {
       const StructureNode& node = s.nodes[use.node];
-      if (node.outputs.empty() || node.outputs[0] < 0) continue;
+      if (node.outputs.empty() || node.outputs[0] < 0 || !may_be_stepped_over(s, node)) continue;
       const std::int32_t next = s.loose(node.outputs[0]);
       if (std::find(chain.begin(), chain.end(), next) == chain.end()) chain.push_back(next);
     }

@@ -66,8 +66,9 @@ class Correspondence {
   bool producers_alike(std::int32_t fv, std::int32_t rv) const;
   double consumers_alike(std::int32_t fv, std::int32_t rv) const;
 
-  std::vector<std::int32_t> upward(const Structure& s, std::int32_t value) const;
-  std::vector<std::int32_t> downward(const Structure& s, std::int32_t value) const;
+  static bool may_be_stepped_over(const Structure& s, const StructureNode& node);
+  static std::vector<std::int32_t> upward(const Structure& s, std::int32_t value);
+  static std::vector<std::int32_t> downward(const Structure& s, std::int32_t value);
 
   const Structure& f_;
   const Reference& reference_;

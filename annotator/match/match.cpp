@@ -110,6 +110,7 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   place_corresponding(placement);
   place_stretches(placement);
   place_layout(placement);
+  place_constants(placement, evidence);
   place_by_dataflow(placement);
 
   MatchReport report;

@@ -112,6 +112,14 @@ bool is_commutative(std::uint16_t op_class) {
   return is_among(numbers, op_class);
 }
 
+bool is_elementwise(std::uint16_t op_class) {
+  static const auto numbers = numbers_of(std::array<std::string_view, 32>{
+      "Add",  "Sub", "Mul", "Div", "Pow", "Neg", "Abs", "Sqrt", "Reciprocal", "Exp", "Log", "Erf",
+      "Tanh", "Sigmoid", "Relu", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "HardSigmoid", "HardSwish",
+      "Clip", "Min", "Max", "Where", "Not", "And", "Or", "IsNaN", "Gelu", "Mish"});
+  return is_among(numbers, op_class);
+}
+
 bool is_product(std::uint16_t op_class) {
   static const auto numbers = numbers_of(std::array<std::string_view, 3>{"MatMul", "Conv", "ConvTranspose"});
   return is_among(numbers, op_class);

@@ -5,6 +5,7 @@
 //   corresponding nodes, with what they took in (cone.cpp)
 //   stretches of computing nodes without partner, between values that correspond (stretch.cpp)
 //   rearrangements between two computing nodes (layout.cpp)
+//   constants that the reference has as well (constants.cpp)
 //   whatever serves nodes that are placed: constants, sizes (dataflow.cpp)
 #pragma once
 
@@ -34,6 +35,7 @@ struct Placement {
 void place_corresponding(Placement& placement);
 void place_stretches(Placement& placement);
 void place_layout(Placement& placement);
+void place_constants(Placement& placement, const EvidenceTable& evidence);
 void place_by_dataflow(Placement& placement);
 
 // The longest common subsequence of two sequences under `alike`, as pairs of positions. Quadratic: for short ones.

@@ -11,10 +11,9 @@ void parameters_read(const RuleContext& context, EvidenceTable& table) {
   const Structure& structure = context.foreign.structure;
   for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
     const StructureNode& node = structure.nodes[i];
-    if (node.kind == NodeKind::constant) continue;
     for (const std::int32_t input : node.inputs) {
       if (input < 0 || !structure.values[input].constant) continue;
-      const std::int32_t tensor = structure.root_tensor(input);
+      const std::int32_t tensor = node.kind == NodeKind::constant ? structure.values[input].tensor : structure.root_tensor(input);
       if (tensor < 0) continue;
       for (const TensorSource& source : context.tensors.of(tensor)) {
         for (const std::int32_t unit : context.reference.parameters[source.parameter].units) {
