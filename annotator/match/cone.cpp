@@ -24,7 +24,7 @@ class Cone {
     if (placement_.pairs.foreign_value(value) >= 0 && depth > 0) return false;
     if (depth >= deepest || ++visited_ > 4 * deepest) return false;
     bool any = false;
-    for (const std::int32_t producer : r_.values[value].producers) {
+    for (const std::int32_t producer : r_.makers(value)) {
       bool through = false;
       for (const std::int32_t input : r_.data_inputs(r_.nodes[producer])) {
         if (input >= 0) through |= reaches(input, depth + 1);

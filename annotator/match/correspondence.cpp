@@ -176,11 +176,11 @@ double Correspondence::constants_alike(const StructureNode& f, const StructureNo
 }
 
 bool Correspondence::producers_alike(std::int32_t fv, std::int32_t rv) const {
-  const StructureValue& x = f_.values[fv];
-  const StructureValue& y = r_.values[rv];
-  if (x.producers.empty() || y.producers.empty()) return x.producers.empty() && y.producers.empty();
-  for (const std::int32_t a : x.producers) {
-    for (const std::int32_t b : y.producers) {
+  const auto& x = f_.makers(fv);
+  const auto& y = r_.makers(rv);
+  if (x.empty() || y.empty()) return x.empty() && y.empty();
+  for (const std::int32_t a : x) {
+    for (const std::int32_t b : y) {
       if (f_.nodes[a].op_class == r_.nodes[b].op_class) return true;
     }
   }
@@ -329,8 +329,8 @@ void Correspondence::link(std::int32_t fv, std::int32_t rv) {
       }
     }
   }
-  for (const std::int32_t a : f_.values[fv].producers) {
-    for (const std::int32_t b : r_.values[rv].producers) {
+  for (const std::int32_t a : f_.makers(fv)) {
+    for (const std::int32_t b : r_.makers(rv)) {
       if (f_.nodes[a].op_class == r_.nodes[b].op_class) propose(a, b);
     }
   }
@@ -352,7 +352,7 @@ bool Correspondence::may_be_stepped_over(const Structure& s, const StructureNode
 std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_t value) {
   std::vector<std::int32_t> chain = {value};
   for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
-    for (const std::int32_t producer : s.values[chain[i]].producers) {
+    for (const std::int32_t producer : s.makers(chain[i])) {
       if (!may_be_stepped_over(s, s.nodes[producer])) continue;
       std::int32_t only = -1;
       int count = 0;
@@ -396,7 +396,7 @@ void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
       }
     }
   }
-  link(fv, rv);
+  if (f_.makers(fv).empty() || r_.makers(rv).empty()) link(fv, rv);
 }
 
 void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
@@ -491,7 +491,7 @@ bool Correspondence::bridge() {
         if (s.heavy_uses(values[i]).size() > most_readers) continue;
         for (const StructureUse& use : s.heavy_uses(values[i])) visit(use.node);
       } else {
-        for (const std::int32_t producer : s.values[values[i]].producers) visit(producer);
+        for (const std::int32_t producer : s.makers(values[i])) visit(producer);
       }
     }
     return found;

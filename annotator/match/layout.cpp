@@ -2,6 +2,7 @@
 // on the same way, in order. One that the reference lacks goes with its neighbours.
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "annotator/match/placement.h"
 
@@ -9,6 +10,8 @@ namespace whence {
 namespace {
 
 constexpr std::size_t longest = 64;
+
+using Known = std::function<bool(std::int32_t)>;  // of a value: it has a partner on the other side
 
 // Rearrangements of one kind may stand for each other: 3 for the same operator, 2 for one of the same kind.
 int alike(std::string_view a, std::string_view b) {
@@ -20,23 +23,33 @@ int alike(std::string_view a, std::string_view b) {
   return is_reshape(a) && is_reshape(b) ? 2 : 0;
 }
 
-// The transparent nodes from a value back to the computing node (or input) it comes from, first one first.
-std::vector<std::int32_t> way_to(const Structure& s, std::int32_t value) {
+// The nodes from a value back to what it is computed from, first one first: rearrangements, and cheap arithmetic that
+// only this side has. `known` tells the values that have a partner: there the way ends.
+std::vector<std::int32_t> way_to(const Structure& s, std::int32_t value, const Known& known) {
   std::vector<std::int32_t> way;
-  while (value >= 0 && way.size() < longest && s.values[value].loose != value) {
-    std::int32_t next = -1;
+  while (value >= 0 && way.size() < longest) {
+    const auto& makers = s.values[value].producers;
+    const bool rearranged = std::any_of(makers.begin(), makers.end(), [&](std::int32_t each) {
+      return s.nodes[each].kind == NodeKind::transparent;
+    });
+    if (!rearranged && known(s.loose(value))) break;
+    std::int32_t next = -1, from = -1;
     for (const std::int32_t producer : s.values[value].producers) {
-      if (s.nodes[producer].kind == NodeKind::transparent) {
+      const StructureNode& node = s.nodes[producer];
+      if (rearranged != (node.kind == NodeKind::transparent) || node.kind == NodeKind::constant) continue;
+      int count = 0;
+      for (const std::int32_t input : node.inputs) {
+        if (input < 0 || s.values[input].constant) continue;
+        if (rearranged && s.loose(input) != s.loose(value)) continue;
+        if (count++ == 0) from = input;
+      }
+      if (rearranged ? count > 0 : count == 1) {
         next = producer;
         break;
       }
     }
     if (next < 0) break;
     way.push_back(next);
-    std::int32_t from = -1;
-    for (const std::int32_t input : s.nodes[next].inputs) {
-      if (input >= 0 && s.values[input].loose == s.values[value].loose && from < 0) from = input;
-    }
     value = from;
   }
   std::reverse(way.begin(), way.end());
@@ -54,12 +67,12 @@ class Ways {
     for (std::size_t i = 0; i < ours.inputs.size(); ++i) {
       const std::int32_t value = ours.inputs[i];
       if (value < 0 || f_.values[value].constant) continue;
-      const std::int32_t wanted = placement_.pairs.value(f_.loose(value));
-      // The same slot first, then any that reads the corresponding value.
+      const std::int32_t wanted = placement_.pairs.value(origin(f_, value, ours_known()));
+      // The same slot first, then any that comes from the corresponding value.
       for (std::size_t k = 0; k <= theirs.inputs.size(); ++k) {
         const std::size_t j = k == 0 ? i : k - 1;
         if (j >= theirs.inputs.size() || theirs.inputs[j] < 0) continue;
-        if (r_.values[theirs.inputs[j]].constant || r_.loose(theirs.inputs[j]) != wanted) continue;
+        if (r_.values[theirs.inputs[j]].constant || origin(r_, theirs.inputs[j], theirs_known()) != wanted) continue;
         align(value, theirs.inputs[j]);
         break;
       }
@@ -67,18 +80,23 @@ class Ways {
   }
 
   void align(std::int32_t fv, std::int32_t rv) {
-    const auto ours = way_to(f_, fv), theirs = way_to(r_, rv);
+    const auto ours = way_to(f_, fv, ours_known()), theirs = way_to(r_, rv, theirs_known());
     if (ours.empty()) return;
-    const auto pairs = align_sequences(ours.size(), theirs.size(), [&](std::size_t i, std::size_t j) {
+    const auto worth = [&](std::size_t i, std::size_t j) {
       return alike(f_.nodes[ours[i]].op_type, r_.nodes[theirs[j]].op_type);
-    });
-    std::size_t used = 0;
-    for (const auto& [i, j] : pairs) {
-      const auto& units = placement_.reference.units_of_node[theirs[j]];
+    };
+    const auto pairs = align_sequences(ours.size(), theirs.size(), worth);
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      const auto [i, j] = pairs[p];
+      std::vector<std::int32_t> units = placement_.reference.units_of_node[theirs[j]];
+      // Reshapes that follow each other are merged by many tools: one of ours, all of theirs up to the next pair.
+      const std::size_t before = p == 0 ? 0 : pairs[p - 1].second + 1;
+      const std::size_t after = p + 1 == pairs.size() ? theirs.size() : pairs[p + 1].second;
+      const bool alone = (i == 0 || worth(i - 1, j) == 0) && (i + 1 == ours.size() || worth(i + 1, j) == 0);
+      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1;) add(units, theirs[k]);
+      for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1; ++k) add(units, theirs[k]);
       votes_[ours[i]].push_back({units, ours.size() == theirs.size() && pairs.size() == ours.size()});
-      used = j + 1;
     }
-    static_cast<void>(used);
   }
 
   void decide() {
@@ -102,6 +120,28 @@ class Ways {
     bool complete;
   };
 
+  Known ours_known() const {
+    return [this](std::int32_t value) { return placement_.pairs.value(value) >= 0; };
+  }
+  Known theirs_known() const {
+    return [this](std::int32_t value) { return placement_.pairs.foreign_value(value) >= 0; };
+  }
+
+  // The loose value at which the way to `value` begins.
+  static std::int32_t origin(const Structure& s, std::int32_t value, const Known& known) {
+    const auto way = way_to(s, value, known);
+    if (way.empty()) return s.loose(value);
+    for (const std::int32_t input : s.nodes[way.front()].inputs) {
+      if (input >= 0 && !s.values[input].constant) return s.loose(input);
+    }
+    return -1;
+  }
+
+  void add(std::vector<std::int32_t>& units, std::int32_t node) const {
+    const auto& more = placement_.reference.units_of_node[node];
+    units.insert(units.end(), more.begin(), more.end());
+  }
+
   Placement& placement_;
   const Structure& f_;
   const Structure& r_;
@@ -109,7 +149,7 @@ class Ways {
 };
 
 // A rearrangement without counterpart: a bias or scale belongs to its product; one beside a Gemm was put there for it;
-// any other goes with what reads it, or what it reads when both are of one scope.
+// any other goes with the neighbour whose operation is known to use this operator, else with what reads it.
 void place_leftover(Placement& placement, std::int32_t node) {
   const Structure& f = placement.foreign;
   const StructureNode& entry = f.nodes[node];
@@ -119,18 +159,7 @@ void place_leftover(Placement& placement, std::int32_t node) {
     placement.matches[node].confidence = std::max(confidence, other.confidence);
     placement.matches[node].rule = MatchRule::dataflow;
   };
-  std::vector<std::int32_t> before, after;
-  for (const std::int32_t input : entry.inputs) {
-    if (input < 0 || f.values[input].constant) continue;
-    for (const std::int32_t producer : f.values[input].producers) before.push_back(producer);
-    break;
-  }
-  for (const std::int32_t output : entry.outputs) {
-    if (output < 0) continue;
-    for (const StructureUse& use : f.values[output].uses) {
-      if (use.node >= 0) after.push_back(use.node);
-    }
-  }
+  const auto before = placement.sources(node), after = placement.readers(node);
   const auto placed = [&](std::int32_t other) { return placement.placed(other); };
   const bool elementwise = entry.op_type == "Add" || entry.op_type == "Mul";
   if (elementwise && !before.empty() && placed(before.front())) {
@@ -146,6 +175,11 @@ void place_leftover(Placement& placement, std::int32_t node) {
       if (placed(a) && placed(b) && placement.matches[a].scope == placement.matches[b].scope) {
         return take(a, MatchConfidence::inferred);
       }
+    }
+  }
+  for (const auto* side : {&after, &before}) {
+    if (const std::int32_t other = placement.speaker_for(node, *side); other >= 0) {
+      return take(other, MatchConfidence::inferred);
     }
   }
   for (const auto* side : {&after, &before}) {

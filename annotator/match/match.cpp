@@ -3,6 +3,9 @@
 #include "annotator/match/match.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 
 #include "annotator/match/correspondence.h"
 #include "annotator/match/foreign_structure.h"
@@ -106,6 +109,26 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   Correspondence pairs(structure, reference, evidence);
   pairs.grow();
 
+  if (getenv("DBG")) {  // DEBUG
+    const Structure& r = reference.structure;
+    fprintf(stderr, "ref nodes %zu owners %zu\n", r.nodes.size(), reference.owners.size());
+    auto dump = [&](const Structure& s, int n, bool ref) {
+      const auto& node = s.nodes[n];
+      fprintf(stderr, "%s k%d [", std::string(node.op_type).c_str(), (int)node.kind);
+      for (int v : node.inputs) fprintf(stderr, " %d", v);
+      fprintf(stderr, " ->");
+      for (int v : node.outputs) fprintf(stderr, " %d(%d)", v, s.loose(v));
+      fprintf(stderr, "] %s", std::string(node.name).c_str());
+      if (ref) for (int u : reference.units_of_node[n]) fprintf(stderr, " u%d:%s@%s", u, reference.units[u].name.c_str(), reference.scopes[reference.units[u].scope].path.c_str());
+    };
+    for (int n : structure.order) {
+      fprintf(stderr, "F%d ", n); dump(structure, n, false);
+      for (int o : structure.nodes[n].outputs) if (o >= 0) fprintf(stderr, " '%s' v=%d", std::string(structure.values[o].name).c_str(), pairs.value(structure.loose(o)));
+      if (pairs.node(n) >= 0) { fprintf(stderr, "\n    == R%d ", pairs.node(n)); dump(r, pairs.node(n), true); if (!pairs.certain(n)) fprintf(stderr, " TIE"); }
+      fprintf(stderr, "\n");
+    }
+    for (int n : r.order) { fprintf(stderr, "R%d ", n); dump(r, n, true); fprintf(stderr, "\n"); }
+  }
   Placement placement{structure, reference, pairs, std::vector<NodeMatch>(structure.nodes.size())};
   place_corresponding(placement);
   place_stretches(placement);

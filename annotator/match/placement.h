@@ -29,6 +29,10 @@ struct Placement {
   // Sets units and their common scope.
   void place(std::int32_t node, std::vector<std::int32_t> units, MatchConfidence confidence, MatchRule rule);
   std::int32_t scope_of(const std::vector<std::int32_t>& units) const;
+  // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
+  std::int32_t speaker_for(std::int32_t node, const std::vector<std::int32_t>& nodes) const;
+  std::vector<std::int32_t> readers(std::int32_t node) const;  // nodes that read its results
+  std::vector<std::int32_t> sources(std::int32_t node) const;  // nodes whose results it computes from, no constants
   bool one_scope(const std::vector<std::int32_t>& units) const;
 };
 

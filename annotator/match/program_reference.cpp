@@ -58,6 +58,22 @@ Program with_zero_weights(const Program& program) {
   return filled;
 }
 
+// The program as if nothing were known of it before it runs: no size, no constant result. Other exporters write out
+// rearrangements without effect, sizes that cannot change, and arithmetic on constants; this form has them too.
+Program literal(const Program& program) {
+  Program result = program;
+  for (Value& value : result.values) {
+    if (value.type.kind != ValueKind::tensor) continue;
+    value.known = none_id;
+    if (!value.type.dims || value.source == ValueSource::parameter || value.source == ValueSource::constant) continue;
+    for (Dim& dim : *value.type.dims) {
+      dim.dynamic = true;
+      dim.symbol = none_id;
+    }
+  }
+  return result;
+}
+
 class Overlay {
  public:
   explicit Overlay(Reference& reference) : reference_(reference) {}
@@ -131,6 +147,11 @@ class Overlay {
     if (!initializer.parameter && data.bytes.data != nullptr && data.bytes.size <= 64) {
       key = "c" + std::to_string(static_cast<int>(data.dtype)) + ":" + std::to_string(data.shape.size()) + ":" +
             std::string(reinterpret_cast<const char*>(data.bytes.data), data.bytes.size);
+    }
+    // What is computed from a parameter is named after it, alike in all forms.
+    if (key.empty() && !name.empty() && name.front() != '/') {
+      key = "d" + name + ":" + std::to_string(static_cast<int>(data.dtype));
+      for (const std::int64_t size : data.shape) key += "," + std::to_string(size);
     }
     if (!key.empty()) {
       const auto [entry, first] = constants_.try_emplace(key, 0);
@@ -280,13 +301,15 @@ void add_parameters(const Program& program, Reference& reference) {
 Reference make_reference(const Program& program, int opset) {
   const Program filled = with_zero_weights(program);
   const int near = std::clamp(opset, oldest_opset, newest_opset);
+  const Program unfolded = literal(filled);
   struct Form {
+    const Program& program;
     int opset;
     bool simplify;
   };
-  std::vector<Form> forms = {{near, false}, {near, true}};
-  if (near != newest_opset) forms.push_back({newest_opset, false});
-  if (near != oldest_opset) forms.push_back({oldest_opset, false});
+  std::vector<Form> forms = {{filled, near, false}, {filled, near, true}, {unfolded, near, false}};
+  if (near != newest_opset) forms.push_back({filled, newest_opset, false});
+  if (near != oldest_opset) forms.push_back({filled, oldest_opset, false});
   // Forms whose values contradict each other would make a cycle; then fewer of them have to do.
   for (std::size_t count = forms.size();; --count) {
     Reference reference;
@@ -298,7 +321,7 @@ Reference make_reference(const Program& program, int opset) {
       options.simplify = forms[i].simplify;
       options.unsupported_as_domain = true;
       options.values = &own;
-      auto graph = export_program(filled, options);
+      auto graph = export_program(forms[i].program, options);
       if (!graph) throw Error(graph.diagnostics());
       overlay.add(std::make_shared<Graph>(std::move(*graph)), own);
     }

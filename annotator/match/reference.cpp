@@ -21,7 +21,9 @@ bool Reference::encloses(std::int32_t outer, std::int32_t inner) const {
 void Reference::index_units() {
   nodes_of_unit.assign(units.size(), {});
   parameters_of_unit.assign(units.size(), {});
+  classes_of_unit.assign(units.size(), {});
   for (std::size_t node = 0; node < structure.nodes.size(); ++node) {
+    for (const std::int32_t unit : units_of_node[node]) classes_of_unit[unit].insert(structure.nodes[node].op_class);
     if (structure.nodes[node].kind != NodeKind::heavy) continue;
     for (const std::int32_t unit : units_of_node[node]) nodes_of_unit[unit].push_back(static_cast<std::int32_t>(node));
   }

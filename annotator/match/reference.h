@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,7 @@ struct Reference {
   std::vector<ReferenceParameter> parameters;
   std::vector<std::vector<std::int32_t>> nodes_of_unit;  // heavy ones
   std::vector<std::vector<std::int32_t>> parameters_of_unit;
+  std::vector<std::set<std::uint16_t>> classes_of_unit;  // operators that some form uses for it
 
   std::int32_t common_scope(std::int32_t a, std::int32_t b) const;
   bool encloses(std::int32_t outer, std::int32_t inner) const;  // or is it

@@ -34,7 +34,7 @@ class Stretch {
           above_.push_back(placement_.pairs.value(input));
           continue;
         }
-        for (const std::int32_t producer : f_.values[input].producers) join(producer, seen);
+        for (const std::int32_t producer : f_.makers(input)) join(producer, seen);
       }
       for (const std::int32_t output : node.outputs) {
         const std::int32_t value = f_.loose(output);
@@ -50,8 +50,12 @@ class Stretch {
   }
 
   void place() {
+    if (below_.empty() && place_with_neighbours()) return;
     find_reference_nodes();
-    if (theirs_.empty()) return;
+    if (theirs_.empty()) {
+      place_with_neighbours();
+      return;
+    }
     std::vector<std::int32_t> all;
     for (const std::int32_t r : theirs_) {
       const auto& units = placement_.reference.units_of_node[r];
@@ -73,6 +77,54 @@ class Stretch {
     nodes_.push_back(node);
   }
 
+  // Nodes that only the foreign file has: all around them is of one scope, or one of the operations around them is known
+  // to use such operators, that which reads them before that which they read.
+  bool place_with_neighbours() {
+    std::vector<std::int32_t> before, after;
+    for (const std::int32_t f : nodes_) {
+      for (const std::int32_t other : computing(f, false)) before.push_back(other);
+      for (const std::int32_t other : computing(f, true)) after.push_back(other);
+    }
+    const auto take = [&](std::int32_t f, std::int32_t from) {
+      placement_.matches[f] = placement_.matches[from];
+      placement_.matches[f].confidence = std::max(MatchConfidence::inferred, placement_.matches[from].confidence);
+      placement_.matches[f].rule = MatchRule::dataflow;
+    };
+    if (before.empty() || after.empty()) return false;
+    std::vector<std::int32_t> around = before;
+    around.insert(around.end(), after.begin(), after.end());
+    const bool one = std::all_of(around.begin(), around.end(), [&](std::int32_t other) {
+      return placement_.matches[other].scope == placement_.matches[around.front()].scope;
+    });
+    for (const std::int32_t f : nodes_) {
+      std::int32_t from = one ? around.front() : placement_.speaker_for(f, after);
+      if (from < 0) from = placement_.speaker_for(f, before);
+      if (from < 0) from = after.front();
+      take(f, from);
+    }
+    return true;
+  }
+
+  // Placed computing nodes next to `f`, through rearrangements.
+  std::vector<std::int32_t> computing(std::int32_t f, bool down) const {
+    std::vector<std::int32_t> found;
+    const auto see = [&](std::int32_t node) {
+      if (f_.nodes[node].kind == NodeKind::heavy && placement_.placed(node)) found.push_back(node);
+    };
+    if (down) {
+      for (const std::int32_t output : f_.nodes[f].outputs) {
+        if (output < 0) continue;
+        for (const StructureUse& use : f_.heavy_uses(f_.loose(output))) see(use.node);
+      }
+    } else {
+      for (const std::int32_t input : f_.data_inputs(f_.nodes[f])) {
+        if (input < 0) continue;
+        for (const std::int32_t producer : f_.makers(input)) see(producer);
+      }
+    }
+    return found;
+  }
+
   // A node between values of one scope: of a single unit when there is but one, else the scope's.
   void place_one(std::int32_t f, const std::vector<std::int32_t>& units) {
     placement_.place(f, units, MatchConfidence::matched, MatchRule::dataflow);
@@ -83,7 +135,7 @@ class Stretch {
     std::unordered_set<std::int32_t> seen;
     std::vector<std::int32_t> values = below_;
     for (std::size_t i = 0; i < values.size() && theirs_.size() < longest; ++i) {
-      for (const std::int32_t producer : r_.values[values[i]].producers) {
+      for (const std::int32_t producer : r_.makers(values[i])) {
         if (r_.nodes[producer].kind != NodeKind::heavy || !seen.insert(producer).second) continue;
         theirs_.push_back(producer);
         for (const std::int32_t input : r_.data_inputs(r_.nodes[producer])) {

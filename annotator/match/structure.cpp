@@ -81,34 +81,53 @@ std::int32_t Structure::root_tensor(std::int32_t value) const {
 }
 
 // Add(product, vector)
-bool Structure::adds_bias(const StructureNode& node) const {
+bool Structure::adds_bias(const StructureNode& node) {
   if (node.op_type != "Add" || node.inputs.size() != 2) return false;
   for (int side = 0; side < 2; ++side) {
     const std::int32_t data = node.inputs[side], bias = node.inputs[1 - side];
     if (data < 0 || bias < 0 || !values[bias].constant || values[data].constant) continue;
     const std::int32_t tensor = root_tensor(bias);
     if (tensor < 0 || !tensors[tensor].is_vector() || tensors[tensor].elements() < 2) continue;
-    for (const std::int32_t producer : values[values[data].loose].producers) {
-      if (is_product(nodes[producer].op_class)) return true;
+    for (const std::int32_t maker : makers_[find_loose(data)]) {
+      if (is_product(nodes[maker].op_class)) return true;
     }
   }
   return false;
 }
 
 // Mul(Cast(MatMulInteger(...)), scale found at run time)
-bool Structure::scales_integer_product(const StructureNode& node) const {
+bool Structure::scales_integer_product(const StructureNode& node) {
   if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
   for (int side = 0; side < 2; ++side) {
     const std::int32_t data = node.inputs[side], scale = node.inputs[1 - side];
     if (data < 0 || scale < 0 || values[data].constant || !side_[scale]) continue;
-    for (const std::int32_t producer : values[values[data].loose].producers) {
-      if (is_product(nodes[producer].op_class)) return true;
+    for (const std::int32_t maker : makers_[find_loose(data)]) {
+      if (is_product(nodes[maker].op_class)) return true;
     }
   }
   return false;
 }
 
+// Union-find: a value that several forms make brings together what each of them makes it from.
+std::int32_t Structure::find_loose(std::int32_t value) {
+  while (values[value].loose != value) {
+    values[value].loose = values[values[value].loose].loose;
+    value = values[value].loose;
+  }
+  return value;
+}
+
+void Structure::same_but_layout(std::int32_t a, std::int32_t b) {
+  a = find_loose(a);
+  b = find_loose(b);
+  if (a == b) return;
+  values[b].loose = a;
+  makers_[a].insert(makers_[a].end(), makers_[b].begin(), makers_[b].end());
+  makers_[b].clear();
+}
+
 void Structure::classify() {
+  makers_.assign(values.size(), {});
   side_.assign(values.size(), false);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i].loose = static_cast<std::int32_t>(i);
@@ -144,13 +163,15 @@ void Structure::classify() {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const std::int32_t output = node.outputs[i];
       if (output < 0) continue;
-      if (node.kind == NodeKind::transparent && i == 0) values[output].loose = values[data].loose;
+      if (node.kind == NodeKind::heavy) makers_[find_loose(output)].push_back(index);
+      if (node.kind == NodeKind::transparent && i == 0) same_but_layout(data, output);
       if (node.op_type == "DynamicQuantizeLinear" && i > 0) {
         side_[output] = true;
         values[output].constant = true;
       }
     }
   }
+  for (std::size_t i = 0; i < values.size(); ++i) values[i].loose = find_loose(static_cast<std::int32_t>(i));
   heavy_uses_.assign(values.size(), {});
   for (const std::int32_t index : order) {
     const StructureNode& node = nodes[index];

@@ -78,16 +78,22 @@ class Structure {
   std::int32_t loose(std::int32_t value) const { return value < 0 ? -1 : values[value].loose; }
   // The tensor that a constant value comes from, through casts and transposes; -1 when it is computed from several.
   std::int32_t root_tensor(std::int32_t value) const;
+  // The heavy nodes that compute a loose value: one, but for references made of several forms.
+  const std::vector<std::int32_t>& makers(std::int32_t loose) const { return makers_[loose]; }
   // Uses of a loose value by heavy nodes, through everything transparent. `loose` must be its own loose value.
   const std::vector<StructureUse>& heavy_uses(std::int32_t loose) const { return heavy_uses_[loose]; }
 
  private:
   void sort(const std::string& file);
   void classify();
-  bool adds_bias(const StructureNode& node) const;
-  bool scales_integer_product(const StructureNode& node) const;
+  bool adds_bias(const StructureNode& node);
+  bool scales_integer_product(const StructureNode& node);
+
+  void same_but_layout(std::int32_t a, std::int32_t b);
+  std::int32_t find_loose(std::int32_t value);
 
   std::vector<std::vector<StructureUse>> heavy_uses_;
+  std::vector<std::vector<std::int32_t>> makers_;
   std::vector<bool> side_;  // values that are scales and zero points found at run time
 };
 
