@@ -374,7 +374,9 @@ std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int3
     if (uses.size() > 4) continue;
     for (const StructureUse& use : uses) {
       const StructureNode& node = s.nodes[use.node];
-      if (node.outputs.empty() || node.outputs[0] < 0 || !may_be_stepped_over(s, node)) continue;
+      if (node.outputs.empty() || node.outputs[0] < 0) continue;
+      // What scales and shifts by channel is often folded into the product before it.
+      if (!may_be_stepped_over(s, node) && !may_be_folded(node.op_class)) continue;
       const std::int32_t next = s.loose(node.outputs[0]);
       if (std::find(chain.begin(), chain.end(), next) == chain.end()) chain.push_back(next);
     }
@@ -419,10 +421,15 @@ void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
 void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
   const auto a = f_.data_inputs(f_.nodes[f]), b = r_.data_inputs(r_.nodes[r]);
   if (!is_commutative(f_.nodes[f].op_class)) {
-    if (a.size() == b.size()) {
+    const auto computed = [](const std::vector<std::int32_t>& values) {
+      return std::count_if(values.begin(), values.end(), [](std::int32_t value) { return value >= 0; });
+    };
+    if (computed(a) == computed(b) && a.size() == b.size()) {
       for (std::size_t i = 0; i < a.size(); ++i) link_up(a[i], b[i]);
-    } else if (!a.empty() && !b.empty()) {
-      link_up(a[0], b[0]);
+    } else if (computed(a) == 1 && computed(b) == 1) {
+      link_up(*std::max_element(a.begin(), a.end()), *std::max_element(b.begin(), b.end()));
+    } else {
+      link_unlike_inputs(a, b);
     }
     return;
   }
@@ -440,6 +447,37 @@ void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
     if (straight == crossed) return;
     link_up(ours[0], theirs[straight ? 0 : 1]);
     link_up(ours[1], theirs[straight ? 1 : 0]);
+  }
+}
+
+// One side reads more than the other, which computes it first: SkipLayerNormalization(a, b) and
+// LayerNormalization(Add(a, b)). Pairs what is made alike, and only where there is no choice.
+void Correspondence::link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
+  std::vector<std::int32_t> theirs;
+  for (const std::int32_t value : b) {
+    if (value >= 0) theirs.push_back(value);
+  }
+  for (std::size_t i = 0; i < theirs.size() && theirs.size() < 16; ++i) {
+    for (const std::int32_t maker : r_.makers(theirs[i])) {
+      if (!may_be_stepped_over(r_, r_.nodes[maker])) continue;
+      for (const std::int32_t input : r_.data_inputs(r_.nodes[maker])) {
+        if (input >= 0 && std::find(theirs.begin(), theirs.end(), input) == theirs.end()) theirs.push_back(input);
+      }
+    }
+  }
+  for (const std::int32_t mine : a) {
+    if (mine < 0 || value_of_[mine] >= 0 || f_.makers(mine).empty()) continue;
+    std::int32_t only = -1;
+    int count = 0;
+    for (const std::int32_t other : theirs) {
+      if (foreign_of_[other] >= 0 || !producers_alike(mine, other)) continue;
+      only = other;
+      ++count;
+    }
+    const auto rivals = std::count_if(a.begin(), a.end(), [&](std::int32_t other) {
+      return other >= 0 && other != mine && only >= 0 && value_of_[other] < 0 && producers_alike(other, only);
+    });
+    if (count == 1 && rivals == 0) link(mine, only);
   }
 }
 

@@ -61,42 +61,39 @@ class Ways {
   explicit Ways(Placement& placement)
       : placement_(placement), f_(placement.foreign), r_(placement.reference.structure), votes_(f_.nodes.size()) {}
 
+  // Each operand of `f` with the operand of `r`, or of another form of it, whose way is most like it.
   void align_into(std::int32_t f, std::int32_t r) {
     const StructureNode& ours = f_.nodes[f];
-    const StructureNode& theirs = r_.nodes[r];
     for (std::size_t i = 0; i < ours.inputs.size(); ++i) {
       const std::int32_t value = ours.inputs[i];
       if (value < 0 || f_.values[value].constant) continue;
-      const std::int32_t wanted = placement_.pairs.value(origin(f_, value, ours_known()));
-      // The same slot first, then any that comes from the corresponding value.
-      for (std::size_t k = 0; k <= theirs.inputs.size(); ++k) {
-        const std::size_t j = k == 0 ? i : k - 1;
-        if (j >= theirs.inputs.size() || theirs.inputs[j] < 0) continue;
-        if (r_.values[theirs.inputs[j]].constant || origin(r_, theirs.inputs[j], theirs_known()) != wanted) continue;
-        align(value, theirs.inputs[j]);
-        break;
+      const auto way = way_to(f_, value, ours_known());
+      if (way.empty()) continue;
+      const std::int32_t wanted = placement_.pairs.value(origin(f_, way, value));
+      std::vector<std::int32_t> best;
+      int most = -1;
+      const auto consider = [&](std::int32_t operand) {
+        if (operand < 0 || r_.values[operand].constant) return;
+        const auto theirs = way_to(r_, operand, theirs_known());
+        if (origin(r_, theirs, operand) != wanted) return;
+        int worth = 0;
+        for (const auto& [a, b] : pair_up(way, theirs)) worth += 2 * alike(op(f_, way[a]), op(r_, theirs[b]));
+        worth = std::max(worth * 16 - static_cast<int>(theirs.size()), 0);
+        if (worth <= most) return;
+        most = worth;
+        best = theirs;
+      };
+      for (const std::int32_t form : forms_of(r)) {
+        const StructureNode& theirs = r_.nodes[form];
+        if (i < theirs.inputs.size()) consider(theirs.inputs[i]);
+        for (const std::int32_t operand : theirs.inputs) consider(operand);
       }
+      vote(way, best);
     }
   }
 
   void align(std::int32_t fv, std::int32_t rv) {
-    const auto ours = way_to(f_, fv, ours_known()), theirs = way_to(r_, rv, theirs_known());
-    if (ours.empty()) return;
-    const auto worth = [&](std::size_t i, std::size_t j) {
-      return alike(f_.nodes[ours[i]].op_type, r_.nodes[theirs[j]].op_type);
-    };
-    const auto pairs = align_sequences(ours.size(), theirs.size(), worth);
-    for (std::size_t p = 0; p < pairs.size(); ++p) {
-      const auto [i, j] = pairs[p];
-      std::vector<std::int32_t> units = placement_.reference.units_of_node[theirs[j]];
-      // Reshapes that follow each other are merged by many tools: one of ours, all of theirs up to the next pair.
-      const std::size_t before = p == 0 ? 0 : pairs[p - 1].second + 1;
-      const std::size_t after = p + 1 == pairs.size() ? theirs.size() : pairs[p + 1].second;
-      const bool alone = (i == 0 || worth(i - 1, j) == 0) && (i + 1 == ours.size() || worth(i + 1, j) == 0);
-      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1;) add(units, theirs[k]);
-      for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1; ++k) add(units, theirs[k]);
-      votes_[ours[i]].push_back({units, ours.size() == theirs.size() && pairs.size() == ours.size()});
-    }
+    vote(way_to(f_, fv, ours_known()), way_to(r_, rv, theirs_known()));
   }
 
   void decide() {
@@ -127,9 +124,44 @@ class Ways {
     return [this](std::int32_t value) { return placement_.pairs.foreign_value(value) >= 0; };
   }
 
+  static std::string_view op(const Structure& s, std::int32_t node) { return s.nodes[node].op_type; }
+
+  // The nodes that other forms of the reference have in this one's place, itself first.
+  std::vector<std::int32_t> forms_of(std::int32_t r) const {
+    std::vector<std::int32_t> forms = {r};
+    const auto& units = placement_.reference.units_of_node[r];
+    if (units.empty()) return forms;
+    for (const std::int32_t other : placement_.reference.nodes_of_unit[units.front()]) {
+      if (other != r && r_.nodes[other].op_class == r_.nodes[r].op_class && forms.size() < 16) forms.push_back(other);
+    }
+    return forms;
+  }
+
+  std::vector<std::pair<std::size_t, std::size_t>> pair_up(const std::vector<std::int32_t>& ours,
+                                                           const std::vector<std::int32_t>& theirs) const {
+    return align_sequences(ours.size(), theirs.size(), [&](std::size_t i, std::size_t j) {
+      return alike(op(f_, ours[i]), op(r_, theirs[j]));
+    });
+  }
+
+  void vote(const std::vector<std::int32_t>& ours, const std::vector<std::int32_t>& theirs) {
+    const auto worth = [&](std::size_t i, std::size_t j) { return alike(op(f_, ours[i]), op(r_, theirs[j])); };
+    const auto pairs = pair_up(ours, theirs);
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      const auto [i, j] = pairs[p];
+      std::vector<std::int32_t> units = placement_.reference.units_of_node[theirs[j]];
+      // Reshapes that follow each other are merged by many tools: one of ours, all of theirs up to the next pair.
+      const std::size_t before = p == 0 ? 0 : pairs[p - 1].second + 1;
+      const std::size_t after = p + 1 == pairs.size() ? theirs.size() : pairs[p + 1].second;
+      const bool alone = (i == 0 || worth(i - 1, j) == 0) && (i + 1 == ours.size() || worth(i + 1, j) == 0);
+      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1;) add(units, theirs[k]);
+      for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1; ++k) add(units, theirs[k]);
+      votes_[ours[i]].push_back({units, ours.size() == theirs.size() && pairs.size() == ours.size()});
+    }
+  }
+
   // The loose value at which the way to `value` begins.
-  static std::int32_t origin(const Structure& s, std::int32_t value, const Known& known) {
-    const auto way = way_to(s, value, known);
+  static std::int32_t origin(const Structure& s, const std::vector<std::int32_t>& way, std::int32_t value) {
     if (way.empty()) return s.loose(value);
     for (const std::int32_t input : s.nodes[way.front()].inputs) {
       if (input >= 0 && !s.values[input].constant) return s.loose(input);

@@ -120,6 +120,12 @@ bool is_elementwise(std::uint16_t op_class) {
   return is_among(numbers, op_class);
 }
 
+bool may_be_folded(std::uint16_t op_class) {
+  static const auto numbers = numbers_of(
+      std::array<std::string_view, 6>{"BatchNormalization", "batch_norm", "Mul", "Add", "Sub", "Div"});
+  return is_among(numbers, op_class);
+}
+
 bool is_product(std::uint16_t op_class) {
   static const auto numbers = numbers_of(std::array<std::string_view, 3>{"MatMul", "Conv", "ConvTranspose"});
   return is_among(numbers, op_class);
