@@ -24,6 +24,7 @@ namespace whence {
 struct ConvertOptions {
   int opset = 18;
   bool unsupported_as_domain = false;
+  bool write_no_ops = false;  // see ExportOptions
 };
 
 // Thrown by value_of() for a result of a node that failed; the driver catches it, nobody is blamed a second time.
@@ -92,6 +93,7 @@ class ConvertSession {
   void convert_node(const Node& node);
   void convert_with_table(const Node& node);
   void convert_as_custom(const Node& node);
+  void write_no_op(const Node& node);
   void poison_outputs(const Node& node);
   void record(const Error& error);
 

@@ -339,7 +339,7 @@ void Correspondence::link(std::int32_t fv, std::int32_t rv) {
 // Cheap arithmetic without weights, of which one side may have more: scaling, masking, an activation. Whatever reads a
 // weight is in both files.
 bool Correspondence::may_be_stepped_over(const Structure& s, const StructureNode& node) {
-  if (!is_elementwise(node.op_class)) return false;
+  if (!may_be_without_effect(node.op_class)) return false;
   for (const std::int32_t input : node.inputs) {
     if (input < 0 || !s.values[input].constant) continue;
     const std::int32_t tensor = s.root_tensor(input);
@@ -403,18 +403,22 @@ void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
 
 void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
   if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
+  constexpr double clearly = 0.4;
   double best = consumers_alike(fv, rv);
   std::pair<std::int32_t, std::int32_t> target{fv, rv};
+  const auto try_pair = [&](std::int32_t mine, std::int32_t other) {
+    if (value_of_[mine] >= 0 || foreign_of_[other] >= 0) return;
+    const double alike = consumers_alike(mine, other);
+    if (alike <= best + clearly) return;
+    best = alike;
+    target = {mine, other};
+  };
   if (best < 1) {
-    const auto theirs = downward(r_, rv);
-    for (std::size_t j = 1; j < theirs.size(); ++j) {
-      const double alike = consumers_alike(fv, theirs[j]);
-      if (foreign_of_[theirs[j]] < 0 && alike > best + 0.4) {
-        best = alike;
-        target = {fv, theirs[j]};
-      }
-    }
+    for (const std::int32_t other : downward(r_, rv)) try_pair(fv, other);
+    for (const std::int32_t mine : downward(f_, fv)) try_pair(mine, rv);
   }
+  // What only the foreign file does to a value leaves it the same for the reference: both correspond.
+  if (target.first != fv) link(fv, rv);
   link(target.first, target.second);
 }
 

@@ -118,7 +118,13 @@ class Ways {
   };
 
   Known ours_known() const {
-    return [this](std::int32_t value) { return placement_.pairs.value(value) >= 0; };
+    return [this](std::int32_t value) {
+      const auto& makers = f_.makers(value);
+      return placement_.pairs.value(value) >= 0 &&
+             (makers.empty() || std::any_of(makers.begin(), makers.end(), [&](std::int32_t maker) {
+                return placement_.pairs.node(maker) >= 0;
+              }));
+    };
   }
   Known theirs_known() const {
     return [this](std::int32_t value) { return placement_.pairs.foreign_value(value) >= 0; };

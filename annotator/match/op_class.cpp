@@ -112,11 +112,11 @@ bool is_commutative(std::uint16_t op_class) {
   return is_among(numbers, op_class);
 }
 
-bool is_elementwise(std::uint16_t op_class) {
-  static const auto numbers = numbers_of(std::array<std::string_view, 32>{
+bool may_be_without_effect(std::uint16_t op_class) {
+  static const auto numbers = numbers_of(std::array<std::string_view, 34>{
       "Add",  "Sub", "Mul", "Div", "Pow", "Neg", "Abs", "Sqrt", "Reciprocal", "Exp", "Log", "Erf",
       "Tanh", "Sigmoid", "Relu", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "HardSigmoid", "HardSwish",
-      "Clip", "Min", "Max", "Where", "Not", "And", "Or", "IsNaN", "Gelu", "Mish"});
+      "Clip", "Min", "Max", "Where", "Not", "And", "Or", "IsNaN", "Gelu", "Mish", "Pad", "Slice"});
   return is_among(numbers, op_class);
 }
 

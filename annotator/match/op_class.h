@@ -12,7 +12,8 @@ std::uint16_t op_class(std::string_view domain, std::string_view op_type);
 
 bool is_transparent(std::string_view op_type);  // output 0 holds the elements of input 0
 bool is_commutative(std::uint16_t op_class);
-bool is_elementwise(std::uint16_t op_class);  // arithmetic and activations
+// Arithmetic, activations, padding, slicing: what one tool writes out and another folds away.
+bool may_be_without_effect(std::uint16_t op_class);
 bool may_be_folded(std::uint16_t op_class);   // into the product before it
 bool is_product(std::uint16_t op_class);  // MatMul and Conv: a bias may follow
 

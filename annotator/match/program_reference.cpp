@@ -320,6 +320,7 @@ Reference make_reference(const Program& program, int opset) {
       options.opset = forms[i].opset;
       options.simplify = forms[i].simplify;
       options.unsupported_as_domain = true;
+      options.write_no_ops = &forms[i].program == &unfolded;
       options.values = &own;
       auto graph = export_program(forms[i].program, options);
       if (!graph) throw Error(graph.diagnostics());
