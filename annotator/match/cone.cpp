@@ -79,6 +79,10 @@ std::vector<std::int32_t> taken_in(const Placement& placement, std::int32_t f, s
 void place_corresponding(Placement& placement) {
   for (const std::int32_t f : placement.foreign.order) {
     const std::int32_t r = placement.pairs.node(f);
+    if (!placement.pairs.joint(f).empty()) {
+      placement.place(f, placement.pairs.joint(f), MatchConfidence::matched, MatchRule::cone);
+      continue;
+    }
     if (r < 0) continue;
     std::vector<std::int32_t> units = placement.reference.units_of_node[r];
     const std::vector<std::int32_t> more = taken_in(placement, f, r);

@@ -54,7 +54,9 @@ void Correspondence::grow() {
   seed_interface();
   seed_evidence();
   while (true) {
+    link_joint_products();
     settle(clear_gap);
+    link_joint_products();
     settle(small_gap);
     if (!queue_.empty()) continue;
     if (bridge()) continue;
@@ -276,6 +278,51 @@ void Correspondence::settle(double gap) {
   }
 }
 
+// One foreign product for several of the reference that read the same value (query, key and value in one MatMul), taken
+// apart by a Split: its results are theirs, in the order of the weight's parts, else of execution.
+void Correspondence::link_joint_products() {
+  for (const std::int32_t f : f_.order) {
+    const StructureNode& split = f_.nodes[f];
+    if (split.op_type != "Split" || split.outputs.size() < 2 || node_of_[f] >= 0) continue;
+    const std::int32_t input = f_.data_inputs(split)[0];
+    if (input < 0 || f_.makers(input).size() != 1 || f_.heavy_uses(input).size() != 1) continue;
+    const std::int32_t product = f_.makers(input)[0];
+    if (!is_product(f_.nodes[product].op_class) || node_of_[product] >= 0) continue;
+    const std::int32_t read = f_.data_inputs(f_.nodes[product])[0];
+    if (read < 0 || value_of_[read] < 0) continue;
+    const std::vector<std::int32_t> units = parts_of(product, value_of_[read]);
+    if (units.size() != split.outputs.size()) continue;
+    joint_[product] = joint_[f] = units;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      for (const std::int32_t r : reference_.nodes_of_unit[units[i]]) {
+        if (r_.nodes[r].op_class != f_.nodes[product].op_class || r_.nodes[r].outputs[0] < 0) continue;
+        link(f_.loose(split.outputs[i]), r_.loose(r_.nodes[r].outputs[0]));
+        break;
+      }
+    }
+  }
+}
+
+// The units whose products the joint one does, in order.
+std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::int32_t read) const {
+  std::vector<std::int32_t> units;
+  const auto add = [&](std::int32_t unit) {
+    if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
+  };
+  for (const Evidence& evidence : evidence_[product]) {
+    if (evidence.rule == MatchRule::digests && evidence.unit >= 0) add(evidence.unit);
+  }
+  if (units.size() > 1) return units;
+  units.clear();
+  for (const StructureUse& use : r_.heavy_uses(read)) {
+    if (r_.nodes[use.node].op_class != f_.nodes[product].op_class || use.slot != 0) continue;
+    const auto& of_node = reference_.units_of_node[use.node];
+    if (of_node.size() == 1 && foreign_node_of_[use.node] < 0) add(of_node[0]);
+  }
+  std::sort(units.begin(), units.end());
+  return units;
+}
+
 // Nothing tells these apart: twins. In the order of execution on both sides.
 bool Correspondence::break_one_tie() {
   std::vector<std::int32_t> position_f(f_.nodes.size()), position_r(r_.nodes.size());
@@ -495,65 +542,95 @@ void Correspondence::link_outputs(std::int32_t f, std::int32_t r) {
 
 // ---- over what the two sides spell differently ----------------------------------------------------------------------
 
-// From values that correspond, looks past nodes without partner for an operator that follows (or precedes) once on each
-// side within reach.
-bool Correspondence::bridge() {
-  constexpr std::size_t reach = 24;
-  struct Found {
-    std::int32_t node = -1;
-    bool several = false;
-  };
-  const auto look = [&](const Structure& s, const std::vector<std::int32_t>& partner, std::int32_t start, bool down,
-                        bool reference) {
-    std::map<std::uint16_t, Found> found;
-    std::vector<std::int32_t> values = {start};
+namespace {
+
+struct Nearest {
+  std::int32_t node = -1;
+  int distance = 0;
+  bool several = false;  // at that distance
+};
+
+}  // namespace
+
+// The nearest node without partner of each operator, from a value upwards or downwards.
+class Correspondence::Lookout {
+ public:
+  Lookout(const Structure& s, const std::vector<std::int32_t>& partners, bool down)
+      : s_(s), partners_(partners), down_(down) {}
+
+  std::map<std::uint16_t, Nearest> from(std::int32_t value, const auto& same) {
+    std::map<std::uint16_t, Nearest> found;
+    std::vector<std::pair<std::int32_t, int>> values = {{value, 0}};
     std::vector<std::int32_t> seen;
-    const auto visit = [&](std::int32_t node) {
-      if (partner[node] >= 0 || s.nodes[node].kind != NodeKind::heavy) return;
-      if (std::find(seen.begin(), seen.end(), node) != seen.end()) return;
-      seen.push_back(node);
-      Found& entry = found[s.nodes[node].op_class];
-      if (entry.node < 0) {
-        entry.node = node;
-      } else if (!reference || !same_units(entry.node, node)) {
-        entry.several = true;
-      }
-      if (down) {
-        for (const std::int32_t output : s.nodes[node].outputs) {
-          if (output >= 0) values.push_back(s.loose(output));
+    for (std::size_t i = 0; i < values.size() && seen.size() < most_nodes; ++i) {
+      const auto [at, distance] = values[i];
+      if (distance >= farthest) break;
+      for (const std::int32_t node : next(at)) {
+        if (partners_[node] >= 0 || std::find(seen.begin(), seen.end(), node) != seen.end()) continue;
+        seen.push_back(node);
+        Nearest& entry = found[s_.nodes[node].op_class];
+        if (entry.node < 0) {
+          entry = {node, distance, false};
+        } else if (entry.distance == distance && !same(entry.node, node)) {
+          entry.several = true;
         }
-      } else {
-        for (const std::int32_t input : s.data_inputs(s.nodes[node])) {
-          if (input >= 0) values.push_back(input);
-        }
-      }
-    };
-    for (std::size_t i = 0; i < values.size() && seen.size() < reach; ++i) {
-      if (down) {
-        if (s.heavy_uses(values[i]).size() > most_readers) continue;
-        for (const StructureUse& use : s.heavy_uses(values[i])) visit(use.node);
-      } else {
-        for (const std::int32_t producer : s.makers(values[i])) visit(producer);
+        for (const std::int32_t beyond : results(node)) values.emplace_back(beyond, distance + 1);
       }
     }
     return found;
-  };
+  }
+
+ private:
+  static constexpr std::size_t most_nodes = 32;
+  static constexpr int farthest = 8;
+
+  std::vector<std::int32_t> next(std::int32_t value) const {
+    if (!down_) return s_.makers(value);
+    std::vector<std::int32_t> nodes;
+    if (s_.heavy_uses(value).size() > most_readers) return nodes;
+    for (const StructureUse& use : s_.heavy_uses(value)) nodes.push_back(use.node);
+    return nodes;
+  }
+
+  std::vector<std::int32_t> results(std::int32_t node) const {
+    std::vector<std::int32_t> values;
+    if (down_) {
+      for (const std::int32_t output : s_.nodes[node].outputs) {
+        if (output >= 0) values.push_back(s_.loose(output));
+      }
+      return values;
+    }
+    for (const std::int32_t input : s_.data_inputs(s_.nodes[node])) {
+      if (input >= 0) values.push_back(input);
+    }
+    return values;
+  }
+
+  const Structure& s_;
+  const std::vector<std::int32_t>& partners_;
+  bool down_;
+};
+
+// From values that correspond, looks past nodes without partner for an operator whose nearest occurrence is one on each
+// side. Proposes these pairs; true when there are new ones.
+bool Correspondence::bridge() {
   const std::size_t before = queue_.size();
-  for (std::size_t fv = 0; fv < value_of_.size(); ++fv) {
-    const std::int32_t rv = value_of_[fv];
-    if (rv < 0) continue;
-    for (const bool down : {true, false}) {
-      const auto ours = look(f_, node_of_, static_cast<std::int32_t>(fv), down, false);
-      if (ours.empty()) continue;
-      const auto theirs = look(r_, foreign_node_of_, rv, down, true);
-      for (const auto& [op, mine] : ours) {
-        const auto other = theirs.find(op);
-        if (mine.several || other == theirs.end() || other->second.several) continue;
+  for (const bool down : {true, false}) {
+    Lookout ours(f_, node_of_, down), theirs(r_, foreign_node_of_, down);
+    for (std::size_t fv = 0; fv < value_of_.size(); ++fv) {
+      const std::int32_t rv = value_of_[fv];
+      if (rv < 0) continue;
+      const auto mine = ours.from(static_cast<std::int32_t>(fv), [](std::int32_t, std::int32_t) { return false; });
+      if (mine.empty()) continue;
+      const auto others = theirs.from(rv, [&](std::int32_t a, std::int32_t b) { return same_units(a, b); });
+      for (const auto& [op, near] : mine) {
+        const auto other = others.find(op);
+        if (near.several || other == others.end() || other->second.several) continue;
         if (is_commutative(op)) continue;  // too common to mean anything at a distance
-        double& bonus = bonus_[pair_key(mine.node, other->second.node)];
+        double& bonus = bonus_[pair_key(near.node, other->second.node)];
         if (bonus >= 2 * bridged) continue;
         bonus += bridged;
-        propose(mine.node, other->second.node);
+        propose(near.node, other->second.node);
       }
     }
   }

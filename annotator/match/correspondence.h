@@ -29,6 +29,12 @@ class Correspondence {
   std::int32_t node(std::int32_t foreign) const { return node_of_[foreign]; }     // of the reference; -1
   std::int32_t value(std::int32_t foreign) const { return value_of_[foreign]; }   // loose to loose; -1
   std::int32_t foreign_value(std::int32_t value) const { return foreign_of_[value]; }
+  // Units of one node that does the work of several alike; empty for all others.
+  const std::vector<std::int32_t>& joint(std::int32_t foreign) const {
+    static const std::vector<std::int32_t> none;
+    const auto found = joint_.find(foreign);
+    return found == joint_.end() ? none : found->second;
+  }
   bool certain(std::int32_t foreign) const { return certain_[foreign]; }  // accepted without breaking a tie
 
  private:
@@ -44,6 +50,8 @@ class Correspondence {
 
   void seed_interface();
   void seed_evidence();
+  void link_joint_products();
+  std::vector<std::int32_t> parts_of(std::int32_t product, std::int32_t read) const;
   void settle(double gap);
   bool break_one_tie();
   bool bridge();
@@ -71,6 +79,8 @@ class Correspondence {
   static std::vector<std::int32_t> upward(const Structure& s, std::int32_t value);
   static std::vector<std::int32_t> downward(const Structure& s, std::int32_t value);
 
+  class Lookout;
+
   const Structure& f_;
   const Reference& reference_;
   const Structure& r_;
@@ -78,6 +88,7 @@ class Correspondence {
   std::vector<std::int32_t> node_of_, foreign_node_of_, value_of_, foreign_of_;
   std::vector<bool> certain_;
   std::vector<std::vector<std::int32_t>> rivals_of_f_, rivals_of_r_;  // proposed partners
+  std::unordered_map<std::int32_t, std::vector<std::int32_t>> joint_;
   std::unordered_map<std::uint64_t, double> bonus_;                   // of pairs that bridging proposed
   std::priority_queue<Candidate> queue_;
   std::vector<Candidate> waiting_;

@@ -199,7 +199,12 @@ void place_leftover(Placement& placement, std::int32_t node) {
   };
   const auto before = placement.sources(node), after = placement.readers(node);
   const auto placed = [&](std::int32_t other) { return placement.placed(other); };
-  const bool elementwise = entry.op_type == "Add" || entry.op_type == "Mul";
+  const auto of_product = [&](std::int32_t other) {
+    const std::string_view op = f.nodes[other].op_type;
+    return op == "MatMulInteger" || op == "ConvInteger";
+  };
+  const bool elementwise = entry.op_type == "Add" || entry.op_type == "Mul" ||
+                           (!before.empty() && of_product(before.front()));
   if (elementwise && !before.empty() && placed(before.front())) {
     return take(before.front(), MatchConfidence::matched);
   }

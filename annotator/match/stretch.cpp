@@ -47,6 +47,10 @@ class Stretch {
       }
     }
     std::sort(nodes_.begin(), nodes_.end(), [&](auto a, auto b) { return position_f_[a] < position_f_[b]; });
+    // A value that corresponds to the same as one above: what lies between is the foreign file's alone.
+    std::erase_if(below_, [&](std::int32_t value) {
+      return std::find(above_.begin(), above_.end(), value) != above_.end();
+    });
   }
 
   void place() {
@@ -143,28 +147,7 @@ class Stretch {
         }
       }
     }
-    if (!below_.empty()) return order_theirs();
-    // Nothing known follows: forward from what is known before.
-    values = above_;
-    for (std::size_t i = 0; i < values.size() && theirs_.size() < longest; ++i) {
-      for (const StructureUse& use : r_.heavy_uses(values[i])) {
-        if (!seen.insert(use.node).second || !unmatched(use.node)) continue;
-        theirs_.push_back(use.node);
-        for (const std::int32_t output : r_.nodes[use.node].outputs) {
-          const std::int32_t value = r_.loose(output);
-          if (value >= 0 && placement_.pairs.foreign_value(value) < 0) values.push_back(value);
-        }
-      }
-    }
     order_theirs();
-  }
-
-  bool unmatched(std::int32_t r) const {
-    for (const std::int32_t output : r_.nodes[r].outputs) {
-      const std::int32_t value = r_.loose(output);
-      if (value >= 0 && placement_.pairs.foreign_value(value) >= 0) return false;
-    }
-    return true;
   }
 
   void order_theirs() {

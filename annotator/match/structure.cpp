@@ -90,6 +90,11 @@ bool Structure::adds_bias(const StructureNode& node) {
     if (tensor < 0 || !tensors[tensor].is_vector() || tensors[tensor].elements() < 2) continue;
     for (const std::int32_t maker : makers_[find_loose(data)]) {
       if (is_product(nodes[maker].op_class)) return true;
+      // One product for several linear layers, taken apart again before each gets its bias.
+      if (nodes[maker].op_type != "Split" || nodes[maker].inputs.empty() || nodes[maker].inputs[0] < 0) continue;
+      for (const std::int32_t behind : makers_[find_loose(nodes[maker].inputs[0])]) {
+        if (is_product(nodes[behind].op_class)) return true;
+      }
     }
   }
   return false;
