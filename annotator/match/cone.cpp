@@ -5,6 +5,7 @@
 //   foreign    a', r' -> SkipLayerNormalization -> b'                     units: add, layer_norm
 #include <algorithm>
 
+#include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
 namespace whence {
@@ -74,6 +75,35 @@ std::vector<std::int32_t> taken_in(const Placement& placement, std::int32_t f, s
   return units;
 }
 
+// Vectors that a node adds or multiplies by.
+std::ptrdiff_t vectors_read(const Structure& s, std::int32_t node) {
+  return std::count_if(s.nodes[node].inputs.begin(), s.nodes[node].inputs.end(), [&](std::int32_t input) {
+    const std::int32_t tensor = input < 0 || !s.values[input].constant ? -1 : s.root_tensor(input);
+    return tensor >= 0 && s.tensors[tensor].is_vector() && s.tensors[tensor].elements() > 1;
+  });
+}
+
+// A product that the reference follows by a bias and the foreign file does not: its reader, when that reads one vector
+// more than its partner, adds the bias (SkipLayerNormalization, BiasGelu).
+std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32_t f, std::int32_t r) {
+  const Structure& ours = placement.foreign;
+  const Structure& theirs = placement.reference.structure;
+  if (ours.nodes[f].domain != "com.microsoft" || vectors_read(ours, f) <= vectors_read(theirs, r)) return {};
+  for (const std::int32_t input : ours.nodes[f].inputs) {
+    if (input < 0 || ours.values[input].constant) continue;
+    for (const std::int32_t maker : ours.makers(ours.loose(input))) {
+      const std::int32_t partner = placement.pairs.node(maker);
+      if (partner < 0 || ours.nodes[maker].op_type != "MatMul") continue;
+      // Straight from the product, no bias in between.
+      const auto& direct = ours.values[input].producers;
+      if (std::find(direct.begin(), direct.end(), maker) == direct.end()) continue;
+      const auto& classes = placement.reference.classes_of_unit[placement.reference.units_of_node[partner].front()];
+      if (classes.count(op_class("", "Add")) != 0) return placement.reference.units_of_node[partner];
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void place_corresponding(Placement& placement) {
@@ -85,7 +115,9 @@ void place_corresponding(Placement& placement) {
     }
     if (r < 0) continue;
     std::vector<std::int32_t> units = placement.reference.units_of_node[r];
-    const std::vector<std::int32_t> more = taken_in(placement, f, r);
+    std::vector<std::int32_t> more = taken_in(placement, f, r);
+    const std::vector<std::int32_t> biased = biases_taken_in(placement, f, r);
+    more.insert(more.end(), biased.begin(), biased.end());
     const bool fused = std::any_of(more.begin(), more.end(), [&](std::int32_t unit) {
       return std::find(units.begin(), units.end(), unit) == units.end();
     });

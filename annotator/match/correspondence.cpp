@@ -400,7 +400,7 @@ std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_
   std::vector<std::int32_t> chain = {value};
   for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
     for (const std::int32_t producer : s.makers(chain[i])) {
-      if (!may_be_stepped_over(s, s.nodes[producer])) continue;
+      if (!may_be_stepped_over(s, s.nodes[producer]) && !is_activation(s.nodes[producer].op_class)) continue;
       std::int32_t only = -1;
       int count = 0;
       for (const std::int32_t input : s.data_inputs(s.nodes[producer])) {
@@ -431,19 +431,33 @@ std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int3
   return chain;
 }
 
-// The same slot of the same operator: the same value, unless one side computes something more before it.
+// The same slot of the same operator: the same value, unless one side computes something more before it. More on our
+// side is ours alone. More on the reference's side: an activation or normalization is taken in by the product before it,
+// which makes the same value; plain arithmetic is taken in by the reader, or done elsewhere.
 void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
   if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
   if (producers_alike(fv, rv)) return link(fv, rv);
-  const auto ours = upward(f_, fv), theirs = upward(r_, rv);
-  for (std::size_t steps = 1; steps < ours.size() + theirs.size(); ++steps) {
-    for (std::size_t i = 0; i < ours.size() && i <= steps; ++i) {
-      const std::size_t j = steps - i;
-      if (j >= theirs.size() || (i > 0 && j > 0)) continue;  // one side only: it has something more
-      if (value_of_[ours[i]] < 0 && foreign_of_[theirs[j]] < 0 && producers_alike(ours[i], theirs[j])) {
-        return link(ours[i], theirs[j]);
+  for (const std::int32_t mine : upward(f_, fv)) {
+    if (value_of_[mine] < 0 && foreign_of_[rv] < 0 && producers_alike(mine, rv)) return link(mine, rv);
+  }
+  for (const std::int32_t other : upward(r_, rv)) {
+    if (other == rv || foreign_of_[other] >= 0) continue;
+    if (!producers_alike(fv, other)) continue;
+    const auto& makers = r_.makers(rv);
+    if (std::any_of(makers.begin(), makers.end(), [&](std::int32_t maker) {
+          return is_activation(r_.nodes[maker].op_class);
+        })) {
+      link(fv, rv);
+      for (const std::int32_t a : f_.makers(fv)) {
+        for (const std::int32_t b : r_.makers(other)) {
+          if (f_.nodes[a].op_class != r_.nodes[b].op_class) continue;
+          bonus_[pair_key(a, b)] += bridged;
+          propose(a, b);
+        }
       }
+      return;
     }
+    return link(fv, other);
   }
   if (f_.makers(fv).empty() || r_.makers(rv).empty()) link(fv, rv);
 }

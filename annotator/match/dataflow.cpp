@@ -8,23 +8,28 @@ namespace whence {
 namespace {
 
 void place_with_readers(Placement& placement, std::int32_t node) {
-  const Structure& f = placement.foreign;
+  constexpr std::size_t most_units = 64;
   std::vector<std::int32_t> units;
-  std::int32_t scope = -1;
-  bool one = true;
-  for (const std::int32_t output : f.nodes[node].outputs) {
-    if (output < 0) continue;
-    for (const StructureUse& use : f.values[output].uses) {
-      if (use.node < 0 || !placement.placed(use.node)) continue;
-      const NodeMatch& reader = placement.matches[use.node];
-      one &= scope < 0 || scope == reader.scope;
-      scope = scope < 0 ? reader.scope : placement.reference.common_scope(scope, reader.scope);
-      if (units.size() < 64) units.insert(units.end(), reader.units.begin(), reader.units.end());
-    }
+  std::int32_t scope = -1, first = -1;
+  bool one_scope = true, one_answer = true;
+  for (const std::int32_t other : placement.readers(node)) {
+    if (!placement.placed(other)) continue;
+    const NodeMatch& reader = placement.matches[other];
+    if (first < 0) first = other;
+    one_scope &= scope < 0 || scope == reader.scope;
+    one_answer &= reader.units == placement.matches[first].units && reader.scope == placement.matches[first].scope;
+    scope = scope < 0 ? reader.scope : placement.reference.common_scope(scope, reader.scope);
+    if (units.size() < most_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
-  if (scope < 0) return;
-  placement.place(node, std::move(units), one ? MatchConfidence::inferred : MatchConfidence::ancestor,
-                  MatchRule::dataflow);
+  if (first < 0) return;
+  const auto confidence = one_scope ? MatchConfidence::inferred : MatchConfidence::ancestor;
+  if (one_answer) {
+    placement.matches[node] = placement.matches[first];
+    placement.matches[node].confidence = std::max(confidence, placement.matches[first].confidence);
+    placement.matches[node].rule = MatchRule::dataflow;
+    return;
+  }
+  placement.place(node, std::move(units), confidence, MatchRule::dataflow);
   placement.matches[node].scope = scope;
   placement.matches[node].shared = placement.matches[node].units.size() > 1;
 }

@@ -122,7 +122,7 @@ class Ways {
       const auto& makers = f_.makers(value);
       return placement_.pairs.value(value) >= 0 &&
              (makers.empty() || std::any_of(makers.begin(), makers.end(), [&](std::int32_t maker) {
-                return placement_.pairs.node(maker) >= 0;
+                return placement_.pairs.node(maker) >= 0 || !placement_.pairs.joint(maker).empty();
               }));
     };
   }

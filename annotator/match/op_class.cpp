@@ -120,6 +120,13 @@ bool may_be_without_effect(std::uint16_t op_class) {
   return is_among(numbers, op_class);
 }
 
+bool is_activation(std::uint16_t op_class) {
+  static const auto numbers = numbers_of(std::array<std::string_view, 11>{
+      "Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Elu", "Gelu", "BatchNormalization",
+      "batch_norm"});
+  return is_among(numbers, op_class);
+}
+
 bool may_be_folded(std::uint16_t op_class) {
   static const auto numbers = numbers_of(
       std::array<std::string_view, 6>{"BatchNormalization", "batch_norm", "Mul", "Add", "Sub", "Div"});
