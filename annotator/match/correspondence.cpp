@@ -443,10 +443,7 @@ void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
   for (const std::int32_t other : upward(r_, rv)) {
     if (other == rv || foreign_of_[other] >= 0) continue;
     if (!producers_alike(fv, other)) continue;
-    const auto& makers = r_.makers(rv);
-    if (std::any_of(makers.begin(), makers.end(), [&](std::int32_t maker) {
-          return is_activation(r_.nodes[maker].op_class);
-        })) {
+    if (taken_in_by_product(rv)) {
       link(fv, rv);
       for (const std::int32_t a : f_.makers(fv)) {
         for (const std::int32_t b : r_.makers(other)) {
@@ -480,7 +477,24 @@ void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
   }
   // What only the foreign file does to a value leaves it the same for the reference: both correspond.
   if (target.first != fv) link(fv, rv);
-  link(target.first, target.second);
+  if (target.second == rv || taken_in_by_product(target.second)) return link(target.first, target.second);
+  // Plain arithmetic of the reference's alone: the readers behind it do it now.
+  link(fv, rv);
+  for (const StructureUse& a : f_.heavy_uses(fv)) {
+    for (const StructureUse& b : r_.heavy_uses(target.second)) {
+      if (f_.nodes[a.node].op_class != r_.nodes[b.node].op_class || a.slot != b.slot) continue;
+      bonus_[pair_key(a.node, b.node)] += bridged;
+      propose(a.node, b.node);
+    }
+  }
+}
+
+// Made by what tools fold into a product before it: an activation, or arithmetic by channel.
+bool Correspondence::taken_in_by_product(std::int32_t value) const {
+  const auto& makers = r_.makers(value);
+  return std::any_of(makers.begin(), makers.end(), [&](std::int32_t maker) {
+    return is_activation(r_.nodes[maker].op_class) || !may_be_stepped_over(r_, r_.nodes[maker]);
+  });
 }
 
 void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
@@ -489,7 +503,11 @@ void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
     const auto computed = [](const std::vector<std::int32_t>& values) {
       return std::count_if(values.begin(), values.end(), [](std::int32_t value) { return value >= 0; });
     };
-    if (computed(a) == computed(b) && a.size() == b.size()) {
+    // Skip...Normalization adds before it normalizes.
+    const bool adds_first = f_.nodes[f].op_type.starts_with("Skip") && !r_.nodes[r].op_type.starts_with("Skip");
+    if (computed(a) == 1 && computed(b) == 1 && adds_first) {
+      link_behind_sum(*std::max_element(a.begin(), a.end()), *std::max_element(b.begin(), b.end()));
+    } else if (computed(a) == computed(b) && a.size() == b.size()) {
       for (std::size_t i = 0; i < a.size(); ++i) link_up(a[i], b[i]);
     } else if (computed(a) == 1 && computed(b) == 1) {
       link_up(*std::max_element(a.begin(), a.end()), *std::max_element(b.begin(), b.end()));
@@ -512,6 +530,15 @@ void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
     if (straight == crossed) return;
     link_up(ours[0], theirs[straight ? 0 : 1]);
     link_up(ours[1], theirs[straight ? 1 : 0]);
+  }
+}
+
+// The operand of the sum `rv` that is made like `fv`: the other is a constant that the foreign node reads itself.
+void Correspondence::link_behind_sum(std::int32_t fv, std::int32_t rv) {
+  for (const std::int32_t maker : r_.makers(rv)) {
+    for (const std::int32_t input : r_.data_inputs(r_.nodes[maker])) {
+      if (input >= 0 && value_of_[fv] < 0 && producers_alike(fv, input)) return link(fv, input);
+    }
   }
 }
 
