@@ -65,11 +65,10 @@ class Constants {
     std::vector<std::int32_t> forms = {r};
     const auto& units = placement_.reference.units_of_node[r];
     if (units.empty()) return forms;
-    const auto& nodes = r_.nodes[r].kind == NodeKind::constant
-                            ? constants_of_unit_[units.front()]
-                            : placement_.reference.nodes_of_unit[units.front()];
-    for (const std::int32_t other : nodes) {
-      if (other != r && r_.nodes[other].op_class == r_.nodes[r].op_class && forms.size() < 16) forms.push_back(other);
+    for (const auto* nodes : {&placement_.reference.nodes_of_unit[units.front()], &constants_of_unit_[units.front()]}) {
+      for (const std::int32_t other : *nodes) {
+        if (other != r && r_.nodes[other].op_class == r_.nodes[r].op_class && forms.size() < 16) forms.push_back(other);
+      }
     }
     return forms;
   }
@@ -79,7 +78,7 @@ class Constants {
     std::int32_t near = -1;
     for (std::size_t k = 0; k <= operands.size(); ++k) {  // the same slot first
       const std::size_t j = k == 0 ? slot : k - 1;
-      const std::int32_t theirs = j < operands.size() ? maker(r_, operands[j]) : -1;
+      const std::int32_t theirs = j < operands.size() ? any_maker(operands[j]) : -1;
       if (theirs < 0) continue;
       if (near < 0) near = theirs;
       if (f_.nodes[mine].op_class != r_.nodes[theirs].op_class) continue;
@@ -106,7 +105,7 @@ class Constants {
       const auto& own = placement_.reference.units_of_node[nodes[i]];
       units.insert(units.end(), own.begin(), own.end());
       for (const std::int32_t input : r_.nodes[nodes[i]].inputs) {
-        const std::int32_t next = maker(r_, input);
+        const std::int32_t next = any_maker(input);
         if (next >= 0 && std::find(nodes.begin(), nodes.end(), next) == nodes.end()) nodes.push_back(next);
       }
     }
@@ -118,6 +117,13 @@ class Constants {
     if (value < 0 || !s.values[value].constant || s.values[value].producers.empty()) return -1;
     const std::int32_t node = s.values[value].producers.front();
     return s.nodes[node].kind == NodeKind::constant ? node : -1;
+  }
+
+  // The node behind an operand of the reference. One form may compute from sizes what is constant in the foreign file;
+  // values that the foreign file has as well are not part of that.
+  std::int32_t any_maker(std::int32_t value) const {
+    if (value < 0 || r_.values[value].producers.empty()) return -1;
+    return placement_.pairs.foreign_value(r_.loose(value)) >= 0 ? -1 : r_.values[value].producers.front();
   }
 
   Placement& placement_;

@@ -652,27 +652,37 @@ class Correspondence::Lookout {
   bool down_;
 };
 
-// From values that correspond, looks past nodes without partner for an operator whose nearest occurrence is one on each
-// side. Proposes these pairs; true when there are new ones.
+// Where growth stopped, looks past nodes without partner for an operator whose nearest occurrence is one on each side:
+// from values that correspond, and upwards from operands of corresponding nodes that do not. Proposes these pairs; true
+// when there are new ones.
 bool Correspondence::bridge() {
   const std::size_t before = queue_.size();
-  for (const bool down : {true, false}) {
-    Lookout ours(f_, node_of_, down), theirs(r_, foreign_node_of_, down);
-    for (std::size_t fv = 0; fv < value_of_.size(); ++fv) {
-      const std::int32_t rv = value_of_[fv];
-      if (rv < 0) continue;
-      const auto mine = ours.from(static_cast<std::int32_t>(fv), [](std::int32_t, std::int32_t) { return false; });
-      if (mine.empty()) continue;
-      const auto others = theirs.from(rv, [&](std::int32_t a, std::int32_t b) { return same_units(a, b); });
-      for (const auto& [op, near] : mine) {
-        const auto other = others.find(op);
-        if (near.several || other == others.end() || other->second.several) continue;
-        if (is_commutative(op)) continue;  // too common to mean anything at a distance
-        double& bonus = bonus_[pair_key(near.node, other->second.node)];
-        if (bonus >= 2 * bridged) continue;
-        bonus += bridged;
-        propose(near.node, other->second.node);
-      }
+  const auto from = [&](std::int32_t fv, std::int32_t rv, bool down) {
+    const auto mine = Lookout(f_, node_of_, down).from(fv, [](std::int32_t, std::int32_t) { return false; });
+    if (mine.empty()) return;
+    const auto others = Lookout(r_, foreign_node_of_, down).from(rv, [&](std::int32_t a, std::int32_t b) {
+      return same_units(a, b);
+    });
+    for (const auto& [op, near] : mine) {
+      const auto other = others.find(op);
+      if (near.several || other == others.end() || other->second.several) continue;
+      if (is_commutative(op)) continue;  // too common to mean anything at a distance
+      double& bonus = bonus_[pair_key(near.node, other->second.node)];
+      if (bonus >= 2 * bridged) continue;
+      bonus += bridged;
+      propose(near.node, other->second.node);
+    }
+  };
+  for (std::size_t fv = 0; fv < value_of_.size(); ++fv) {
+    if (value_of_[fv] < 0) continue;
+    from(static_cast<std::int32_t>(fv), value_of_[fv], true);
+    from(static_cast<std::int32_t>(fv), value_of_[fv], false);
+  }
+  for (std::size_t f = 0; f < node_of_.size(); ++f) {
+    if (node_of_[f] < 0) continue;
+    const auto a = f_.data_inputs(f_.nodes[f]), b = r_.data_inputs(r_.nodes[node_of_[f]]);
+    for (std::size_t i = 0; i < a.size() && a.size() == b.size(); ++i) {
+      if (a[i] >= 0 && b[i] >= 0 && value_of_[a[i]] < 0 && foreign_of_[b[i]] < 0) from(a[i], b[i], false);
     }
   }
   return queue_.size() > before;

@@ -67,7 +67,12 @@ void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const 
     match.confidence = MatchConfidence::matched;
     return;
   }
-  if (match.rule == MatchRule::cone && match.units.size() > 1 && match.confidence == MatchConfidence::inferred) return;
+  // A fused node keeps the name of one of those that it replaced.
+  const bool one_of_several = !match.shared && match.units.size() > 1 &&
+                              std::any_of(match.units.begin(), match.units.end(), [&](std::int32_t unit) {
+                                return reference.units[unit].scope == said->scope;
+                              });
+  if (one_of_several) return;
   say(match, *said, said->strength > 1 ? MatchConfidence::matched : MatchConfidence::inferred);
 }
 
