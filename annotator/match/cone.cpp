@@ -83,28 +83,46 @@ std::ptrdiff_t vectors_read(const Structure& s, std::int32_t node) {
   });
 }
 
-// A product that the reference follows by a bias and the foreign file does not: its reader, when that reads one vector
-// more than its partner, adds the bias (SkipLayerNormalization, BiasGelu).
-std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32_t f, std::int32_t r) {
+// What a neighbour in the foreign file does itself: a reference node with Pad and BatchNormalization folded in may be
+// the partner of a Conv that has its Pad beside it.
+void leave_to_neighbours(const Placement& placement, std::int32_t f, std::vector<std::int32_t>& units) {
+  const Structure& s = placement.foreign;
+  const auto leave = [&](std::int32_t neighbour) {
+    const std::int32_t partner = placement.pairs.node(neighbour);
+    if (partner < 0 || neighbour == f) return;
+    const auto& theirs = placement.reference.units_of_node[partner];
+    if (theirs.size() != 1 || units.size() < 2) return;
+    std::erase(units, theirs.front());
+  };
+  for (const std::int32_t input : s.data_inputs(s.nodes[f])) {
+    if (input < 0) continue;
+    for (const std::int32_t maker : s.makers(input)) leave(maker);
+  }
+  for (const std::int32_t output : s.nodes[f].outputs) {
+    if (output < 0) continue;
+    for (const StructureUse& use : s.heavy_uses(s.loose(output))) leave(use.node);
+  }
+}
+
+}  // namespace
+
+// A product that the reference follows by a bias and the foreign file does not: its reader adds the bias
+// (SkipLayerNormalization, BiasGelu) when it reads more vectors than its operation needs.
+std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32_t f, std::ptrdiff_t needed) {
   const Structure& ours = placement.foreign;
-  const Structure& theirs = placement.reference.structure;
-  if (ours.nodes[f].domain != "com.microsoft" || vectors_read(ours, f) <= vectors_read(theirs, r)) return {};
+  if (ours.nodes[f].domain != "com.microsoft" || vectors_read(ours, f) <= needed) return {};
   for (const std::int32_t input : ours.nodes[f].inputs) {
     if (input < 0 || ours.values[input].constant) continue;
-    for (const std::int32_t maker : ours.makers(ours.loose(input))) {
+    // Straight from the product, no bias in between.
+    for (const std::int32_t maker : ours.values[input].producers) {
       const std::int32_t partner = placement.pairs.node(maker);
       if (partner < 0 || ours.nodes[maker].op_type != "MatMul") continue;
-      // Straight from the product, no bias in between.
-      const auto& direct = ours.values[input].producers;
-      if (std::find(direct.begin(), direct.end(), maker) == direct.end()) continue;
-      const auto& classes = placement.reference.classes_of_unit[placement.reference.units_of_node[partner].front()];
-      if (classes.count(op_class("", "Add")) != 0) return placement.reference.units_of_node[partner];
+      const auto& units = placement.reference.units_of_node[partner];
+      if (placement.reference.classes_of_unit[units.front()].count(op_class("", "Add")) != 0) return units;
     }
   }
   return {};
 }
-
-}  // namespace
 
 void place_corresponding(Placement& placement) {
   for (const std::int32_t f : placement.foreign.order) {
@@ -115,8 +133,9 @@ void place_corresponding(Placement& placement) {
     }
     if (r < 0) continue;
     std::vector<std::int32_t> units = placement.reference.units_of_node[r];
+    leave_to_neighbours(placement, f, units);
     std::vector<std::int32_t> more = taken_in(placement, f, r);
-    const std::vector<std::int32_t> biased = biases_taken_in(placement, f, r);
+    const std::vector<std::int32_t> biased = biases_taken_in(placement, f, vectors_read(placement.reference.structure, r));
     more.insert(more.end(), biased.begin(), biased.end());
     const bool fused = std::any_of(more.begin(), more.end(), [&](std::int32_t unit) {
       return std::find(units.begin(), units.end(), unit) == units.end();

@@ -579,6 +579,13 @@ void Correspondence::link_outputs(std::int32_t f, std::int32_t r) {
   for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
     link_down(f_.loose(ours.outputs[i]), r_.loose(theirs.outputs[i]));
   }
+  // Skip...Normalization also hands on the sum that it normalizes.
+  constexpr std::size_t sum = 3;
+  if (ours.op_type.starts_with("Skip") && ours.outputs.size() > sum && !theirs.op_type.starts_with("Skip")) {
+    for (const std::int32_t input : r_.data_inputs(theirs)) {
+      if (input >= 0) link(f_.loose(ours.outputs[sum]), input);
+    }
+  }
 }
 
 // ---- over what the two sides spell differently ----------------------------------------------------------------------

@@ -77,7 +77,7 @@ class Ways {
         const auto theirs = way_to(r_, operand, theirs_known());
         if (origin(r_, theirs, operand) != wanted) return;
         int worth = 0;
-        for (const auto& [a, b] : pair_up(way, theirs)) worth += 2 * alike(op(f_, way[a]), op(r_, theirs[b]));
+        for (const auto& [a, b] : pair_up(way, theirs)) worth += worth_of(way[a], theirs[b]);
         worth = std::max(worth * 16 - static_cast<int>(theirs.size()), 0);
         if (worth <= most) return;
         most = worth;
@@ -146,7 +146,20 @@ class Ways {
   std::vector<std::pair<std::size_t, std::size_t>> pair_up(const std::vector<std::int32_t>& ours,
                                                            const std::vector<std::int32_t>& theirs) const {
     return align_sequences(ours.size(), theirs.size(), [&](std::size_t i, std::size_t j) {
-      return alike(op(f_, ours[i]), op(r_, theirs[j]));
+      return worth_of(ours[i], theirs[j]);
+    });
+  }
+
+  // Rearrangements that the program asks for come before those that belong to how a computation is written.
+  int worth_of(std::int32_t f, std::int32_t r) const {
+    const int same = alike(op(f_, f), op(r_, r));
+    return same == 0 ? 0 : 2 * same + (rearranges_only(r) ? 1 : 0);
+  }
+
+  bool rearranges_only(std::int32_t r) const {
+    const auto& units = placement_.reference.units_of_node[r];
+    return std::all_of(units.begin(), units.end(), [&](std::int32_t unit) {
+      return placement_.reference.nodes_of_unit[unit].empty();
     });
   }
 
@@ -160,8 +173,10 @@ class Ways {
       const std::size_t before = p == 0 ? 0 : pairs[p - 1].second + 1;
       const std::size_t after = p + 1 == pairs.size() ? theirs.size() : pairs[p + 1].second;
       const bool alone = (i == 0 || worth(i - 1, j) == 0) && (i + 1 == ours.size() || worth(i + 1, j) == 0);
-      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1;) add(units, theirs[k]);
-      for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1; ++k) add(units, theirs[k]);
+      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1 && rearranges_only(theirs[k]);) add(units, theirs[k]);
+      for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1 && rearranges_only(theirs[k]); ++k) {
+        add(units, theirs[k]);
+      }
       votes_[ours[i]].push_back({units, ours.size() == theirs.size() && pairs.size() == ours.size()});
     }
   }

@@ -9,7 +9,10 @@
 //   whatever serves nodes that are placed: constants, sizes (dataflow.cpp)
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "annotator/match/correspondence.h"
@@ -41,6 +44,9 @@ void place_stretches(Placement& placement);
 void place_layout(Placement& placement);
 void place_constants(Placement& placement, const EvidenceTable& evidence);
 void place_by_dataflow(Placement& placement);
+
+// Units of a linear layer whose bias a fused node adds, when it reads more vectors than `needed`. Empty for all others.
+std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32_t node, std::ptrdiff_t needed);
 
 // The longest common subsequence of two sequences under `alike`, as pairs of positions. Quadratic: for short ones.
 std::vector<std::pair<std::size_t, std::size_t>> align_sequences(std::size_t a, std::size_t b, const auto& alike) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
 namespace whence {
@@ -43,7 +44,10 @@ class Stretch {
           below_.push_back(placement_.pairs.value(value));
           continue;
         }
-        for (const StructureUse& use : f_.heavy_uses(value)) join(use.node, seen);
+        for (const StructureUse& use : f_.heavy_uses(value)) {
+          join(use.node, seen);
+          see_operand(use);
+        }
       }
     }
     std::sort(nodes_.begin(), nodes_.end(), [&](auto a, auto b) { return position_f_[a] < position_f_[b]; });
@@ -79,6 +83,17 @@ class Stretch {
     if (seen[node] || placement_.placed(node) || f_.nodes[node].kind != NodeKind::heavy) return;
     seen[node] = true;
     nodes_.push_back(node);
+  }
+
+  // The same operand of a corresponding reader is where the stretch ends in the reference.
+  void see_operand(const StructureUse& use) {
+    const std::int32_t partner = placement_.pairs.node(use.node);
+    if (partner < 0) return;
+    const auto ours = f_.data_inputs(f_.nodes[use.node]), theirs = r_.data_inputs(r_.nodes[partner]);
+    const auto slot = static_cast<std::size_t>(use.slot);
+    if (ours.size() != theirs.size() || slot >= theirs.size() || theirs[slot] < 0) return;
+    if (is_commutative(f_.nodes[use.node].op_class)) return;
+    if (placement_.pairs.foreign_value(theirs[slot]) < 0) below_.push_back(theirs[slot]);
   }
 
   // Nodes that only the foreign file has: all around them is of one scope, or one of the operations around them is known
@@ -131,8 +146,11 @@ class Stretch {
 
   // A node between values of one scope: of a single unit when there is but one, else the scope's.
   void place_one(std::int32_t f, const std::vector<std::int32_t>& units) {
-    placement_.place(f, units, MatchConfidence::matched, MatchRule::dataflow);
-    placement_.matches[f].shared = units.size() > 1;
+    std::vector<std::int32_t> all = units;
+    const std::vector<std::int32_t> biased = biases_taken_in(placement_, f, 0);
+    all.insert(all.end(), biased.begin(), biased.end());
+    placement_.place(f, all, MatchConfidence::matched, biased.empty() ? MatchRule::dataflow : MatchRule::cone);
+    placement_.matches[f].shared = biased.empty() && units.size() > 1;
   }
 
   void find_reference_nodes() {
