@@ -50,6 +50,8 @@ class Cone {
 std::vector<std::int32_t> taken_in(const Placement& placement, std::int32_t f, std::int32_t r) {
   const Structure& ours = placement.foreign;
   const Structure& theirs = placement.reference.structure;
+  // Sizes are the same before and behind much else.
+  if (ours.nodes[f].op_type == "Shape" || ours.nodes[f].op_type == "Size") return {};
   std::vector<std::int32_t> stops;
   for (const std::int32_t input : ours.data_inputs(ours.nodes[f])) {
     if (input < 0) continue;

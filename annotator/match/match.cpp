@@ -63,16 +63,16 @@ void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const 
     return;
   }
   if (match.confidence == MatchConfidence::matched) return;
-  if (match.scope == said->scope && match.confidence != MatchConfidence::unattributed) {
-    match.confidence = MatchConfidence::matched;
-    return;
-  }
   // A fused node keeps the name of one of those that it replaced.
   const bool one_of_several = !match.shared && match.units.size() > 1 &&
                               std::any_of(match.units.begin(), match.units.end(), [&](std::int32_t unit) {
                                 return reference.units[unit].scope == said->scope;
                               });
   if (one_of_several) return;
+  if (match.scope == said->scope && match.units.size() < 2 && match.confidence != MatchConfidence::unattributed) {
+    match.confidence = MatchConfidence::matched;
+    return;
+  }
   say(match, *said, said->strength > 1 ? MatchConfidence::matched : MatchConfidence::inferred);
 }
 

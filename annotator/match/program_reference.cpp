@@ -66,7 +66,12 @@ Program literal(const Program& program) {
     if (value.type.kind != ValueKind::tensor) continue;
     value.known = none_id;
     if (!value.type.dims || value.source == ValueSource::parameter || value.source == ValueSource::constant) continue;
-    for (Dim& dim : *value.type.dims) {
+    // Features and channels stay known: converters need them, and no exporter leaves them open.
+    const std::size_t rank = value.type.dims->size();
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      if (axis + 1 == rank && rank > 1) continue;
+      if (axis == 1 && rank > 3) continue;
+      Dim& dim = (*value.type.dims)[axis];
       dim.dynamic = true;
       dim.symbol = none_id;
     }
