@@ -85,6 +85,16 @@ void Correspondence::seed_interface() {
   };
   seed(f_.inputs, r_.inputs, inputs);
   seed(f_.outputs, r_.outputs, outputs);
+  if (!reference_.values_keep_names) return;
+  std::unordered_map<std::string_view, std::int32_t> by_name;
+  for (std::size_t i = 0; i < r_.values.size(); ++i) {
+    if (!r_.values[i].constant) by_name.emplace(r_.values[i].name, static_cast<std::int32_t>(i));
+  }
+  for (std::size_t i = 0; i < f_.values.size(); ++i) {
+    const auto found = by_name.find(f_.values[i].name);
+    if (found == by_name.end() || f_.values[i].constant || f_.values[i].name.empty()) continue;
+    link(f_.loose(static_cast<std::int32_t>(i)), r_.loose(found->second));
+  }
 }
 
 void Correspondence::seed_evidence() {

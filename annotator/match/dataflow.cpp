@@ -48,7 +48,41 @@ void place_with_sources(Placement& placement, std::int32_t node) {
   }
 }
 
+// All placed neighbours are of one scope, and there are some before and behind.
+void place_if_enclosed(Placement& placement, std::int32_t node) {
+  const auto before = placement.sources(node), after = placement.readers(node);
+  std::int32_t scope = -1;
+  for (const auto* side : {&before, &after}) {
+    bool any = false;
+    for (const std::int32_t other : *side) {
+      if (!placement.placed(other)) continue;
+      any = true;
+      if (scope >= 0 && placement.matches[other].scope != scope) return;
+      scope = placement.matches[other].scope;
+    }
+    if (!any) return;
+  }
+  placement.matches[node].scope = scope;
+  placement.matches[node].confidence = MatchConfidence::inferred;
+  placement.matches[node].rule = MatchRule::dataflow;
+}
+
 }  // namespace
+
+void place_between(Placement& placement) {
+  const auto& order = placement.foreign.order;
+  for (const std::int32_t node : order) {
+    if (!placement.placed(node)) place_if_enclosed(placement, node);
+  }
+  for (auto node = order.rbegin(); node != order.rend(); ++node) {
+    if (placement.placed(*node)) continue;
+    if (placement.foreign.nodes[*node].kind == NodeKind::constant) {
+      place_with_readers(placement, *node);
+    } else {
+      place_if_enclosed(placement, *node);
+    }
+  }
+}
 
 void place_by_dataflow(Placement& placement) {
   const auto& order = placement.foreign.order;

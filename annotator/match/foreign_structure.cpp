@@ -33,6 +33,7 @@ class Builder {
  public:
   explicit Builder(const OnnxSummary& model)
       : model_(model), place_{.file = model.file->path(), .stage = "match"} {
+    result_.external = std::make_shared<ExternalBytes>(model.file->path());
     result_.file_nodes = nodes_with_functions(model);
     result_.callee_nodes.resize(result_.file_nodes.size());
     for (std::size_t i = 0; i < result_.file_nodes.size(); ++i) {
@@ -104,8 +105,22 @@ class Builder {
     entry.name = name;
     entry.data_type = tensor.data_type;
     entry.dims = tensor.dims;
-    if (!tensor.external) entry.bytes = tensor.raw;
+    entry.bytes = tensor.external ? result_.external->of(tensor) : tensor.raw;
     if (entry.elements() == 1) read_number(tensor, entry);
+    if (entry.bytes.empty()) entry.bytes = packed_floats(tensor);
+  }
+
+  // Values in the typed field of a float tensor are laid out as raw data is, when one packed field holds them all.
+  std::string_view packed_floats(const OnnxTensor& tensor) const {
+    constexpr std::uint32_t float_data = 4;
+    constexpr int float32 = 1;
+    if (tensor.data_type != float32) return {};
+    std::string_view found;
+    for (FieldReader reader(tensor.message, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.is_bytes(float_data)) found = field.bytes;
+    }
+    return found;
   }
 
   void read_number(const OnnxTensor& tensor, StructureTensor& entry) const {

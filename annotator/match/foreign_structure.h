@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "annotator/match/external_bytes.h"
 #include "annotator/match/structure.h"
 #include "annotator/read/onnx_summary.h"
 
@@ -16,13 +18,14 @@ std::vector<const OnnxNode*> nodes_with_functions(const OnnxSummary& model);
 
 struct ForeignStructure {
   Structure structure;
+  std::shared_ptr<ExternalBytes> external;  // keeps weights beside the model mapped
   std::vector<const OnnxNode*> file_nodes;  // nodes_with_functions(); StructureNode::source points here
   // By file node that calls a local function: the structure nodes of each call's body; empty for all others.
   std::vector<std::vector<std::int32_t>> callee_nodes;
 };
 
 // `model` must outlive the result. Throws Error: corrupt_file for cycles and functions that call themselves, over_limit
-// when calls lay out to more nodes than any model has.
+// when calls lay out to more nodes than any model has; those of ExternalBytes.
 ForeignStructure make_structure(const OnnxSummary& model);
 
 }  // namespace whence

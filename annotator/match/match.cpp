@@ -3,12 +3,10 @@
 #include "annotator/match/match.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
 
 #include "annotator/match/correspondence.h"
 #include "annotator/match/foreign_structure.h"
+#include "annotator/match/model_fit.h"
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
@@ -24,6 +22,7 @@ struct ListedRule {
 // Strongest first. They are independent of each other; the order is that of `whence explain`.
 constexpr ListedRule rules[] = {
     {MatchRule::carried, carried_keys},       // what an exporter or whence said of this very node
+    {MatchRule::kept_values, kept_values},    // of the file before the tool, when that is given
     {MatchRule::names, scopes_in_names},      // survives most tools, but for renaming
     {MatchRule::initializers, parameters_read},  // names and bytes of the weights it reads
     {MatchRule::fx_names, fx_node_names},     // weak: breaks ties
@@ -94,11 +93,55 @@ void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, b
   into.confidence = std::max(into.confidence, other.confidence);
 }
 
+// From structure nodes to the file's.
+MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, const std::vector<NodeMatch>& matches) {
+  const ForeignStructure& foreign = context.foreign;
+  MatchReport report;
+  report.nodes.resize(foreign.file_nodes.size());
+  report.evidence.resize(foreign.file_nodes.size());
+  std::vector<bool> seen(foreign.file_nodes.size(), false);
+  std::vector<NodeMatch> weighed = matches;
+  for (std::size_t i = 0; i < weighed.size(); ++i) {
+    weigh_names(weighed[i], evidence[i], context.reference);
+    const std::int32_t source = foreign.structure.nodes[i].source;
+    if (source < 0) continue;
+    join(report.nodes[source], weighed[i], context.reference, !seen[source]);
+    if (!seen[source]) report.evidence[source] = evidence[i];
+    seen[source] = true;
+  }
+  // A call of a local function is what its body is.
+  for (std::size_t i = 0; i < foreign.callee_nodes.size(); ++i) {
+    bool first = true;
+    for (const std::int32_t node : foreign.callee_nodes[i]) {
+      join(report.nodes[i], weighed[node], context.reference, first);
+      first = false;
+    }
+  }
+  return report;
+}
+
+// Without a structure to compare with: what names and keys say, and what lies between nodes of one module.
+MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) {
+  const Structure& structure = context.foreign.structure;
+  static const EvidenceTable no_evidence;
+  const Correspondence none(structure, context.reference, no_evidence);
+  Placement placement{structure, context.reference, none, std::vector<NodeMatch>(structure.nodes.size())};
+  for (std::size_t i = 0; i < evidence.size(); ++i) {
+    // A parameter's reader is of the module that the parameter's name begins with.
+    for (Evidence& each : evidence[i]) {
+      if (each.unit >= 0) each.scope = context.reference.units[each.unit].scope;
+    }
+    weigh_names(placement.matches[i], evidence[i], context.reference);
+  }
+  place_between(placement);
+  return collect(context, evidence, placement.matches);
+}
+
 }  // namespace
 
 std::string_view name_of(MatchRule rule) {
   constexpr std::string_view names[] = {"none",    "carried", "names",     "fx_names", "initializers", "digests",
-                                        "shapes",  "structure", "cone", "layout",   "dataflow"};
+                                        "kept_values", "structure", "cone", "layout",   "dataflow"};
   return names[static_cast<std::size_t>(rule)];
 }
 
@@ -111,67 +154,20 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   const RuleContext context{model, foreign, reference, names, tensors};
   for (const ListedRule& rule : rules) rule.find(context, evidence);
 
+  if (reference.structure.nodes.empty()) return match_by_names(context, evidence);
   Correspondence pairs(structure, reference, evidence);
   pairs.grow();
 
-  if (getenv("DBG")) {  // DEBUG
-    const Structure& r = reference.structure;
-    fprintf(stderr, "ref nodes %zu owners %zu\n", r.nodes.size(), reference.owners.size());
-    auto dump = [&](const Structure& s, int n, bool ref) {
-      const auto& node = s.nodes[n];
-      fprintf(stderr, "%s k%d [", std::string(node.op_type).c_str(), (int)node.kind);
-      for (int v : node.inputs) fprintf(stderr, " %d", v);
-      fprintf(stderr, " ->");
-      for (int v : node.outputs) fprintf(stderr, " %d(%d)", v, s.loose(v));
-      fprintf(stderr, "] %s", std::string(node.name).c_str());
-      if (ref) for (int u : reference.units_of_node[n]) fprintf(stderr, " u%d:%s@%s", u, reference.units[u].name.c_str(), reference.scopes[reference.units[u].scope].path.c_str());
-    };
-    for (int n : structure.order) {
-      fprintf(stderr, "F%d ", n); dump(structure, n, false);
-      for (int o : structure.nodes[n].outputs) if (o >= 0) fprintf(stderr, " '%s' v=%d", std::string(structure.values[o].name).c_str(), pairs.value(structure.loose(o)));
-      if (pairs.node(n) >= 0) { fprintf(stderr, "\n    == R%d ", pairs.node(n)); dump(r, pairs.node(n), true); if (!pairs.certain(n)) fprintf(stderr, " TIE"); }
-      fprintf(stderr, "\n");
-    }
-    for (int n : r.order) { fprintf(stderr, "R%d ", n); dump(r, n, true); fprintf(stderr, "\n"); }
-  }
   Placement placement{structure, reference, pairs, std::vector<NodeMatch>(structure.nodes.size())};
   place_corresponding(placement);
   place_stretches(placement);
+  place_kept(placement, evidence);
   place_layout(placement);
   place_constants(placement, evidence);
   place_by_dataflow(placement);
 
-  MatchReport report;
-  report.nodes.resize(foreign.file_nodes.size());
-  report.evidence.resize(foreign.file_nodes.size());
-  std::vector<bool> seen(foreign.file_nodes.size(), false);
-  for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
-    const std::int32_t source = structure.nodes[i].source;
-    if (structure.nodes[i].kind == NodeKind::heavy) {
-      ++report.fit.nodes;
-      report.fit.corresponding += pairs.node(static_cast<std::int32_t>(i)) >= 0;
-    }
-    if (source < 0) continue;
-    NodeMatch match = placement.matches[i];
-    weigh_names(match, evidence[i], reference);
-    join(report.nodes[source], match, reference, !seen[source]);
-    if (!seen[source]) report.evidence[source] = evidence[i];
-    seen[source] = true;
-  }
-  // A call of a local function is what its body is.
-  for (std::size_t i = 0; i < foreign.callee_nodes.size(); ++i) {
-    bool first = true;
-    for (const std::int32_t node : foreign.callee_nodes[i]) {
-      NodeMatch match = placement.matches[node];
-      weigh_names(match, evidence[node], reference);
-      join(report.nodes[i], match, reference, first);
-      first = false;
-    }
-  }
-  report.fit.parameters = tensors.parameters;
-  report.fit.by_name = tensors.by_name;
-  report.fit.by_bytes = tensors.by_bytes;
-  report.fit.by_shape = tensors.by_shape;
+  MatchReport report = collect(context, evidence, placement.matches);
+  report.fit = model_fit(placement, tensors);
   return report;
 }
 

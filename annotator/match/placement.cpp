@@ -8,6 +8,7 @@ std::int32_t Placement::scope_of(const std::vector<std::int32_t>& units) const {
   std::int32_t scope = -1;
   for (const std::int32_t unit : units) {
     const std::int32_t other = reference.units[unit].scope;
+    if (other < 0) continue;
     scope = scope < 0 ? other : reference.common_scope(scope, other);
   }
   return scope;
@@ -55,7 +56,7 @@ void Placement::place(std::int32_t node, std::vector<std::int32_t> units, MatchC
   NodeMatch& match = matches[node];
   match.scope = scope_of(units);
   match.units = std::move(units);
-  match.confidence = confidence;
+  match.confidence = match.scope < 0 ? MatchConfidence::unattributed : confidence;
   match.rule = rule;
 }
 

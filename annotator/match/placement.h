@@ -43,7 +43,9 @@ void place_corresponding(Placement& placement);
 void place_stretches(Placement& placement);
 void place_layout(Placement& placement);
 void place_constants(Placement& placement, const EvidenceTable& evidence);
+void place_kept(Placement& placement, const EvidenceTable& evidence);  // when the reference is the file before a tool
 void place_by_dataflow(Placement& placement);
+void place_between(Placement& placement);  // only what lies between nodes of one scope, and constants
 
 // Units of a linear layer whose bias a fused node adds, when it reads more vectors than `needed`. Empty for all others.
 std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32_t node, std::ptrdiff_t needed);

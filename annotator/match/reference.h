@@ -9,14 +9,18 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "annotator/graph/graph.h"
 #include "annotator/match/structure.h"
+#include "annotator/read/onnx_summary.h"
 #include "schema/program.h"
 
 namespace whence {
@@ -29,8 +33,8 @@ struct ReferenceScope {
 };
 
 struct ReferenceUnit {
-  std::int32_t scope = 0;
-  std::string name;  // as an exporter would call it: "linear_3"
+  std::int32_t scope = 0;  // -1: not known
+  std::string name;        // as an exporter would call it: "linear_3"
 };
 
 struct ReferenceParameter {
@@ -41,7 +45,19 @@ struct ReferenceParameter {
   std::vector<std::int32_t> units;  // that read it
 };
 
+// Makes scopes of qualified names, parents first.
+class ScopeTree {
+ public:
+  explicit ScopeTree(std::vector<ReferenceScope>& scopes) : scopes_(scopes) {}
+  std::int32_t of(const std::string& path, std::int32_t call);
+
+ private:
+  std::vector<ReferenceScope>& scopes_;
+  std::map<std::pair<std::string, std::int32_t>, std::int32_t> known_;
+};
+
 struct Reference {
+  bool values_keep_names = false;  // made from what the foreign file was made from
   Structure structure;
   std::vector<std::vector<std::int32_t>> units_of_node;  // of the structure; ascending
   std::vector<ReferenceUnit> units;
@@ -61,5 +77,12 @@ struct Reference {
 // `opset`: of the foreign file. Operators without a converter become nodes of their own. Throws what export throws for
 // programs that it refuses altogether.
 Reference make_reference(const Program& program, int opset);
+// From an annotated file; also one that carries PyTorch's keys only. `annotated` must outlive the result.
+Reference make_reference(const OnnxSummary& annotated);
+// From the foreign file's own names, when there is nothing else: scopes and parameters, no structure.
+Reference make_reference_of_names(const OnnxSummary& model);
+
+// The module that a node's metadata names; nullopt when it names none.
+std::optional<std::string> module_of(const OnnxProperties& metadata);
 
 }  // namespace whence

@@ -52,7 +52,7 @@ struct StructureTensor {
   int data_type = 0;  // onnx::TensorProto::DataType
   std::vector<std::int64_t> dims;
   std::string_view name;
-  std::string_view bytes;   // raw data in the mapped file, empty when it lies elsewhere
+  std::string_view bytes;   // as the file has them, empty when they lie in typed fields
   bool single = false;      // one element, `number`
   double number = 0;
 

@@ -1,6 +1,7 @@
 #include "annotator/merge/annotate.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "annotator/export/export.h"
 #include "annotator/export/names.h"
@@ -13,7 +14,9 @@
 #include "annotator/merge/node_keys.h"
 #include "annotator/merge/onnx_rewrite.h"
 #include "annotator/merge/stamp.h"
+#include "annotator/merge/text_keys.h"
 #include "annotator/write/unique_names.h"
+#include "schema/files.h"
 
 namespace whence {
 
@@ -158,7 +161,74 @@ int opset_of(const OnnxSummary& model) {
   return default_opset;
 }
 
+MatchReport nothing_found(const OnnxSummary& model) {
+  MatchReport found;
+  found.nodes.resize(nodes_with_functions(model).size());
+  return found;
+}
+
+// Before anything is written.
+void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Place& place) {
+  const std::string parameters = std::to_string(fit.by_bytes) + " of " + std::to_string(fit.parameters) +
+                                 " parameters match by digest, " + std::to_string(fit.by_name) + " by name, " +
+                                 std::to_string(fit.by_shape) + " by shape";
+  if (fit.of_another_model()) {
+    throw Error(Code::sidecar_mismatch,
+                "the sidecar describes another model: " + parameters + ", and " + std::to_string(fit.corresponding) +
+                    " of " + std::to_string(fit.nodes) + " computing nodes correspond",
+                "give the sidecar of the model that the file was made from", place);
+  }
+  if (!fit.with_other_weights() || options.allow_different_weights) return;
+  throw Error(Code::sidecar_mismatch, "the file has the sidecar's structure and other weights: " + parameters,
+              "give the sidecar that was recorded with these weights, or --allow-different-weights to go on by structure",
+              place);
+}
+
+// What both doors without a sidecar share.
+Result<AnnotateReport> annotate_by(const std::string& input, const std::string& output, const AnnotateOptions& options,
+                                   const std::string& digest,
+                                   const std::function<Reference(const OnnxSummary&)>& make,
+                                   const std::vector<const OnnxNode*>& before) {
+  const Place place{.file = input, .stage = "annotate"};
+  Diagnostics notes;
+  auto result = guarded([&] {
+    auto model = read_onnx_summary(input);
+    if (!model) throw Error(model.diagnostics());
+    if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
+    const Reference reference = make(*model);
+    const TextKeys source(reference, before, wanted_keys(options));
+    const MatchReport found =
+        fully_annotated(*model, digest) ? nothing_found(*model) : match_model(*model, reference);
+    return write_matches(*model, found, source, digest, output, options);
+  });
+  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
+}
+
 }  // namespace
+
+Result<AnnotateReport> annotate_from_file(const std::string& input, const std::string& before,
+                                          const std::string& output, const AnnotateOptions& options) {
+  return guarded([&] {
+    auto known = read_onnx_summary(before);
+    if (!known) throw Error(known.diagnostics());
+    const auto nodes = nodes_with_functions(*known);
+    if (std::ranges::none_of(nodes, [](const OnnxNode* node) { return module_of(node->metadata).has_value(); })) {
+      throw Error(Code::wrong_kind, "no node of " + before + " says which module it comes from",
+                  "annotate that file first: `whence annotate " + before + " --sidecar ...`",
+                  {.file = before, .stage = "annotate"});
+    }
+    auto result = annotate_by(
+        input, output, options, digest_of_file(before), [&](const OnnxSummary&) { return make_reference(*known); },
+        nodes);
+    if (!result) throw Error(result.diagnostics());
+    return *result;
+  });
+}
+
+Result<AnnotateReport> annotate_alone(const std::string& input, const std::string& output,
+                                      const AnnotateOptions& options) {
+  return annotate_by(input, output, options, "names", make_reference_of_names, {});
+}
 
 Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,
                                      const AnnotateOptions& options) {
@@ -174,10 +244,10 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
     if (!all_stamped(*model)) {
       const std::string digest = program_digest(sidecar.program);
       const ProgramKeys source(keys, sidecar.program);
-      MatchReport found;
-      found.nodes.resize(nodes_with_functions(*model).size());
+      MatchReport found = nothing_found(*model);
       if (!fully_annotated(*model, digest)) {
         found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));
+        require_fit(found.fit, options, place);
       }
       return write_matches(*model, found, source, digest, output, options);
     }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/match/match.h"
 #include "schema/result.h"
 #include "schema/sidecar.h"
 
@@ -26,6 +27,7 @@ struct AnnotateReport {
   std::int64_t unattributed = 0;
   std::int64_t renamed = 0;
   bool changed = false;  // false: the file said all of this already
+  ModelFit fit;          // of matched files; all zero for others
 };
 
 // Writes `input` with annotations to `output`, which may be the same file. Metadata that is there already stays: a key
@@ -36,5 +38,14 @@ struct AnnotateReport {
 // from another program; outside_folder; cannot_write.
 Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,
                                      const AnnotateOptions& options);
+
+// The same for what a tool made of an annotated file: `before` is that file, and what it says of its nodes goes to those
+// that took their place. Errors: as above, for both files; wrong_kind when `before` is not annotated.
+Result<AnnotateReport> annotate_from_file(const std::string& input, const std::string& before,
+                                          const std::string& output, const AnnotateOptions& options);
+
+// With nothing but the file: what its own names and metadata say.
+Result<AnnotateReport> annotate_alone(const std::string& input, const std::string& output,
+                                      const AnnotateOptions& options);
 
 }  // namespace whence

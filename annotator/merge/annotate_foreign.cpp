@@ -118,6 +118,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
     return std::make_unique<ForeignEditor>(found, source, offsets, options.names, kept_names, report);
   };
   report.changed = rewrite_file(model.file->path(), output, make_editor, std::move(edit), external_locations(model));
+  report.fit = found.fit;
   return report;
 }
 

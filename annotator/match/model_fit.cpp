@@ -1,0 +1,67 @@
+// Is the file of this model at all, and with these weights? Quantised, converted and folded files of the right model
+// are; so only weights that no tool had reason to change are compared, and structure has the first word.
+#include "annotator/match/model_fit.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "schema/dtype.h"
+
+namespace whence {
+
+bool ModelFit::of_another_model() const {
+  constexpr std::int64_t few = 4;  // one in this many
+  if (nodes == 0 || same > 0) return false;
+  return corresponding * few < nodes && by_name * few < parameters;
+}
+
+namespace {
+
+bool same_sizes(std::vector<std::int64_t> a, std::vector<std::int64_t> b) {
+  std::erase(a, 1);
+  std::erase(b, 1);
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
+}  // namespace
+
+ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
+  const Structure& foreign = placement.foreign;
+  const Reference& reference = placement.reference;
+  ModelFit fit;
+  fit.parameters = tensors.parameters;
+  fit.by_name = tensors.by_name;
+  fit.by_bytes = tensors.by_bytes;
+  fit.by_shape = tensors.by_shape;
+  std::unordered_map<std::string_view, int> sharers;
+  for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digest];
+
+  for (std::size_t i = 0; i < foreign.nodes.size(); ++i) {
+    const auto node = static_cast<std::int32_t>(i);
+    if (foreign.nodes[i].kind != NodeKind::heavy) continue;
+    ++fit.nodes;
+    if (placement.pairs.node(node) < 0) continue;
+    ++fit.corresponding;
+    if (placement.matches[i].units.size() != 1) continue;  // something is folded in
+    for (const std::int32_t input : foreign.nodes[i].inputs) {
+      const std::int32_t tensor = input < 0 || !foreign.values[input].constant ? -1 : foreign.root_tensor(input);
+      if (tensor < 0 || foreign.tensors[tensor].bytes.empty() || foreign.tensors[tensor].elements() < 2) continue;
+      for (const std::int32_t id : reference.parameters_of_unit[placement.matches[i].units.front()]) {
+        const ReferenceParameter& parameter = reference.parameters[id];
+        if (parameter.digest.empty() || sharers[parameter.digest] > 1) continue;
+        if (size_of(from_onnx(foreign.tensors[tensor].data_type)) != parameter.element_size) continue;
+        if (!same_sizes(foreign.tensors[tensor].dims, parameter.dims)) continue;
+        ++fit.comparable;
+        const auto& sources = tensors.of(tensor);
+        fit.same += std::any_of(sources.begin(), sources.end(), [&](const TensorSource& source) {
+          return source.parameter == id && source.how != TensorSource::How::name;
+        });
+      }
+    }
+  }
+  return fit;
+}
+
+}  // namespace whence
