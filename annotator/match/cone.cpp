@@ -5,7 +5,6 @@
 //   foreign    a', r' -> SkipLayerNormalization -> b'                     units: add, layer_norm
 #include <algorithm>
 
-#include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
 namespace whence {
@@ -32,6 +31,7 @@ class Cone {
       }
       if (!through) continue;
       any = true;
+      if (pads_vanished && r_.nodes[producer].op_type == "Pad") continue;
       const auto& found = placement_.reference.units_of_node[producer];
       units.insert(units.end(), found.begin(), found.end());
     }
@@ -39,6 +39,7 @@ class Cone {
   }
 
   std::vector<std::int32_t> units;
+  bool pads_vanished = false;  // a Pad on the way did nothing and is nobody's now
 
  private:
   const Placement& placement_;
@@ -62,6 +63,8 @@ std::vector<std::int32_t> taken_in(const Placement& placement, std::int32_t f, s
   for (const std::int32_t input : theirs.data_inputs(theirs.nodes[r])) {
     if (input < 0 || std::find(stops.begin(), stops.end(), input) != stops.end()) continue;
     Cone cone(placement, stops);
+    // A Pad that a convolution takes in changes its attributes.
+    cone.pads_vanished = ours.nodes[f].attributes == theirs.nodes[r].attributes;
     if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
   }
   // Behind it: when its result corresponds to a later value than the reference node's own.
@@ -119,8 +122,13 @@ std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32
     for (const std::int32_t maker : ours.values[input].producers) {
       const std::int32_t partner = placement.pairs.node(maker);
       if (partner < 0 || ours.nodes[maker].op_type != "MatMul") continue;
-      const auto& units = placement.reference.units_of_node[partner];
-      if (placement.reference.classes_of_unit[units.front()].count(op_class("", "Add")) != 0) return units;
+      const Structure& theirs = placement.reference.structure;
+      const StructureNode& product = theirs.nodes[partner];
+      if (product.op_type == "Gemm" && product.inputs.size() > 2) return placement.reference.units_of_node[partner];
+      for (const StructureUse& use : theirs.values[product.outputs[0]].uses) {
+        if (use.node < 0 || theirs.nodes[use.node].op_type != "Add") continue;
+        if (theirs.nodes[use.node].kind == NodeKind::transparent) return placement.reference.units_of_node[use.node];
+      }
     }
   }
   return {};

@@ -23,7 +23,7 @@ struct ModelFit {
   std::int64_t comparable = 0, same = 0;
 
   bool of_another_model() const;
-  bool with_other_weights() const { return comparable > 0 && same == 0; }
+  bool with_other_weights() const;
 };
 
 struct MatchReport {

@@ -15,6 +15,11 @@ bool ModelFit::of_another_model() const {
   return corresponding * few < nodes && by_name * few < parameters;
 }
 
+bool ModelFit::with_other_weights() const {
+  constexpr std::int64_t enough = 3;  // one or two may have been changed by a tool
+  return comparable >= enough && same == 0;
+}
+
 namespace {
 
 bool same_sizes(std::vector<std::int64_t> a, std::vector<std::int64_t> b) {
@@ -51,7 +56,8 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
       for (const std::int32_t id : reference.parameters_of_unit[placement.matches[i].units.front()]) {
         const ReferenceParameter& parameter = reference.parameters[id];
         if (parameter.digest.empty() || sharers[parameter.digest] > 1) continue;
-        if (size_of(from_onnx(foreign.tensors[tensor].data_type)) != parameter.element_size) continue;
+        const DType dtype = from_onnx(foreign.tensors[tensor].data_type);
+        if (!is_floating(dtype) || size_of(dtype) != parameter.element_size) continue;
         if (!same_sizes(foreign.tensors[tensor].dims, parameter.dims)) continue;
         ++fit.comparable;
         const auto& sources = tensors.of(tensor);

@@ -43,7 +43,7 @@ void place_corresponding(Placement& placement);
 void place_stretches(Placement& placement);
 void place_layout(Placement& placement);
 void place_constants(Placement& placement, const EvidenceTable& evidence);
-void place_kept(Placement& placement, const EvidenceTable& evidence);  // when the reference is the file before a tool
+void place_kept(Placement& placement);  // when the reference is the file before a tool
 void place_by_dataflow(Placement& placement);
 void place_between(Placement& placement);  // only what lies between nodes of one scope, and constants
 

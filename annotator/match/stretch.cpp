@@ -91,7 +91,8 @@ class Stretch {
     if (partner < 0) return;
     const auto ours = f_.data_inputs(f_.nodes[use.node]), theirs = r_.data_inputs(r_.nodes[partner]);
     const auto slot = static_cast<std::size_t>(use.slot);
-    if (ours.size() != theirs.size() || slot >= theirs.size() || theirs[slot] < 0) return;
+    const bool same_slots = ours.size() == theirs.size() || is_product(f_.nodes[use.node].op_class);
+    if (!same_slots || slot >= theirs.size() || theirs[slot] < 0) return;
     if (is_commutative(f_.nodes[use.node].op_class)) return;
     if (placement_.pairs.foreign_value(theirs[slot]) < 0) below_.push_back(theirs[slot]);
   }
