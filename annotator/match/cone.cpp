@@ -63,8 +63,8 @@ std::vector<std::int32_t> taken_in(const Placement& placement, std::int32_t f, s
   for (const std::int32_t input : theirs.data_inputs(theirs.nodes[r])) {
     if (input < 0 || std::find(stops.begin(), stops.end(), input) != stops.end()) continue;
     Cone cone(placement, stops);
-    // A Pad that a convolution takes in changes its attributes.
-    cone.pads_vanished = ours.nodes[f].attributes == theirs.nodes[r].attributes;
+    // A Pad that a convolution takes in changes its padding.
+    cone.pads_vanished = ours.nodes[f].padding == theirs.nodes[r].padding;
     if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
   }
   // Behind it: when its result corresponds to a later value than the reference node's own.

@@ -175,7 +175,7 @@ class Builder {
     entry.source = sources_.at(&node);
     for (const std::string_view input : node.inputs) entry.inputs.push_back(resolve(names, input));
     for (const std::string_view output : node.outputs) entry.outputs.push_back(resolve(names, output));
-    entry.attributes = digest_attributes(node);
+    entry.attributes = digest_attributes(node, entry.padding);
     if (node.op_type == "Constant" && !node.outputs.empty()) add_constant(node, entry.outputs.front());
     for (const OnnxGraph& body : node.subgraphs) add_body(body, node, entry, names, depth);
     s().add_node(std::move(entry));
@@ -234,7 +234,7 @@ class Builder {
     calls_.pop_back();
   }
 
-  std::uint64_t digest_attributes(const OnnxNode& node) const {
+  std::uint64_t digest_attributes(const OnnxNode& node, std::uint64_t& padding) const {
     std::uint64_t total = 0;
     for (const OnnxAttribute& attribute : node.attributes) {
       if (attribute.holds_graph) continue;
@@ -248,8 +248,20 @@ class Builder {
         if (field.is_bytes(9)) digest.add(field.bytes);
       }
       total += digest.value();
+      if (attribute.name == "pads" && pads_anything(attribute)) padding = digest.value();
     }
     return total;
+  }
+
+  bool pads_anything(const OnnxAttribute& attribute) const {
+    bool any = false;
+    for (FieldReader reader(attribute.message, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.number != 8) continue;
+      if (field.type != wire::WireType::bytes) any |= field.value != 0;
+      for (FieldReader packed(field.bytes, place_); !packed.done();) any |= packed.varint() != 0;
+    }
+    return any;
   }
 
   void add_floats(const Field& field, AttributeDigest& digest) const {

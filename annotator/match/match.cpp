@@ -122,17 +122,18 @@ MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, c
 
 // Exporters fold a BatchNorm into the convolution before it and name the result after either. The sign of it is a bias
 // that is not the module's own; which module was folded in the file does not say, so the enclosing one has to do.
-void leave_folded_to_parent(Placement& placement, const Structure& structure, std::int32_t node) {
+bool leave_folded_to_parent(Placement& placement, const Structure& structure, std::int32_t node) {
   const StructureNode& entry = structure.nodes[node];
   constexpr std::size_t bias = 2;
-  if (entry.op_type != "Conv" || entry.inputs.size() <= bias || entry.inputs[bias] < 0) return;
+  if (entry.op_type != "Conv" || entry.inputs.size() <= bias || entry.inputs[bias] < 0) return false;
   NodeMatch& match = placement.matches[node];
-  if (!placement.placed(node) || placement.reference.scopes[match.scope].path.empty()) return;
-  const std::string own = placement.reference.scopes[match.scope].path + ".bias";
-  if (structure.values[entry.inputs[bias]].name == own || match.confidence == MatchConfidence::exact) return;
+  if (!placement.placed(node) || match.confidence == MatchConfidence::exact) return false;
+  const std::string& path = placement.reference.scopes[match.scope].path;
+  if (path.empty() || structure.values[entry.inputs[bias]].name == path + ".bias") return false;
   match.scope = placement.reference.scopes[match.scope].parent;
   match.units.clear();
   match.confidence = MatchConfidence::ancestor;
+  return true;
 }
 
 // Without a structure to compare with: what names and keys say, and what lies between nodes of one module.
@@ -147,7 +148,7 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
       if (each.unit >= 0) each.scope = context.reference.units[each.unit].scope;
     }
     weigh_names(placement.matches[i], evidence[i], context.reference);
-    leave_folded_to_parent(placement, structure, static_cast<std::int32_t>(i));
+    if (leave_folded_to_parent(placement, structure, static_cast<std::int32_t>(i))) evidence[i].clear();
   }
   place_between(placement);
   return collect(context, evidence, placement.matches);

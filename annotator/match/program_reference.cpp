@@ -191,6 +191,12 @@ class Overlay {
         add_body(form, node, **body, entry);
       } else {
         entry.attributes += digest(attribute);
+        const auto* pads = std::get_if<std::vector<std::int64_t>>(&attribute.value);
+        if (attribute.name == "pads" && pads != nullptr && std::any_of(pads->begin(), pads->end(), [](auto each) {
+              return each != 0;
+            })) {
+          entry.padding = digest(attribute);
+        }
       }
     }
     // A node that another form has as well, from the same operations and values, is there already.

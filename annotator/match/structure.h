@@ -32,6 +32,7 @@ struct StructureNode {
   NodeKind kind = NodeKind::heavy;
   bool holds_bodies = false;
   std::uint64_t attributes = 0;  // digest of all but graphs
+  std::uint64_t padding = 0;     // digest of `pads` alone; 0 when nothing is padded
   std::vector<std::int32_t> inputs, outputs;  // values; -1 where an optional one is left out
 };
 
