@@ -94,15 +94,13 @@ void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, b
 }
 
 // From structure nodes to the file's.
-MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, const std::vector<NodeMatch>& matches) {
+MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, const std::vector<NodeMatch>& weighed) {
   const ForeignStructure& foreign = context.foreign;
   MatchReport report;
   report.nodes.resize(foreign.file_nodes.size());
   report.evidence.resize(foreign.file_nodes.size());
   std::vector<bool> seen(foreign.file_nodes.size(), false);
-  std::vector<NodeMatch> weighed = matches;
   for (std::size_t i = 0; i < weighed.size(); ++i) {
-    weigh_names(weighed[i], evidence[i], context.reference);
     const std::int32_t source = foreign.structure.nodes[i].source;
     if (source < 0) continue;
     join(report.nodes[source], weighed[i], context.reference, !seen[source]);
@@ -120,20 +118,31 @@ MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, c
   return report;
 }
 
+// Names alone are never more than a likely answer: tools that fuse keep the name of one of the nodes they replaced.
+void speak_softly(Placement& placement, const Structure& structure, std::int32_t node) {
+  NodeMatch& match = placement.matches[node];
+  if (match.confidence == MatchConfidence::matched) match.confidence = MatchConfidence::inferred;
+  const bool fused = structure.nodes[node].domain == "com.microsoft";
+  if (!fused || match.confidence != MatchConfidence::inferred) return;
+  const std::int32_t parent = placement.reference.scopes[match.scope].parent;
+  match.scope = std::max(parent, 0);
+  match.units.clear();
+  match.confidence = MatchConfidence::ancestor;
+}
+
 // Exporters fold a BatchNorm into the convolution before it and name the result after either. The sign of it is a bias
 // that is not the module's own; which module was folded in the file does not say, so the enclosing one has to do.
-bool leave_folded_to_parent(Placement& placement, const Structure& structure, std::int32_t node) {
+void leave_folded_to_parent(Placement& placement, const Structure& structure, std::int32_t node) {
   const StructureNode& entry = structure.nodes[node];
   constexpr std::size_t bias = 2;
-  if (entry.op_type != "Conv" || entry.inputs.size() <= bias || entry.inputs[bias] < 0) return false;
+  if (entry.op_type != "Conv" || entry.inputs.size() <= bias || entry.inputs[bias] < 0) return;
   NodeMatch& match = placement.matches[node];
-  if (!placement.placed(node) || match.confidence == MatchConfidence::exact) return false;
+  if (!placement.placed(node) || match.confidence == MatchConfidence::exact) return;
   const std::string& path = placement.reference.scopes[match.scope].path;
-  if (path.empty() || structure.values[entry.inputs[bias]].name == path + ".bias") return false;
+  if (path.empty() || structure.values[entry.inputs[bias]].name == path + ".bias") return;
   match.scope = placement.reference.scopes[match.scope].parent;
   match.units.clear();
   match.confidence = MatchConfidence::ancestor;
-  return true;
 }
 
 // Without a structure to compare with: what names and keys say, and what lies between nodes of one module.
@@ -148,7 +157,8 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
       if (each.unit >= 0) each.scope = context.reference.units[each.unit].scope;
     }
     weigh_names(placement.matches[i], evidence[i], context.reference);
-    if (leave_folded_to_parent(placement, structure, static_cast<std::int32_t>(i))) evidence[i].clear();
+    leave_folded_to_parent(placement, structure, static_cast<std::int32_t>(i));
+    speak_softly(placement, structure, static_cast<std::int32_t>(i));
   }
   place_between(placement);
   return collect(context, evidence, placement.matches);
@@ -183,6 +193,9 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   place_constants(placement, evidence);
   place_by_dataflow(placement);
 
+  for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
+    weigh_names(placement.matches[i], evidence[i], reference);
+  }
   MatchReport report = collect(context, evidence, placement.matches);
   report.fit = model_fit(placement, tensors);
   return report;

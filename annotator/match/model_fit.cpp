@@ -11,7 +11,8 @@ namespace whence {
 
 bool ModelFit::of_another_model() const {
   constexpr std::int64_t few = 4;  // one in this many
-  if (nodes == 0 || same > 0) return false;
+  constexpr std::int64_t hardly_any = 10;
+  if (nodes == 0 || same > 0 || distinct * hardly_any >= parameters) return false;
   return corresponding * few < nodes && by_name * few < parameters;
 }
 
@@ -42,6 +43,14 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   fit.by_shape = tensors.by_shape;
   std::unordered_map<std::string_view, int> sharers;
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digest];
+  std::vector<bool> met(reference.parameters.size(), false);
+  for (std::size_t i = 0; i < foreign.tensors.size(); ++i) {
+    for (const TensorSource& source : tensors.of(static_cast<std::int32_t>(i))) {
+      if (source.how == TensorSource::How::name || sharers[reference.parameters[source.parameter].digest] > 1) continue;
+      if (!met[source.parameter]) ++fit.distinct;
+      met[source.parameter] = true;
+    }
+  }
 
   for (std::size_t i = 0; i < foreign.nodes.size(); ++i) {
     const auto node = static_cast<std::int32_t>(i);

@@ -6,6 +6,7 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
+#include "annotator/merge/merged_entries.h"
 #include "annotator/merge/model_edit.h"
 #include "annotator/merge/node_keys.h"
 #include "annotator/merge/onnx_rewrite.h"
@@ -53,10 +54,18 @@ class ForeignEditor : public NodeEditor {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
     keep_what_was_there(node, edit);
+    merge_repeated(node, edit);
     return edit;
   }
 
  private:
+  static void merge_repeated(const NodeView& node, NodeEdit& edit) {
+    const std::vector<PlacedEntry> repeated = repeated_entries(node);
+    if (repeated.empty()) return;
+    for (const PlacedEntry& entry : repeated) edit.dropped_positions.push_back(entry.position);
+    edit.added.emplace_back(keys::merged, to_text(repeated));
+  }
+
   void count(MatchConfidence confidence) {
     std::int64_t* const counters[] = {&report_.exact, &report_.matched, &report_.inferred, &report_.ancestor,
                                       &report_.unattributed};

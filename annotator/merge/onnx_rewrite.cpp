@@ -185,12 +185,20 @@ class Walk {
 
   void look_at(std::string_view bytes) {
     view_ = {};
+    bool last_was_metadata = false;
     view_.offset = static_cast<std::uint64_t>(bytes.data() - text_.data());
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
       if (field.is_bytes(node_name)) view_.name = field.bytes;
       if (field.is_bytes(node_op_type)) view_.op_type = field.bytes;
-      if (field.is_bytes(node_metadata)) view_.metadata.push_back(property(field.bytes));
+      const bool metadata = field.is_bytes(node_metadata);
+      if (metadata) {
+        const OnnxProperty read = property(field.bytes);
+        view_.regular_metadata &= view_.metadata.empty() || last_was_metadata;
+        view_.regular_metadata &= entry(node_metadata, read.key, read.value).ends_with(field.bytes);
+        view_.metadata.push_back(read);
+      }
+      last_was_metadata = metadata;
     }
   }
 
@@ -198,6 +206,13 @@ class Walk {
     look_at(bytes);
     const NodeEdit edit = editor_.edit(view_);
     bool named = false;
+    std::size_t read = 0, written = 0;
+    auto restored = edit.restored.begin();
+    const auto restore = [&] {
+      for (; restored != edit.restored.end() && restored->position == written; ++restored, ++written) {
+        put(entry(node_metadata, restored->key, restored->value));
+      }
+    };
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const char* start = reader.position();
       const Field field = reader.next();
@@ -206,8 +221,14 @@ class Walk {
         put_name(*edit.name);
       } else if (field.is_bytes(node_attribute)) {
         attribute(field.bytes, span(start, reader), depth);
-      } else if (field.is_bytes(node_metadata) && dropped(field, edit.dropped_keys)) {
-        changes_ = true;
+      } else if (field.is_bytes(node_metadata)) {
+        const bool goes = std::ranges::find(edit.dropped_positions, read++) != edit.dropped_positions.end() ||
+                          dropped(field, edit.dropped_keys);
+        changes_ |= goes;
+        if (goes) continue;
+        sink_.copy(span(start, reader));
+        ++written;
+        restore();
       } else {
         sink_.copy(span(start, reader));
       }

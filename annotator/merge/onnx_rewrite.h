@@ -25,11 +25,20 @@ struct NodeView {
   std::uint64_t offset = 0;  // of the node's message in the file
   std::string_view name, op_type;
   OnnxProperties metadata;
+  bool regular_metadata = true;  // entries follow each other, each as every writer would write it
+};
+
+// A metadata entry that stands, or is to stand, at `position` among the node's.
+struct PlacedEntry {
+  std::size_t position = 0;
+  std::string key, value;
 };
 
 struct NodeEdit {
   std::optional<std::string> name;                              // replaces; "" takes the field away
   std::vector<std::string_view> dropped_keys;                   // every metadata entry under these goes
+  std::vector<std::size_t> dropped_positions;                   // metadata entries, by position
+  std::vector<PlacedEntry> restored;                            // metadata, ascending by position in the result
   std::vector<std::pair<std::string_view, std::string>> added;  // metadata, behind everything that is there
 };
 

@@ -5,6 +5,7 @@
 
 #include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
+#include "annotator/merge/merged_entries.h"
 #include "annotator/merge/node_keys.h"
 #include "annotator/merge/onnx_rewrite.h"
 
@@ -33,6 +34,8 @@ class StripEditor : public NodeEditor {
     for (const std::string_view key : annotation_keys()) drop(node, key, kept, edit);
     drop(node, keys::kept, "", edit);
     drop(node, keys::original_name, "", edit);
+    drop(node, keys::merged, "", edit);
+    if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
     if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
     if (!edit.dropped_keys.empty()) ++report_.stripped;
     return edit;
