@@ -31,6 +31,15 @@ bool same_sizes(std::vector<std::int64_t> a, std::vector<std::int64_t> b) {
   return a == b;
 }
 
+// Sizes and masks are computed differently by every exporter; what reads weights says which model it is.
+bool reads_weights(const Structure& s, const StructureNode& node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](std::int32_t input) {
+    if (input < 0 || !s.values[input].constant) return false;
+    const std::int32_t tensor = s.root_tensor(input);
+    return tensor >= 0 && s.tensors[tensor].elements() > 8;
+  });
+}
+
 }  // namespace
 
 ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
@@ -55,9 +64,10 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   for (std::size_t i = 0; i < foreign.nodes.size(); ++i) {
     const auto node = static_cast<std::int32_t>(i);
     if (foreign.nodes[i].kind != NodeKind::heavy) continue;
+    if (!reads_weights(foreign, foreign.nodes[i])) continue;
     ++fit.nodes;
+    fit.corresponding += placement.placed(node) && placement.matches[i].confidence <= MatchConfidence::inferred;
     if (placement.pairs.node(node) < 0) continue;
-    ++fit.corresponding;
     if (placement.matches[i].units.size() != 1) continue;  // something is folded in
     for (const std::int32_t input : foreign.nodes[i].inputs) {
       const std::int32_t tensor = input < 0 || !foreign.values[input].constant ? -1 : foreign.root_tensor(input);
