@@ -136,6 +136,7 @@ std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32
 
 void place_corresponding(Placement& placement) {
   for (const std::int32_t f : placement.foreign.order) {
+    if (placement.placed(f)) continue;
     const std::int32_t r = placement.pairs.node(f);
     if (!placement.pairs.joint(f).empty()) {
       placement.place(f, placement.pairs.joint(f), MatchConfidence::matched, MatchRule::cone);

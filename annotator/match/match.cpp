@@ -10,6 +10,7 @@
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
+#include "annotator/merge/keys.h"
 
 namespace whence {
 namespace {
@@ -61,7 +62,7 @@ void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const 
     match.rule = said->rule;
     return;
   }
-  if (match.confidence == MatchConfidence::matched) return;
+  if (match.confidence <= MatchConfidence::matched || match.rule == MatchRule::carried) return;
   // A fused node keeps the name of one of those that it replaced.
   const bool one_of_several = !match.shared && match.units.size() > 1 &&
                               std::any_of(match.units.begin(), match.units.end(), [&](std::int32_t unit) {
@@ -93,6 +94,33 @@ void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, b
   into.confidence = std::max(into.confidence, other.confidence);
 }
 
+// "initializers: encoder.layer.0.query (val_55); names: encoder (/encoder/MatMul)": the strongest of each rule, and how
+// many more answers it has when it is not sure.
+std::string evidence_text(const std::vector<Evidence>& evidence, const Reference& reference) {
+  std::string text;
+  std::vector<MatchRule> told;
+  for (const Evidence& each : evidence) {
+    if (std::find(told.begin(), told.end(), each.rule) != told.end()) continue;
+    told.push_back(each.rule);
+    const Evidence* best = &each;
+    std::vector<std::int32_t> scopes;
+    for (const Evidence& other : evidence) {
+      if (other.rule != each.rule) continue;
+      if (other.strength > best->strength) best = &other;
+      const std::int32_t scope = other.unit >= 0 ? reference.units[other.unit].scope : other.scope;
+      if (std::find(scopes.begin(), scopes.end(), scope) == scopes.end()) scopes.push_back(scope);
+    }
+    const std::int32_t scope = best->unit >= 0 ? reference.units[best->unit].scope : best->scope;
+    if (scope < 0) continue;
+    const std::string& path = reference.scopes[scope].path;
+    if (!text.empty()) text += "; ";
+    text += std::string(name_of(each.rule)) + ": " + (path.empty() ? "the root" : path);
+    if (!best->from.empty() && best->rule != MatchRule::carried) text += " (" + std::string(best->from) + ")";
+    if (scopes.size() > 1) text += " or " + std::to_string(scopes.size() - 1) + " more";
+  }
+  return text;
+}
+
 // From structure nodes to the file's.
 MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, const std::vector<NodeMatch>& weighed) {
   const ForeignStructure& foreign = context.foreign;
@@ -104,7 +132,7 @@ MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, c
     const std::int32_t source = foreign.structure.nodes[i].source;
     if (source < 0) continue;
     join(report.nodes[source], weighed[i], context.reference, !seen[source]);
-    if (!seen[source]) report.evidence[source] = evidence[i];
+    if (!seen[source]) report.evidence[source] = evidence_text(evidence[i], context.reference);
     seen[source] = true;
   }
   // A call of a local function is what its body is.
@@ -186,6 +214,7 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   pairs.grow();
 
   Placement placement{structure, reference, pairs, std::vector<NodeMatch>(structure.nodes.size())};
+  if (find_property(model.metadata, keys::program) && !reference.values_keep_names) place_stamped(placement, foreign);
   place_corresponding(placement);
   place_stretches(placement);
   place_kept(placement);

@@ -28,8 +28,8 @@ struct ModelFit {
 };
 
 struct MatchReport {
-  std::vector<NodeMatch> nodes;                 // by node of nodes_with_functions()
-  std::vector<std::vector<Evidence>> evidence;  // likewise: what the rules said of it
+  std::vector<NodeMatch> nodes;       // by node of nodes_with_functions()
+  std::vector<std::string> evidence;  // likewise: what the rules said of it, for `whence explain`; may be empty
   ModelFit fit;
 };
 

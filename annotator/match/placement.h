@@ -2,6 +2,7 @@
 // stands for, how sure that is, and by which rule.
 //
 // In this order, each step deciding what the ones before left open:
+//   nodes that whence itself stamped (stamped.cpp)
 //   corresponding nodes, with what they took in (cone.cpp)
 //   stretches of computing nodes without partner, between values that correspond (stretch.cpp)
 //   rearrangements between two computing nodes (layout.cpp)
@@ -17,6 +18,7 @@
 
 #include "annotator/match/correspondence.h"
 #include "annotator/match/evidence.h"
+#include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/structure.h"
 
@@ -39,6 +41,7 @@ struct Placement {
   bool one_scope(const std::vector<std::int32_t>& units) const;
 };
 
+void place_stamped(Placement& placement, const ForeignStructure& foreign);  // only where the stamps are this program's
 void place_corresponding(Placement& placement);
 void place_stretches(Placement& placement);
 void place_layout(Placement& placement);

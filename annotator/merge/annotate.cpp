@@ -140,14 +140,15 @@ class ProgramKeys : public KeySource {
 
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
     NodePlace place;
-    place.origin.ops = match.units;
-    if (match.units.size() > 1) place.origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
+    place.origin = origin_of(match);
     place.scope = match.scope;
     place.confidence = name_of(match.confidence);
     place.rule = name_of(match.rule);
     return keys_.of(place);
   }
   std::string path_of(const NodeMatch& match) const override { return scope_path(program_, match.scope); }
+  bool wants(std::string_view key) const override { return keys_.wants(key); }
+  bool units_are_operations() const override { return true; }
 
  private:
   const NodeKeys& keys_;
@@ -164,6 +165,7 @@ int opset_of(const OnnxSummary& model) {
 MatchReport nothing_found(const OnnxSummary& model) {
   MatchReport found;
   found.nodes.resize(nodes_with_functions(model).size());
+  found.evidence.resize(found.nodes.size());
   return found;
 }
 

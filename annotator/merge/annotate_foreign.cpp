@@ -10,6 +10,7 @@
 #include "annotator/merge/model_edit.h"
 #include "annotator/merge/node_keys.h"
 #include "annotator/merge/onnx_rewrite.h"
+#include "annotator/merge/stamp.h"
 #include "annotator/write/unique_names.h"
 
 namespace whence {
@@ -29,16 +30,18 @@ bool says_something(const OnnxProperties& metadata) { return find_property(metad
 
 class ForeignEditor : public NodeEditor {
  public:
-  ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets, bool names,
+  // `stamps`: also write which operations of the sidecar a node stands for.
+  ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets, bool names, bool stamps,
                 const std::vector<std::string>& kept_names, AnnotateReport& report)
-      : found_(found), source_(source), offsets_(offsets), names_(names), report_(report) {
+      : found_(found), source_(source), offsets_(offsets), names_(names), stamps_(stamps), report_(report) {
     report_ = {};
     for (const std::string& name : kept_names) unique_.claim(name);
   }
 
   NodeEdit edit(const NodeView& node) override {
     ++report_.nodes;
-    const NodeMatch& match = found_.nodes[offsets_.at(node.offset)];
+    const std::size_t index = offsets_.at(node.offset);
+    const NodeMatch& match = found_.nodes[index];
     NodeEdit edit;
     if (says_something(node.metadata)) {
       ++report_.exact;
@@ -47,12 +50,17 @@ class ForeignEditor : public NodeEditor {
     count(match.confidence);
     if (match.scope < 0) {
       edit.added.emplace_back(keys::confidence, std::string(name_of(match.confidence)));
+      keep_what_was_there(node, edit);
       return edit;
     }
     if (names_) rename(node, match, edit);
     for (auto& entry : source_.keys_of(match)) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
+    if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
+      edit.added.emplace_back(keys::evidence, found_.evidence[index]);
+    }
+    if (stamps_ && !match.units.empty() && !find_property(node.metadata, keys::op)) edit.added.emplace_back(keys::op, to_stamp(origin_of(match)));
     keep_what_was_there(node, edit);
     merge_repeated(node, edit);
     return edit;
@@ -80,8 +88,9 @@ class ForeignEditor : public NodeEditor {
     ++report_.renamed;
   }
 
-  static void keep_what_was_there(const NodeView& node, NodeEdit& edit) {
+  void keep_what_was_there(const NodeView& node, NodeEdit& edit) const {
     std::string kept;
+    if (stamps_ && find_property(node.metadata, keys::op)) kept = keys::op;
     for (const std::string_view key : annotation_keys()) {
       if (!find_property(node.metadata, key)) continue;
       if (!kept.empty()) kept += ",";
@@ -93,12 +102,19 @@ class ForeignEditor : public NodeEditor {
   const MatchReport& found_;
   const KeySource& source_;
   const Offsets& offsets_;
-  bool names_;
+  bool names_, stamps_;
   AnnotateReport& report_;
   UniqueNames unique_;
 };
 
 }  // namespace
+
+NodeOrigin origin_of(const NodeMatch& match) {
+  NodeOrigin origin;
+  origin.ops = match.units;
+  if (match.units.size() > 1) origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
+  return origin;
+}
 
 std::string_view name_of(MatchConfidence confidence) {
   constexpr std::string_view words[] = {"exact", "matched", "inferred", "ancestor", "unattributed"};
@@ -123,8 +139,11 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   ModelEdit edit = annotation_of_model(model);
   if (!find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;
+  // A stamp means something beside the sidecar that it was found with; nodes of whence's own export have theirs.
+  const bool stamps = source.units_are_operations() && source.wants(keys::confidence) &&
+                      !find_property(model.metadata, keys::program);
   const auto make_editor = [&] {
-    return std::make_unique<ForeignEditor>(found, source, offsets, options.names, kept_names, report);
+    return std::make_unique<ForeignEditor>(found, source, offsets, options.names, stamps, kept_names, report);
   };
   report.changed = rewrite_file(model.file->path(), output, make_editor, std::move(edit), external_locations(model));
   report.fit = found.fit;

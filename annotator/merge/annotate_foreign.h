@@ -18,7 +18,11 @@ class KeySource {
   virtual ~KeySource() = default;
   virtual std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const = 0;
   virtual std::string path_of(const NodeMatch& match) const = 0;
+  virtual bool wants(std::string_view key) const = 0;
+  virtual bool units_are_operations() const { return false; }  // of a sidecar's program
 };
+
+NodeOrigin origin_of(const NodeMatch& match);  // for units that are operations
 
 std::string_view name_of(MatchConfidence confidence);
 

@@ -22,6 +22,7 @@ inline constexpr std::string_view call = "pkg.whence.call";
 inline constexpr std::string_view source = "pkg.whence.source";  // "modeling_bert.py:88 forward"
 inline constexpr std::string_view confidence = "pkg.whence.confidence";
 inline constexpr std::string_view rule = "pkg.whence.rule";
+inline constexpr std::string_view evidence = "pkg.whence.evidence";  // of matched nodes: what each rule said
 inline constexpr std::string_view version = "pkg.whence.version";
 
 // What strip must know: keys among the above that a node had before annotate, and the name it had.

@@ -14,7 +14,8 @@ const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
       keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
       keys::stack_trace, keys::module,          keys::modules,     keys::call,
-      keys::source,      keys::confidence,      keys::rule,        keys::version};
+      keys::source,      keys::confidence,      keys::rule,        keys::evidence,
+      keys::version};
   return all;
 }
 
@@ -27,6 +28,8 @@ std::optional<std::string_view> find_annotation_key(std::string_view name) {
 
 NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> wanted)
     : program_(program), wanted_(std::move(wanted)), operations_(operations(program)), names_(program) {}
+
+bool NodeKeys::wants(std::string_view key) const { return std::ranges::find(wanted_, key) != wanted_.end(); }
 
 bool NodeKeys::knows(const NodeOrigin& origin) const {
   return std::ranges::all_of(origin.ops,

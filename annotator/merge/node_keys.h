@@ -33,6 +33,7 @@ class NodeKeys {
   // `program` must outlive the keys. `wanted`: full keys.
   NodeKeys(const Program& program, std::vector<std::string_view> wanted);
 
+  bool wants(std::string_view key) const;
   bool knows(const NodeOrigin& origin) const;  // the operations are the program's
   // Where the node belongs: the scope of its operation, of several the deepest that holds them all.
   ScopeId scope(const NodeOrigin& origin) const;

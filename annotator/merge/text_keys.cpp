@@ -60,6 +60,10 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
   return result;
 }
 
+bool TextKeys::wants(std::string_view key) const {
+  return std::find(wanted_.begin(), wanted_.end(), key) != wanted_.end();
+}
+
 std::string TextKeys::path_of(const NodeMatch& match) const { return reference_.scopes[match.scope].name_path; }
 
 }  // namespace whence

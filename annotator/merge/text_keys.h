@@ -20,6 +20,7 @@ class TextKeys : public KeySource {
 
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override;
   std::string path_of(const NodeMatch& match) const override;
+  bool wants(std::string_view key) const override;
 
  private:
   std::vector<std::string> modules_of(const NodeMatch& match) const;
