@@ -91,6 +91,7 @@ class ForeignEditor : public NodeEditor {
   void keep_what_was_there(const NodeView& node, NodeEdit& edit) const {
     std::string kept;
     if (stamps_ && find_property(node.metadata, keys::op)) kept = keys::op;
+    if (node.has_name && node.name.empty()) kept += kept.empty() ? "name" : ",name";
     for (const std::string_view key : annotation_keys()) {
       if (!find_property(node.metadata, key)) continue;
       if (!kept.empty()) kept += ",";

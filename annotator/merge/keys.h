@@ -27,6 +27,7 @@ inline constexpr std::string_view version = "pkg.whence.version";
 
 // What strip must know: keys among the above that a node had before annotate, and the name it had.
 inline constexpr std::string_view kept = "pkg.whence.kept";  // "namespace,pkg.torch.onnx.fx_node"; usually absent
+// "name" among them: the node had a name field, an empty one.
 // Entries under a key that the node had twice, of which the first stayed: merged_entries.h.
 inline constexpr std::string_view merged = "pkg.whence.merged";
 inline constexpr std::string_view original_name = "pkg.whence.original_name";

@@ -189,7 +189,10 @@ class Walk {
     view_.offset = static_cast<std::uint64_t>(bytes.data() - text_.data());
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
-      if (field.is_bytes(node_name)) view_.name = field.bytes;
+      if (field.is_bytes(node_name)) {
+        view_.name = field.bytes;
+        view_.has_name = true;
+      }
       if (field.is_bytes(node_op_type)) view_.op_type = field.bytes;
       const bool metadata = field.is_bytes(node_metadata);
       if (metadata) {
@@ -218,7 +221,7 @@ class Walk {
       const Field field = reader.next();
       if (field.is_bytes(node_name) && edit.name) {
         named = true;
-        put_name(*edit.name);
+        put_name(*edit.name, edit.keep_empty_name);
       } else if (field.is_bytes(node_attribute)) {
         attribute(field.bytes, span(start, reader), depth);
       } else if (field.is_bytes(node_metadata)) {
@@ -233,13 +236,13 @@ class Walk {
         sink_.copy(span(start, reader));
       }
     }
-    if (edit.name && !named) put_name(*edit.name);
+    if (edit.name && !named) put_name(*edit.name, edit.keep_empty_name);
     for (const auto& [key, value] : edit.added) put(entry(node_metadata, key, value));
   }
 
-  void put_name(const std::string& name) {
+  void put_name(const std::string& name, bool even_empty) {
     std::string text;
-    if (!name.empty()) wire::append_field(text, node_name, name);
+    if (!name.empty() || even_empty) wire::append_field(text, node_name, name);
     put(text);
   }
 

@@ -39,6 +39,7 @@ class StripEditor : public NodeEditor {
     if (stamps_) drop(node, keys::op, kept, edit);
     if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
     if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
+    edit.keep_empty_name = lists(kept, "name");
     if (!edit.dropped_keys.empty()) ++report_.stripped;
     return edit;
   }
