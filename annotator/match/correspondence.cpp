@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "annotator/match/op_class.h"
 
@@ -60,6 +61,7 @@ void Correspondence::grow() {
     settle(small_gap);
     if (!queue_.empty()) continue;
     if (bridge()) continue;
+    if (seed_shapes()) continue;
     if (break_one_tie()) continue;
     break;
   }
@@ -81,7 +83,9 @@ void Correspondence::seed_interface() {
       link(f_.loose(value), r_.loose(found->second));
     }
     if (named > 0 || ours.size() != theirs.size()) return;
-    for (std::size_t i = 0; i < ours.size(); ++i) link(f_.loose(ours[i]), r_.loose(theirs[i]));
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      if (may_be_same(f_.loose(ours[i]), r_.loose(theirs[i]))) link(f_.loose(ours[i]), r_.loose(theirs[i]));
+    }
   };
   seed(f_.inputs, r_.inputs, inputs);
   seed(f_.outputs, r_.outputs, outputs);
@@ -97,6 +101,26 @@ void Correspondence::seed_interface() {
   }
 }
 
+// An input or output of another name in the same place: of the same model, if what reads or makes it is alike and has
+// weights of the same sizes. A part taken out of a larger model begins and ends elsewhere.
+bool Correspondence::may_be_same(std::int32_t fv, std::int32_t rv) const {
+  const auto alike = [&](std::int32_t a, std::int32_t b) {
+    return f_.nodes[a].op_class == r_.nodes[b].op_class && constants_alike(f_.nodes[a], r_.nodes[b]) >= 0;
+  };
+  for (const std::int32_t a : f_.makers(fv)) {
+    for (const std::int32_t b : r_.makers(rv)) {
+      if (alike(a, b)) return true;
+    }
+  }
+  if (!f_.makers(fv).empty()) return false;
+  for (const StructureUse& a : f_.heavy_uses(fv)) {
+    for (const StructureUse& b : r_.heavy_uses(rv)) {
+      if (alike(a.node, b.node)) return true;
+    }
+  }
+  return false;
+}
+
 void Correspondence::seed_evidence() {
   for (const std::int32_t f : f_.order) {
     if (f_.nodes[f].kind != NodeKind::heavy) continue;
@@ -107,6 +131,24 @@ void Correspondence::seed_evidence() {
       }
     }
   }
+}
+
+// Sizes of weights are worth a start only where nothing better reached.
+bool Correspondence::seed_shapes() {
+  if (std::exchange(shapes_seeded_, true)) return false;
+  const std::size_t before = queue_.size();
+  for (const std::int32_t f : f_.order) {
+    if (node_of_[f] >= 0 || f_.nodes[f].kind != NodeKind::heavy) continue;
+    for (const Evidence& evidence : evidence_[f]) {
+      if (evidence.rule != MatchRule::shapes) continue;
+      for (const std::int32_t r : reference_.nodes_of_unit[evidence.unit]) {
+        if (r_.nodes[r].op_class != f_.nodes[f].op_class) continue;
+        bonus_[pair_key(f, r)] += bridged;
+        propose(f, r);
+      }
+    }
+  }
+  return queue_.size() > before;
 }
 
 // ---- how well a pair is supported -----------------------------------------------------------------------------------

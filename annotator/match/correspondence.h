@@ -27,6 +27,7 @@ class Correspondence {
   void grow();
 
   std::int32_t node(std::int32_t foreign) const { return node_of_[foreign]; }     // of the reference; -1
+  std::int32_t foreign_node(std::int32_t node) const { return foreign_node_of_[node]; }
   std::int32_t value(std::int32_t foreign) const { return value_of_[foreign]; }   // loose to loose; -1
   std::int32_t foreign_value(std::int32_t value) const { return foreign_of_[value]; }
   // Units of one node that does the work of several alike; empty for all others.
@@ -49,7 +50,9 @@ class Correspondence {
   };
 
   void seed_interface();
+  bool may_be_same(std::int32_t fv, std::int32_t rv) const;
   void seed_evidence();
+  bool seed_shapes();
   void link_joint_products();
   std::vector<std::int32_t> parts_of(std::int32_t product, std::int32_t read) const;
   void settle(double gap);
@@ -94,6 +97,7 @@ class Correspondence {
   std::unordered_map<std::uint64_t, double> bonus_;                   // of pairs that bridging proposed
   std::priority_queue<Candidate> queue_;
   std::vector<Candidate> waiting_;
+  bool shapes_seeded_ = false;
 };
 
 }  // namespace whence

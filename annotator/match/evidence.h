@@ -17,6 +17,7 @@ enum class MatchRule : std::uint8_t {
   fx_names,      // names that torch.export gives: linear_3
   initializers,  // parameter names
   digests,       // parameter bytes
+  shapes,        // parameter sizes that no other has, where bytes changed
   kept_values,   // names that values had in the file that the tool was given
   structure,     // the node corresponds to one of the reference
   cone,          // fused: what lies between values that correspond

@@ -195,7 +195,7 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
 }  // namespace
 
 std::string_view name_of(MatchRule rule) {
-  constexpr std::string_view names[] = {"none",    "carried", "names",     "fx_names", "initializers", "digests",
+  constexpr std::string_view names[] = {"none",    "carried", "names",     "fx_names", "initializers", "digests", "shapes",
                                         "kept_values", "structure", "cone", "layout",   "dataflow"};
   return names[static_cast<std::size_t>(rule)];
 }
@@ -220,11 +220,19 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   place_kept(placement);
   place_layout(placement);
   place_constants(placement, evidence);
+  // Before what is left goes with its neighbours: those may be known better by their names.
+  // Constants come after: what reads them knows better than the name that a tool derived from a fused node's.
+  const auto weigh = [&](bool constants) {
+    for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
+      if (constants == (structure.nodes[i].kind == NodeKind::constant)) {
+        weigh_names(placement.matches[i], evidence[i], reference);
+      }
+    }
+  };
+  weigh(false);
   place_by_dataflow(placement);
+  weigh(true);
 
-  for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
-    weigh_names(placement.matches[i], evidence[i], reference);
-  }
   MatchReport report = collect(context, evidence, placement.matches);
   report.fit = model_fit(placement, tensors);
   return report;

@@ -55,7 +55,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   std::vector<bool> met(reference.parameters.size(), false);
   for (std::size_t i = 0; i < foreign.tensors.size(); ++i) {
     for (const TensorSource& source : tensors.of(static_cast<std::int32_t>(i))) {
-      if (source.how == TensorSource::How::name || sharers[reference.parameters[source.parameter].digest] > 1) continue;
+      if (!source.by_content() || sharers[reference.parameters[source.parameter].digest] > 1) continue;
       if (!met[source.parameter]) ++fit.distinct;
       met[source.parameter] = true;
     }
@@ -81,7 +81,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
         ++fit.comparable;
         const auto& sources = tensors.of(tensor);
         fit.same += std::any_of(sources.begin(), sources.end(), [&](const TensorSource& source) {
-          return source.parameter == id && source.how != TensorSource::How::name;
+          return source.parameter == id && source.by_content();
         });
       }
     }

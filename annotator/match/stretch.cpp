@@ -58,6 +58,7 @@ class Stretch {
   }
 
   void place() {
+    if (nodes_.size() == 1 && place_beside(nodes_.front())) return;
     if (below_.empty() && place_with_neighbours()) return;
     find_reference_nodes();
     if (theirs_.empty()) {
@@ -95,6 +96,25 @@ class Stretch {
     if (!same_slots || slot >= theirs.size() || theirs[slot] < 0) return;
     if (is_commutative(f_.nodes[use.node].op_class)) return;
     if (placement_.pairs.foreign_value(theirs[slot]) < 0) below_.push_back(theirs[slot]);
+  }
+
+  // A node that growth stepped over on both sides: the reference has one operator of this kind on the same value, too.
+  bool place_beside(std::int32_t f) {
+    for (const std::int32_t input : f_.data_inputs(f_.nodes[f])) {
+      if (input < 0 || placement_.pairs.value(input) < 0) continue;
+      std::int32_t only = -1;
+      for (const StructureUse& use : r_.heavy_uses(placement_.pairs.value(input))) {
+        if (r_.nodes[use.node].op_class != f_.nodes[f].op_class) continue;
+        if (placement_.pairs.foreign_node(use.node) >= 0) continue;
+        const auto& units = placement_.reference.units_of_node[use.node];
+        if (only >= 0 && placement_.reference.units_of_node[only] != units) return false;
+        only = use.node;
+      }
+      if (only < 0) continue;
+      placement_.place(f, placement_.reference.units_of_node[only], MatchConfidence::inferred, MatchRule::structure);
+      return true;
+    }
+    return false;
   }
 
   // Nodes that only the foreign file has: all around them is of one scope, or one of the operations around them is known

@@ -193,6 +193,7 @@ TensorSources::TensorSources(const OnnxSummary& model, const Structure& foreign,
     : sources_(foreign.tensors.size()) {
   match_names(foreign, reference);
   match_bytes(model, foreign, reference);
+  match_shapes(foreign, reference);
   count(foreign, reference);
 }
 
@@ -237,6 +238,37 @@ void TensorSources::match_bytes(const OnnxSummary& model, const Structure& forei
   }
 }
 
+// Changed bytes under another name: sizes that one parameter and one initializer alone have.
+void TensorSources::match_shapes(const Structure& foreign, const Reference& reference) {
+  struct Holders {
+    std::int32_t tensor = -1, parameter = -1;
+    int tensors = 0, parameters = 0;
+  };
+  std::map<std::vector<std::int64_t>, Holders> holders;
+  const auto key = [](std::vector<std::int64_t> dims) {
+    std::erase(dims, 1);
+    std::sort(dims.begin(), dims.end());
+    return dims;
+  };
+  for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
+    if (reference.parameters[i].units.empty() || reference.parameters[i].dims.size() < 2) continue;
+    Holders& entry = holders[key(reference.parameters[i].dims)];
+    entry.parameter = static_cast<std::int32_t>(i);
+    ++entry.parameters;
+  }
+  for (std::size_t i = 0; i < foreign.tensors.size(); ++i) {
+    if (foreign.tensors[i].dims.size() < 2) continue;
+    const auto found = holders.find(key(foreign.tensors[i].dims));
+    if (found == holders.end()) continue;
+    found->second.tensor = static_cast<std::int32_t>(i);
+    ++found->second.tensors;
+  }
+  for (const auto& [sizes, entry] : holders) {
+    if (entry.tensors != 1 || entry.parameters != 1 || !sources_[entry.tensor].empty()) continue;
+    sources_[entry.tensor].push_back({entry.parameter, TensorSource::How::shape, 1});
+  }
+}
+
 void TensorSources::count(const Structure& foreign, const Reference& reference) {
   std::vector<char> named(reference.parameters.size(), 0), same(named);
   std::map<std::vector<std::int64_t>, std::int64_t> shapes;
@@ -245,6 +277,7 @@ void TensorSources::count(const Structure& foreign, const Reference& reference) 
     std::sort(dims.begin(), dims.end());
     ++shapes[dims];
     for (const TensorSource& source : sources_[i]) {
+      if (source.how == TensorSource::How::shape) continue;
       (source.how == TensorSource::How::name ? named : same)[source.parameter] = 1;
     }
   }

@@ -14,10 +14,12 @@
 namespace whence {
 
 struct TensorSource {
-  enum class How : std::uint8_t { name, bytes, part };  // part: one block of several
+  enum class How : std::uint8_t { name, bytes, part, shape };  // part: one block of several; shape: alone of its sizes
   std::int32_t parameter = -1;
   How how = How::name;
   double candidates = 1;  // parameters that fit as well
+
+  bool by_content() const { return how == How::bytes || how == How::part; }
 };
 
 class TensorSources {
@@ -32,6 +34,7 @@ class TensorSources {
  private:
   void match_names(const Structure& foreign, const Reference& reference);
   void match_bytes(const OnnxSummary& model, const Structure& foreign, const Reference& reference);
+  void match_shapes(const Structure& foreign, const Reference& reference);
   void count(const Structure& foreign, const Reference& reference);
 
   std::vector<std::vector<TensorSource>> sources_;

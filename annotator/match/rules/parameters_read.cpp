@@ -7,7 +7,7 @@
 namespace whence {
 
 void parameters_read(const RuleContext& context, EvidenceTable& table) {
-  constexpr double by_name = 1.8, by_bytes = 2;
+  constexpr double by_name = 1.8, by_bytes = 2, by_shape = 0.4;
   const Structure& structure = context.foreign.structure;
   for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
     const StructureNode& node = structure.nodes[i];
@@ -17,10 +17,14 @@ void parameters_read(const RuleContext& context, EvidenceTable& table) {
       if (tensor < 0) continue;
       for (const TensorSource& source : context.tensors.of(tensor)) {
         for (const std::int32_t unit : context.reference.parameters[source.parameter].units) {
-          const bool named = source.how == TensorSource::How::name;
+          const double strength = source.by_content()                            ? by_bytes
+                                  : source.how == TensorSource::How::shape ? by_shape
+                                                                           : by_name;
+          const MatchRule rule = source.by_content()                            ? MatchRule::digests
+                                 : source.how == TensorSource::How::shape ? MatchRule::shapes
+                                                                          : MatchRule::initializers;
           const double sharers = static_cast<double>(context.reference.parameters[source.parameter].units.size());
-          table[i].push_back({named ? MatchRule::initializers : MatchRule::digests, unit, -1,
-                              (named ? by_name : by_bytes) / std::sqrt(sharers * source.candidates),
+          table[i].push_back({rule, unit, -1, strength / std::sqrt(sharers * source.candidates),
                               structure.tensors[tensor].name});
         }
       }

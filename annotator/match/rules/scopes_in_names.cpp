@@ -11,6 +11,23 @@ struct Named {
   bool shortened = false;  // more than the last segment had to be dropped: a child may be meant
 };
 
+// A module's second call is `attention_1`.
+std::string without_call_numbers(std::string_view path) {
+  std::string result;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '_') {
+      std::size_t end = i + 1;
+      while (end < path.size() && path[end] >= '0' && path[end] <= '9') ++end;
+      if (end > i + 1 && (end == path.size() || path[end] == '/')) {
+        i = end - 1;
+        continue;
+      }
+    }
+    result += path[i];
+  }
+  return result;
+}
+
 // The longest beginning of the name that is a module's path, up to two segments for operator and suffix.
 Named scopes_in(const ReferenceNames& names, std::string_view text) {
   if (!text.starts_with('/')) return {};
@@ -20,6 +37,8 @@ Named scopes_in(const ReferenceNames& names, std::string_view text) {
     text = text.substr(0, slash);
     if (text.empty() && dropped > 0) return {};  // `/encoder/Unknown` says little of the root
     if (const auto& found = names.scopes_of_path(text); !found.empty()) return {&found, dropped > 0};
+    const auto& repeated = names.scopes_of_path(without_call_numbers(text));
+    if (!text.empty() && !repeated.empty()) return {&repeated, dropped > 0};
   }
   return {};
 }
