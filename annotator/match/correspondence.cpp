@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t most_readers = 64;  // a value with more proposes no pairs by itself
 constexpr std::size_t most_rivals = 96;   // partners kept for a node
 constexpr int longest_step = 3;           // nodes that growth steps over on one side
+constexpr int most_bridges = 64;          // rounds of looking past nodes without partner; each looks everywhere
 
 // Worth of what speaks for a pair; one agreeing neighbour is 1.
 constexpr double input_agrees = 1.0, output_agrees = 1.4;
@@ -25,6 +26,12 @@ constexpr double clear_gap = 0.25, small_gap = 0.05;
 
 std::uint64_t pair_key(std::int32_t a, std::int32_t b) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
+}
+
+std::vector<std::int32_t> positions(const Structure& s) {
+  std::vector<std::int32_t> result(s.nodes.size(), 0);
+  for (std::size_t i = 0; i < s.order.size(); ++i) result[s.order[i]] = static_cast<std::int32_t>(i);
+  return result;
 }
 
 std::vector<std::int64_t> sorted_sizes(const StructureTensor& tensor) {
@@ -60,9 +67,9 @@ void Correspondence::grow() {
     link_joint_products();
     settle(small_gap);
     if (!queue_.empty()) continue;
-    if (bridge()) continue;
+    if (bridges_++ < most_bridges && bridge()) continue;
     if (seed_shapes()) continue;
-    if (break_one_tie()) continue;
+    if (break_ties()) continue;
     break;
   }
 }
@@ -375,12 +382,14 @@ std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::in
   return units;
 }
 
-// Nothing tells these apart: twins. In the order of execution on both sides.
-bool Correspondence::break_one_tie() {
-  std::vector<std::int32_t> position_f(f_.nodes.size()), position_r(r_.nodes.size());
-  for (std::size_t i = 0; i < f_.order.size(); ++i) position_f[f_.order[i]] = static_cast<std::int32_t>(i);
-  for (std::size_t i = 0; i < r_.order.size(); ++i) position_r[r_.order[i]] = static_cast<std::int32_t>(i);
-  // Equal best ones first by score, then by place. All clear twins of one round are taken together.
+// Nothing tells these apart: twins. In the order of execution on both sides; in one round only such as lie far from each
+// other, since each one that is settled may tell its neighbours apart.
+bool Correspondence::break_ties() {
+  constexpr std::int32_t far = 64;
+  if (position_f_.empty()) {
+    position_f_ = positions(f_);
+    position_r_ = positions(r_);
+  }
   std::vector<Candidate> ties;
   for (Candidate& candidate : waiting_) {
     if (node_of_[candidate.foreign] >= 0 || foreign_node_of_[candidate.reference] >= 0) continue;
@@ -388,15 +397,22 @@ bool Correspondence::break_one_tie() {
     if (candidate.score + small_gap < best_rival(candidate.foreign, candidate.reference)) continue;
     ties.push_back(candidate);
   }
-  if (ties.empty()) return false;
   std::sort(ties.begin(), ties.end(), [&](const Candidate& a, const Candidate& b) {
     const auto key = [&](const Candidate& each) {
-      return std::pair(position_f[each.foreign], position_r[each.reference]);
+      return std::pair(position_f_[each.foreign], position_r_[each.reference]);
     };
     return key(a) < key(b);
   });
-  accept(ties.front().foreign, ties.front().reference, false);
-  return true;
+  std::int32_t last = -far;
+  bool any = false;
+  for (const Candidate& tie : ties) {
+    if (position_f_[tie.foreign] - last < far) continue;
+    if (node_of_[tie.foreign] >= 0 || foreign_node_of_[tie.reference] >= 0) continue;
+    last = position_f_[tie.foreign];
+    accept(tie.foreign, tie.reference, false);
+    any = true;
+  }
+  return any;
 }
 
 void Correspondence::accept(std::int32_t f, std::int32_t r, bool certain) {

@@ -56,7 +56,7 @@ class Correspondence {
   void link_joint_products();
   std::vector<std::int32_t> parts_of(std::int32_t product, std::int32_t read) const;
   void settle(double gap);
-  bool break_one_tie();
+  bool break_ties();
   bool bridge();
 
   void propose(std::int32_t f, std::int32_t r);
@@ -98,6 +98,8 @@ class Correspondence {
   std::priority_queue<Candidate> queue_;
   std::vector<Candidate> waiting_;
   bool shapes_seeded_ = false;
+  int bridges_ = 0;
+  std::vector<std::int32_t> position_f_, position_r_;  // in execution order, made when first needed
 };
 
 }  // namespace whence
