@@ -3,6 +3,7 @@
 #include "annotator/match/model_fit.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "schema/dtype.h"
@@ -13,6 +14,7 @@ bool ModelFit::of_another_model() const {
   constexpr std::int64_t few = 4;  // one in this many
   constexpr std::int64_t hardly_any = 10;
   if (nodes == 0 || same > 0 || distinct * hardly_any >= parameters) return false;
+  if (known_sizes * 2 >= weights && weights > 0) return false;  // a part of the model, perhaps
   return corresponding * few < nodes && by_name * few < parameters;
 }
 
@@ -23,12 +25,10 @@ bool ModelFit::with_other_weights() const {
 
 namespace {
 
-bool same_sizes(std::vector<std::int64_t> a, std::vector<std::int64_t> b) {
-  std::erase(a, 1);
-  std::erase(b, 1);
-  std::sort(a.begin(), a.end());
-  std::sort(b.begin(), b.end());
-  return a == b;
+std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
+  std::erase(dims, 1);
+  std::sort(dims.begin(), dims.end());
+  return dims;
 }
 
 // Sizes and masks are computed differently by every exporter; what reads weights says which model it is.
@@ -61,12 +61,23 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     }
   }
 
+  std::set<std::vector<std::int64_t>> sizes;
+  for (const ReferenceParameter& parameter : reference.parameters) sizes.insert(sorted_sizes(parameter.dims));
+  for (const StructureTensor& tensor : foreign.tensors) {
+    const std::vector<std::int64_t> own = sorted_sizes(tensor.dims);
+    if (own.size() < 2) continue;
+    ++fit.weights;
+    fit.known_sizes += static_cast<std::int64_t>(sizes.count(own));
+  }
+
   for (std::size_t i = 0; i < foreign.nodes.size(); ++i) {
     const auto node = static_cast<std::int32_t>(i);
     if (foreign.nodes[i].kind != NodeKind::heavy) continue;
     if (!reads_weights(foreign, foreign.nodes[i])) continue;
     ++fit.nodes;
-    fit.corresponding += placement.placed(node) && placement.matches[i].confidence <= MatchConfidence::inferred;
+    const MatchRule rule = placement.matches[i].rule;
+    fit.corresponding += placement.pairs.node(node) >= 0 || rule == MatchRule::cone || rule == MatchRule::structure ||
+                         rule == MatchRule::carried;
     if (placement.pairs.node(node) < 0) continue;
     if (placement.matches[i].units.size() != 1) continue;  // something is folded in
     for (const std::int32_t input : foreign.nodes[i].inputs) {
@@ -77,7 +88,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
         if (parameter.digest.empty() || sharers[parameter.digest] > 1) continue;
         const DType dtype = from_onnx(foreign.tensors[tensor].data_type);
         if (!is_floating(dtype) || size_of(dtype) != parameter.element_size) continue;
-        if (!same_sizes(foreign.tensors[tensor].dims, parameter.dims)) continue;
+        if (sorted_sizes(foreign.tensors[tensor].dims) != sorted_sizes(parameter.dims)) continue;
         ++fit.comparable;
         const auto& sources = tensors.of(tensor);
         fit.same += std::any_of(sources.begin(), sources.end(), [&](const TensorSource& source) {
