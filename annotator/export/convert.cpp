@@ -146,10 +146,14 @@ void ConvertSession::convert_with_table(const Node& node) {
 // A result that is one of the inputs gets a node of its own, named as exporters would write the operator.
 void ConvertSession::write_no_op(const Node& node) {
   static const std::vector<std::pair<std::string_view, std::string_view>> names = {
-      {"pad", "Pad"},          {"view", "Reshape"},     {"reshape", "Reshape"},  {"flatten", "Reshape"},
-      {"unflatten", "Reshape"}, {"expand", "Expand"},    {"broadcast", "Expand"}, {"slice", "Slice"},
-      {"narrow", "Slice"},     {"to", "Cast"},          {"type_as", "Cast"},     {"squeeze", "Squeeze"},
-      {"permute", "Transpose"}, {"transpose", "Transpose"}, {"mul", "Mul"},          {"add", "Add"}};
+      {"pad", "Pad"},           {"view", "Reshape"},
+      {"reshape", "Reshape"},   {"flatten", "Reshape"},
+      {"unflatten", "Reshape"}, {"expand", "Expand"},
+      {"broadcast", "Expand"},  {"slice", "Slice"},
+      {"narrow", "Slice"},      {"to", "Cast"},
+      {"type_as", "Cast"},      {"squeeze", "Squeeze"},
+      {"permute", "Transpose"}, {"transpose", "Transpose"},
+      {"mul", "Mul"},           {"add", "Add"}};
   if (node.outputs.size() != 1 || node.arguments.empty()) return;
   const auto* input = node.arguments.front().value.as<ValueRef>();
   if (input == nullptr || program_.values[input->id].type.kind != ValueKind::tensor) return;

@@ -50,8 +50,8 @@ Reference make_reference(const OnnxSummary& annotated) {
     unit.name = node->name;
     if (const auto module = module_of(node->metadata)) {
       const auto call = find_property(node->metadata, keys::call);
-      const bool numbered = call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos &&
-                            call->size() < 9;
+      const bool numbered =
+          call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
       unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
     } else {
       unit.scope = -1;

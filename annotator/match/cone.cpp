@@ -146,7 +146,8 @@ void place_corresponding(Placement& placement) {
     std::vector<std::int32_t> units = placement.reference.units_of_node[r];
     leave_to_neighbours(placement, f, units);
     std::vector<std::int32_t> more = taken_in(placement, f, r);
-    const std::vector<std::int32_t> biased = biases_taken_in(placement, f, vectors_read(placement.reference.structure, r));
+    const std::vector<std::int32_t> biased =
+        biases_taken_in(placement, f, vectors_read(placement.reference.structure, r));
     more.insert(more.end(), biased.begin(), biased.end());
     const bool fused = std::any_of(more.begin(), more.end(), [&](std::int32_t unit) {
       return std::find(units.begin(), units.end(), unit) == units.end();

@@ -41,9 +41,8 @@ class Constants {
     for (const Evidence& each : evidence_[node]) {
       if (each.unit < 0 || (each.rule != MatchRule::initializers && each.rule != MatchRule::digests)) continue;
       const auto& known = constants_of_unit_[each.unit];
-      if (std::none_of(known.begin(), known.end(), [&](std::int32_t r) {
-            return r_.nodes[r].op_class == f_.nodes[node].op_class;
-          })) {
+      if (std::none_of(known.begin(), known.end(),
+                       [&](std::int32_t r) { return r_.nodes[r].op_class == f_.nodes[node].op_class; })) {
         continue;
       }
       if (each.strength == strength && each.unit != unit) unit = -1;

@@ -21,7 +21,7 @@ constexpr double input_disagrees = -0.8, output_disagrees = -1.2, input_half_kno
 constexpr double attributes_agree = 0.2, constant_agrees = 0.4, constant_disagrees = -0.4;
 constexpr double neighbours_alike = 0.3;
 constexpr double bridged = 0.7;
-constexpr double needed = 0.6;     // support without which likeness is not enough
+constexpr double needed = 0.6;  // support without which likeness is not enough
 constexpr double clear_gap = 0.25, small_gap = 0.05;
 
 std::uint64_t pair_key(std::int32_t a, std::int32_t b) {
@@ -255,8 +255,9 @@ double Correspondence::consumers_alike(std::int32_t fv, std::int32_t rv) const {
   double met = 0, all = 0;
   const auto look_for = [&](std::uint16_t wanted) {
     all += 1;
-    met += std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
-                       [&](const StructureUse& use) { return r_.nodes[use.node].op_class == wanted; });
+    met +=
+        std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
+                    [&](const StructureUse& use) { return r_.nodes[use.node].op_class == wanted; });
   };
   for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) look_for(f_.nodes[ours[i].node].op_class);
   if (all == 0) return theirs.empty() ? 1 : 0;
@@ -382,8 +383,8 @@ std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::in
   return units;
 }
 
-// Nothing tells these apart: twins. In the order of execution on both sides; in one round only such as lie far from each
-// other, since each one that is settled may tell its neighbours apart.
+// Nothing tells these apart: twins. In the order of execution on both sides; in one round only such as lie far from
+// each other, since each one that is settled may tell its neighbours apart.
 bool Correspondence::break_ties() {
   constexpr std::int32_t far = 64;
   if (position_f_.empty()) {
@@ -437,8 +438,8 @@ void Correspondence::link(std::int32_t fv, std::int32_t rv) {
       for (const StructureUse& b : theirs) {
         const std::uint16_t op = f_.nodes[a.node].op_class;
         if (op != r_.nodes[b.node].op_class) continue;
-        const bool slots_matter = !is_commutative(op) &&
-                                  f_.nodes[a.node].inputs.size() == r_.nodes[b.node].inputs.size();
+        const bool slots_matter =
+            !is_commutative(op) && f_.nodes[a.node].inputs.size() == r_.nodes[b.node].inputs.size();
         if (slots_matter && a.slot != b.slot) continue;
         propose(a.node, b.node);
       }
@@ -500,8 +501,8 @@ std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int3
 }
 
 // The same slot of the same operator: the same value, unless one side computes something more before it. More on our
-// side is ours alone. More on the reference's side: an activation or normalization is taken in by the product before it,
-// which makes the same value; plain arithmetic is taken in by the reader, or done elsewhere.
+// side is ours alone. More on the reference's side: an activation or normalization is taken in by the product before
+// it, which makes the same value; plain arithmetic is taken in by the reader, or done elsewhere.
 void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
   if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
   if (producers_alike(fv, rv)) return link(fv, rv);
@@ -735,9 +736,8 @@ bool Correspondence::bridge() {
   const auto from = [&](std::int32_t fv, std::int32_t rv, bool down) {
     const auto mine = Lookout(f_, node_of_, down).from(fv, [](std::int32_t, std::int32_t) { return false; });
     if (mine.empty()) return;
-    const auto others = Lookout(r_, foreign_node_of_, down).from(rv, [&](std::int32_t a, std::int32_t b) {
-      return same_units(a, b);
-    });
+    const auto others =
+        Lookout(r_, foreign_node_of_, down).from(rv, [&](std::int32_t a, std::int32_t b) { return same_units(a, b); });
     for (const auto& [op, near] : mine) {
       const auto other = others.find(op);
       if (near.several || other == others.end() || other->second.several) continue;

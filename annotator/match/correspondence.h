@@ -26,9 +26,9 @@ class Correspondence {
 
   void grow();
 
-  std::int32_t node(std::int32_t foreign) const { return node_of_[foreign]; }     // of the reference; -1
+  std::int32_t node(std::int32_t foreign) const { return node_of_[foreign]; }  // of the reference; -1
   std::int32_t foreign_node(std::int32_t node) const { return foreign_node_of_[node]; }
-  std::int32_t value(std::int32_t foreign) const { return value_of_[foreign]; }   // loose to loose; -1
+  std::int32_t value(std::int32_t foreign) const { return value_of_[foreign]; }  // loose to loose; -1
   std::int32_t foreign_value(std::int32_t value) const { return foreign_of_[value]; }
   // Units of one node that does the work of several alike; empty for all others.
   const std::vector<std::int32_t>& joint(std::int32_t foreign) const {
@@ -94,7 +94,7 @@ class Correspondence {
   std::vector<bool> certain_;
   std::vector<std::vector<std::int32_t>> rivals_of_f_, rivals_of_r_;  // proposed partners
   std::unordered_map<std::int32_t, std::vector<std::int32_t>> joint_;
-  std::unordered_map<std::uint64_t, double> bonus_;                   // of pairs that bridging proposed
+  std::unordered_map<std::uint64_t, double> bonus_;  // of pairs that bridging proposed
   std::priority_queue<Candidate> queue_;
   std::vector<Candidate> waiting_;
   bool shapes_seeded_ = false;

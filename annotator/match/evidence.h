@@ -31,7 +31,7 @@ struct Evidence {
   std::int32_t unit = -1;   // of the reference, when the rule says so much
   std::int32_t scope = -1;  // else where the node belongs
   double strength = 0;
-  std::string_view from;    // the name or key that says it, in the file; may be empty
+  std::string_view from;  // the name or key that says it, in the file; may be empty
 };
 
 // By structure node of the foreign file.

@@ -31,15 +31,15 @@ void collect(const std::vector<OnnxNode>& nodes, std::vector<const OnnxNode*>& i
 
 class Builder {
  public:
-  explicit Builder(const OnnxSummary& model)
-      : model_(model), place_{.file = model.file->path(), .stage = "match"} {
+  explicit Builder(const OnnxSummary& model) : model_(model), place_{.file = model.file->path(), .stage = "match"} {
     result_.external = std::make_shared<ExternalBytes>(model.file->path());
     result_.file_nodes = nodes_with_functions(model);
     result_.callee_nodes.resize(result_.file_nodes.size());
     for (std::size_t i = 0; i < result_.file_nodes.size(); ++i) {
       sources_.emplace(result_.file_nodes[i], static_cast<std::int32_t>(i));
     }
-    for (const OnnxFunction& function : model.functions) functions_.emplace(key(function.domain, function.name), &function);
+    for (const OnnxFunction& function : model.functions)
+      functions_.emplace(key(function.domain, function.name), &function);
   }
 
   ForeignStructure build() {

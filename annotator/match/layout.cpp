@@ -29,9 +29,8 @@ std::vector<std::int32_t> way_to(const Structure& s, std::int32_t value, const K
   std::vector<std::int32_t> way;
   while (value >= 0 && way.size() < longest) {
     const auto& makers = s.values[value].producers;
-    const bool rearranged = std::any_of(makers.begin(), makers.end(), [&](std::int32_t each) {
-      return s.nodes[each].kind == NodeKind::transparent;
-    });
+    const bool rearranged = std::any_of(makers.begin(), makers.end(),
+                                        [&](std::int32_t each) { return s.nodes[each].kind == NodeKind::transparent; });
     if (!rearranged && known(s.loose(value))) break;
     std::int32_t next = -1, from = -1;
     for (const std::int32_t producer : s.values[value].producers) {
@@ -92,9 +91,7 @@ class Ways {
     }
   }
 
-  void align(std::int32_t fv, std::int32_t rv) {
-    vote(way_to(f_, fv, ours_known()), way_to(r_, rv, theirs_known()));
-  }
+  void align(std::int32_t fv, std::int32_t rv) { vote(way_to(f_, fv, ours_known()), way_to(r_, rv, theirs_known())); }
 
   void decide() {
     for (std::size_t f = 0; f < votes_.size(); ++f) {
@@ -145,9 +142,8 @@ class Ways {
 
   std::vector<std::pair<std::size_t, std::size_t>> pair_up(const std::vector<std::int32_t>& ours,
                                                            const std::vector<std::int32_t>& theirs) const {
-    return align_sequences(ours.size(), theirs.size(), [&](std::size_t i, std::size_t j) {
-      return worth_of(ours[i], theirs[j]);
-    });
+    return align_sequences(ours.size(), theirs.size(),
+                           [&](std::size_t i, std::size_t j) { return worth_of(ours[i], theirs[j]); });
   }
 
   // Rearrangements that the program asks for come before those that belong to how a computation is written.
@@ -158,9 +154,8 @@ class Ways {
 
   bool rearranges_only(std::int32_t r) const {
     const auto& units = placement_.reference.units_of_node[r];
-    return std::all_of(units.begin(), units.end(), [&](std::int32_t unit) {
-      return placement_.reference.nodes_of_unit[unit].empty();
-    });
+    return std::all_of(units.begin(), units.end(),
+                       [&](std::int32_t unit) { return placement_.reference.nodes_of_unit[unit].empty(); });
   }
 
   void vote(const std::vector<std::int32_t>& ours, const std::vector<std::int32_t>& theirs) {
@@ -173,7 +168,8 @@ class Ways {
       const std::size_t before = p == 0 ? 0 : pairs[p - 1].second + 1;
       const std::size_t after = p + 1 == pairs.size() ? theirs.size() : pairs[p + 1].second;
       const bool alone = (i == 0 || worth(i - 1, j) == 0) && (i + 1 == ours.size() || worth(i + 1, j) == 0);
-      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1 && rearranges_only(theirs[k]);) add(units, theirs[k]);
+      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1 && rearranges_only(theirs[k]);)
+        add(units, theirs[k]);
       for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1 && rearranges_only(theirs[k]); ++k) {
         add(units, theirs[k]);
       }
@@ -218,8 +214,8 @@ void place_leftover(Placement& placement, std::int32_t node) {
     const std::string_view op = f.nodes[other].op_type;
     return op == "MatMulInteger" || op == "ConvInteger";
   };
-  const bool elementwise = entry.op_type == "Add" || entry.op_type == "Mul" ||
-                           (!before.empty() && of_product(before.front()));
+  const bool elementwise =
+      entry.op_type == "Add" || entry.op_type == "Mul" || (!before.empty() && of_product(before.front()));
   if (elementwise && !before.empty() && placed(before.front())) {
     return take(before.front(), MatchConfidence::matched);
   }

@@ -60,10 +60,21 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 45> same_as 
     {"QEmbedLayerNormalization", "LayerNormalization"},
 }};
 
-constexpr std::array<std::string_view, 15> transparent = {
-    "Identity", "Cast",   "CastLike",  "Reshape",        "Transpose",        "Squeeze",
-    "Unsqueeze", "Flatten", "Expand",    "Dropout",        "QuantizeLinear",   "DequantizeLinear",
-    "DynamicQuantizeLinear", "ReorderInput", "ReorderOutput"};
+constexpr std::array<std::string_view, 15> transparent = {"Identity",
+                                                          "Cast",
+                                                          "CastLike",
+                                                          "Reshape",
+                                                          "Transpose",
+                                                          "Squeeze",
+                                                          "Unsqueeze",
+                                                          "Flatten",
+                                                          "Expand",
+                                                          "Dropout",
+                                                          "QuantizeLinear",
+                                                          "DequantizeLinear",
+                                                          "DynamicQuantizeLinear",
+                                                          "ReorderInput",
+                                                          "ReorderOutput"};
 
 struct Classes {
   std::mutex mutex;
@@ -107,29 +118,30 @@ bool is_transparent(std::string_view op_type) {
 }
 
 bool is_commutative(std::uint16_t op_class) {
-  static const auto numbers = numbers_of(std::array<std::string_view, 10>{"Add", "Mul", "Max", "Min", "And", "Or",
-                                                                          "Xor", "Equal", "Sum", "Mean"});
+  static const auto numbers = numbers_of(
+      std::array<std::string_view, 10>{"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "Sum", "Mean"});
   return is_among(numbers, op_class);
 }
 
 bool may_be_without_effect(std::uint16_t op_class) {
   static const auto numbers = numbers_of(std::array<std::string_view, 34>{
-      "Add",  "Sub", "Mul", "Div", "Pow", "Neg", "Abs", "Sqrt", "Reciprocal", "Exp", "Log", "Erf",
-      "Tanh", "Sigmoid", "Relu", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "HardSigmoid", "HardSwish",
-      "Clip", "Min", "Max", "Where", "Not", "And", "Or", "IsNaN", "Gelu", "Mish", "Pad", "Slice"});
+      "Add",      "Sub",      "Mul",         "Div",       "Pow",     "Neg",  "Abs",       "Sqrt",  "Reciprocal",
+      "Exp",      "Log",      "Erf",         "Tanh",      "Sigmoid", "Relu", "LeakyRelu", "Elu",   "Selu",
+      "Softplus", "Softsign", "HardSigmoid", "HardSwish", "Clip",    "Min",  "Max",       "Where", "Not",
+      "And",      "Or",       "IsNaN",       "Gelu",      "Mish",    "Pad",  "Slice"});
   return is_among(numbers, op_class);
 }
 
 bool is_activation(std::uint16_t op_class) {
-  static const auto numbers = numbers_of(std::array<std::string_view, 11>{
-      "Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Elu", "Gelu", "BatchNormalization",
-      "batch_norm"});
+  static const auto numbers =
+      numbers_of(std::array<std::string_view, 11>{"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid",
+                                                  "HardSwish", "Elu", "Gelu", "BatchNormalization", "batch_norm"});
   return is_among(numbers, op_class);
 }
 
 bool may_be_folded(std::uint16_t op_class) {
-  static const auto numbers = numbers_of(
-      std::array<std::string_view, 6>{"BatchNormalization", "batch_norm", "Mul", "Add", "Sub", "Div"});
+  static const auto numbers =
+      numbers_of(std::array<std::string_view, 6>{"BatchNormalization", "batch_norm", "Mul", "Add", "Sub", "Div"});
   return is_among(numbers, op_class);
 }
 

@@ -1,11 +1,11 @@
 // The reference that a program gives: several exports of it laid over each other.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <unordered_map>
+
+#include <sys/mman.h>
 
 #include "annotator/export/export.h"
 #include "annotator/export/names.h"
@@ -23,8 +23,8 @@ namespace {
 class ZeroPages {
  public:
   static Bytes of(std::size_t size) {
-    void* pages = mmap(nullptr, std::max<std::size_t>(size, 1), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                       -1, 0);
+    void* pages =
+        mmap(nullptr, std::max<std::size_t>(size, 1), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) {
       throw Error(Code::over_limit, "no address space for a tensor of " + std::to_string(size) + " bytes",
                   "free memory, or match on another machine", {.stage = "match"});
@@ -192,9 +192,8 @@ class Overlay {
       } else {
         entry.attributes += digest(attribute);
         const auto* pads = std::get_if<std::vector<std::int64_t>>(&attribute.value);
-        if (attribute.name == "pads" && pads != nullptr && std::any_of(pads->begin(), pads->end(), [](auto each) {
-              return each != 0;
-            })) {
+        if (attribute.name == "pads" && pads != nullptr &&
+            std::any_of(pads->begin(), pads->end(), [](auto each) { return each != 0; })) {
           entry.padding = digest(attribute);
         }
       }

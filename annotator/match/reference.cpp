@@ -28,7 +28,8 @@ void Reference::index_units() {
     for (const std::int32_t unit : units_of_node[node]) nodes_of_unit[unit].push_back(static_cast<std::int32_t>(node));
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    for (const std::int32_t unit : parameters[i].units) parameters_of_unit[unit].push_back(static_cast<std::int32_t>(i));
+    for (const std::int32_t unit : parameters[i].units)
+      parameters_of_unit[unit].push_back(static_cast<std::int32_t>(i));
   }
 }
 

@@ -7,9 +7,7 @@
 namespace whence {
 
 void place_stamped(Placement& placement, const ForeignStructure& foreign) {
-  const auto known = [&](std::int32_t op) {
-    return static_cast<std::size_t>(op) < placement.reference.units.size();
-  };
+  const auto known = [&](std::int32_t op) { return static_cast<std::size_t>(op) < placement.reference.units.size(); };
   for (std::size_t i = 0; i < placement.matches.size(); ++i) {
     if (placement.foreign.nodes[i].source < 0) continue;
     const OnnxNode& node = *foreign.file_nodes[placement.foreign.nodes[i].source];

@@ -52,9 +52,8 @@ class Stretch {
     }
     std::sort(nodes_.begin(), nodes_.end(), [&](auto a, auto b) { return position_f_[a] < position_f_[b]; });
     // A value that corresponds to the same as one above: what lies between is the foreign file's alone.
-    std::erase_if(below_, [&](std::int32_t value) {
-      return std::find(above_.begin(), above_.end(), value) != above_.end();
-    });
+    std::erase_if(below_,
+                  [&](std::int32_t value) { return std::find(above_.begin(), above_.end(), value) != above_.end(); });
   }
 
   void place() {
@@ -117,8 +116,8 @@ class Stretch {
     return false;
   }
 
-  // Nodes that only the foreign file has: all around them is of one scope, or one of the operations around them is known
-  // to use such operators, that which reads them before that which they read.
+  // Nodes that only the foreign file has: all around them is of one scope, or one of the operations around them is
+  // known to use such operators, that which reads them before that which they read.
   bool place_with_neighbours() {
     std::vector<std::int32_t> before, after;
     for (const std::int32_t f : nodes_) {
@@ -212,8 +211,7 @@ class Stretch {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (placement_.placed(nodes_[i])) continue;
       const std::int32_t before = neighbour(i, -1), after = neighbour(i, 1);
-      if (before >= 0 && after >= 0 &&
-          placement_.matches[before].scope == placement_.matches[after].scope) {
+      if (before >= 0 && after >= 0 && placement_.matches[before].scope == placement_.matches[after].scope) {
         placement_.matches[nodes_[i]] = placement_.matches[before];
         placement_.matches[nodes_[i]].confidence = MatchConfidence::inferred;
         placement_.matches[nodes_[i]].rule = MatchRule::dataflow;
@@ -231,8 +229,8 @@ class Stretch {
   }
 
   std::int32_t neighbour(std::size_t i, int step) const {
-    for (auto at = static_cast<std::ptrdiff_t>(i) + step;
-         at >= 0 && at < static_cast<std::ptrdiff_t>(nodes_.size()); at += step) {
+    for (auto at = static_cast<std::ptrdiff_t>(i) + step; at >= 0 && at < static_cast<std::ptrdiff_t>(nodes_.size());
+         at += step) {
       if (placement_.placed(nodes_[static_cast<std::size_t>(at)])) return nodes_[static_cast<std::size_t>(at)];
     }
     return -1;

@@ -64,8 +64,8 @@ void Structure::sort(const std::string& file) {
   if (order.size() == nodes.size()) return;
   const auto stuck = std::find_if(waiting.begin(), waiting.end(), [](std::int32_t count) { return count > 0; });
   const StructureNode& node = nodes[static_cast<std::size_t>(stuck - waiting.begin())];
-  throw Error(Code::corrupt_file, "the graph has a cycle: a node needs its own result",
-              "export the model again", {.file = file, .stage = "match", .node = std::string(node.name)});
+  throw Error(Code::corrupt_file, "the graph has a cycle: a node needs its own result", "export the model again",
+              {.file = file, .stage = "match", .node = std::string(node.name)});
 }
 
 std::int32_t Structure::root_tensor(std::int32_t value) const {
@@ -146,8 +146,8 @@ void Structure::classify() {
       constant &= values[input].constant;
       side = side || side_[input];
     }
-    const bool random = node.op_type.starts_with("Random") || node.op_type == "Multinomial" ||
-                        node.op_type == "Bernoulli";
+    const bool random =
+        node.op_type.starts_with("Random") || node.op_type == "Multinomial" || node.op_type == "Bernoulli";
     if (constant && !random) {
       node.kind = NodeKind::constant;
       for (const std::int32_t output : node.outputs) {
@@ -161,8 +161,8 @@ void Structure::classify() {
     for (const std::int32_t input : node.inputs) {
       if (input >= 0 && !values[input].constant) data = data < 0 ? input : data;
     }
-    const bool layout = is_transparent(node.op_type) && !node.inputs.empty() && node.inputs[0] >= 0 &&
-                        !values[node.inputs[0]].constant;
+    const bool layout =
+        is_transparent(node.op_type) && !node.inputs.empty() && node.inputs[0] >= 0 && !values[node.inputs[0]].constant;
     if (layout) data = node.inputs[0];
     node.kind = layout || adds_bias(node) || scales_integer_product(node) ? NodeKind::transparent : NodeKind::heavy;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

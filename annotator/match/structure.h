@@ -31,8 +31,8 @@ struct StructureNode {
   std::uint16_t op_class = 0;
   NodeKind kind = NodeKind::heavy;
   bool holds_bodies = false;
-  std::uint64_t attributes = 0;  // digest of all but graphs
-  std::uint64_t padding = 0;     // digest of `pads` alone; 0 when nothing is padded
+  std::uint64_t attributes = 0;               // digest of all but graphs
+  std::uint64_t padding = 0;                  // digest of `pads` alone; 0 when nothing is padded
   std::vector<std::int32_t> inputs, outputs;  // values; -1 where an optional one is left out
 };
 
@@ -53,8 +53,8 @@ struct StructureTensor {
   int data_type = 0;  // onnx::TensorProto::DataType
   std::vector<std::int64_t> dims;
   std::string_view name;
-  std::string_view bytes;   // as the file has them, empty when they lie in typed fields
-  bool single = false;      // one element, `number`
+  std::string_view bytes;  // as the file has them, empty when they lie in typed fields
+  bool single = false;     // one element, `number`
   double number = 0;
 
   std::int64_t elements() const;

@@ -16,8 +16,8 @@
 namespace whence {
 namespace {
 
-constexpr std::size_t smallest = 8;           // bytes: below, equal content means nothing
-constexpr std::size_t chunk = 32ULL << 20U;   // of a released mapping
+constexpr std::size_t smallest = 8;          // bytes: below, equal content means nothing
+constexpr std::size_t chunk = 32ULL << 20U;  // of a released mapping
 
 // Everything that may stand before a parameter's name is a wrapper's name: `model.encoder.0.weight`.
 std::vector<std::string_view> shortened(std::string_view name) {
@@ -32,7 +32,7 @@ std::vector<std::string_view> shortened(std::string_view name) {
 
 // What quantisers and converters append.
 std::string_view without_suffix(std::string_view name) {
-  constexpr std::array<std::string_view, 7> suffixes = {"_quantized", "_scale", "_zero_point", "_transposed",
+  constexpr std::array<std::string_view, 7> suffixes = {"_quantized", "_scale",  "_zero_point",      "_transposed",
                                                         "_fp16",      "_merged", "_DequantizeLinear"};
   for (const std::string_view suffix : suffixes) {
     if (name.size() > suffix.size() && name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
@@ -44,9 +44,9 @@ using ByDigest = std::unordered_map<std::string, std::vector<std::int32_t>>;
 
 struct Wanted {
   ByDigest digests;
-  std::set<std::size_t> sizes;                                          // bytes of what has a digest
+  std::set<std::size_t> sizes;                                                    // bytes of what has a digest
   std::map<std::size_t, std::set<std::pair<std::int64_t, std::int64_t>>> blocks;  // matrices by element size
-  std::map<std::size_t, std::set<std::int64_t>> vectors;                // lengths by element size
+  std::map<std::size_t, std::set<std::int64_t>> vectors;                          // lengths by element size
 
   explicit Wanted(const Reference& reference) {
     for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
@@ -54,7 +54,8 @@ struct Wanted {
       const auto add = [&](const std::string& digest, std::size_t element_size) {
         if (digest.empty()) return;
         auto& known = digests[digest];
-        if (known.empty() || known.back() != static_cast<std::int32_t>(i)) known.push_back(static_cast<std::int32_t>(i));
+        if (known.empty() || known.back() != static_cast<std::int32_t>(i))
+          known.push_back(static_cast<std::int32_t>(i));
         std::int64_t elements = 1;
         for (const std::int64_t size : parameter.dims) elements *= size;
         sizes.insert(static_cast<std::size_t>(elements) * element_size);

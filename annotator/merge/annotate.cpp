@@ -121,7 +121,8 @@ class AnnotateEditor : public NodeEditor {
 bool all_stamped(const OnnxSummary& model) {
   if (!find_property(model.metadata, keys::program)) return false;
   const auto nodes = nodes_with_functions(model);
-  return std::ranges::all_of(nodes, [](const OnnxNode* node) { return find_property(node->metadata, keys::op).has_value(); });
+  return std::ranges::all_of(nodes,
+                             [](const OnnxNode* node) { return find_property(node->metadata, keys::op).has_value(); });
 }
 
 void require_same_program(const OnnxSummary& model, const Sidecar& sidecar, const Place& place) {
@@ -181,15 +182,15 @@ void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Plac
                 "give the sidecar of the model that the file was made from", place);
   }
   if (!fit.with_other_weights() || options.allow_different_weights) return;
-  throw Error(Code::sidecar_mismatch, "the file has the sidecar's structure and other weights: " + parameters,
-              "give the sidecar that was recorded with these weights, or --allow-different-weights to go on by structure",
-              place);
+  throw Error(
+      Code::sidecar_mismatch, "the file has the sidecar's structure and other weights: " + parameters,
+      "give the sidecar that was recorded with these weights, or --allow-different-weights to go on by structure",
+      place);
 }
 
 // What both doors without a sidecar share.
 Result<AnnotateReport> annotate_by(const std::string& input, const std::string& output, const AnnotateOptions& options,
-                                   const std::string& digest,
-                                   const std::function<Reference(const OnnxSummary&)>& make,
+                                   const std::string& digest, const std::function<Reference(const OnnxSummary&)>& make,
                                    const std::vector<const OnnxNode*>& before) {
   const Place place{.file = input, .stage = "annotate"};
   Diagnostics notes;
@@ -199,8 +200,7 @@ Result<AnnotateReport> annotate_by(const std::string& input, const std::string& 
     if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
     const Reference reference = make(*model);
     const TextKeys source(reference, before, wanted_keys(options));
-    const MatchReport found =
-        fully_annotated(*model, digest) ? nothing_found(*model) : match_model(*model, reference);
+    const MatchReport found = fully_annotated(*model, digest) ? nothing_found(*model) : match_model(*model, reference);
     return write_matches(*model, found, source, digest, output, options);
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
@@ -257,8 +257,7 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
     const auto make_editor = [&] {
       return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options.names, first_time, report);
     };
-    report.changed =
-        rewrite_file(input, output, make_editor, annotation_of_model(*model), external_locations(*model));
+    report.changed = rewrite_file(input, output, make_editor, annotation_of_model(*model), external_locations(*model));
     return report;
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;

@@ -13,17 +13,17 @@
 namespace whence {
 
 struct AnnotateOptions {
-  std::vector<std::string> keys = {};  // which to write, full or by last segment; empty: all of annotation_keys()
-  bool names = true;              // name nodes after their module
+  std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of annotation_keys()
+  bool names = true;                     // name nodes after their module
   bool allow_different_weights = false;  // of foreign files: go on when the parameters are not the sidecar's
 };
 
 struct AnnotateReport {
-  std::int64_t nodes = 0;      // those of bodies included
-  std::int64_t exact = 0;      // module known exactly: stamped by export, or annotated before
-  std::int64_t matched = 0;    // found by the match engine, and consistent
-  std::int64_t inferred = 0;   // from the neighbours
-  std::int64_t ancestor = 0;   // only an enclosing module is known
+  std::int64_t nodes = 0;     // those of bodies included
+  std::int64_t exact = 0;     // module known exactly: stamped by export, or annotated before
+  std::int64_t matched = 0;   // found by the match engine, and consistent
+  std::int64_t inferred = 0;  // from the neighbours
+  std::int64_t ancestor = 0;  // only an enclosing module is known
   std::int64_t unattributed = 0;
   std::int64_t renamed = 0;
   bool changed = false;  // false: the file said all of this already
@@ -39,8 +39,8 @@ struct AnnotateReport {
 Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,
                                      const AnnotateOptions& options);
 
-// The same for what a tool made of an annotated file: `before` is that file, and what it says of its nodes goes to those
-// that took their place. Errors: as above, for both files; wrong_kind when `before` is not annotated.
+// The same for what a tool made of an annotated file: `before` is that file, and what it says of its nodes goes to
+// those that took their place. Errors: as above, for both files; wrong_kind when `before` is not annotated.
 Result<AnnotateReport> annotate_from_file(const std::string& input, const std::string& before,
                                           const std::string& output, const AnnotateOptions& options);
 

@@ -60,7 +60,8 @@ class ForeignEditor : public NodeEditor {
     if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
       edit.added.emplace_back(keys::evidence, found_.evidence[index]);
     }
-    if (stamps_ && !match.units.empty() && !find_property(node.metadata, keys::op)) edit.added.emplace_back(keys::op, to_stamp(origin_of(match)));
+    if (stamps_ && !match.units.empty() && !find_property(node.metadata, keys::op))
+      edit.added.emplace_back(keys::op, to_stamp(origin_of(match)));
     keep_what_was_there(node, edit);
     merge_repeated(node, edit);
     return edit;
@@ -141,8 +142,8 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   if (!find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;
   // A stamp means something beside the sidecar that it was found with; nodes of whence's own export have theirs.
-  const bool stamps = source.units_are_operations() && source.wants(keys::confidence) &&
-                      !find_property(model.metadata, keys::program);
+  const bool stamps =
+      source.units_are_operations() && source.wants(keys::confidence) && !find_property(model.metadata, keys::program);
   const auto make_editor = [&] {
     return std::make_unique<ForeignEditor>(found, source, offsets, options.names, stamps, kept_names, report);
   };

@@ -33,7 +33,7 @@ inline constexpr std::string_view merged = "pkg.whence.merged";
 inline constexpr std::string_view original_name = "pkg.whence.original_name";
 
 // whence's, on the model
-inline constexpr std::string_view program = "pkg.whence.program";      // program_digest() of what was exported
+inline constexpr std::string_view program = "pkg.whence.program";  // program_digest() of what was exported
 inline constexpr std::string_view matched = "pkg.whence.matched";  // program_digest() of the sidecar of a foreign file
 inline constexpr std::string_view annotated = "pkg.whence.annotated";  // whence's version; there once annotate ran
 inline constexpr std::string_view original_ir_version = "pkg.whence.original_ir_version";  // when annotate raised it

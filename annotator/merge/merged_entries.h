@@ -1,5 +1,5 @@
-// Metadata keys that a node carries twice (ONNX Runtime's fusions write them so) are merged to the first; what was taken
-// away is kept as text, so that strip can put it back where it stood.
+// Metadata keys that a node carries twice (ONNX Runtime's fusions write them so) are merged to the first; what was
+// taken away is kept as text, so that strip can put it back where it stood.
 #pragma once
 
 #include <string>

@@ -12,10 +12,9 @@ namespace whence {
 
 const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
-      keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
-      keys::stack_trace, keys::module,          keys::modules,     keys::call,
-      keys::source,      keys::confidence,      keys::rule,        keys::evidence,
-      keys::version};
+      keys::name_space, keys::class_hierarchy, keys::name_scopes, keys::fx_node, keys::stack_trace,
+      keys::module,     keys::modules,         keys::call,        keys::source,  keys::confidence,
+      keys::rule,       keys::evidence,        keys::version};
   return all;
 }
 

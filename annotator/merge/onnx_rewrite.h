@@ -25,7 +25,7 @@ struct NodeView {
   std::uint64_t offset = 0;  // of the node's message in the file
   std::string_view name, op_type;
   OnnxProperties metadata;
-  bool has_name = false;  // the field is there, perhaps empty
+  bool has_name = false;         // the field is there, perhaps empty
   bool regular_metadata = true;  // entries follow each other, each as every writer would write it
 };
 

@@ -39,7 +39,8 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
 
 std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match) const {
   const OnnxNode* only = nullptr;
-  if (match.units.size() == 1 && static_cast<std::size_t>(match.units[0]) < nodes_.size()) only = nodes_[match.units[0]];
+  if (match.units.size() == 1 && static_cast<std::size_t>(match.units[0]) < nodes_.size())
+    only = nodes_[match.units[0]];
   const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
   std::vector<std::pair<std::string_view, std::string>> result;
   for (const std::string_view key : wanted_) {

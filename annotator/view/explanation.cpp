@@ -91,7 +91,8 @@ std::string found_by(const Attribution& attribution) {
       {"dataflow", "it lies between nodes of this module, or serves them"},
   };
   for (const auto& [rule, sentence] : sentences) {
-    if (rule == attribution.rule) return std::string(sentence) + " (" + std::string(name_of(attribution.confidence)) + ")";
+    if (rule == attribution.rule)
+      return std::string(sentence) + " (" + std::string(name_of(attribution.confidence)) + ")";
   }
   return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
 }

@@ -88,7 +88,8 @@ class MatchModel : public ::testing::Test {
   static std::string model(const std::string& nodes) {
     return R"(<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]> g (float[2,4] x) => (float[2,4] y)
       <float[4,4] w1 = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}, float[4,4] w2 = {2,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1},
-       float[4] b1 = {1,2,3,4}, float[4] b2 = {4,3,2,1}> {)" + nodes + "}";
+       float[4] b1 = {1,2,3,4}, float[4] b2 = {4,3,2,1}> {)" +
+           nodes + "}";
   }
 
   TemporaryFolder folder;

@@ -47,7 +47,8 @@ TEST_F(MatchStructure, TellsComputingFromRearrangingFromConstant) {
 
 TEST_F(MatchStructure, LooksThroughRearrangements) {
   const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
-    g (float[2,3] x) => (float[3,2] y) { a = Relu(x) t = Transpose(a) i = Identity(t) y = Neg(i) })").structure;
+    g (float[2,3] x) => (float[3,2] y) { a = Relu(x) t = Transpose(a) i = Identity(t) y = Neg(i) })")
+                           .structure;
   const std::int32_t relu = s.nodes[0].outputs[0], read_by_neg = s.nodes[3].inputs[0];
   EXPECT_EQ(s.loose(read_by_neg), relu);
   ASSERT_EQ(s.heavy_uses(relu).size(), 1U);
@@ -81,20 +82,23 @@ TEST_F(MatchStructure, RefusesFunctionsThatCallThemselves) {
   summary = summary_of(parse_model(R"(<ir_version: 8, opset_import: ["": 18, "local": 1]>
     g (float[2] x) => (float[2] y) { y = local.again(x) }
     <domain: "local", opset_import: ["": 18, "local": 1]>
-    again (a) => (b) { b = local.again(a) })"), folder);
+    again (a) => (b) { b = local.again(a) })"),
+                       folder);
   expect_error(Code::corrupt_file, [&] { make_structure(summary); });
 }
 
 TEST_F(MatchStructure, RefusesCycles) {
   summary = summary_of(parse_model(R"(<ir_version: 8, opset_import: ["": 18]>
-    g (float[2] x) => (float[2] y) { a = Add(x, b) b = Neg(a) y = Abs(b) })"), folder);
+    g (float[2] x) => (float[2] y) { a = Add(x, b) b = Neg(a) y = Abs(b) })"),
+                       folder);
   const std::string text = expect_error(Code::corrupt_file, [&] { make_structure(summary); });
   EXPECT_NE(text.find("cycle"), std::string::npos);
 }
 
 TEST_F(MatchStructure, TakesAnyOrderOfNodes) {
   const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
-    g (float[2] x) => (float[2] y) { y = Abs(b) b = Neg(a) a = Relu(x) })").structure;
+    g (float[2] x) => (float[2] y) { y = Abs(b) b = Neg(a) a = Relu(x) })")
+                           .structure;
   EXPECT_EQ(s.nodes[s.order[0]].op_type, "Relu");
   EXPECT_EQ(s.nodes[s.order[2]].op_type, "Abs");
 }
