@@ -91,7 +91,7 @@ class Constants {
     if (near < 0 || placement_.placed(mine)) return false;
     const std::vector<std::int32_t> units = units_behind(near);
     if (!placement_.one_scope(units)) return false;
-    placement_.place(mine, units, MatchConfidence::inferred, MatchRule::dataflow);
+    placement_.place(mine, units, MatchConfidence::ancestor, MatchRule::dataflow);
     placement_.matches[mine].shared = placement_.matches[mine].units.size() > 1;
     return true;
   }

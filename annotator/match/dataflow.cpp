@@ -12,20 +12,24 @@ void place_with_readers(Placement& placement, std::int32_t node) {
   std::vector<std::int32_t> units;
   std::int32_t scope = -1, first = -1;
   bool one_scope = true, one_answer = true;
+  MatchConfidence weakest = MatchConfidence::inferred;
   for (const std::int32_t other : placement.readers(node)) {
     if (!placement.placed(other)) continue;
     const NodeMatch& reader = placement.matches[other];
     if (first < 0) first = other;
+    weakest = std::max(weakest, reader.confidence);
     one_scope &= scope < 0 || scope == reader.scope;
     one_answer &= reader.units == placement.matches[first].units && reader.scope == placement.matches[first].scope;
     scope = scope < 0 ? reader.scope : placement.reference.common_scope(scope, reader.scope);
     if (units.size() < most_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
   if (first < 0) return;
-  const auto confidence = one_scope ? MatchConfidence::inferred : MatchConfidence::ancestor;
+  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is no certain answer.
+  const bool constant = placement.foreign.nodes[node].kind == NodeKind::constant;
+  const auto confidence = one_scope && constant ? weakest : MatchConfidence::ancestor;
   if (one_answer) {
     placement.matches[node] = placement.matches[first];
-    placement.matches[node].confidence = std::max(confidence, placement.matches[first].confidence);
+    placement.matches[node].confidence = confidence;
     placement.matches[node].rule = MatchRule::dataflow;
     return;
   }

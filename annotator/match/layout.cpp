@@ -233,7 +233,7 @@ void place_leftover(Placement& placement, std::int32_t node) {
   }
   for (const auto* side : {&after, &before}) {
     if (const std::int32_t other = placement.speaker_for(node, *side); other >= 0) {
-      return take(other, MatchConfidence::inferred);
+      return take(other, MatchConfidence::ancestor);
     }
   }
   for (const auto* side : {&after, &before}) {

@@ -202,7 +202,8 @@ def test_bad_files(tmp_path, kind, code, word):
 
 def test_nodes_of_functions_are_annotated(folder, tmp_path):
     twice = helper.make_function("local", "twice", ["a"], ["b"], [
-        helper.make_node("Abs", ["a"], ["c"], name="/inner/Abs"), helper.make_node("Neg", ["c"], ["b"], name="/inner/Neg"),
+        helper.make_node("Abs", ["a"], ["c"], name="/inner/Abs"),
+        helper.make_node("Neg", ["c"], ["b"], name="/inner/Neg"),
     ], [helper.make_opsetid("", 18)])
     model = small_model(helper.make_node("twice", ["x"], ["y"], domain="local"), functions=[twice])
     (tmp_path / "f.onnx").write_bytes(model.SerializeToString())
