@@ -140,6 +140,35 @@ void ConvertSession::convert_with_table(const Node& node) {
                   place_of(program_, node, "convert"));
     }
   }
+  if (options_.write_no_ops) write_no_op(node);
+}
+
+// A result that is one of the inputs gets a node of its own, named as exporters would write the operator.
+void ConvertSession::write_no_op(const Node& node) {
+  static const std::vector<std::pair<std::string_view, std::string_view>> names = {
+      {"pad", "Pad"},           {"view", "Reshape"},
+      {"reshape", "Reshape"},   {"flatten", "Reshape"},
+      {"unflatten", "Reshape"}, {"expand", "Expand"},
+      {"broadcast", "Expand"},  {"slice", "Slice"},
+      {"narrow", "Slice"},      {"to", "Cast"},
+      {"type_as", "Cast"},      {"squeeze", "Squeeze"},
+      {"permute", "Transpose"}, {"transpose", "Transpose"},
+      {"mul", "Mul"},           {"add", "Add"}};
+  if (node.outputs.size() != 1 || node.arguments.empty()) return;
+  const auto* input = node.arguments.front().value.as<ValueRef>();
+  if (input == nullptr || program_.values[input->id].type.kind != ValueKind::tensor) return;
+  auto& values = frames_.back()->values;
+  const auto from = values.find(input->id);
+  if (from == values.end() || values[node.outputs.front()] != from->second) return;
+  const std::string_view target = std::string_view(node.target).substr(node.target.find(':') + 2);
+  std::string_view op_type = "Identity";
+  for (const auto& [part, name] : names) {
+    if (target.find(part) != std::string_view::npos) {
+      op_type = name;
+      break;
+    }
+  }
+  values[node.outputs.front()] = emit("", op_type, {from->second}, {}, 1).front();
 }
 
 // aten::foo(x, [y, z], dim=1) -> whence.aten::foo(x, y, z) with attributes dim, overload, inputs = [self, list.0, ...].

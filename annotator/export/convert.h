@@ -25,6 +25,7 @@ namespace whence {
 struct ConvertOptions {
   int opset = 18;
   bool unsupported_as_domain = false;
+  bool write_no_ops = false;  // see ExportOptions
 };
 
 // Thrown by value_of() for a result of a node that failed; the driver catches it, nobody is blamed a second time.
@@ -63,6 +64,9 @@ class ConvertSession {
   // An initializer with this content; equal ones are one, wherever they are used.
   GraphValueId constant(TensorData data);
 
+  // What stands for what in the outermost graph, as far as it was converted.
+  const std::unordered_map<ValueId, GraphValueId>& outermost_values() const { return frames_.front()->values; }
+
   // Adds a node stamped with the current operation; outputs get what types can be inferred.
   std::vector<GraphValueId> emit(std::string_view domain, std::string_view op_type, std::vector<GraphValueId> inputs,
                                  Attributes attributes, int outputs);
@@ -92,6 +96,7 @@ class ConvertSession {
   void convert_node(const Node& node);
   void convert_with_table(const Node& node);
   void convert_as_custom(const Node& node);
+  void write_no_op(const Node& node);
   void poison_outputs(const Node& node);
   void record(const Error& error);
 

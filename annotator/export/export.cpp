@@ -69,7 +69,9 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     Diagnostics failures;
     const Program lowered = lower(program, failures, notes);
     Graph graph;
-    ConvertSession(lowered, graph, {options.opset, options.unsupported_as_domain}).convert(std::move(failures));
+    ConvertSession session(lowered, graph, {options.opset, options.unsupported_as_domain, options.write_no_ops});
+    session.convert(std::move(failures));
+    if (options.values != nullptr) *options.values = session.outermost_values();
     set_names(graph, graph.inputs, options.input_names, "input");
     set_names(graph, graph.outputs, options.output_names, "output");
     separate_outputs(graph, options.output_names.size());

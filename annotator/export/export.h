@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "annotator/graph/graph.h"
@@ -20,6 +21,12 @@ struct ExportOptions {
   std::vector<std::string> output_names;
   bool unsupported_as_domain = false;  // write operators without a converter as nodes of a custom domain
   bool simplify = true;
+  // Operators that turn out to do nothing (a pad by zero) still become a node, as other exporters write them. For
+  // comparison only: such nodes lack the inputs that would make them run.
+  bool write_no_ops = false;
+  // Receives which value of the graph stands for which value of the program, where one does. Simplification may have
+  // left the value without a producer.
+  std::unordered_map<ValueId, GraphValueId>* values = nullptr;
 };
 
 // The finished graph: names set, topological, no dead nodes. Errors: no_converter and converter_refused, one

@@ -1,20 +1,26 @@
 #include "annotator/merge/annotate.h"
 
 #include <algorithm>
+#include <functional>
 
+#include "annotator/export/export.h"
 #include "annotator/export/names.h"
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/match.h"
+#include "annotator/merge/annotate_foreign.h"
 #include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
+#include "annotator/merge/model_edit.h"
 #include "annotator/merge/node_keys.h"
 #include "annotator/merge/onnx_rewrite.h"
 #include "annotator/merge/stamp.h"
+#include "annotator/merge/text_keys.h"
 #include "annotator/write/unique_names.h"
+#include "schema/files.h"
 
 namespace whence {
 
 namespace {
-
-constexpr std::int64_t oldest_ir_with_node_metadata = 10;
 
 // The keys to write, in the order of annotation_keys().
 std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
@@ -48,7 +54,7 @@ class AnnotateEditor : public NodeEditor {
     ++report_.nodes;
     const auto stamp = find_property(node.metadata, keys::op);
     if (!stamp) {
-      ++report_.unstamped;
+      ++report_.unattributed;
       return {};
     }
     const NodeOrigin origin = read_stamp(node, *stamp);
@@ -111,42 +117,120 @@ class AnnotateEditor : public NodeEditor {
   std::string last_path_;
 };
 
+// Whence exported the file, and nobody added nodes to it since: every node has its stamp.
+bool all_stamped(const OnnxSummary& model) {
+  if (!find_property(model.metadata, keys::program)) return false;
+  const auto nodes = nodes_with_functions(model);
+  return std::ranges::all_of(nodes,
+                             [](const OnnxNode* node) { return find_property(node->metadata, keys::op).has_value(); });
+}
+
 void require_same_program(const OnnxSummary& model, const Sidecar& sidecar, const Place& place) {
   const auto stamped = find_property(model.metadata, keys::program);
-  if (!stamped) {
-    throw Error(Code::unsupported_feature,
-                "the file was not exported by whence; annotating foreign files is not supported yet",
-                "export the model with `whence export`", place);
-  }
   const std::string recorded = program_digest(sidecar.program);
-  if (*stamped == recorded) return;
+  if (!stamped || *stamped == recorded) return;
   throw Error(
       Code::sidecar_mismatch,
       "the file was exported from program " + std::string(*stamped) + ", the sidecar describes program " + recorded,
       "give the sidecar of the same export, or export again with --sidecar-out", place);
 }
 
-ModelEdit model_edit(const OnnxSummary& model) {
-  ModelEdit edit;
-  if (!find_property(model.metadata, keys::annotated)) edit.added.emplace_back(keys::annotated, WHENCE_VERSION);
-  if (model.ir_version < oldest_ir_with_node_metadata) {
-    edit.ir_version = oldest_ir_with_node_metadata;
-    edit.added.emplace_back(keys::original_ir_version, std::to_string(model.ir_version));
+class ProgramKeys : public KeySource {
+ public:
+  ProgramKeys(const NodeKeys& keys, const Program& program) : keys_(keys), program_(program) {}
+
+  std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
+    NodePlace place;
+    place.origin = origin_of(match);
+    place.scope = match.scope;
+    place.confidence = name_of(match.confidence);
+    place.rule = name_of(match.rule);
+    return keys_.of(place);
   }
-  return edit;
+  std::string path_of(const NodeMatch& match) const override { return scope_path(program_, match.scope); }
+  bool wants(std::string_view key) const override { return keys_.wants(key); }
+  bool units_are_operations() const override { return true; }
+
+ private:
+  const NodeKeys& keys_;
+  const Program& program_;
+};
+
+int opset_of(const OnnxSummary& model) {
+  for (const OnnxOpset& opset : model.opsets) {
+    if (opset.domain.empty()) return static_cast<int>(opset.version);
+  }
+  return default_opset;
 }
 
-Diagnostic raised_ir_version(std::int64_t before, const Place& place) {
-  return {Code::unsupported_feature,
-          Severity::note,
-          "the IR version was raised from " + std::to_string(before) + " to 10: node metadata needs it",
-          place,
-          "",
-          1,
-          {}};
+MatchReport nothing_found(const OnnxSummary& model) {
+  MatchReport found;
+  found.nodes.resize(nodes_with_functions(model).size());
+  found.evidence.resize(found.nodes.size());
+  return found;
+}
+
+// Before anything is written.
+void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Place& place) {
+  const std::string parameters = std::to_string(fit.by_bytes) + " of " + std::to_string(fit.parameters) +
+                                 " parameters match by digest, " + std::to_string(fit.by_name) + " by name, " +
+                                 std::to_string(fit.by_shape) + " by shape";
+  if (fit.of_another_model()) {
+    throw Error(Code::sidecar_mismatch,
+                "the sidecar describes another model: " + parameters + ", and " + std::to_string(fit.corresponding) +
+                    " of " + std::to_string(fit.nodes) + " nodes that read weights correspond",
+                "give the sidecar of the model that the file was made from", place);
+  }
+  if (!fit.with_other_weights() || options.allow_different_weights) return;
+  throw Error(
+      Code::sidecar_mismatch, "the file has the sidecar's structure and other weights: " + parameters,
+      "give the sidecar that was recorded with these weights, or --allow-different-weights to go on by structure",
+      place);
+}
+
+// What both doors without a sidecar share.
+Result<AnnotateReport> annotate_by(const std::string& input, const std::string& output, const AnnotateOptions& options,
+                                   const std::string& digest, const std::function<Reference(const OnnxSummary&)>& make,
+                                   const std::vector<const OnnxNode*>& before) {
+  const Place place{.file = input, .stage = "annotate"};
+  Diagnostics notes;
+  auto result = guarded([&] {
+    auto model = read_onnx_summary(input);
+    if (!model) throw Error(model.diagnostics());
+    if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
+    const Reference reference = make(*model);
+    const TextKeys source(reference, before, wanted_keys(options));
+    const MatchReport found = fully_annotated(*model, digest) ? nothing_found(*model) : match_model(*model, reference);
+    return write_matches(*model, found, source, digest, output, options);
+  });
+  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
 }  // namespace
+
+Result<AnnotateReport> annotate_from_file(const std::string& input, const std::string& before,
+                                          const std::string& output, const AnnotateOptions& options) {
+  return guarded([&] {
+    auto known = read_onnx_summary(before);
+    if (!known) throw Error(known.diagnostics());
+    const auto nodes = nodes_with_functions(*known);
+    if (std::ranges::none_of(nodes, [](const OnnxNode* node) { return module_of(node->metadata).has_value(); })) {
+      throw Error(Code::wrong_kind, "no node of " + before + " says which module it comes from",
+                  "annotate that file first: `whence annotate " + before + " --sidecar ...`",
+                  {.file = before, .stage = "annotate"});
+    }
+    auto result = annotate_by(
+        input, output, options, digest_of_file(before), [&](const OnnxSummary&) { return make_reference(*known); },
+        nodes);
+    if (!result) throw Error(result.diagnostics());
+    return *result;
+  });
+}
+
+Result<AnnotateReport> annotate_alone(const std::string& input, const std::string& output,
+                                      const AnnotateOptions& options) {
+  return annotate_by(input, output, options, "names", make_reference_of_names, {});
+}
 
 Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,
                                      const AnnotateOptions& options) {
@@ -154,23 +238,26 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
   Diagnostics notes;
   auto result = guarded([&] {
     const NodeKeys keys(sidecar.program, wanted_keys(options));
-    ModelEdit edit;
-    std::set<std::string> data_files;
-    bool first_time = true;
-    {
-      auto model = read_onnx_summary(input);
-      if (!model) throw Error(model.diagnostics());
-      require_same_program(*model, sidecar, place);
-      edit = model_edit(*model);
-      data_files = external_locations(*model);
-      first_time = !find_property(model->metadata, keys::annotated);
-      if (edit.ir_version) notes.push_back(raised_ir_version(model->ir_version, place));
-    }
+    auto model = read_onnx_summary(input);
+    if (!model) throw Error(model.diagnostics());
+    require_same_program(*model, sidecar, place);
+    if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
     AnnotateReport report;
+    if (!all_stamped(*model)) {
+      const std::string digest = program_digest(sidecar.program);
+      const ProgramKeys source(keys, sidecar.program);
+      MatchReport found = nothing_found(*model);
+      if (!fully_annotated(*model, digest)) {
+        found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));
+        require_fit(found.fit, options, place);
+      }
+      return write_matches(*model, found, source, digest, output, options);
+    }
+    const bool first_time = !find_property(model->metadata, keys::annotated);
     const auto make_editor = [&] {
       return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options.names, first_time, report);
     };
-    report.changed = rewrite_file(input, output, make_editor, std::move(edit), data_files);
+    report.changed = rewrite_file(input, output, make_editor, annotation_of_model(*model), external_locations(*model));
     return report;
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;

@@ -6,31 +6,46 @@
 #include <string>
 #include <vector>
 
+#include "annotator/match/match.h"
 #include "schema/result.h"
 #include "schema/sidecar.h"
 
 namespace whence {
 
 struct AnnotateOptions {
-  std::vector<std::string> keys = {};  // which to write, full or by last segment; empty: all of annotation_keys()
-  bool names = true;                   // name nodes after their module
+  std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of annotation_keys()
+  bool names = true;                     // name nodes after their module
+  bool allow_different_weights = false;  // of foreign files: go on when the parameters are not the sidecar's
 };
 
 struct AnnotateReport {
-  std::int64_t nodes = 0;      // those of bodies included
-  std::int64_t exact = 0;      // stamped, module known exactly
-  std::int64_t ancestor = 0;   // stamped, helpers of several modules
-  std::int64_t unstamped = 0;  // left as they are: added by somebody else after the export
+  std::int64_t nodes = 0;     // those of bodies included
+  std::int64_t exact = 0;     // module known exactly: stamped by export, or annotated before
+  std::int64_t matched = 0;   // found by the match engine, and consistent
+  std::int64_t inferred = 0;  // from the neighbours
+  std::int64_t ancestor = 0;  // only an enclosing module is known
+  std::int64_t unattributed = 0;
   std::int64_t renamed = 0;
   bool changed = false;  // false: the file said all of this already
+  ModelFit fit;          // of matched files; all zero for others
 };
 
 // Writes `input` with annotations to `output`, which may be the same file. Metadata that is there already stays: a key
 // is never written twice. External data stays where it is; when `output` lies in another folder, the data files that
 // the model names are copied beside it. Notes: the IR version was raised.
-// Errors: those of read_onnx_summary; usage for an unknown key; unsupported_feature for a file that whence did not
-// export; sidecar_mismatch when the file comes from another program; outside_folder; cannot_write.
+// Files that whence exported carry stamps; nodes without one, in files of whatever origin, are matched (../match).
+// Errors: those of read_onnx_summary and match_model; usage for an unknown key; sidecar_mismatch when the file comes
+// from another program; outside_folder; cannot_write.
 Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,
                                      const AnnotateOptions& options);
+
+// The same for what a tool made of an annotated file: `before` is that file, and what it says of its nodes goes to
+// those that took their place. Errors: as above, for both files; wrong_kind when `before` is not annotated.
+Result<AnnotateReport> annotate_from_file(const std::string& input, const std::string& before,
+                                          const std::string& output, const AnnotateOptions& options);
+
+// With nothing but the file: what its own names and metadata say.
+Result<AnnotateReport> annotate_alone(const std::string& input, const std::string& output,
+                                      const AnnotateOptions& options);
 
 }  // namespace whence

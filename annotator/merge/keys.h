@@ -22,14 +22,19 @@ inline constexpr std::string_view call = "pkg.whence.call";
 inline constexpr std::string_view source = "pkg.whence.source";  // "modeling_bert.py:88 forward"
 inline constexpr std::string_view confidence = "pkg.whence.confidence";
 inline constexpr std::string_view rule = "pkg.whence.rule";
+inline constexpr std::string_view evidence = "pkg.whence.evidence";  // of matched nodes: what each rule said
 inline constexpr std::string_view version = "pkg.whence.version";
 
 // What strip must know: keys among the above that a node had before annotate, and the name it had.
 inline constexpr std::string_view kept = "pkg.whence.kept";  // "namespace,pkg.torch.onnx.fx_node"; usually absent
+// "name" among them: the node had a name field, an empty one.
+// Entries under a key that the node had twice, of which the first stayed: merged_entries.h.
+inline constexpr std::string_view merged = "pkg.whence.merged";
 inline constexpr std::string_view original_name = "pkg.whence.original_name";
 
 // whence's, on the model
-inline constexpr std::string_view program = "pkg.whence.program";      // program_digest() of what was exported
+inline constexpr std::string_view program = "pkg.whence.program";  // program_digest() of what was exported
+inline constexpr std::string_view matched = "pkg.whence.matched";  // program_digest() of the sidecar of a foreign file
 inline constexpr std::string_view annotated = "pkg.whence.annotated";  // whence's version; there once annotate ran
 inline constexpr std::string_view original_ir_version = "pkg.whence.original_ir_version";  // when annotate raised it
 

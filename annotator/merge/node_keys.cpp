@@ -12,9 +12,9 @@ namespace whence {
 
 const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
-      keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
-      keys::stack_trace, keys::module,          keys::modules,     keys::call,
-      keys::source,      keys::confidence,      keys::rule,        keys::version};
+      keys::name_space, keys::class_hierarchy, keys::name_scopes, keys::fx_node, keys::stack_trace,
+      keys::module,     keys::modules,         keys::call,        keys::source,  keys::confidence,
+      keys::rule,       keys::evidence,        keys::version};
   return all;
 }
 
@@ -27,6 +27,8 @@ std::optional<std::string_view> find_annotation_key(std::string_view name) {
 
 NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> wanted)
     : program_(program), wanted_(std::move(wanted)), operations_(operations(program)), names_(program) {}
+
+bool NodeKeys::wants(std::string_view key) const { return std::ranges::find(wanted_, key) != wanted_.end(); }
 
 bool NodeKeys::knows(const NodeOrigin& origin) const {
   return std::ranges::all_of(origin.ops,
@@ -43,31 +45,35 @@ bool NodeKeys::exact(const NodeOrigin& origin) const {
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin) const {
-  const ScopeId at = scope(origin);
+  return of({origin, scope(origin), exact(origin) ? "exact" : "ancestor",
+             origin.kind == OriginKind::shared ? "shared" : "stamp"});
+}
+
+std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePlace& place) const {
   std::vector<std::pair<std::string_view, std::string>> result;
   for (const std::string_view key : wanted_) {
-    if (auto text = value(key, origin, at)) result.emplace_back(key, std::move(*text));
+    if (auto text = value(key, place)) result.emplace_back(key, std::move(*text));
   }
   return result;
 }
 
 // Of several operations, the first one speaks where a key has room for one only; where there is none, nothing is said
 // of operations.
-std::optional<std::string> NodeKeys::value(std::string_view key, const NodeOrigin& origin, ScopeId scope) const {
-  if (key == keys::module) return program_.module_path(scope);
-  if (key == keys::modules) return modules(origin);
-  if (key == keys::call) return std::to_string(program_.scopes[scope].call);
-  if (key == keys::confidence) return exact(origin) ? "exact" : "ancestor";
-  if (key == keys::rule) return origin.kind == OriginKind::shared ? "shared" : "stamp";
+std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place) const {
+  if (key == keys::module) return program_.module_path(place.scope);
+  if (key == keys::call) return std::to_string(program_.scopes[place.scope].call);
+  if (key == keys::confidence) return std::string(place.confidence);
+  if (key == keys::rule) return std::string(place.rule);
   if (key == keys::version) return WHENCE_VERSION;
-  if (origin.ops.empty()) return std::nullopt;
-  const std::int32_t op = origin.ops.front();
+  if (place.origin.ops.empty()) return std::nullopt;
+  const std::int32_t op = place.origin.ops.front();
   const Node& node = *operations_[op];
-  if (key == keys::name_space) return name_space(node, scope);
-  if (key == keys::class_hierarchy) return class_hierarchy(node, scope);
-  if (key == keys::name_scopes) return name_scopes(node, scope);
+  if (key == keys::name_space) return name_space(node, place.scope);
+  if (key == keys::class_hierarchy) return class_hierarchy(node, place.scope);
+  if (key == keys::name_scopes) return name_scopes(node, place.scope);
   if (key == keys::fx_node) return names_.format(op);
   if (key == keys::stack_trace) return stack_trace(node);
+  if (key == keys::modules) return modules(place.origin);
   if (key == keys::source) return source(node);
   return std::nullopt;
 }

@@ -21,19 +21,28 @@ const std::vector<std::string_view>& annotation_keys();
 // nullopt when there is none.
 std::optional<std::string_view> find_annotation_key(std::string_view name);
 
+// What is known of a node's origin, whoever found it out: export's stamp or the match engine.
+struct NodePlace {
+  NodeOrigin origin;  // ops may be empty: then the scope is all that is known
+  ScopeId scope = 0;
+  std::string_view confidence, rule;
+};
+
 class NodeKeys {
  public:
   // `program` must outlive the keys. `wanted`: full keys.
   NodeKeys(const Program& program, std::vector<std::string_view> wanted);
 
+  bool wants(std::string_view key) const;
   bool knows(const NodeOrigin& origin) const;  // the operations are the program's
   // Where the node belongs: the scope of its operation, of several the deepest that holds them all.
   ScopeId scope(const NodeOrigin& origin) const;
   bool exact(const NodeOrigin& origin) const;  // false: a helper of several scopes, for which only an ancestor is known
   std::vector<std::pair<std::string_view, std::string>> of(const NodeOrigin& origin) const;
+  std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;
 
  private:
-  std::optional<std::string> value(std::string_view key, const NodeOrigin& origin, ScopeId scope) const;
+  std::optional<std::string> value(std::string_view key, const NodePlace& place) const;
   std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
   std::string name_space(const Node& node, ScopeId scope) const;
   std::string class_hierarchy(const Node& node, ScopeId scope) const;

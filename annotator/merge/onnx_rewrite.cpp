@@ -14,8 +14,8 @@ namespace {
 using wire::Field;
 using wire::FieldReader;
 
-constexpr std::uint32_t model_ir_version = 1, model_graph = 7, model_metadata = 14;
-constexpr std::uint32_t graph_node = 1;
+constexpr std::uint32_t model_ir_version = 1, model_graph = 7, model_metadata = 14, model_function = 25;
+constexpr std::uint32_t graph_node = 1, function_node = 7;
 constexpr std::uint32_t node_name = 3, node_op_type = 4, node_attribute = 5, node_metadata = 9;
 constexpr std::uint32_t attribute_graph = 6, attribute_graphs = 11;
 constexpr std::uint32_t entry_key = 1, entry_value = 2;
@@ -116,7 +116,11 @@ class Walk {
         put(text);
       } else if (field.is_bytes(model_graph)) {
         sink_.begin(model_graph);
-        graph(field.bytes, 0);
+        graph(field.bytes, graph_node, 0);
+        sink_.end();
+      } else if (field.is_bytes(model_function)) {
+        sink_.begin(model_function);
+        graph(field.bytes, function_node, 0);
         sink_.end();
       } else if (field.is_bytes(model_metadata) && dropped(field, edit_.dropped_keys)) {
         changes_ = true;
@@ -160,7 +164,8 @@ class Walk {
     return !keys.empty() && std::ranges::find(keys, property(field.bytes).key) != keys.end();
   }
 
-  void graph(std::string_view bytes, int depth) {
+  // A graph, or a local function: they differ in the number of the field that holds nodes.
+  void graph(std::string_view bytes, std::uint32_t node_field, int depth) {
     if (depth > max_depth) {
       throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_depth) + " deep",
                   "inline the branches or loops of the model", place_);
@@ -168,8 +173,8 @@ class Walk {
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const char* start = reader.position();
       const Field field = reader.next();
-      if (field.is_bytes(graph_node)) {
-        sink_.begin(graph_node);
+      if (field.is_bytes(node_field)) {
+        sink_.begin(node_field);
         node(field.bytes, depth);
         sink_.end();
       } else {
@@ -180,11 +185,23 @@ class Walk {
 
   void look_at(std::string_view bytes) {
     view_ = {};
+    bool last_was_metadata = false;
+    view_.offset = static_cast<std::uint64_t>(bytes.data() - text_.data());
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
-      if (field.is_bytes(node_name)) view_.name = field.bytes;
+      if (field.is_bytes(node_name)) {
+        view_.name = field.bytes;
+        view_.has_name = true;
+      }
       if (field.is_bytes(node_op_type)) view_.op_type = field.bytes;
-      if (field.is_bytes(node_metadata)) view_.metadata.push_back(property(field.bytes));
+      const bool metadata = field.is_bytes(node_metadata);
+      if (metadata) {
+        const OnnxProperty read = property(field.bytes);
+        view_.regular_metadata &= view_.metadata.empty() || last_was_metadata;
+        view_.regular_metadata &= entry(node_metadata, read.key, read.value).ends_with(field.bytes);
+        view_.metadata.push_back(read);
+      }
+      last_was_metadata = metadata;
     }
   }
 
@@ -192,27 +209,40 @@ class Walk {
     look_at(bytes);
     const NodeEdit edit = editor_.edit(view_);
     bool named = false;
+    std::size_t read = 0, written = 0;
+    auto restored = edit.restored.begin();
+    const auto restore = [&] {
+      for (; restored != edit.restored.end() && restored->position == written; ++restored, ++written) {
+        put(entry(node_metadata, restored->key, restored->value));
+      }
+    };
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const char* start = reader.position();
       const Field field = reader.next();
       if (field.is_bytes(node_name) && edit.name) {
         named = true;
-        put_name(*edit.name);
+        put_name(*edit.name, edit.keep_empty_name);
       } else if (field.is_bytes(node_attribute)) {
         attribute(field.bytes, span(start, reader), depth);
-      } else if (field.is_bytes(node_metadata) && dropped(field, edit.dropped_keys)) {
-        changes_ = true;
+      } else if (field.is_bytes(node_metadata)) {
+        const bool goes = std::ranges::find(edit.dropped_positions, read++) != edit.dropped_positions.end() ||
+                          dropped(field, edit.dropped_keys);
+        changes_ |= goes;
+        if (goes) continue;
+        sink_.copy(span(start, reader));
+        ++written;
+        restore();
       } else {
         sink_.copy(span(start, reader));
       }
     }
-    if (edit.name && !named) put_name(*edit.name);
+    if (edit.name && !named) put_name(*edit.name, edit.keep_empty_name);
     for (const auto& [key, value] : edit.added) put(entry(node_metadata, key, value));
   }
 
-  void put_name(const std::string& name) {
+  void put_name(const std::string& name, bool even_empty) {
     std::string text;
-    if (!name.empty()) wire::append_field(text, node_name, name);
+    if (!name.empty() || even_empty) wire::append_field(text, node_name, name);
     put(text);
   }
 
@@ -229,7 +259,7 @@ class Walk {
       const Field field = reader.next();
       if (holds_graph(field)) {
         sink_.begin(field.number);
-        graph(field.bytes, depth + 1);
+        graph(field.bytes, graph_node, depth + 1);
         sink_.end();
       } else {
         sink_.copy(span(start, reader));

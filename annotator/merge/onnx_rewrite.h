@@ -3,7 +3,7 @@
 //
 // The file is walked twice: once to measure the edited messages, whose lengths stand before their content, and once to
 // write. Edits are made afresh in each walk and never kept, so memory does not grow with the number of nodes edited.
-// Nodes of the graph and of all bodies nested in it are edited, those of local functions are not.
+// Nodes of the graph, of all bodies nested in it and of local functions are edited.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,25 @@
 namespace whence {
 
 struct NodeView {
+  std::uint64_t offset = 0;  // of the node's message in the file
   std::string_view name, op_type;
   OnnxProperties metadata;
+  bool has_name = false;         // the field is there, perhaps empty
+  bool regular_metadata = true;  // entries follow each other, each as every writer would write it
+};
+
+// A metadata entry that stands, or is to stand, at `position` among the node's.
+struct PlacedEntry {
+  std::size_t position = 0;
+  std::string key, value;
 };
 
 struct NodeEdit {
-  std::optional<std::string> name;                              // replaces; "" takes the field away
+  std::optional<std::string> name;                              // replaces; "" takes the field away ...
+  bool keep_empty_name = false;                                 // ... unless this says to leave it, empty
   std::vector<std::string_view> dropped_keys;                   // every metadata entry under these goes
+  std::vector<std::size_t> dropped_positions;                   // metadata entries, by position
+  std::vector<PlacedEntry> restored;                            // metadata, ascending by position in the result
   std::vector<std::pair<std::string_view, std::string>> added;  // metadata, behind everything that is there
 };
 

@@ -5,6 +5,7 @@
 
 #include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
+#include "annotator/merge/merged_entries.h"
 #include "annotator/merge/node_keys.h"
 #include "annotator/merge/onnx_rewrite.h"
 
@@ -24,7 +25,8 @@ bool lists(std::string_view items, std::string_view wanted) {
 
 class StripEditor : public NodeEditor {
  public:
-  explicit StripEditor(StripReport& report) : report_(report) { report_ = {}; }
+  // `stamps`: annotate wrote those too, and not export.
+  StripEditor(StripReport& report, bool stamps) : report_(report), stamps_(stamps) { report_ = {}; }
 
   NodeEdit edit(const NodeView& node) override {
     ++report_.nodes;
@@ -33,7 +35,11 @@ class StripEditor : public NodeEditor {
     for (const std::string_view key : annotation_keys()) drop(node, key, kept, edit);
     drop(node, keys::kept, "", edit);
     drop(node, keys::original_name, "", edit);
+    drop(node, keys::merged, "", edit);
+    if (stamps_) drop(node, keys::op, kept, edit);
+    if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
     if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
+    edit.keep_empty_name = lists(kept, "name");
     if (!edit.dropped_keys.empty()) ++report_.stripped;
     return edit;
   }
@@ -44,6 +50,7 @@ class StripEditor : public NodeEditor {
   }
 
   StripReport& report_;
+  bool stamps_;
 };
 
 // Leaves a file that whence never annotated as it is.
@@ -54,7 +61,7 @@ class LeaveAsIs : public NodeEditor {
 
 ModelEdit model_edit(const OnnxSummary& model, const Place& place) {
   ModelEdit edit;
-  edit.dropped_keys = {keys::annotated, keys::original_ir_version};
+  edit.dropped_keys = {keys::annotated, keys::matched, keys::original_ir_version};
   if (const auto text = find_property(model.metadata, keys::original_ir_version)) {
     std::int64_t version = 0;
     const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), version);
@@ -74,18 +81,19 @@ Result<StripReport> strip_file(const std::string& input, const std::string& outp
   return guarded([&] {
     ModelEdit edit;
     std::set<std::string> data_files;
-    bool annotated = false;
+    bool annotated = false, stamps = false;
     {
       auto model = read_onnx_summary(input);
       if (!model) throw Error(model.diagnostics());
       annotated = find_property(model->metadata, keys::annotated).has_value();
+      stamps = find_property(model->metadata, keys::matched) && !find_property(model->metadata, keys::program);
       if (annotated) edit = model_edit(*model, {.file = input, .stage = "strip"});
       data_files = external_locations(*model);
     }
     StripReport report;
     const auto make_editor = [&]() -> std::unique_ptr<NodeEditor> {
       if (!annotated) return std::make_unique<LeaveAsIs>();
-      return std::make_unique<StripEditor>(report);
+      return std::make_unique<StripEditor>(report, stamps);
     };
     report.changed = rewrite_file(input, output, make_editor, std::move(edit), data_files);
     return report;

@@ -80,6 +80,7 @@ class SummaryReader {
 
   OnnxTensor tensor(std::string_view bytes) const {
     OnnxTensor entry;
+    entry.message = bytes;
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
       if (field.is_varint(1)) entry.dims.push_back(static_cast<std::int64_t>(field.value));
@@ -90,7 +91,10 @@ class SummaryReader {
       }
       if (field.is_varint(2)) entry.data_type = static_cast<int>(field.value);
       if (field.is_bytes(8)) entry.name = field.bytes;
-      if (field.is_bytes(9)) entry.stored_bytes = field.bytes.size();
+      if (field.is_bytes(9)) {
+        entry.raw = field.bytes;
+        entry.stored_bytes = field.bytes.size();
+      }
       if (field.is_bytes(13)) entry.external_data.push_back(property(field.bytes));
       if (field.is_varint(14)) entry.external = field.value == 1;
       if (field.is_bytes(16)) entry.metadata.push_back(property(field.bytes));
@@ -106,8 +110,11 @@ class SummaryReader {
   }
 
   void attribute(std::string_view bytes, OnnxNode& node, int depth) const {
+    OnnxAttribute& entry = node.attributes.emplace_back(OnnxAttribute{{}, bytes});
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
+      if (field.is_bytes(1)) entry.name = field.bytes;
+      entry.holds_graph |= field.is_bytes(6) || field.is_bytes(11);
       if (field.is_bytes(5) || field.is_bytes(10)) node.tensors.push_back(tensor(field.bytes));
       if (field.is_bytes(6) || field.is_bytes(11)) node.subgraphs.push_back(graph(field.bytes, depth + 1));
       if (field.is_bytes(22) || field.is_bytes(23)) sparse_tensor(field.bytes, node.tensors);
@@ -116,6 +123,7 @@ class SummaryReader {
 
   OnnxNode node(std::string_view bytes, int depth) const {
     OnnxNode entry;
+    entry.message = bytes;
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
       if (field.is_bytes(1)) entry.inputs.push_back(field.bytes);
@@ -123,6 +131,7 @@ class SummaryReader {
       if (field.is_bytes(3)) entry.name = field.bytes;
       if (field.is_bytes(4)) entry.op_type = field.bytes;
       if (field.is_bytes(5)) attribute(field.bytes, entry, depth);
+      if (field.is_bytes(6)) entry.doc_string = field.bytes;
       if (field.is_bytes(7)) entry.domain = field.bytes;
       if (field.is_bytes(8)) entry.overload = field.bytes;
       if (field.is_bytes(9)) entry.metadata.push_back(property(field.bytes));
@@ -136,6 +145,7 @@ class SummaryReader {
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
       if (field.is_bytes(1)) entry.name = field.bytes;
+      if (field.is_bytes(2)) entry.type = field.bytes;
       if (field.is_bytes(4)) entry.metadata.push_back(property(field.bytes));
     }
     return entry;
@@ -166,6 +176,8 @@ class SummaryReader {
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
       if (field.is_bytes(1)) entry.name = field.bytes;
+      if (field.is_bytes(4)) entry.inputs.push_back(field.bytes);
+      if (field.is_bytes(5)) entry.outputs.push_back(field.bytes);
       if (field.is_bytes(7)) entry.nodes.push_back(node(field.bytes, 0));
       if (field.is_bytes(9)) entry.opsets.push_back(opset(field.bytes));
       if (field.is_bytes(10)) entry.domain = field.bytes;

@@ -31,6 +31,8 @@ struct OnnxTensor {
   int data_type = 0;  // onnx::TensorProto::DataType
   std::vector<std::int64_t> dims;
   std::uint64_t stored_bytes = 0;  // raw_data; 0 when the values lie in a typed field or outside
+  std::string_view raw;            // those bytes, in the mapped file
+  std::string_view message;        // the whole tensor as it stands in the file, typed fields included
   bool external = false;           // data_location EXTERNAL
   OnnxProperties external_data;    // location, offset, length, checksum
   OnnxProperties metadata;
@@ -38,9 +40,17 @@ struct OnnxTensor {
 
 struct OnnxGraph;
 
+struct OnnxAttribute {
+  std::string_view name;
+  std::string_view message;  // the whole attribute as it stands in the file
+  bool holds_graph = false;
+};
+
 struct OnnxNode {
-  std::string_view name, op_type, domain, overload;
+  std::string_view message;  // the whole node as it stands in the file
+  std::string_view name, op_type, domain, overload, doc_string;
   std::vector<std::string_view> inputs, outputs;
+  std::vector<OnnxAttribute> attributes;
   OnnxProperties metadata;
   std::vector<OnnxTensor> tensors;   // of its attributes
   std::vector<OnnxGraph> subgraphs;  // of its attributes: branches, loop bodies
@@ -48,6 +58,7 @@ struct OnnxNode {
 
 struct OnnxValue {
   std::string_view name;
+  std::string_view type;  // the TypeProto message
   OnnxProperties metadata;
 };
 
@@ -66,6 +77,7 @@ struct OnnxOpset {
 
 struct OnnxFunction {
   std::string_view domain, name, overload;
+  std::vector<std::string_view> inputs, outputs;
   std::vector<OnnxNode> nodes;
   std::vector<OnnxOpset> opsets;
   OnnxProperties metadata;

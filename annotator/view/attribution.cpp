@@ -85,7 +85,9 @@ Attribution attribution_of(const OnnxNode& node, const Recorded* recorded) {
 }
 
 bool belongs_to(const OnnxSummary& model, const Program& program) {
-  return find_property(model.metadata, keys::program) == program_digest(program);
+  const std::string digest = program_digest(program);
+  return find_property(model.metadata, keys::program) == digest ||
+         find_property(model.metadata, keys::matched) == digest;
 }
 
 std::string frame_text(const Frame& frame) {

@@ -77,6 +77,26 @@ std::string type_of(const OnnxNode& node, const std::string& module, const Progr
   return "";
 }
 
+// How the match engine came to its answer (annotator/match/evidence.h).
+std::string found_by(const Attribution& attribution) {
+  constexpr std::pair<std::string_view, std::string_view> sentences[] = {
+      {"carried", "metadata that the node carried says so"},
+      {"names", "the scope in its name, or in that of its result, says so"},
+      {"initializers", "it reads parameters of this module, known by name"},
+      {"digests", "it reads parameters of this module, known by their bytes"},
+      {"kept_values", "its result has the name that it had in the file before the tool"},
+      {"structure", "it corresponds to a node that whence itself would export for this module"},
+      {"cone", "it replaced several operations: everything between the values that it reads and writes"},
+      {"layout", "it stands where the recorded program rearranges this value"},
+      {"dataflow", "it lies between nodes of this module, or serves them"},
+  };
+  for (const auto& [rule, sentence] : sentences) {
+    if (rule == attribution.rule)
+      return std::string(sentence) + " (" + std::string(name_of(attribution.confidence)) + ")";
+  }
+  return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
+}
+
 std::string reason_for(const OnnxNode& node, const Attribution& attribution, const Program* program) {
   if (!attribution.attributed()) {
     if (attribution.origin && program == nullptr) {
@@ -85,6 +105,9 @@ std::string reason_for(const OnnxNode& node, const Attribution& attribution, con
     if (attribution.origin) return "its stamp names operations that the sidecar does not hold";
     return node.metadata.empty() ? "the node carries no metadata that tells its origin: run `whence annotate`"
                                  : "none of the node's keys is one that whence wrote: run `whence annotate`";
+  }
+  if (attribution.rule != "stamp" && attribution.rule != "shared" && !attribution.rule.empty()) {
+    return found_by(attribution);
   }
   const std::size_t count = attribution.origin ? attribution.origin->ops.size() : 0;
   const std::string operations = std::to_string(count) + " recorded operations";

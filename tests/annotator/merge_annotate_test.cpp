@@ -206,12 +206,35 @@ TEST_F(Annotate, RaisesTheIrVersionWithANotice) {
   expect_stripping_gives_back(out, plain);
 }
 
-TEST_F(Annotate, LeavesUnstampedNodesAlone) {
+TEST_F(Annotate, MatchesNodesWithoutAStamp) {
   onnx::ModelProto model = load(plain);
   model.mutable_graph()->mutable_node(0)->clear_metadata_props();
   save(model, plain);
-  EXPECT_EQ(annotate(plain, out).unstamped, 1);
-  EXPECT_EQ(load(out).graph().node(0).metadata_props_size(), 0);
+  EXPECT_EQ(annotate(plain, out).unattributed, 0);
+  const Metadata keys = metadata(load(out).graph().node(0));
+  EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
+  EXPECT_NE(keys.at("pkg.whence.confidence"), "exact");
+  expect_stripping_gives_back(out, plain);
+}
+
+TEST_F(Annotate, MergesKeysThatANodeHasTwice) {
+  onnx::ModelProto model = load(plain);
+  model.clear_metadata_props();
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_metadata_props();
+  onnx::NodeProto& node = *model.mutable_graph()->mutable_node(0);
+  put(node, "color", "red");
+  put(node, "namespace", "theirs");
+  put(node, "color", "blue, 3,4;");
+  put(node, "shape", "round");
+  put(node, "namespace", "");
+  save(model, plain);
+  annotate(plain, out);
+  const onnx::NodeProto annotated = load(out).graph().node(0);
+  EXPECT_EQ(metadata(annotated).size(), static_cast<std::size_t>(annotated.metadata_props_size()));
+  EXPECT_EQ(metadata(annotated).at("color"), "red");
+  EXPECT_EQ(metadata(annotated).at("namespace"), "theirs");
+  expect_stripping_gives_back(out, plain);
+  EXPECT_FALSE(annotate(out, out).changed);
   expect_stripping_gives_back(out, plain);
 }
 
@@ -237,11 +260,17 @@ TEST_F(Annotate, RefusesExternalDataOutsideTheFolder) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "other"));
 }
 
-TEST_F(Annotate, RefusesFilesOfOthers) {
+TEST_F(Annotate, MatchesFilesOfOthers) {
   onnx::ModelProto model = load(plain);
   model.clear_metadata_props();
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_metadata_props();
   save(model, plain);
-  EXPECT_EQ(refused(plain).code, Code::unsupported_feature);
+  const AnnotateReport report = annotate(plain, out);
+  EXPECT_EQ(report.exact, 0);
+  EXPECT_GT(report.matched, 0);
+  EXPECT_EQ(metadata(load(out).graph().node(0)).at("pkg.whence.module"), "encoder.layer.0.query");
+  expect_stripping_gives_back(out, plain);
+  EXPECT_FALSE(annotate(out, out).changed);
 }
 
 TEST_F(Annotate, RefusesAnotherProgramsSidecar) {

@@ -113,18 +113,6 @@ def test_a_sidecar_of_another_program(small_export, tmp_path):
     refused(["annotate", model, "--sidecar", tmp_path / "other.whence.json", "-o", tmp_path / "target"], tmp_path, "E0206")
 
 
-def test_a_foreign_onnx_file_is_unsupported(small_export, tmp_path):
-    import onnx
-
-    model, sidecar = small_export
-    foreign = onnx.load(model)
-    del foreign.metadata_props[:]
-    for node in foreign.graph.node:
-        del node.metadata_props[:]
-    onnx.save(foreign, tmp_path / "foreign.onnx")
-    refused(["annotate", tmp_path / "foreign.onnx", "--sidecar", sidecar, "-o", tmp_path / "target"], tmp_path, "E0303")
-
-
 # ---- inputs that do not fit ---------------------------------------------------------------------------------------
 
 INPUTS = [

@@ -16,22 +16,27 @@ std::string sidecar_beside(const std::string& model) {
   return std::filesystem::path(model).replace_extension(".whence.json").string();
 }
 
+// The sidecar that was named, or the one beside the model; empty when there is neither.
 std::string sidecar_file(const CommandLine& line, const std::string& model) {
   if (line.has("sidecar")) return line.text("sidecar");
   const std::string guess = sidecar_beside(model);
-  if (std::filesystem::exists(guess)) return guess;
-  throw Error(Code::usage, "no sidecar was given, and there is no " + guess,
-              "name it with --sidecar; `whence export --sidecar-out FILE` or `whence record` writes it",
-              {.stage = "command line"});
+  return std::filesystem::exists(guess) ? guess : "";
 }
 
 void print_json(const AnnotateReport& report, const std::string& output, const Diagnostics& notes) {
   const nlohmann::ordered_json object = {{"file", output},
                                          {"nodes", report.nodes},
                                          {"exact", report.exact},
+                                         {"matched", report.matched},
+                                         {"inferred", report.inferred},
                                          {"ancestor", report.ancestor},
-                                         {"unstamped", report.unstamped},
+                                         {"unattributed", report.unattributed},
                                          {"renamed", report.renamed},
+                                         {"parameters",
+                                          {{"known", report.fit.parameters},
+                                           {"by_name", report.fit.by_name},
+                                           {"by_digest", report.fit.by_bytes},
+                                           {"by_shape", report.fit.by_shape}}},
                                          {"changed", report.changed},
                                          {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
   std::cout << object.dump(2) << "\n";
@@ -39,23 +44,39 @@ void print_json(const AnnotateReport& report, const std::string& output, const D
 
 void print_people(const AnnotateReport& report, const std::string& output, const Diagnostics& notes) {
   print_text(notes);
-  std::cout << output << ": " << report.nodes << " nodes, " << report.exact << " with their exact module, "
-            << report.ancestor << " shared by several";
-  if (report.unstamped > 0) std::cout << ", " << report.unstamped << " without a stamp, left alone";
+  std::cout << output << ": " << report.nodes << " nodes, " << report.exact << " with their exact module";
+  if (report.matched > 0) std::cout << ", " << report.matched << " matched";
+  if (report.inferred > 0) std::cout << ", " << report.inferred << " inferred from neighbours";
+  std::cout << ", " << report.ancestor << " shared by several";
+  if (report.unattributed > 0) std::cout << ", " << report.unattributed << " unknown";
   if (report.renamed > 0) std::cout << ", " << report.renamed << " renamed";
   std::cout << (report.changed ? "\n" : "; nothing to add\n");
 }
 
+AnnotateReport annotate(const CommandLine& line, const std::string& input, const std::string& output,
+                        const AnnotateOptions& options, Diagnostics& notes) {
+  if (line.has("from")) return unwrap(annotate_from_file(input, line.text("from"), output, options), notes);
+  const std::string sidecar = sidecar_file(line, input);
+  if (sidecar.empty()) return unwrap(annotate_alone(input, output, options), notes);
+  const Sidecar recorded = unwrap(read_sidecar(sidecar), notes);
+  return unwrap(annotate_file(input, recorded, output, options), notes);
+}
+
 ExitCode run(int argc, char** argv) {
   CommandLine line(
-      "annotate", "model.onnx -o out.onnx [--sidecar model.whence.json]",
-      "Writes on every node which module, which call of it and which source line it comes from, for files\n"
-      "that `whence export` wrote. `whence strip` takes it back.");
-  line.positional("model", "an ONNX file that `whence export` wrote");
+      "annotate", "model.onnx -o out.onnx [--sidecar model.whence.json | --from annotated.onnx]",
+      "Writes on every node which module, which call of it and which source line it comes from. Files that\n"
+      "`whence export` wrote say so themselves; nodes of others are matched with the recorded program, or with\n"
+      "the annotated file that a tool made them from. With neither, the file's own names and metadata have to\n"
+      "do. `whence strip` takes it back.");
+  line.positional("model", "an ONNX file, whoever exported or optimised it");
   line.option("output,o", "FILE", "the annotated file; may be the same file");
-  line.option("sidecar", "FILE", "the sidecar of the same program; model.whence.json beside the model by default");
+  line.option("sidecar", "FILE", "the sidecar of the same model; model.whence.json beside the file by default");
+  line.option("from", "FILE", "the annotated file that an optimiser, quantiser or converter made this one from");
+  line.flag("allow-different-weights", "match by structure although the weights are not the sidecar's");
   line.option("keys", "A,B", "write only these metadata keys, full or by their last part: module,source,namespace");
   line.flag("no-names", "leave node names as they are");
+  line.example("whence annotate bert.optimised.onnx --from bert.annotated.onnx -o bert.optimised.annotated.onnx");
   line.example("whence annotate bert.onnx --sidecar bert.whence.json -o bert.annotated.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
@@ -64,9 +85,13 @@ ExitCode run(int argc, char** argv) {
   options.keys = split(line.text_or("keys", ""), ',');
   options.names = !line.has("no-names");
 
+  options.allow_different_weights = line.has("allow-different-weights");
+  if (line.has("from") && line.has("sidecar")) {
+    throw Error(Code::usage, "--from and --sidecar were both given", "give one of them", {.stage = "command line"});
+  }
+
   Diagnostics notes;
-  const Sidecar sidecar = unwrap(read_sidecar(sidecar_file(line, input)), notes);
-  const AnnotateReport report = unwrap(annotate_file(input, sidecar, output, options), notes);
+  const AnnotateReport report = annotate(line, input, output, options, notes);
   line.json() ? print_json(report, output, notes) : print_people(report, output, notes);
   return ExitCode::ok;
 }

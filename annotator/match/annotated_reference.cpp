@@ -1,0 +1,79 @@
+// The reference that an annotated ONNX file gives: what a tool made of that file is compared with it. Each of its nodes
+// is a unit of its own, and values that keep their names keep their meaning.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/reference.h"
+#include "annotator/merge/keys.h"
+#include "annotator/view/python_list.h"
+
+namespace whence {
+
+std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
+  const auto known = known_.find({path, call});
+  if (known != known_.end()) return known->second;
+  std::int32_t parent = -1;
+  if (!path.empty()) {
+    const std::size_t dot = path.rfind('.');
+    parent = of(dot == std::string::npos ? "" : path.substr(0, dot), 0);
+  }
+  const auto id = static_cast<std::int32_t>(scopes_.size());
+  std::string name_path = path.empty() ? "" : "/" + path;
+  std::replace(name_path.begin(), name_path.end(), '.', '/');
+  scopes_.push_back({parent, path, call, std::move(name_path)});
+  known_.emplace(std::pair(path, call), id);
+  return id;
+}
+
+std::optional<std::string> module_of(const OnnxProperties& metadata) {
+  if (const auto module = find_property(metadata, keys::module)) return std::string(*module);
+  const auto scopes = find_property(metadata, keys::name_scopes);
+  if (!scopes) return std::nullopt;
+  const auto names = parse_python_list(*scopes);  // modules from the root inwards, then the node's own name
+  if (!names || names->size() < 2) return std::nullopt;
+  return (*names)[names->size() - 2];
+}
+
+Reference make_reference(const OnnxSummary& annotated) {
+  Reference reference;
+  ForeignStructure made = make_structure(annotated);
+  reference.structure = std::move(made.structure);
+  reference.owners.push_back(annotated.file);
+  reference.values_keep_names = true;
+  ScopeTree tree(reference.scopes);
+  tree.of("", 0);
+  for (const OnnxNode* node : made.file_nodes) {
+    ReferenceUnit unit;
+    unit.name = node->name;
+    if (const auto module = module_of(node->metadata)) {
+      const auto call = find_property(node->metadata, keys::call);
+      const bool numbered =
+          call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
+      unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
+    } else {
+      unit.scope = -1;
+    }
+    reference.units.push_back(std::move(unit));
+  }
+  for (const StructureNode& node : reference.structure.nodes) {
+    reference.units_of_node.push_back(node.source < 0 ? std::vector<std::int32_t>{} : std::vector{node.source});
+  }
+  for (const StructureTensor& tensor : reference.structure.tensors) {
+    if (tensor.name.empty() || tensor.value < 0) continue;
+    ReferenceParameter parameter;
+    parameter.names.emplace_back(tensor.name);
+    parameter.dims = tensor.dims;
+    for (const StructureUse& use : reference.structure.values[tensor.value].uses) {
+      if (use.node < 0 || reference.structure.nodes[use.node].source < 0) continue;
+      parameter.units.push_back(reference.structure.nodes[use.node].source);
+    }
+    if (!parameter.units.empty()) reference.parameters.push_back(std::move(parameter));
+  }
+  reference.index_units();
+  return reference;
+}
+
+}  // namespace whence

@@ -1,0 +1,105 @@
+// Correspondence: which nodes and values of a foreign file are which of the reference.
+//
+// Grows outward from seeds (graph inputs and outputs, evidence of names and weights), one pair of nodes at a time, the
+// best supported first. A pair is accepted when it has support (values that correspond, evidence) and clearly more of
+// it than any rival on either side; ties wait until their surroundings are known. Source of the idea: percolation graph
+// matching (Yartseva, Grossglauser, 2013; Kazemi et al., "Growing a graph matching from a handful of seeds", 2015).
+// Where the two sides spell a computation differently, growth steps over nodes that only one side has.
+// Cost: n log n; values with very many readers propose no pairs by themselves.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+#include "annotator/match/evidence.h"
+#include "annotator/match/reference.h"
+#include "annotator/match/structure.h"
+
+namespace whence {
+
+class Correspondence {
+ public:
+  // All outlive it.
+  Correspondence(const Structure& foreign, const Reference& reference, const EvidenceTable& evidence);
+
+  void grow();
+
+  std::int32_t node(std::int32_t foreign) const { return node_of_[foreign]; }  // of the reference; -1
+  std::int32_t foreign_node(std::int32_t node) const { return foreign_node_of_[node]; }
+  std::int32_t value(std::int32_t foreign) const { return value_of_[foreign]; }  // loose to loose; -1
+  std::int32_t foreign_value(std::int32_t value) const { return foreign_of_[value]; }
+  // Units of one node that does the work of several alike; empty for all others.
+  const std::vector<std::int32_t>& joint(std::int32_t foreign) const {
+    static const std::vector<std::int32_t> none;
+    const auto found = joint_.find(foreign);
+    return found == joint_.end() ? none : found->second;
+  }
+  bool certain(std::int32_t foreign) const { return certain_[foreign]; }  // accepted without breaking a tie
+
+ private:
+  struct Candidate {
+    double score;
+    std::int32_t foreign, reference;
+    bool operator<(const Candidate& other) const {
+      if (score != other.score) return score < other.score;
+      if (foreign != other.foreign) return foreign > other.foreign;
+      return reference > other.reference;
+    }
+  };
+
+  void seed_interface();
+  bool may_be_same(std::int32_t fv, std::int32_t rv) const;
+  void seed_evidence();
+  bool seed_shapes();
+  void link_joint_products();
+  std::vector<std::int32_t> parts_of(std::int32_t product, std::int32_t read) const;
+  void settle(double gap);
+  bool break_ties();
+  bool bridge();
+
+  void propose(std::int32_t f, std::int32_t r);
+  double score(std::int32_t f, std::int32_t r) const;
+  double support(std::int32_t f, std::int32_t r) const;  // the part of the score that is no mere likeness
+  double evidence_for(std::int32_t f, std::int32_t r) const;
+  double likeness(std::int32_t f, std::int32_t r) const;
+  double constants_alike(const StructureNode& f, const StructureNode& r) const;
+  double best_rival(std::int32_t f, std::int32_t r) const;
+  bool same_units(std::int32_t a, std::int32_t b) const;
+
+  void accept(std::int32_t f, std::int32_t r, bool certain);
+  void link(std::int32_t fv, std::int32_t rv);
+  void link_inputs(std::int32_t f, std::int32_t r);
+  void link_outputs(std::int32_t f, std::int32_t r);
+  bool taken_in_by_product(std::int32_t value) const;
+  void link_behind_sum(std::int32_t fv, std::int32_t rv);
+  void link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
+  void link_up(std::int32_t fv, std::int32_t rv);
+  void link_down(std::int32_t fv, std::int32_t rv);
+  bool producers_alike(std::int32_t fv, std::int32_t rv) const;
+  double consumers_alike(std::int32_t fv, std::int32_t rv) const;
+
+  static bool may_be_stepped_over(const Structure& s, const StructureNode& node);
+  static std::vector<std::int32_t> upward(const Structure& s, std::int32_t value);
+  static std::vector<std::int32_t> downward(const Structure& s, std::int32_t value);
+
+  class Lookout;
+
+  const Structure& f_;
+  const Reference& reference_;
+  const Structure& r_;
+  const EvidenceTable& evidence_;
+  std::vector<std::int32_t> node_of_, foreign_node_of_, value_of_, foreign_of_;
+  std::vector<bool> certain_;
+  std::vector<std::vector<std::int32_t>> rivals_of_f_, rivals_of_r_;  // proposed partners
+  std::unordered_map<std::int32_t, std::vector<std::int32_t>> joint_;
+  std::unordered_map<std::uint64_t, double> bonus_;  // of pairs that bridging proposed
+  std::priority_queue<Candidate> queue_;
+  std::vector<Candidate> waiting_;
+  bool shapes_seeded_ = false;
+  int bridges_ = 0;
+  std::vector<std::int32_t> position_f_, position_r_;  // in execution order, made when first needed
+};
+
+}  // namespace whence

@@ -1,0 +1,101 @@
+// What is left serves nodes that are placed: constants, sizes, index arithmetic. It belongs to its readers: to their
+// scope when they have one, else to the scope that encloses them. What nobody placed reads goes with what it reads.
+#include <algorithm>
+
+#include "annotator/match/placement.h"
+
+namespace whence {
+namespace {
+
+void place_with_readers(Placement& placement, std::int32_t node) {
+  constexpr std::size_t most_units = 64;
+  std::vector<std::int32_t> units;
+  std::int32_t scope = -1, first = -1;
+  bool one_scope = true, one_answer = true;
+  MatchConfidence weakest = MatchConfidence::inferred;
+  for (const std::int32_t other : placement.readers(node)) {
+    if (!placement.placed(other)) continue;
+    const NodeMatch& reader = placement.matches[other];
+    if (first < 0) first = other;
+    weakest = std::max(weakest, reader.confidence);
+    one_scope &= scope < 0 || scope == reader.scope;
+    one_answer &= reader.units == placement.matches[first].units && reader.scope == placement.matches[first].scope;
+    scope = scope < 0 ? reader.scope : placement.reference.common_scope(scope, reader.scope);
+    if (units.size() < most_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
+  }
+  if (first < 0) return;
+  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is no certain answer.
+  const bool constant = placement.foreign.nodes[node].kind == NodeKind::constant;
+  const auto confidence = one_scope && constant ? weakest : MatchConfidence::ancestor;
+  if (one_answer) {
+    placement.matches[node] = placement.matches[first];
+    placement.matches[node].confidence = confidence;
+    placement.matches[node].rule = MatchRule::dataflow;
+    return;
+  }
+  placement.place(node, std::move(units), confidence, MatchRule::dataflow);
+  placement.matches[node].scope = scope;
+  placement.matches[node].shared = placement.matches[node].units.size() > 1;
+}
+
+void place_with_sources(Placement& placement, std::int32_t node) {
+  const Structure& f = placement.foreign;
+  for (const std::int32_t input : f.nodes[node].inputs) {
+    if (input < 0) continue;
+    for (const std::int32_t producer : f.values[input].producers) {
+      if (!placement.placed(producer)) continue;
+      placement.matches[node] = placement.matches[producer];
+      placement.matches[node].confidence = MatchConfidence::ancestor;
+      placement.matches[node].rule = MatchRule::dataflow;
+      return;
+    }
+  }
+}
+
+// All placed neighbours are of one scope, and there are some before and behind.
+void place_if_enclosed(Placement& placement, std::int32_t node) {
+  const auto before = placement.sources(node), after = placement.readers(node);
+  std::int32_t scope = -1;
+  for (const auto* side : {&before, &after}) {
+    bool any = false;
+    for (const std::int32_t other : *side) {
+      if (!placement.placed(other)) continue;
+      any = true;
+      if (scope >= 0 && placement.matches[other].scope != scope) return;
+      scope = placement.matches[other].scope;
+    }
+    if (!any) return;
+  }
+  placement.matches[node].scope = scope;
+  placement.matches[node].confidence = MatchConfidence::inferred;
+  placement.matches[node].rule = MatchRule::dataflow;
+}
+
+}  // namespace
+
+void place_between(Placement& placement) {
+  const auto& order = placement.foreign.order;
+  for (const std::int32_t node : order) {
+    if (!placement.placed(node)) place_if_enclosed(placement, node);
+  }
+  for (auto node = order.rbegin(); node != order.rend(); ++node) {
+    if (placement.placed(*node)) continue;
+    if (placement.foreign.nodes[*node].kind == NodeKind::constant) {
+      place_with_readers(placement, *node);
+    } else {
+      place_if_enclosed(placement, *node);
+    }
+  }
+}
+
+void place_by_dataflow(Placement& placement) {
+  const auto& order = placement.foreign.order;
+  for (auto node = order.rbegin(); node != order.rend(); ++node) {
+    if (!placement.placed(*node)) place_with_readers(placement, *node);
+  }
+  for (const std::int32_t node : order) {
+    if (!placement.placed(node)) place_with_sources(placement, node);
+  }
+}
+
+}  // namespace whence

@@ -1,0 +1,50 @@
+// Evidence: what a rule says of a node before anything is decided, and the decision that comes of it. Strengths are on
+// one scale: 1 is what one agreeing neighbour is worth.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whence {
+
+// In the order in which they are consulted; the names are those of `pkg.whence.rule` and `whence explain`.
+enum class MatchRule : std::uint8_t {
+  none,
+  carried,       // keys already on the node
+  names,         // scopes in node or value names
+  fx_names,      // names that torch.export gives: linear_3
+  initializers,  // parameter names
+  digests,       // parameter bytes
+  shapes,        // parameter sizes that no other has, where bytes changed
+  kept_values,   // names that values had in the file that the tool was given
+  structure,     // the node corresponds to one of the reference
+  cone,          // fused: what lies between values that correspond
+  layout,        // between two computing nodes, in the order of the recorded rearrangements
+  dataflow,      // between nodes of one module
+};
+std::string_view name_of(MatchRule rule);
+
+struct Evidence {
+  MatchRule rule = MatchRule::none;
+  std::int32_t unit = -1;   // of the reference, when the rule says so much
+  std::int32_t scope = -1;  // else where the node belongs
+  double strength = 0;
+  std::string_view from;  // the name or key that says it, in the file; may be empty
+};
+
+// By structure node of the foreign file.
+using EvidenceTable = std::vector<std::vector<Evidence>>;
+
+enum class MatchConfidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
+
+struct NodeMatch {
+  std::vector<std::int32_t> units;  // ascending; several: fused. Empty: only the scope is known
+  std::int32_t scope = -1;          // lowest common one; -1: unattributed
+  MatchConfidence confidence = MatchConfidence::unattributed;
+  MatchRule rule = MatchRule::none;
+  bool shared = false;  // several units because it serves several, not because it replaced them
+};
+
+}  // namespace whence

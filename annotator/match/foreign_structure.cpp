@@ -1,0 +1,300 @@
+// Field numbers: onnx/onnx.proto of ONNX 1.20.
+#include "annotator/match/foreign_structure.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+
+#include "annotator/graph/tensor_values.h"
+#include "annotator/match/digest_numbers.h"
+#include "annotator/read/wire_in.h"
+#include "schema/dtype.h"
+
+namespace whence {
+namespace {
+
+using wire::Field;
+using wire::FieldReader;
+
+constexpr std::size_t most_nodes = 4'000'000;
+constexpr int deepest_call = 64;
+constexpr std::uint64_t largest_number = 16;  // bytes of a tensor that may be one element
+
+void collect(const std::vector<OnnxNode>& nodes, std::vector<const OnnxNode*>& into) {
+  for (const OnnxNode& node : nodes) {
+    into.push_back(&node);
+    for (const OnnxGraph& body : node.subgraphs) collect(body.nodes, into);
+  }
+}
+
+class Builder {
+ public:
+  explicit Builder(const OnnxSummary& model) : model_(model), place_{.file = model.file->path(), .stage = "match"} {
+    result_.external = std::make_shared<ExternalBytes>(model.file->path());
+    result_.file_nodes = nodes_with_functions(model);
+    result_.callee_nodes.resize(result_.file_nodes.size());
+    for (std::size_t i = 0; i < result_.file_nodes.size(); ++i) {
+      sources_.emplace(result_.file_nodes[i], static_cast<std::int32_t>(i));
+    }
+    for (const OnnxFunction& function : model.functions)
+      functions_.emplace(key(function.domain, function.name), &function);
+  }
+
+  ForeignStructure build() {
+    Names names;
+    const OnnxGraph& graph = model_.graph;
+    add_initializers(graph, names);
+    for (const OnnxValue& input : graph.inputs) {
+      // Before IR version 4 every initializer was an input as well.
+      if (names.own.count(input.name) != 0) continue;
+      const std::int32_t value = declare(names, input.name);
+      s().values[value].input = static_cast<std::int32_t>(s().inputs.size());
+      s().inputs.push_back(value);
+    }
+    add_nodes(graph.nodes, names, 0);
+    for (const OnnxValue& output : graph.outputs) {
+      const std::int32_t value = resolve(names, output.name);
+      s().values[value].output = true;
+      s().values[value].uses.push_back({-1, static_cast<std::int32_t>(s().outputs.size())});
+      s().outputs.push_back(value);
+    }
+    s().finish(model_.file->path());
+    return std::move(result_);
+  }
+
+ private:
+  // What a graph or function declares; a body also sees what encloses it.
+  struct Names {
+    std::unordered_map<std::string_view, std::int32_t> own;
+    Names* outer = nullptr;
+  };
+
+  Structure& s() { return result_.structure; }
+
+  static std::string key(std::string_view domain, std::string_view name) {
+    return std::string(domain) + "\n" + std::string(name);
+  }
+
+  std::int32_t declare(Names& names, std::string_view name) {
+    if (name.empty()) return -1;
+    const auto [entry, first] = names.own.try_emplace(name, 0);
+    if (first) entry->second = s().add_value(name);
+    return entry->second;
+  }
+
+  // A value that nobody makes is taken for an input of its own: the file is wrong, and validate says so.
+  std::int32_t resolve(Names& names, std::string_view name) {
+    if (name.empty()) return -1;
+    for (Names* at = &names; at != nullptr; at = at->outer) {
+      if (const auto found = at->own.find(name); found != at->own.end()) return found->second;
+    }
+    return declare(names, name);
+  }
+
+  void add_initializers(const OnnxGraph& graph, Names& names) {
+    for (const OnnxTensor& tensor : graph.initializers) add_tensor(tensor, declare(names, tensor.name), tensor.name);
+  }
+
+  void add_tensor(const OnnxTensor& tensor, std::int32_t value, std::string_view name) {
+    if (value < 0 || s().values[value].tensor >= 0) return;
+    s().values[value].tensor = static_cast<std::int32_t>(s().tensors.size());
+    StructureTensor& entry = s().tensors.emplace_back();
+    entry.value = value;
+    entry.name = name;
+    entry.data_type = tensor.data_type;
+    entry.dims = tensor.dims;
+    entry.bytes = tensor.external ? result_.external->of(tensor) : tensor.raw;
+    if (entry.elements() == 1) read_number(tensor, entry);
+    if (entry.bytes.empty()) entry.bytes = packed_floats(tensor);
+  }
+
+  // Values in the typed field of a float tensor are laid out as raw data is, when one packed field holds them all.
+  std::string_view packed_floats(const OnnxTensor& tensor) const {
+    constexpr std::uint32_t float_data = 4;
+    constexpr int float32 = 1;
+    if (tensor.data_type != float32) return {};
+    std::string_view found;
+    for (FieldReader reader(tensor.message, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.is_bytes(float_data)) found = field.bytes;
+    }
+    return found;
+  }
+
+  void read_number(const OnnxTensor& tensor, StructureTensor& entry) const {
+    const DType dtype = from_onnx(tensor.data_type);
+    if (!has_number_form(dtype) || tensor.external) return;
+    if (tensor.raw.size() == size_of(dtype) && tensor.raw.size() <= largest_number) {
+      entry.number = number_at({dtype, {}, Bytes::copy_of(tensor.raw.data(), tensor.raw.size())}, 0);
+      entry.single = true;
+      return;
+    }
+    for (FieldReader reader(tensor.message, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.type == wire::WireType::bytes && field.bytes.empty()) continue;
+      if (field.number == 4 || field.number == 10) {  // float_data, double_data
+        const std::size_t size = field.number == 4 ? sizeof(float) : sizeof(double);
+        std::uint64_t bits = field.value;
+        if (field.type == wire::WireType::bytes && field.bytes.size() >= size) {
+          std::memcpy(&bits, field.bytes.data(), size);
+        }
+        entry.number = field.number == 4 ? static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))
+                                         : std::bit_cast<double>(bits);
+        entry.single = true;
+      } else if (field.number == 5 || field.number == 7 || field.number == 11) {  // int32_data, int64_data, uint64_data
+        std::uint64_t bits = field.value;
+        if (field.type == wire::WireType::bytes) bits = FieldReader(field.bytes, place_).varint();
+        entry.number = static_cast<double>(static_cast<std::int64_t>(bits));
+        entry.single = true;
+      }
+    }
+  }
+
+  void add_nodes(const std::vector<OnnxNode>& nodes, Names& names, int depth) {
+    // Results first: the file may be out of order.
+    for (const OnnxNode& node : nodes) {
+      for (const std::string_view output : node.outputs) declare(names, output);
+    }
+    for (const OnnxNode& node : nodes) add_node(node, names, depth);
+  }
+
+  void add_node(const OnnxNode& node, Names& names, int depth) {
+    if (s().nodes.size() > most_nodes) {
+      throw Error(Code::over_limit, "local functions lay out to more than " + std::to_string(most_nodes) + " nodes",
+                  "inline the functions of the model", place_);
+    }
+    if (const auto found = functions_.find(key(node.domain, node.op_type)); found != functions_.end()) {
+      return add_call(node, *found->second, names, depth);
+    }
+    StructureNode entry;
+    entry.op_type = node.op_type;
+    entry.domain = node.domain;
+    entry.name = node.name;
+    entry.source = sources_.at(&node);
+    for (const std::string_view input : node.inputs) entry.inputs.push_back(resolve(names, input));
+    for (const std::string_view output : node.outputs) entry.outputs.push_back(resolve(names, output));
+    entry.attributes = digest_attributes(node, entry.padding);
+    if (node.op_type == "Constant" && !node.outputs.empty()) add_constant(node, entry.outputs.front());
+    for (const OnnxGraph& body : node.subgraphs) add_body(body, node, entry, names, depth);
+    s().add_node(std::move(entry));
+  }
+
+  void add_constant(const OnnxNode& node, std::int32_t value) {
+    for (const OnnxTensor& tensor : node.tensors) add_tensor(tensor, value, node.outputs.front());
+    if (value >= 0 && s().values[value].tensor < 0) {
+      s().values[value].tensor = static_cast<std::int32_t>(s().tensors.size());
+      s().tensors.emplace_back().value = value;
+    }
+  }
+
+  // A body's nodes join the list; its results become inputs of the node that holds it, so that data flows through.
+  void add_body(const OnnxGraph& body, const OnnxNode& holder, StructureNode& entry, Names& names, int depth) {
+    entry.holds_bodies = true;
+    Names inner;
+    inner.outer = &names;
+    add_initializers(body, inner);
+    // Loop: iteration, condition, carried values. Scan: carried values, then slices of the scanned ones.
+    for (std::size_t i = 0; i < body.inputs.size(); ++i) {
+      const std::int32_t value = declare(inner, body.inputs[i].name);
+      const std::int32_t outer = i < holder.inputs.size() ? resolve(names, holder.inputs[i]) : -1;
+      if (value < 0 || outer < 0) continue;
+      StructureNode pass;
+      pass.op_type = "Identity";
+      pass.inputs = {outer};
+      pass.outputs = {value};
+      s().add_node(std::move(pass));
+    }
+    add_nodes(body.nodes, inner, depth);
+    for (const OnnxValue& output : body.outputs) entry.inputs.push_back(resolve(inner, output.name));
+  }
+
+  void add_call(const OnnxNode& node, const OnnxFunction& function, Names& names, int depth) {
+    if (depth >= deepest_call || std::ranges::find(calls_, &function) != calls_.end()) {
+      Place place = place_;
+      place.node = node.name;
+      throw Error(Code::corrupt_file, "the local function " + std::string(function.name) + " calls itself",
+                  "export the model again without recursive functions", place);
+    }
+    calls_.push_back(&function);
+    const std::size_t first = s().nodes.size();
+    Names inner;
+    for (std::size_t i = 0; i < function.inputs.size(); ++i) {
+      const std::int32_t value = i < node.inputs.size() ? resolve(names, node.inputs[i]) : -1;
+      if (value >= 0) inner.own.emplace(function.inputs[i], value);
+    }
+    for (std::size_t i = 0; i < function.outputs.size() && i < node.outputs.size(); ++i) {
+      const std::int32_t value = resolve(names, node.outputs[i]);
+      if (value >= 0) inner.own.emplace(function.outputs[i], value);
+    }
+    add_nodes(function.nodes, inner, depth + 1);
+    auto& inside = result_.callee_nodes[sources_.at(&node)];
+    for (std::size_t i = first; i < s().nodes.size(); ++i) inside.push_back(static_cast<std::int32_t>(i));
+    calls_.pop_back();
+  }
+
+  std::uint64_t digest_attributes(const OnnxNode& node, std::uint64_t& padding) const {
+    std::uint64_t total = 0;
+    for (const OnnxAttribute& attribute : node.attributes) {
+      if (attribute.holds_graph) continue;
+      AttributeDigest digest(attribute.name);
+      for (FieldReader reader(attribute.message, place_); !reader.done();) {
+        const Field field = reader.next();
+        if (field.number == 2 || field.number == 3) digest.add(field.value);  // f, i
+        if (field.is_bytes(4)) digest.add(field.bytes);                       // s
+        if (field.number == 7) add_floats(field, digest);
+        if (field.number == 8) add_integers(field, digest);
+        if (field.is_bytes(9)) digest.add(field.bytes);
+      }
+      total += digest.value();
+      if (attribute.name == "pads" && pads_anything(attribute)) padding = digest.value();
+    }
+    return total;
+  }
+
+  bool pads_anything(const OnnxAttribute& attribute) const {
+    bool any = false;
+    for (FieldReader reader(attribute.message, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.number != 8) continue;
+      if (field.type != wire::WireType::bytes) any |= field.value != 0;
+      for (FieldReader packed(field.bytes, place_); !packed.done();) any |= packed.varint() != 0;
+    }
+    return any;
+  }
+
+  void add_floats(const Field& field, AttributeDigest& digest) const {
+    if (field.type != wire::WireType::bytes) return digest.add(field.value);
+    for (std::size_t at = 0; at + sizeof(std::uint32_t) <= field.bytes.size(); at += sizeof(std::uint32_t)) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, field.bytes.data() + at, sizeof bits);
+      digest.add(std::uint64_t{bits});
+    }
+  }
+
+  void add_integers(const Field& field, AttributeDigest& digest) const {
+    if (field.type != wire::WireType::bytes) return digest.add(field.value);
+    for (FieldReader packed(field.bytes, place_); !packed.done();) digest.add(packed.varint());
+  }
+
+  const OnnxSummary& model_;
+  Place place_;
+  ForeignStructure result_;
+  std::unordered_map<const OnnxNode*, std::int32_t> sources_;
+  std::unordered_map<std::string, const OnnxFunction*> functions_;
+  std::vector<const OnnxFunction*> calls_;
+};
+
+}  // namespace
+
+std::vector<const OnnxNode*> nodes_with_functions(const OnnxSummary& model) {
+  std::vector<const OnnxNode*> nodes;
+  collect(model.graph.nodes, nodes);
+  for (const OnnxFunction& function : model.functions) collect(function.nodes, nodes);
+  return nodes;
+}
+
+ForeignStructure make_structure(const OnnxSummary& model) { return Builder(model).build(); }
+
+}  // namespace whence

@@ -1,0 +1,31 @@
+// From an ONNX file as read to its Structure: names resolved through bodies, local functions laid out at each call,
+// attributes digested, small constants read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "annotator/match/external_bytes.h"
+#include "annotator/match/structure.h"
+#include "annotator/read/onnx_summary.h"
+
+namespace whence {
+
+// The file's nodes in one list: those of the graph, of a node's bodies behind it, then those of each local function.
+// The order in which OnnxRewrite visits them.
+std::vector<const OnnxNode*> nodes_with_functions(const OnnxSummary& model);
+
+struct ForeignStructure {
+  Structure structure;
+  std::shared_ptr<ExternalBytes> external;  // keeps weights beside the model mapped
+  std::vector<const OnnxNode*> file_nodes;  // nodes_with_functions(); StructureNode::source points here
+  // By file node that calls a local function: the structure nodes of each call's body; empty for all others.
+  std::vector<std::vector<std::int32_t>> callee_nodes;
+};
+
+// `model` must outlive the result. Throws Error: corrupt_file for cycles and functions that call themselves, over_limit
+// when calls lay out to more nodes than any model has; those of ExternalBytes.
+ForeignStructure make_structure(const OnnxSummary& model);
+
+}  // namespace whence

@@ -1,0 +1,241 @@
+// The order of matching: the one list of rules, then growth, placement, and the last word between what structure and
+// what names say.
+#include "annotator/match/match.h"
+
+#include <algorithm>
+
+#include "annotator/match/correspondence.h"
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/model_fit.h"
+#include "annotator/match/placement.h"
+#include "annotator/match/rules/rule.h"
+#include "annotator/match/tensor_sources.h"
+#include "annotator/merge/keys.h"
+
+namespace whence {
+namespace {
+
+struct ListedRule {
+  MatchRule rule;
+  MatchRuleFunction find;
+};
+
+// Strongest first. They are independent of each other; the order is that of `whence explain`.
+constexpr ListedRule rules[] = {
+    {MatchRule::carried, carried_keys},          // what an exporter or whence said of this very node
+    {MatchRule::kept_values, kept_values},       // of the file before the tool, when that is given
+    {MatchRule::names, scopes_in_names},         // survives most tools, but for renaming
+    {MatchRule::initializers, parameters_read},  // names and bytes of the weights it reads
+    {MatchRule::fx_names, fx_node_names},        // weak: breaks ties
+};
+
+// The scope that names or keys give a node, when they give one: that nearest to what the structure says.
+const Evidence* said_scope(const std::vector<Evidence>& evidence, const Reference& reference, const NodeMatch& match) {
+  const Evidence* best = nullptr;
+  for (const Evidence& each : evidence) {
+    if (each.scope < 0) continue;
+    if (best == nullptr || each.strength > best->strength) best = &each;
+    if (each.strength == best->strength && match.scope >= 0 &&
+        reference.common_scope(each.scope, match.scope) > reference.common_scope(best->scope, match.scope)) {
+      best = &each;
+    }
+  }
+  return best;
+}
+
+void say(NodeMatch& match, const Evidence& evidence, MatchConfidence confidence) {
+  match.units.clear();
+  match.shared = false;
+  match.scope = evidence.scope;
+  match.confidence = confidence;
+  match.rule = evidence.rule;
+}
+
+// Structure that is sure of itself stands, also against names; where it is not, names and keys decide.
+void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const Reference& reference) {
+  constexpr double certain = 4;  // whence's own, exact
+  const Evidence* said = said_scope(evidence, reference, match);
+  if (said == nullptr) return;
+  if (said->strength >= certain) {
+    if (match.scope != said->scope) say(match, *said, MatchConfidence::exact);
+    match.confidence = MatchConfidence::exact;
+    match.rule = said->rule;
+    return;
+  }
+  if (match.confidence <= MatchConfidence::matched || match.rule == MatchRule::carried) return;
+  // A fused node keeps the name of one of those that it replaced.
+  const bool one_of_several = !match.shared && match.units.size() > 1 &&
+                              std::any_of(match.units.begin(), match.units.end(), [&](std::int32_t unit) {
+                                return reference.units[unit].scope == said->scope;
+                              });
+  if (one_of_several) return;
+  if (match.scope == said->scope && match.units.size() < 2 && match.confidence != MatchConfidence::unattributed) {
+    match.confidence = MatchConfidence::matched;
+    return;
+  }
+  say(match, *said, said->strength > 1 ? MatchConfidence::matched : MatchConfidence::inferred);
+}
+
+// Several calls of one local function: its nodes belong to all of them.
+void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, bool first) {
+  if (first) {
+    into = other;
+    return;
+  }
+  if (other.scope < 0) return;
+  if (into.scope < 0) {
+    into = other;
+    return;
+  }
+  into.scope = reference.common_scope(into.scope, other.scope);
+  into.units.insert(into.units.end(), other.units.begin(), other.units.end());
+  std::sort(into.units.begin(), into.units.end());
+  into.units.erase(std::unique(into.units.begin(), into.units.end()), into.units.end());
+  into.confidence = std::max(into.confidence, other.confidence);
+}
+
+// "initializers: encoder.layer.0.query (val_55); names: encoder (/encoder/MatMul)": the strongest of each rule, and how
+// many more answers it has when it is not sure.
+std::string evidence_text(const std::vector<Evidence>& evidence, const Reference& reference) {
+  std::string text;
+  std::vector<MatchRule> told;
+  for (const Evidence& each : evidence) {
+    if (std::find(told.begin(), told.end(), each.rule) != told.end()) continue;
+    told.push_back(each.rule);
+    const Evidence* best = &each;
+    std::vector<std::int32_t> scopes;
+    for (const Evidence& other : evidence) {
+      if (other.rule != each.rule) continue;
+      if (other.strength > best->strength) best = &other;
+      const std::int32_t scope = other.unit >= 0 ? reference.units[other.unit].scope : other.scope;
+      if (std::find(scopes.begin(), scopes.end(), scope) == scopes.end()) scopes.push_back(scope);
+    }
+    const std::int32_t scope = best->unit >= 0 ? reference.units[best->unit].scope : best->scope;
+    if (scope < 0) continue;
+    const std::string& path = reference.scopes[scope].path;
+    if (!text.empty()) text += "; ";
+    text += std::string(name_of(each.rule)) + ": " + (path.empty() ? "the root" : path);
+    if (!best->from.empty() && best->rule != MatchRule::carried) text += " (" + std::string(best->from) + ")";
+    if (scopes.size() > 1) text += " or " + std::to_string(scopes.size() - 1) + " more";
+  }
+  return text;
+}
+
+// From structure nodes to the file's.
+MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, const std::vector<NodeMatch>& weighed) {
+  const ForeignStructure& foreign = context.foreign;
+  MatchReport report;
+  report.nodes.resize(foreign.file_nodes.size());
+  report.evidence.resize(foreign.file_nodes.size());
+  std::vector<bool> seen(foreign.file_nodes.size(), false);
+  for (std::size_t i = 0; i < weighed.size(); ++i) {
+    const std::int32_t source = foreign.structure.nodes[i].source;
+    if (source < 0) continue;
+    join(report.nodes[source], weighed[i], context.reference, !seen[source]);
+    if (!seen[source]) report.evidence[source] = evidence_text(evidence[i], context.reference);
+    seen[source] = true;
+  }
+  // A call of a local function is what its body is.
+  for (std::size_t i = 0; i < foreign.callee_nodes.size(); ++i) {
+    bool first = true;
+    for (const std::int32_t node : foreign.callee_nodes[i]) {
+      join(report.nodes[i], weighed[node], context.reference, first);
+      first = false;
+    }
+  }
+  return report;
+}
+
+// Names alone are never more than a likely answer: tools that fuse keep the name of one of the nodes they replaced.
+void speak_softly(Placement& placement, const Structure& structure, std::int32_t node) {
+  NodeMatch& match = placement.matches[node];
+  if (match.confidence == MatchConfidence::matched) match.confidence = MatchConfidence::inferred;
+  const bool fused = structure.nodes[node].domain == "com.microsoft";
+  if (!fused || match.confidence != MatchConfidence::inferred) return;
+  const std::int32_t parent = placement.reference.scopes[match.scope].parent;
+  match.scope = std::max(parent, 0);
+  match.units.clear();
+  match.confidence = MatchConfidence::ancestor;
+}
+
+// Exporters fold a BatchNorm into the convolution before it and name the result after either. The sign of it is a bias
+// that is not the module's own; which module was folded in the file does not say, so the enclosing one has to do.
+void leave_folded_to_parent(Placement& placement, const Structure& structure, std::int32_t node) {
+  const StructureNode& entry = structure.nodes[node];
+  constexpr std::size_t bias = 2;
+  if (entry.op_type != "Conv" || entry.inputs.size() <= bias || entry.inputs[bias] < 0) return;
+  NodeMatch& match = placement.matches[node];
+  if (!placement.placed(node) || match.confidence == MatchConfidence::exact) return;
+  const std::string& path = placement.reference.scopes[match.scope].path;
+  if (path.empty() || structure.values[entry.inputs[bias]].name == path + ".bias") return;
+  match.scope = placement.reference.scopes[match.scope].parent;
+  match.units.clear();
+  match.confidence = MatchConfidence::ancestor;
+}
+
+// Without a structure to compare with: what names and keys say, and what lies between nodes of one module.
+MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) {
+  const Structure& structure = context.foreign.structure;
+  static const EvidenceTable no_evidence;
+  const Correspondence none(structure, context.reference, no_evidence);
+  Placement placement{structure, context.reference, none, std::vector<NodeMatch>(structure.nodes.size())};
+  for (std::size_t i = 0; i < evidence.size(); ++i) {
+    // A parameter's reader is of the module that the parameter's name begins with.
+    for (Evidence& each : evidence[i]) {
+      if (each.unit >= 0) each.scope = context.reference.units[each.unit].scope;
+    }
+    weigh_names(placement.matches[i], evidence[i], context.reference);
+    leave_folded_to_parent(placement, structure, static_cast<std::int32_t>(i));
+    speak_softly(placement, structure, static_cast<std::int32_t>(i));
+  }
+  place_between(placement);
+  return collect(context, evidence, placement.matches);
+}
+
+}  // namespace
+
+std::string_view name_of(MatchRule rule) {
+  constexpr std::string_view names[] = {"none",   "carried",     "names",     "fx_names", "initializers", "digests",
+                                        "shapes", "kept_values", "structure", "cone",     "layout",       "dataflow"};
+  return names[static_cast<std::size_t>(rule)];
+}
+
+MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
+  const ForeignStructure foreign = make_structure(model);
+  const Structure& structure = foreign.structure;
+  const TensorSources tensors(model, structure, reference);
+  const ReferenceNames names(reference);
+  EvidenceTable evidence(structure.nodes.size());
+  const RuleContext context{model, foreign, reference, names, tensors};
+  for (const ListedRule& rule : rules) rule.find(context, evidence);
+
+  if (reference.structure.nodes.empty()) return match_by_names(context, evidence);
+  Correspondence pairs(structure, reference, evidence);
+  pairs.grow();
+
+  Placement placement{structure, reference, pairs, std::vector<NodeMatch>(structure.nodes.size())};
+  if (find_property(model.metadata, keys::program) && !reference.values_keep_names) place_stamped(placement, foreign);
+  place_corresponding(placement);
+  place_stretches(placement);
+  place_kept(placement);
+  place_layout(placement);
+  place_constants(placement, evidence);
+  // Before what is left goes with its neighbours: those may be known better by their names.
+  // Constants come after: what reads them knows better than the name that a tool derived from a fused node's.
+  const auto weigh = [&](bool constants) {
+    for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
+      if (constants == (structure.nodes[i].kind == NodeKind::constant)) {
+        weigh_names(placement.matches[i], evidence[i], reference);
+      }
+    }
+  };
+  weigh(false);
+  place_by_dataflow(placement);
+  weigh(true);
+
+  MatchReport report = collect(context, evidence, placement.matches);
+  report.fit = model_fit(placement, tensors);
+  return report;
+}
+
+}  // namespace whence

@@ -1,0 +1,69 @@
+// The reference when nothing but the file is at hand: modules that its own names speak of, no structure.
+//   metadata        namespace of whoever exported it
+//   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
+//   node names      "/encoder/layer.0/query/MatMul"
+#include <string>
+
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/reference.h"
+
+namespace whence {
+namespace {
+
+// "/layer1/layer1.0/conv1/Conv" -> "layer1.0.conv1": a called container repeats its name in its children's.
+std::string path_in(std::string_view name) {
+  if (!name.starts_with('/')) return "";
+  std::string path, last;
+  name.remove_prefix(1);
+  for (std::size_t slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/')) {
+    std::string segment(name.substr(0, slash));
+    name.remove_prefix(slash + 1);
+    if (!last.empty() && segment.starts_with(last + ".")) {
+      path.resize(path.size() - last.size());
+      path += segment;
+    } else {
+      path += (path.empty() ? "" : ".") + segment;
+    }
+    last = std::move(segment);
+  }
+  return path;
+}
+
+bool looks_like_parameter(std::string_view name) {
+  constexpr std::string_view endings[] = {".weight", ".bias", ".gamma", ".beta", ".running_mean", ".running_var"};
+  for (const std::string_view ending : endings) {
+    if (name.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Reference make_reference_of_names(const OnnxSummary& model) {
+  Reference reference;
+  ScopeTree tree(reference.scopes);
+  tree.of("", 0);
+  for (const OnnxNode* node : nodes_with_functions(model)) {
+    if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
+    for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0]}) {
+      if (!name.starts_with('/')) continue;
+      const std::int32_t scope = tree.of(path_in(name), 0);
+      reference.scopes[scope].name_path = std::string(name.substr(0, name.rfind('/')));
+    }
+  }
+  for (const OnnxTensor& tensor : model.graph.initializers) {
+    if (!looks_like_parameter(tensor.name)) continue;
+    ReferenceUnit unit;
+    unit.scope = tree.of(std::string(tensor.name.substr(0, tensor.name.rfind('.'))), 0);
+    ReferenceParameter parameter;
+    parameter.names.emplace_back(tensor.name);
+    parameter.dims = tensor.dims;
+    parameter.units.push_back(static_cast<std::int32_t>(reference.units.size()));
+    reference.units.push_back(std::move(unit));
+    reference.parameters.push_back(std::move(parameter));
+  }
+  reference.index_units();
+  return reference;
+}
+
+}  // namespace whence

@@ -1,0 +1,21 @@
+// Operator classes: ONNX operators that stand for the same computation have one number, whatever tool wrote them, so
+// that MatMul, Gemm and MatMulInteger can correspond.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace whence {
+
+// Numbers are handed out in the order of asking, the same in all threads for one run; equal names, equal numbers.
+std::uint16_t op_class(std::string_view domain, std::string_view op_type);
+
+bool is_transparent(std::string_view op_type);  // output 0 holds the elements of input 0
+bool is_commutative(std::uint16_t op_class);
+// Arithmetic, activations, padding, slicing: what one tool writes out and another folds away.
+bool may_be_without_effect(std::uint16_t op_class);
+bool is_activation(std::uint16_t op_class);  // or a normalization with fixed statistics
+bool may_be_folded(std::uint16_t op_class);  // into the product before it
+bool is_product(std::uint16_t op_class);     // MatMul and Conv: a bias may follow
+
+}  // namespace whence

@@ -1,0 +1,80 @@
+// Placement: from corresponding nodes and values to a decision for every node of the foreign file: which units it
+// stands for, how sure that is, and by which rule.
+//
+// In this order, each step deciding what the ones before left open:
+//   nodes that whence itself stamped (stamped.cpp)
+//   corresponding nodes, with what they took in (cone.cpp)
+//   stretches of computing nodes without partner, between values that correspond (stretch.cpp)
+//   rearrangements between two computing nodes (layout.cpp)
+//   constants that the reference has as well (constants.cpp)
+//   whatever serves nodes that are placed: constants, sizes (dataflow.cpp)
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "annotator/match/correspondence.h"
+#include "annotator/match/evidence.h"
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/reference.h"
+#include "annotator/match/structure.h"
+
+namespace whence {
+
+struct Placement {
+  const Structure& foreign;
+  const Reference& reference;
+  const Correspondence& pairs;
+  std::vector<NodeMatch> matches;  // by structure node
+
+  bool placed(std::int32_t node) const { return matches[node].confidence != MatchConfidence::unattributed; }
+  // Sets units and their common scope.
+  void place(std::int32_t node, std::vector<std::int32_t> units, MatchConfidence confidence, MatchRule rule);
+  std::int32_t scope_of(const std::vector<std::int32_t>& units) const;
+  // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
+  std::int32_t speaker_for(std::int32_t node, const std::vector<std::int32_t>& nodes) const;
+  std::vector<std::int32_t> readers(std::int32_t node) const;  // nodes that read its results
+  std::vector<std::int32_t> sources(std::int32_t node) const;  // nodes whose results it computes from, no constants
+  bool one_scope(const std::vector<std::int32_t>& units) const;
+};
+
+void place_stamped(Placement& placement, const ForeignStructure& foreign);  // only where the stamps are this program's
+void place_corresponding(Placement& placement);
+void place_stretches(Placement& placement);
+void place_layout(Placement& placement);
+void place_constants(Placement& placement, const EvidenceTable& evidence);
+void place_kept(Placement& placement);  // when the reference is the file before a tool
+void place_by_dataflow(Placement& placement);
+void place_between(Placement& placement);  // only what lies between nodes of one scope, and constants
+
+// Units of a linear layer whose bias a fused node adds, when it reads more vectors than `needed`. Empty for all others.
+std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32_t node, std::ptrdiff_t needed);
+
+// The longest common subsequence of two sequences under `alike`, as pairs of positions. Quadratic: for short ones.
+std::vector<std::pair<std::size_t, std::size_t>> align_sequences(std::size_t a, std::size_t b, const auto& alike) {
+  std::vector<std::vector<std::int32_t>> best(a + 1, std::vector<std::int32_t>(b + 1, 0));
+  for (std::size_t i = a; i-- > 0;) {
+    for (std::size_t j = b; j-- > 0;) {
+      const int worth = alike(i, j);
+      best[i][j] = std::max(best[i + 1][j], best[i][j + 1]);
+      if (worth > 0) best[i][j] = std::max(best[i][j], best[i + 1][j + 1] + worth);
+    }
+  }
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  for (std::size_t i = 0, j = 0; i < a && j < b;) {
+    const int worth = alike(i, j);
+    if (worth > 0 && best[i][j] == best[i + 1][j + 1] + worth) {
+      pairs.emplace_back(i++, j++);
+    } else if (best[i][j] == best[i + 1][j]) {
+      ++i;
+    } else {
+      ++j;
+    }
+  }
+  return pairs;
+}
+
+}  // namespace whence

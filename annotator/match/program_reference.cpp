@@ -1,0 +1,352 @@
+// The reference that a program gives: several exports of it laid over each other.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <unordered_map>
+
+#include <sys/mman.h>
+
+#include "annotator/export/export.h"
+#include "annotator/export/names.h"
+#include "annotator/graph/tensor_values.h"
+#include "annotator/lower/pass.h"
+#include "annotator/match/digest_numbers.h"
+#include "annotator/match/reference.h"
+#include "annotator/merge/fx_names.h"
+
+namespace whence {
+namespace {
+
+// A sidecar leaves weights out, and converters rearrange some. Their values do not matter here, so every missing
+// tensor reads from one stretch of zero pages, which costs address space and no memory.
+class ZeroPages {
+ public:
+  static Bytes of(std::size_t size) {
+    void* pages =
+        mmap(nullptr, std::max<std::size_t>(size, 1), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) {
+      throw Error(Code::over_limit, "no address space for a tensor of " + std::to_string(size) + " bytes",
+                  "free memory, or match on another machine", {.stage = "match"});
+    }
+    Bytes bytes;
+    bytes.owner = std::shared_ptr<const void>(pages, [size](void* at) { munmap(at, std::max<std::size_t>(size, 1)); });
+    bytes.data = static_cast<const std::byte*>(pages);
+    bytes.size = size;
+    return bytes;
+  }
+};
+
+Program with_zero_weights(const Program& program) {
+  Program filled = program;
+  std::vector<TensorData*> missing;
+  std::size_t largest = 0;
+  const auto look_at = [&](TensorData& data) {
+    if (data.bytes.data != nullptr || data.bytes.when_written || data.bytes.size == 0) return;
+    missing.push_back(&data);
+    largest = std::max(largest, data.bytes.size);
+  };
+  for (Parameter& parameter : filled.parameters) look_at(parameter.data);
+  for (Constant& constant : filled.constants) look_at(constant.data);
+  if (missing.empty()) return filled;
+  const Bytes zeros = ZeroPages::of(largest);
+  for (TensorData* data : missing) {
+    const std::size_t size = data->bytes.size;
+    data->bytes = zeros;
+    data->bytes.size = size;
+  }
+  return filled;
+}
+
+// The program as if nothing were known of it before it runs: no size, no constant result. Other exporters write out
+// rearrangements without effect, sizes that cannot change, and arithmetic on constants; this form has them too.
+Program literal(const Program& program) {
+  Program result = program;
+  for (Value& value : result.values) {
+    if (value.type.kind != ValueKind::tensor) continue;
+    value.known = none_id;
+    if (!value.type.dims || value.source == ValueSource::parameter || value.source == ValueSource::constant) continue;
+    // Features and channels stay known: converters need them, and no exporter leaves them open.
+    const std::size_t rank = value.type.dims->size();
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      if (axis + 1 == rank && rank > 1) continue;
+      if (axis == 1 && rank > 3) continue;
+      Dim& dim = (*value.type.dims)[axis];
+      dim.dynamic = true;
+      dim.symbol = none_id;
+    }
+  }
+  return result;
+}
+
+class Overlay {
+ public:
+  explicit Overlay(Reference& reference) : reference_(reference) {}
+
+  // Adds one export. Values of `own` are the program's and one in all forms; inputs go by position.
+  void add(const std::shared_ptr<Graph>& graph, const std::unordered_map<ValueId, GraphValueId>& own) {
+    reference_.owners.push_back(graph);
+    std::unordered_map<GraphValueId, ValueId> program_value;
+    for (const auto& [value, id] : own) {
+      const auto [entry, first] = program_value.try_emplace(id, value);
+      if (!first) entry->second = std::min(entry->second, value);
+    }
+    Form form{*graph, std::vector<std::int32_t>(graph->values.size(), -1)};
+    for (std::size_t i = 0; i < graph->inputs.size(); ++i) {
+      const GraphValueId id = graph->inputs[i];
+      if (i >= s().inputs.size()) {
+        s().inputs.push_back(s().add_value(graph->values[id].name));
+        s().values[s().inputs.back()].input = static_cast<std::int32_t>(i);
+      }
+      form.ids[id] = s().inputs[i];
+    }
+    for (const auto& [id, value] : program_value) {
+      if (form.ids[id] >= 0 || graph->values[id].initializer >= 0) continue;
+      // Only where the form still has it: some node makes it.
+      const std::int32_t producer = graph->values[id].producer;
+      if (producer < 0 || static_cast<std::size_t>(producer) >= graph->nodes.size()) continue;
+      const auto& outputs = graph->nodes[producer].outputs;
+      if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) continue;
+      const auto [entry, first] = hubs_.try_emplace(value, 0);
+      if (first) entry->second = s().add_value(graph->values[id].name);
+      form.ids[id] = entry->second;
+    }
+    add_graph(form);
+    for (std::size_t i = 0; i < graph->outputs.size(); ++i) {
+      const std::int32_t value = form.ids[graph->outputs[i]];
+      if (value < 0) continue;
+      const bool known = i < s().outputs.size();
+      if (!known) s().outputs.push_back(value);
+      s().values[value].output = true;
+      s().values[value].uses.push_back({-1, static_cast<std::int32_t>(i)});
+    }
+  }
+
+ private:
+  struct Form {
+    const Graph& graph;
+    std::vector<std::int32_t> ids;  // structure values, by value of the graph
+  };
+
+  Structure& s() { return reference_.structure; }
+
+  void add_graph(Form& form) {
+    for (const Initializer& initializer : form.graph.initializers) add_initializer(form, initializer);
+    for (const GraphNode& node : form.graph.nodes) {
+      if (!node.removed) add_node(form, node);
+    }
+  }
+
+  std::int32_t id_of(Form& form, GraphValueId value) {
+    if (value == no_value) return -1;
+    std::int32_t& id = form.ids[value];
+    if (id < 0) id = s().add_value(form.graph.values[value].name);
+    return id;
+  }
+
+  void add_initializer(Form& form, const Initializer& initializer) {
+    const std::string& name = form.graph.values[initializer.value].name;
+    // The same parameter is the same value in all forms; so is a small constant of the same content.
+    std::string key = initializer.parameter ? "p" + name : "";
+    const TensorData& data = initializer.data;
+    if (!initializer.parameter && data.bytes.data != nullptr && data.bytes.size <= 64) {
+      key = "c" + std::to_string(static_cast<int>(data.dtype)) + ":" + std::to_string(data.shape.size()) + ":" +
+            std::string(reinterpret_cast<const char*>(data.bytes.data), data.bytes.size);
+    }
+    // What is computed from a parameter is named after it, alike in all forms.
+    if (key.empty() && !name.empty() && name.front() != '/') {
+      key = "d" + name + ":" + std::to_string(static_cast<int>(data.dtype));
+      for (const std::int64_t size : data.shape) key += "," + std::to_string(size);
+    }
+    if (!key.empty()) {
+      const auto [entry, first] = constants_.try_emplace(key, 0);
+      if (!first) {
+        form.ids[initializer.value] = entry->second;
+        return;
+      }
+      entry->second = id_of(form, initializer.value);
+    }
+    const std::int32_t value = id_of(form, initializer.value);
+    if (s().values[value].tensor >= 0) return;
+    s().values[value].tensor = static_cast<std::int32_t>(s().tensors.size());
+    StructureTensor& tensor = s().tensors.emplace_back();
+    tensor.value = value;
+    tensor.name = name;
+    tensor.data_type = to_onnx(data.dtype);
+    tensor.dims = data.shape;
+    if (tensor.elements() == 1 && data.bytes.data != nullptr && has_number_form(data.dtype)) {
+      tensor.single = true;
+      tensor.number = number_at(data, 0);
+    }
+  }
+
+  void add_node(Form& form, const GraphNode& node) {
+    StructureNode entry;
+    entry.op_type = node.op_type;
+    entry.domain = node.domain;
+    entry.name = node.name;
+    for (const GraphValueId input : node.inputs) entry.inputs.push_back(id_of(form, input));
+    for (const Attribute& attribute : node.attributes) {
+      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
+        add_body(form, node, **body, entry);
+      } else {
+        entry.attributes += digest(attribute);
+        const auto* pads = std::get_if<std::vector<std::int64_t>>(&attribute.value);
+        if (attribute.name == "pads" && pads != nullptr &&
+            std::any_of(pads->begin(), pads->end(), [](auto each) { return each != 0; })) {
+          entry.padding = digest(attribute);
+        }
+      }
+    }
+    // A node that another form has as well, from the same operations and values, is there already.
+    std::string key(node.op_type);
+    for (const std::int32_t input : entry.inputs) key += "," + std::to_string(input);
+    key += "|" + std::to_string(entry.attributes) + "|" + std::to_string(node.outputs.size());
+    for (const std::int32_t op : node.origin.ops) key += ";" + std::to_string(op);
+    const auto found = entry.holds_bodies ? nodes_.end() : nodes_.find(key);
+    if (found != nodes_.end() && same_results(form, node, s().nodes[found->second])) return;
+    for (const GraphValueId output : node.outputs) entry.outputs.push_back(id_of(form, output));
+    const std::int32_t index = s().add_node(std::move(entry));
+    reference_.units_of_node.push_back(node.origin.ops);
+    nodes_.try_emplace(std::move(key), index);
+  }
+
+  // Results that are the program's must be those that the known node has; others take over its values.
+  bool same_results(Form& form, const GraphNode& node, const StructureNode& known) {
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == no_value) continue;
+      const std::int32_t id = form.ids[node.outputs[i]];
+      if (id >= 0 && id != known.outputs[i]) return false;
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] != no_value) form.ids[node.outputs[i]] = known.outputs[i];
+    }
+    return true;
+  }
+
+  void add_body(Form& outer, const GraphNode& holder, const Graph& body, StructureNode& entry) {
+    entry.holds_bodies = true;
+    Form form{body, std::vector<std::int32_t>(body.values.size(), -1)};
+    for (std::size_t i = 0; i < body.values.size(); ++i) {
+      if (body.values[i].captured != no_value) form.ids[i] = id_of(outer, body.values[i].captured);
+    }
+    for (std::size_t i = 0; i < body.inputs.size() && i < holder.inputs.size(); ++i) {
+      const std::int32_t from = id_of(outer, holder.inputs[i]);
+      if (from < 0) continue;
+      StructureNode pass;
+      pass.op_type = "Identity";
+      pass.inputs = {from};
+      pass.outputs = {id_of(form, body.inputs[i])};
+      s().add_node(std::move(pass));
+      reference_.units_of_node.push_back(holder.origin.ops);
+    }
+    add_graph(form);
+    for (const GraphValueId output : body.outputs) entry.inputs.push_back(id_of(form, output));
+  }
+
+  static std::uint64_t digest(const Attribute& attribute) {
+    AttributeDigest digest(attribute.name);
+    const auto add_float = [&](float number) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &number, sizeof bits);
+      digest.add(std::uint64_t{bits});
+    };
+    if (const auto* integer = std::get_if<std::int64_t>(&attribute.value)) {
+      digest.add(static_cast<std::uint64_t>(*integer));
+    } else if (const auto* number = std::get_if<float>(&attribute.value)) {
+      add_float(*number);
+    } else if (const auto* text = std::get_if<std::string>(&attribute.value)) {
+      digest.add(std::string_view(*text));
+    } else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute.value)) {
+      for (const std::int64_t each : *integers) digest.add(static_cast<std::uint64_t>(each));
+    } else if (const auto* numbers = std::get_if<std::vector<float>>(&attribute.value)) {
+      for (const float each : *numbers) add_float(each);
+    } else if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute.value)) {
+      for (const std::string& each : *texts) digest.add(std::string_view(each));
+    }
+    return digest.value();
+  }
+
+  Reference& reference_;
+  std::map<ValueId, std::int32_t> hubs_;
+  std::unordered_map<std::string, std::int32_t> constants_, nodes_;
+};
+
+void add_units(const Program& program, Reference& reference) {
+  for (const Scope& scope : program.scopes) {
+    const auto id = static_cast<ScopeId>(reference.scopes.size());
+    reference.scopes.push_back({scope.parent, program.modules[scope.module].path, scope.call, scope_path(program, id)});
+  }
+  const FxNames names(program);
+  for (const Node* node : operations(program)) {
+    reference.units.push_back({node->origin.scope, names.name(node->origin.op)});
+  }
+}
+
+void add_parameters(const Program& program, Reference& reference) {
+  for (const Parameter& parameter : program.parameters) {
+    ReferenceParameter& entry = reference.parameters.emplace_back();
+    entry.names.push_back(parameter.name);
+    entry.names.insert(entry.names.end(), parameter.aliases.begin(), parameter.aliases.end());
+    entry.dims = parameter.data.shape;
+    entry.element_size = size_of(parameter.data.dtype);
+    entry.digest = parameter.digest;
+    entry.digest_transposed = parameter.digest_transposed;
+    entry.digest_float16 = parameter.digest_float16;
+  }
+  for (const Node* node : operations(program)) {
+    for (const NamedArgument& argument : node->arguments) {
+      for_each_value(argument.value, [&](ValueId id) {
+        const Value& value = program.values[id];
+        if (value.source != ValueSource::parameter) return;
+        auto& users = reference.parameters[value.index].units;
+        if (users.empty() || users.back() != node->origin.op) users.push_back(node->origin.op);
+      });
+    }
+  }
+}
+
+}  // namespace
+
+Reference make_reference(const Program& program, int opset) {
+  const Program filled = with_zero_weights(program);
+  const int near = std::clamp(opset, oldest_opset, newest_opset);
+  const Program unfolded = literal(filled);
+  struct Form {
+    const Program& program;
+    int opset;
+    bool simplify;
+  };
+  std::vector<Form> forms = {{filled, near, false}, {filled, near, true}, {unfolded, near, false}};
+  if (near != newest_opset) forms.push_back({filled, newest_opset, false});
+  if (near != oldest_opset) forms.push_back({filled, oldest_opset, false});
+  // Forms whose values contradict each other would make a cycle; then fewer of them have to do.
+  for (std::size_t count = forms.size();; --count) {
+    Reference reference;
+    Overlay overlay(reference);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::unordered_map<ValueId, GraphValueId> own;
+      ExportOptions options;
+      options.opset = forms[i].opset;
+      options.simplify = forms[i].simplify;
+      options.unsupported_as_domain = true;
+      options.write_no_ops = &forms[i].program == &unfolded;
+      options.values = &own;
+      auto graph = export_program(forms[i].program, options);
+      if (!graph) throw Error(graph.diagnostics());
+      overlay.add(std::make_shared<Graph>(std::move(*graph)), own);
+    }
+    try {
+      reference.structure.finish("the reference");
+    } catch (const Error&) {
+      if (count == 1) throw;
+      continue;
+    }
+    add_units(program, reference);
+    add_parameters(program, reference);
+    reference.index_units();
+    return reference;
+  }
+}
+
+}  // namespace whence

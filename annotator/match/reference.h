@@ -1,0 +1,88 @@
+// Reference: what a foreign file is compared with: a Structure whose nodes say which recorded operations they stand
+// for. Made from a program (its sidecar is enough) or from an annotated ONNX file.
+//
+// From a program the reference holds several forms of the same computation at once, as whence itself would export it:
+// as converted and simplified, with normalizations and activations spelled out and as one operator. Values that are the
+// program's own are one value in all forms, so a foreign node may correspond to whichever form is nearest.
+//
+// A *unit* is what a node can be attributed to: a recorded operation, or a node of the annotated file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+#include "annotator/match/structure.h"
+#include "annotator/read/onnx_summary.h"
+#include "schema/program.h"
+
+namespace whence {
+
+struct ReferenceScope {
+  std::int32_t parent = -1;  // stands before its children
+  std::string path;          // qualified name of the module
+  std::int32_t call = 0;
+  std::string name_path;  // as exporters put it in node names: "/encoder/layer.0"
+};
+
+struct ReferenceUnit {
+  std::int32_t scope = 0;  // -1: not known
+  std::string name;        // as an exporter would call it: "linear_3"
+};
+
+struct ReferenceParameter {
+  std::vector<std::string> names;  // canonical first
+  std::vector<std::int64_t> dims;
+  std::size_t element_size = 0;
+  std::string digest, digest_transposed, digest_float16;
+  std::vector<std::int32_t> units;  // that read it
+};
+
+// Makes scopes of qualified names, parents first.
+class ScopeTree {
+ public:
+  explicit ScopeTree(std::vector<ReferenceScope>& scopes) : scopes_(scopes) {}
+  std::int32_t of(const std::string& path, std::int32_t call);
+
+ private:
+  std::vector<ReferenceScope>& scopes_;
+  std::map<std::pair<std::string, std::int32_t>, std::int32_t> known_;
+};
+
+struct Reference {
+  bool values_keep_names = false;  // made from what the foreign file was made from
+  Structure structure;
+  std::vector<std::vector<std::int32_t>> units_of_node;  // of the structure; ascending
+  std::vector<ReferenceUnit> units;
+  std::vector<ReferenceScope> scopes;
+  std::vector<ReferenceParameter> parameters;
+  std::vector<std::vector<std::int32_t>> nodes_of_unit;  // heavy ones
+  std::vector<std::vector<std::int32_t>> parameters_of_unit;
+  std::vector<std::set<std::uint16_t>> classes_of_unit;  // operators that some form uses for it
+
+  std::int32_t common_scope(std::int32_t a, std::int32_t b) const;
+  bool encloses(std::int32_t outer, std::int32_t inner) const;  // or is it
+  void index_units();                                           // fills nodes_of_unit, parameters_of_unit
+
+  std::vector<std::shared_ptr<const void>> owners;  // of the text that structure points to
+};
+
+// `opset`: of the foreign file. Operators without a converter become nodes of their own. Throws what export throws for
+// programs that it refuses altogether.
+Reference make_reference(const Program& program, int opset);
+// From an annotated file; also one that carries PyTorch's keys only. `annotated` must outlive the result.
+Reference make_reference(const OnnxSummary& annotated);
+// From the foreign file's own names, when there is nothing else: scopes and parameters, no structure.
+Reference make_reference_of_names(const OnnxSummary& model);
+
+// The module that a node's metadata names; nullopt when it names none.
+std::optional<std::string> module_of(const OnnxProperties& metadata);
+
+}  // namespace whence

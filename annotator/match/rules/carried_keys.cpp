@@ -1,0 +1,31 @@
+// Metadata already on the node: whence's own module, the scopes of PyTorch's exporter. Strong, not certain: PyTorch's
+// optimiser keeps the metadata of the first of several nodes that it fuses (a folded Conv names the BatchNorm).
+#include "annotator/match/rules/rule.h"
+#include "annotator/merge/keys.h"
+#include "annotator/view/python_list.h"
+
+namespace whence {
+
+void carried_keys(const RuleContext& context, EvidenceTable& table) {
+  constexpr double by_whence = 4, by_pytorch = 1.5;
+  const Structure& structure = context.foreign.structure;
+  for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
+    if (structure.nodes[i].source < 0) continue;
+    const OnnxProperties& metadata = context.foreign.file_nodes[structure.nodes[i].source]->metadata;
+    const auto say = [&](std::string_view module, double strength, std::string_view from) {
+      for (const std::int32_t scope : context.names.scopes_of_module(module)) {
+        table[i].push_back({MatchRule::carried, -1, scope, strength, from});
+      }
+    };
+    if (const auto module = find_property(metadata, keys::module)) {
+      const auto confidence = find_property(metadata, keys::confidence);
+      if (!confidence || *confidence == "exact") say(*module, by_whence, *module);
+    } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {
+      // Modules from the root inwards, then the node's own name.
+      const auto names = parse_python_list(*scopes);
+      if (names && names->size() >= 2) say((*names)[names->size() - 2], by_pytorch, *scopes);
+    }
+  }
+}
+
+}  // namespace whence

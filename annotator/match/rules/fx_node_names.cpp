@@ -1,0 +1,25 @@
+// Names that torch.export gives its nodes, and the dynamo exporter to nodes and values: `node_linear_3`, `linear_3`.
+// They count operators in order, so they are worth little where the recorded program spells something differently.
+#include "annotator/match/rules/rule.h"
+
+namespace whence {
+
+void fx_node_names(const RuleContext& context, EvidenceTable& table) {
+  constexpr double strength = 0.3;
+  constexpr std::string_view prefix = "node_";
+  const Structure& structure = context.foreign.structure;
+  for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
+    const StructureNode& node = structure.nodes[i];
+    const auto say = [&](std::string_view name) {
+      const std::int32_t unit = context.names.unit_named(name);
+      if (unit >= 0) table[i].push_back({MatchRule::fx_names, unit, -1, strength, name});
+      return unit >= 0;
+    };
+    if (node.name.starts_with(prefix) && say(node.name.substr(prefix.size()))) continue;
+    for (const std::int32_t output : node.outputs) {
+      if (output >= 0 && say(structure.values[output].name)) break;
+    }
+  }
+}
+
+}  // namespace whence

@@ -1,0 +1,51 @@
+// A rule looks at one kind of evidence and says for nodes where they could belong. It decides nothing: the pipeline
+// (match.cpp) lists the rules in order, and Correspondence weighs what they say against the structure.
+//
+// To add one: a file here with one function of this signature, a line in match.cpp's list, a word in MatchRule.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "annotator/match/evidence.h"
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/reference.h"
+#include "annotator/match/tensor_sources.h"
+
+namespace whence {
+
+// Looks up names that tools leave in files.
+class ReferenceNames {
+ public:
+  explicit ReferenceNames(const Reference& reference);
+
+  // Scopes by the module's qualified name, and by the path that exporters put in names ("/encoder/layer.0"); all calls.
+  const std::vector<std::int32_t>& scopes_of_module(std::string_view path) const;
+  const std::vector<std::int32_t>& scopes_of_path(std::string_view path) const;
+  std::int32_t unit_named(std::string_view name) const;  // -1
+
+ private:
+  using Index = std::unordered_map<std::string, std::vector<std::int32_t>>;
+  Index modules_, paths_;
+  std::unordered_map<std::string, std::int32_t> units_;
+};
+
+struct RuleContext {
+  const OnnxSummary& model;
+  const ForeignStructure& foreign;
+  const Reference& reference;
+  const ReferenceNames& names;
+  const TensorSources& tensors;
+};
+
+using MatchRuleFunction = void (*)(const RuleContext& context, EvidenceTable& table);
+
+void carried_keys(const RuleContext& context, EvidenceTable& table);
+void kept_values(const RuleContext& context, EvidenceTable& table);
+void scopes_in_names(const RuleContext& context, EvidenceTable& table);
+void fx_node_names(const RuleContext& context, EvidenceTable& table);
+void parameters_read(const RuleContext& context, EvidenceTable& table);  // by name and by bytes
+
+}  // namespace whence

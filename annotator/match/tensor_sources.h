@@ -1,0 +1,43 @@
+// TensorSources: which parameters of the reference an initializer of the foreign file could hold: by its name, and by
+// digests of its bytes as they are, transposed, as float16, in blocks (a fused query, key and value; recurrent gates).
+//
+// Bytes are read once, straight from the mapped file, by as many threads as there are cores, and released again; only
+// tensors whose size fits some parameter are read at all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/reference.h"
+
+namespace whence {
+
+struct TensorSource {
+  enum class How : std::uint8_t { name, bytes, part, shape };  // part: one block of several; shape: alone of its sizes
+  std::int32_t parameter = -1;
+  How how = How::name;
+  double candidates = 1;  // parameters that fit as well
+
+  bool by_content() const { return how == How::bytes || how == How::part; }
+};
+
+class TensorSources {
+ public:
+  TensorSources(const OnnxSummary& model, const Structure& foreign, const Reference& reference);
+
+  const std::vector<TensorSource>& of(std::int32_t tensor) const { return sources_[tensor]; }
+
+  // For judging whether the file is of this model: parameters met by name, by bytes, by shape alone.
+  std::int64_t parameters = 0, by_name = 0, by_bytes = 0, by_shape = 0;
+
+ private:
+  void match_names(const Structure& foreign, const Reference& reference);
+  void match_bytes(const OnnxSummary& model, const Structure& foreign, const Reference& reference);
+  void match_shapes(const Structure& foreign, const Reference& reference);
+  void count(const Structure& foreign, const Reference& reference);
+
+  std::vector<std::vector<TensorSource>> sources_;
+};
+
+}  // namespace whence

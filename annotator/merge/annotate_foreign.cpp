@@ -1,0 +1,155 @@
+#include "annotator/merge/annotate_foreign.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "annotator/match/foreign_structure.h"
+#include "annotator/merge/external_data.h"
+#include "annotator/merge/keys.h"
+#include "annotator/merge/merged_entries.h"
+#include "annotator/merge/model_edit.h"
+#include "annotator/merge/node_keys.h"
+#include "annotator/merge/onnx_rewrite.h"
+#include "annotator/merge/stamp.h"
+#include "annotator/write/unique_names.h"
+
+namespace whence {
+namespace {
+
+using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // of nodes in the file -> their number
+
+Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes) {
+  Offsets offsets;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    offsets.emplace(static_cast<std::uint64_t>(nodes[i]->message.data() - model.file->text().data()), i);
+  }
+  return offsets;
+}
+
+bool says_something(const OnnxProperties& metadata) { return find_property(metadata, keys::confidence).has_value(); }
+
+class ForeignEditor : public NodeEditor {
+ public:
+  // `stamps`: also write which operations of the sidecar a node stands for.
+  ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets, bool names, bool stamps,
+                const std::vector<std::string>& kept_names, AnnotateReport& report)
+      : found_(found), source_(source), offsets_(offsets), names_(names), stamps_(stamps), report_(report) {
+    report_ = {};
+    for (const std::string& name : kept_names) unique_.claim(name);
+  }
+
+  NodeEdit edit(const NodeView& node) override {
+    ++report_.nodes;
+    const std::size_t index = offsets_.at(node.offset);
+    const NodeMatch& match = found_.nodes[index];
+    NodeEdit edit;
+    if (says_something(node.metadata)) {
+      ++report_.exact;
+      return edit;
+    }
+    count(match.confidence);
+    if (match.scope < 0) {
+      edit.added.emplace_back(keys::confidence, std::string(name_of(match.confidence)));
+      keep_what_was_there(node, edit);
+      return edit;
+    }
+    if (names_) rename(node, match, edit);
+    for (auto& entry : source_.keys_of(match)) {
+      if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
+    }
+    if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
+      edit.added.emplace_back(keys::evidence, found_.evidence[index]);
+    }
+    if (stamps_ && !match.units.empty() && !find_property(node.metadata, keys::op))
+      edit.added.emplace_back(keys::op, to_stamp(origin_of(match)));
+    keep_what_was_there(node, edit);
+    merge_repeated(node, edit);
+    return edit;
+  }
+
+ private:
+  static void merge_repeated(const NodeView& node, NodeEdit& edit) {
+    const std::vector<PlacedEntry> repeated = repeated_entries(node);
+    if (repeated.empty()) return;
+    for (const PlacedEntry& entry : repeated) edit.dropped_positions.push_back(entry.position);
+    edit.added.emplace_back(keys::merged, to_text(repeated));
+  }
+
+  void count(MatchConfidence confidence) {
+    std::int64_t* const counters[] = {&report_.exact, &report_.matched, &report_.inferred, &report_.ancestor,
+                                      &report_.unattributed};
+    ++*counters[static_cast<std::size_t>(confidence)];
+  }
+
+  void rename(const NodeView& node, const NodeMatch& match, NodeEdit& edit) {
+    std::string wanted = unique_.claim(source_.path_of(match) + "/" + std::string(node.op_type));
+    if (wanted == node.name) return;
+    edit.added.emplace_back(keys::original_name, std::string(node.name));
+    edit.name = std::move(wanted);
+    ++report_.renamed;
+  }
+
+  void keep_what_was_there(const NodeView& node, NodeEdit& edit) const {
+    std::string kept;
+    if (stamps_ && find_property(node.metadata, keys::op)) kept = keys::op;
+    if (node.has_name && node.name.empty()) kept += kept.empty() ? "name" : ",name";
+    for (const std::string_view key : annotation_keys()) {
+      if (!find_property(node.metadata, key)) continue;
+      if (!kept.empty()) kept += ",";
+      kept += key;
+    }
+    if (!kept.empty()) edit.added.emplace_back(keys::kept, std::move(kept));
+  }
+
+  const MatchReport& found_;
+  const KeySource& source_;
+  const Offsets& offsets_;
+  bool names_, stamps_;
+  AnnotateReport& report_;
+  UniqueNames unique_;
+};
+
+}  // namespace
+
+NodeOrigin origin_of(const NodeMatch& match) {
+  NodeOrigin origin;
+  origin.ops = match.units;
+  if (match.units.size() > 1) origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
+  return origin;
+}
+
+std::string_view name_of(MatchConfidence confidence) {
+  constexpr std::string_view words[] = {"exact", "matched", "inferred", "ancestor", "unattributed"};
+  return words[static_cast<std::size_t>(confidence)];
+}
+
+bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
+  if (find_property(model.metadata, keys::matched) != digest) return false;
+  const auto nodes = nodes_with_functions(model);
+  return std::all_of(nodes.begin(), nodes.end(), [](const OnnxNode* node) { return says_something(node->metadata); });
+}
+
+AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
+                             const std::string& digest, const std::string& output, const AnnotateOptions& options) {
+  const auto nodes = nodes_with_functions(model);
+  const Offsets offsets = offsets_of(model, nodes);
+  std::vector<std::string> kept_names;  // of nodes that keep theirs
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const bool keeps = says_something(nodes[i]->metadata) || found.nodes[i].scope < 0;
+    if (keeps && !nodes[i]->name.empty()) kept_names.emplace_back(nodes[i]->name);
+  }
+  ModelEdit edit = annotation_of_model(model);
+  if (!find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
+  AnnotateReport report;
+  // A stamp means something beside the sidecar that it was found with; nodes of whence's own export have theirs.
+  const bool stamps =
+      source.units_are_operations() && source.wants(keys::confidence) && !find_property(model.metadata, keys::program);
+  const auto make_editor = [&] {
+    return std::make_unique<ForeignEditor>(found, source, offsets, options.names, stamps, kept_names, report);
+  };
+  report.changed = rewrite_file(model.file->path(), output, make_editor, std::move(edit), external_locations(model));
+  report.fit = found.fit;
+  return report;
+}
+
+}  // namespace whence

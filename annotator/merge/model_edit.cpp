@@ -1,0 +1,27 @@
+#include "annotator/merge/model_edit.h"
+
+#include "annotator/merge/keys.h"
+
+namespace whence {
+
+ModelEdit annotation_of_model(const OnnxSummary& model) {
+  ModelEdit edit;
+  if (!find_property(model.metadata, keys::annotated)) edit.added.emplace_back(keys::annotated, WHENCE_VERSION);
+  if (model.ir_version < oldest_ir_with_node_metadata) {
+    edit.ir_version = oldest_ir_with_node_metadata;
+    edit.added.emplace_back(keys::original_ir_version, std::to_string(model.ir_version));
+  }
+  return edit;
+}
+
+Diagnostic raised_ir_version(std::int64_t before, const Place& place) {
+  return {Code::unsupported_feature,
+          Severity::note,
+          "the IR version was raised from " + std::to_string(before) + " to 10: node metadata needs it",
+          place,
+          "",
+          1,
+          {}};
+}
+
+}  // namespace whence

@@ -1,0 +1,32 @@
+// Small ONNX models for the match tests, written in ONNX's own text form and read back as the engine reads files.
+#pragma once
+
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <onnx/defs/parser.h>
+#include <onnx/onnx_pb.h>
+
+#include "annotator/read/onnx_summary.h"
+#include "tests/schema/temporary_folder.h"
+
+namespace whence {
+
+inline onnx::ModelProto parse_model(const std::string& text) {
+  onnx::ModelProto model;
+  onnx::OnnxParser parser(text.c_str());
+  const auto status = parser.Parse(model);
+  EXPECT_TRUE(status.IsOK()) << status.ErrorMessage();
+  return model;
+}
+
+inline OnnxSummary summary_of(const onnx::ModelProto& model, const TemporaryFolder& folder) {
+  const std::string path = folder / "match.onnx";
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  auto summary = read_onnx_summary(path);
+  EXPECT_TRUE(summary);
+  return std::move(*summary);
+}
+
+}  // namespace whence

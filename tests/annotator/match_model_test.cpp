@@ -1,0 +1,158 @@
+// Whole matches of small files against small programs: what each kind of change does to the answer.
+#include <map>
+
+#include "annotator/match/match.h"
+#include "annotator/match/reference.h"
+#include "tests/annotator/match_file.h"
+#include "tests/annotator/program_builder.h"
+
+namespace whence {
+namespace {
+
+// Query and key of one input, their product, a softmax, a sum with the input, an activation: each in its own module.
+class Attention : public ProgramBuilder {
+ public:
+  Attention() {
+    x = input("x", f32({2, 4}));
+    query = linear("query");
+    key = linear("key");
+    const ValueId turned = in("attention", [&] { return op("aten::t", {{"self", v(key)}}, f32({4, 2})); });
+    const ValueId scores = in("attention", [&] {
+      return op("aten::matmul", {{"self", v(query)}, {"other", v(turned)}}, f32({2, 2}));
+    });
+    const ValueId soft = in("attention", [&] {
+      return op("aten::softmax.int", {{"self", v(scores)}, {"dim", n(-1)}}, f32({2, 2}));
+    });
+    const ValueId back = in("attention", [&] {
+      return op("aten::matmul", {{"self", v(soft)}, {"other", v(x)}}, f32({2, 4}));
+    });
+    const ValueId sum = in("block", [&] {
+      return op("aten::add.Tensor", {{"self", v(back)}, {"other", v(x)}, {"alpha", n(1)}}, f32({2, 4}));
+    });
+    output(in("act", [&] { return op("aten::relu", {{"self", v(sum)}}, f32({2, 4})); }), "y");
+  }
+
+  template <class Make>
+  ValueId in(const std::string& path, Make make) {
+    const ValueId made = make();
+    program.body.nodes.back().origin.scope = scope_of(path);
+    return made;
+  }
+
+  ValueId x, query, key;
+
+ private:
+  ScopeId scope_of(const std::string& path) {
+    for (std::size_t i = 0; i < program.scopes.size(); ++i) {
+      if (program.modules[program.scopes[i].module].path == path) return static_cast<ScopeId>(i);
+    }
+    Module module;
+    module.path = path;
+    module.parent = 0;
+    module.level = 1;
+    program.modules.push_back(module);
+    program.scopes.push_back({0, static_cast<ModuleId>(program.modules.size() - 1), 0});
+    return static_cast<ScopeId>(program.scopes.size() - 1);
+  }
+
+  ValueId linear(const std::string& name) {
+    std::vector<float> content(16, 0.5F);
+    content[0] = static_cast<float>(name.size());
+    TensorData weight{DType::float32, {4, 4}, Bytes::copy_of(content.data(), 64)};
+    const ValueId w = parameter(name + ".weight", weight);
+    const ValueId b = parameter(name + ".bias", {DType::float32, {4}, Bytes::copy_of(content.data(), 16)});
+    return in(name, [&] {
+      return op("aten::linear", {{"input", v(x)}, {"weight", v(w)}, {"bias", v(b)}}, f32({2, 4}));
+    });
+  }
+};
+
+class MatchModel : public ::testing::Test {
+ protected:
+  // By the first output of each node: the paths of its modules, joined by '+'.
+  std::map<std::string, std::string> match(const std::string& text) {
+    const OnnxSummary model = summary_of(parse_model(text), folder);
+    const Reference reference = make_reference(attention.program, 18);
+    report = match_model(model, reference);
+    std::map<std::string, std::string> found;
+    for (std::size_t i = 0; i < model.graph.nodes.size(); ++i) {
+      std::string& paths = found[std::string(model.graph.nodes[i].outputs[0])];
+      for (const std::int32_t unit : report.nodes[i].units) {
+        const std::string& path = reference.scopes[reference.units[unit].scope].path;
+        if (("+" + paths + "+").find("+" + path + "+") == std::string::npos) paths += (paths.empty() ? "" : "+") + path;
+      }
+    }
+    return found;
+  }
+
+  static std::string model(const std::string& nodes) {
+    return R"(<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]> g (float[2,4] x) => (float[2,4] y)
+      <float[4,4] w1 = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}, float[4,4] w2 = {2,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1},
+       float[4] b1 = {1,2,3,4}, float[4] b2 = {4,3,2,1}> {)" +
+           nodes + "}";
+  }
+
+  TemporaryFolder folder;
+  Attention attention;
+  MatchReport report;
+};
+
+// Names and bytes are other ones, and the file has key before query: only the product's operands tell them apart.
+TEST_F(MatchModel, TellsTwinsApartByWhoReadsThem) {
+  const auto found = match(model(R"(
+    a = MatMul(x, w1)   c = Add(a, b1)   k = Transpose(c)
+    d = MatMul(x, w2)   q = Add(d, b2)
+    s = MatMul(q, k)    p = Softmax(s)   o = MatMul(p, x)   r = Add(o, x)   y = Relu(r))"));
+  EXPECT_EQ(found.at("a"), "key");
+  EXPECT_EQ(found.at("c"), "key");
+  EXPECT_EQ(found.at("k"), "attention");
+  EXPECT_EQ(found.at("d"), "query");
+  EXPECT_EQ(found.at("q"), "query");
+  EXPECT_EQ(found.at("s"), "attention");
+  EXPECT_EQ(found.at("r"), "block");
+  EXPECT_EQ(found.at("y"), "act");
+}
+
+TEST_F(MatchModel, StepsOverWhatOneSideHasMoreOf) {
+  const auto found = match(model(R"(
+    d = Gemm(x, w2, b2)  a = Gemm(x, w1, b1)  k = Transpose(a)  z = Constant<value = float {0.5}>()  h = Mul(d, z)
+    s = MatMul(h, k)     p = Softmax(s)       o = MatMul(p, x)  r = Add(x, o)                        y = Relu(r))"));
+  EXPECT_EQ(found.at("d"), "query");
+  EXPECT_EQ(found.at("a"), "key");
+  EXPECT_EQ(found.at("s"), "attention");
+  EXPECT_EQ(found.at("p"), "attention");
+  EXPECT_EQ(found.at("r"), "block");
+}
+
+TEST_F(MatchModel, PutsQuantisedNodesWhereThePlainOnesWere) {
+  const auto found = match(model(R"(
+    xq, xs, xz = DynamicQuantizeLinear(x)
+    i = MatMulInteger(xq, w1, xz)  f = Cast<to = 1>(i)  g = Mul(f, xs)  q = Add(g, b1)
+    a = MatMul(x, w2)  c = Add(a, b2)  k = Transpose(c)
+    s = MatMul(q, k)   p = Softmax(s)  o = MatMul(p, x)  r = Add(o, x)  y = Relu(r))"));
+  EXPECT_EQ(found.at("i"), "query");
+  EXPECT_EQ(found.at("f"), "query");
+  EXPECT_EQ(found.at("g"), "query");
+  EXPECT_EQ(found.at("q"), "query");
+}
+
+TEST_F(MatchModel, KnowsPartsOfAModel) {
+  const auto found = match(R"(<ir_version: 8, opset_import: ["": 18]> g (float[2,2] s, float[2,4] x) => (float[2,4] y) {
+    p = Softmax(s) o = MatMul(p, x) r = Add(o, x) y = Relu(r) })");
+  EXPECT_EQ(found.at("p"), "attention");
+  EXPECT_EQ(found.at("o"), "attention");
+  EXPECT_EQ(found.at("r"), "block");
+  EXPECT_EQ(found.at("y"), "act");
+}
+
+TEST_F(MatchModel, SaysWhenAFileIsOfAnotherModel) {
+  match(R"(<ir_version: 8, opset_import: ["": 18]> g (float[1,1,8,8] i) => (float[1,1,6,6] t)
+    <float[1,1,3,3] w = {1,2,3,4,5,6,7,8,9}> { t = Conv(i, w) })");
+  EXPECT_TRUE(report.fit.of_another_model());
+  match(model(R"(a = MatMul(x, w1) c = Add(a, b1) k = Transpose(c) d = MatMul(x, w2) q = Add(d, b2)
+    s = MatMul(q, k) p = Softmax(s) o = MatMul(p, x) r = Add(o, x) y = Relu(r))"));
+  EXPECT_FALSE(report.fit.of_another_model());
+}
+
+}  // namespace
+}  // namespace whence

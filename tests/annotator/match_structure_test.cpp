@@ -1,0 +1,107 @@
+// What the match engine sees of a file: bodies and functions laid flat, rearrangements and constants told apart.
+#include <map>
+
+#include "annotator/match/foreign_structure.h"
+#include "tests/annotator/match_file.h"
+#include "tests/schema/expect_error.h"
+
+namespace whence {
+namespace {
+
+class MatchStructure : public ::testing::Test {
+ protected:
+  const ForeignStructure& read(const std::string& text) {
+    summary = summary_of(parse_model(text), folder);
+    made = make_structure(summary);
+    return made;
+  }
+
+  std::map<std::string, NodeKind> kinds() const {
+    std::map<std::string, NodeKind> result;
+    for (const StructureNode& node : made.structure.nodes) result[std::string(node.op_type)] = node.kind;
+    return result;
+  }
+
+  TemporaryFolder folder;
+  OnnxSummary summary;
+  ForeignStructure made;
+};
+
+TEST_F(MatchStructure, TellsComputingFromRearrangingFromConstant) {
+  read(R"(<ir_version: 8, opset_import: ["": 18]>
+    g (float[2,3] x) => (float[6] y) <float[3,4] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float[4] b = {1,2,3,4}> {
+      m = MatMul(x, w)
+      a = Add(m, b)
+      s = Softmax(a)
+      n = Neg(b)
+      k = Mul(s, n)
+      y = Flatten(k)
+    })");
+  const auto kind = kinds();
+  EXPECT_EQ(kind.at("MatMul"), NodeKind::heavy);
+  EXPECT_EQ(kind.at("Add"), NodeKind::transparent);  // the product's bias
+  EXPECT_EQ(kind.at("Neg"), NodeKind::constant);
+  EXPECT_EQ(kind.at("Mul"), NodeKind::heavy);
+  EXPECT_EQ(kind.at("Flatten"), NodeKind::transparent);
+}
+
+TEST_F(MatchStructure, LooksThroughRearrangements) {
+  const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
+    g (float[2,3] x) => (float[3,2] y) { a = Relu(x) t = Transpose(a) i = Identity(t) y = Neg(i) })")
+                           .structure;
+  const std::int32_t relu = s.nodes[0].outputs[0], read_by_neg = s.nodes[3].inputs[0];
+  EXPECT_EQ(s.loose(read_by_neg), relu);
+  ASSERT_EQ(s.heavy_uses(relu).size(), 1U);
+  EXPECT_EQ(s.heavy_uses(relu)[0].node, 3);
+}
+
+TEST_F(MatchStructure, LaysBodiesFlat) {
+  const ForeignStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18]>
+    g (bool c, float[2] x) => (float[2] y) {
+      y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) }, else_branch = e () => (float[2] b) { b = Neg(x) }>
+    })");
+  EXPECT_EQ(found.file_nodes.size(), 3U);
+  EXPECT_EQ(found.structure.nodes.size(), 3U);
+  const StructureNode& last = found.structure.nodes.back();
+  EXPECT_EQ(last.op_type, "If");
+  EXPECT_EQ(last.inputs.size(), 3U);  // its condition and both branches' results
+}
+
+TEST_F(MatchStructure, LaysFunctionsOutAtEachCall) {
+  const ForeignStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18, "local": 1]>
+    g (float[2] x) => (float[2] y) { h = local.twice(x) y = local.twice(h) }
+    <domain: "local", opset_import: ["": 18]>
+    twice (a) => (b) { s = Abs(a) b = Neg(s) })");
+  EXPECT_EQ(found.file_nodes.size(), 4U);       // two calls, two nodes of the function
+  EXPECT_EQ(found.structure.nodes.size(), 4U);  // the function's nodes at each call
+  EXPECT_EQ(found.callee_nodes[0].size(), 2U);
+  EXPECT_EQ(found.structure.nodes[0].source, found.structure.nodes[2].source);
+}
+
+TEST_F(MatchStructure, RefusesFunctionsThatCallThemselves) {
+  summary = summary_of(parse_model(R"(<ir_version: 8, opset_import: ["": 18, "local": 1]>
+    g (float[2] x) => (float[2] y) { y = local.again(x) }
+    <domain: "local", opset_import: ["": 18, "local": 1]>
+    again (a) => (b) { b = local.again(a) })"),
+                       folder);
+  expect_error(Code::corrupt_file, [&] { make_structure(summary); });
+}
+
+TEST_F(MatchStructure, RefusesCycles) {
+  summary = summary_of(parse_model(R"(<ir_version: 8, opset_import: ["": 18]>
+    g (float[2] x) => (float[2] y) { a = Add(x, b) b = Neg(a) y = Abs(b) })"),
+                       folder);
+  const std::string text = expect_error(Code::corrupt_file, [&] { make_structure(summary); });
+  EXPECT_NE(text.find("cycle"), std::string::npos);
+}
+
+TEST_F(MatchStructure, TakesAnyOrderOfNodes) {
+  const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
+    g (float[2] x) => (float[2] y) { y = Abs(b) b = Neg(a) a = Relu(x) })")
+                           .structure;
+  EXPECT_EQ(s.nodes[s.order[0]].op_type, "Relu");
+  EXPECT_EQ(s.nodes[s.order[2]].op_type, "Abs");
+}
+
+}  // namespace
+}  // namespace whence

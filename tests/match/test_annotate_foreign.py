@@ -1,0 +1,215 @@
+"""`whence annotate` on files that somebody else exported: by sidecar, by the file before a tool, by names alone."""
+
+import shutil
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import helper, numpy_helper
+
+import command
+from models import zoo
+
+NAME = "unet"  # exports with PyTorch's TorchScript exporter as it is, folds BatchNorm, has named scopes
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The sidecar, the file that PyTorch exports, and the same with every node, value and initializer renamed."""
+    folder = tmp_path_factory.mktemp("match")
+    command.run("record", zoo.trace(NAME), "-o", folder / "model.json", "--inputs", zoo.inputs_file(NAME))
+    entry = zoo.MODELS[NAME]
+    inputs = entry.inputs(entry.first)
+    torch.onnx.export(entry.model(), tuple(inputs.values()), folder / "exported.onnx", dynamo=False, opset_version=17,
+                      input_names=list(inputs), output_names=["out"])
+    model = onnx.load(folder / "exported.onnx")
+    rename(model)
+    onnx.save(model, folder / "renamed.onnx")
+    return folder
+
+
+def rename(model: onnx.ModelProto) -> None:
+    kept = {value.name for value in [*model.graph.input, *model.graph.output]}
+    names = {}
+
+    def other(name: str) -> str:
+        return name if name in kept or not name else names.setdefault(name, f"v{len(names)}")
+
+    for i, node in enumerate(model.graph.node):
+        node.name = f"n{i}"
+        node.input[:] = [other(name) for name in node.input]
+        node.output[:] = [other(name) for name in node.output]
+    for tensor in model.graph.initializer:
+        tensor.name = other(tensor.name)
+    del model.graph.value_info[:]
+
+
+def keys(node: onnx.NodeProto) -> dict:
+    found = {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
+    assert len(found) == len(node.metadata_props), "a key twice"
+    return found
+
+
+def modules(path) -> list:
+    return [keys(node).get("module") for node in onnx.load(path).graph.node]
+
+
+def annotate(path, output, *options, code=0):
+    return command.run("annotate", path, "-o", output, *options, code=code)
+
+
+def test_names_are_not_needed(folder, tmp_path):
+    annotate(folder / "exported.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
+    annotate(folder / "renamed.onnx", tmp_path / "b.onnx", "--sidecar", folder / "model.json")
+    assert None not in modules(tmp_path / "a.onnx")
+    agree = [a == b for a, b in zip(modules(tmp_path / "a.onnx"), modules(tmp_path / "b.onnx"))]
+    assert sum(agree) >= 0.98 * len(agree)
+
+
+def test_a_folded_convolution_is_of_both_modules(folder, tmp_path):
+    annotate(folder / "renamed.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
+    convolutions = [keys(node) for node in onnx.load(tmp_path / "a.onnx").graph.node if node.op_type == "Conv"]
+    assert any(node.get("modules") == '["stem.0","stem.1"]' and node["module"] == "stem" for node in convolutions)
+
+
+@pytest.mark.parametrize("name", ["exported", "renamed"])
+def test_twice_changes_nothing_and_strip_gives_the_bytes_back(folder, tmp_path, name):
+    source = folder / f"{name}.onnx"
+    annotate(source, tmp_path / "once.onnx", "--sidecar", folder / "model.json")
+    annotate(tmp_path / "once.onnx", tmp_path / "twice.onnx", "--sidecar", folder / "model.json")
+    assert (tmp_path / "twice.onnx").read_bytes() == (tmp_path / "once.onnx").read_bytes()
+    command.run("strip", tmp_path / "once.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == source.read_bytes()
+
+
+def test_the_result_computes_the_same(folder, tmp_path):
+    annotate(folder / "renamed.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
+    entry = zoo.MODELS[NAME]
+    feeds = {name: tensor.numpy() for name, tensor in entry.inputs(entry.first).items()}
+    results = [onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feeds)
+               for path in (folder / "renamed.onnx", tmp_path / "a.onnx")]
+    assert all(np.array_equal(a, b) for a, b in zip(*results))
+
+
+def optimised(source, target):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(target)
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return target
+
+
+def test_from_carries_through_an_optimiser(folder, tmp_path):
+    annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
+    optimised(folder / "exported.onnx", tmp_path / "after.onnx")
+    annotate(tmp_path / "after.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
+    nodes = onnx.load(tmp_path / "out.onnx").graph.node
+    assert all("module" in keys(node) for node in nodes)
+    fused = [keys(node) for node in nodes if node.op_type == "FusedConv"]
+    assert any(node.get("modules", "").count(",") == 2 for node in fused)  # convolution, norm, activation
+    command.run("strip", tmp_path / "out.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "after.onnx").read_bytes()
+
+
+def test_from_needs_an_annotated_file(folder, tmp_path):
+    error = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--from", folder / "renamed.onnx", code=3).stderr
+    assert "annotate that file first" in error and not (tmp_path / "out.onnx").exists()
+
+
+def test_names_alone(folder, tmp_path):
+    shutil.copy(folder / "exported.onnx", tmp_path / "alone.onnx")
+    annotate(tmp_path / "alone.onnx", tmp_path / "out.onnx")
+    confidences = [keys(node).get("confidence") for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert set(confidences) <= {"inferred", "ancestor", "unattributed"}
+    assert confidences.count("inferred") > len(confidences) // 4
+
+
+def test_other_weights_are_refused_and_allowed(folder, tmp_path):
+    command.run("record", zoo.trace("vit"), "-o", tmp_path / "vit.json", "--inputs", zoo.inputs_file("vit"))
+    entry = zoo.MODELS["vit"]
+    model = entry.model()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.25)
+    program = torch.onnx.export(model, kwargs=entry.inputs(entry.first), dynamo=True, verbose=False)
+    program.save(str(tmp_path / "other.onnx"))
+    refused = annotate(tmp_path / "other.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "vit.json", code=3)
+    assert "E0206" in refused.stderr and "match by digest" in refused.stderr
+    assert not (tmp_path / "out.onnx").exists()
+    annotate(tmp_path / "other.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "vit.json",
+             "--allow-different-weights")
+    assert "vit.layers.0.attention.q_proj" in modules(tmp_path / "out.onnx")
+
+
+def test_another_models_sidecar_is_refused(folder, tmp_path):
+    command.run("record", zoo.trace("lstm_tagger"), "-o", tmp_path / "other.json", "--inputs",
+                zoo.inputs_file("lstm_tagger"))
+    for options in ([], ["--allow-different-weights"]):
+        refused = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "other.json",
+                           *options, code=3)
+        assert "another model" in refused.stderr and not (tmp_path / "out.onnx").exists()
+
+
+def test_explain_shows_what_spoke_for_the_answer(folder, tmp_path):
+    annotate(folder / "exported.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
+    node = next(node for node in onnx.load(tmp_path / "a.onnx").graph.node if "evidence" in keys(node))
+    text = command.run("explain", tmp_path / "a.onnx", node.name, "--sidecar", folder / "model.json").stdout
+    assert "pkg.whence.evidence" in text and "because" in text and "operation" in text
+
+
+def small_model(*nodes, functions=(), **tensors) -> onnx.ModelProto:
+    info = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
+    graph = helper.make_graph(list(nodes), "g", info[:1], info[1:],
+                              [numpy_helper.from_array(array, name) for name, array in tensors.items()])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=10)
+
+
+def broken(kind: str, folder) -> None:
+    weight = np.arange(2, dtype=np.float32)
+    model = small_model(helper.make_node("Add", ["x", "w"], ["y"]), w=weight)
+    if kind == "cycle":
+        model = small_model(helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"]),
+                            helper.make_node("Abs", ["b"], ["y"]))
+    elif kind == "recursion":
+        body = [helper.make_node("again", ["a"], ["b"], domain="local")]
+        again = helper.make_function("local", "again", ["a"], ["b"], body, [helper.make_opsetid("local", 1)])
+        model = small_model(helper.make_node("again", ["x"], ["y"], domain="local"), functions=[again])
+    else:
+        tensor = model.graph.initializer[0]
+        location = {"outside": "../w.bin", "missing": "none.bin", "short": "w.bin"}[kind]
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in {"location": location, "offset": "4", "length": "8"}.items():
+            tensor.external_data.add(key=key, value=value)
+        (folder / "w.bin").write_bytes(weight.tobytes())
+    (folder / "broken.onnx").write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize("kind, code, word", [
+    ("cycle", 3, "cycle"), ("recursion", 3, "calls itself"), ("missing", 2, "none.bin"), ("short", 3, "ends before"),
+    ("outside", 6, "outside its folder"),
+])
+def test_bad_files(tmp_path, kind, code, word):
+    broken(kind, tmp_path)
+    (tmp_path / "out.onnx").write_text("before")
+    error = annotate(tmp_path / "broken.onnx", tmp_path / "out.onnx", code=code).stderr
+    assert word in error and "try:" in error
+    assert (tmp_path / "out.onnx").read_text() == "before"
+
+
+def test_nodes_of_functions_are_annotated(folder, tmp_path):
+    twice = helper.make_function("local", "twice", ["a"], ["b"], [
+        helper.make_node("Abs", ["a"], ["c"], name="/inner/Abs"),
+        helper.make_node("Neg", ["c"], ["b"], name="/inner/Neg"),
+    ], [helper.make_opsetid("", 18)])
+    model = small_model(helper.make_node("twice", ["x"], ["y"], domain="local"), functions=[twice])
+    (tmp_path / "f.onnx").write_bytes(model.SerializeToString())
+    annotate(tmp_path / "f.onnx", tmp_path / "out.onnx")
+    annotated = onnx.load(tmp_path / "out.onnx")
+    assert [keys(node)["module"] for node in annotated.functions[0].node] == ["inner", "inner"]
+    assert keys(annotated.graph.node[0])["module"] == "inner"
+    command.run("strip", tmp_path / "out.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "f.onnx").read_bytes()
