@@ -2,6 +2,7 @@
 // scope when they have one, else to the scope that encloses them. What nobody placed reads goes with what it reads.
 #include <algorithm>
 
+#include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
 namespace whence {
@@ -12,7 +13,7 @@ void place_with_readers(Placement& placement, std::int32_t node) {
   std::vector<std::int32_t> units;
   std::int32_t scope = -1, first = -1;
   bool one_scope = true, one_answer = true;
-  MatchConfidence weakest = MatchConfidence::inferred;
+  MatchConfidence weakest = MatchConfidence::exact;
   for (const std::int32_t other : placement.readers(node)) {
     if (!placement.placed(other)) continue;
     const NodeMatch& reader = placement.matches[other];
@@ -24,9 +25,11 @@ void place_with_readers(Placement& placement, std::int32_t node) {
     if (units.size() < most_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
   if (first < 0) return;
-  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is no certain answer.
+  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is no certain answer;
+  // and one inference on top of another is none.
   const bool constant = placement.foreign.nodes[node].kind == NodeKind::constant;
-  const auto confidence = one_scope && constant ? weakest : MatchConfidence::ancestor;
+  const bool firm = one_scope && constant && weakest <= MatchConfidence::matched;
+  const auto confidence = firm ? MatchConfidence::inferred : MatchConfidence::ancestor;
   if (one_answer) {
     placement.matches[node] = placement.matches[first];
     placement.matches[node].confidence = confidence;
@@ -56,6 +59,7 @@ void place_with_sources(Placement& placement, std::int32_t node) {
 void place_if_enclosed(Placement& placement, std::int32_t node) {
   const auto before = placement.sources(node), after = placement.readers(node);
   std::int32_t scope = -1;
+  bool firm = true;
   for (const auto* side : {&before, &after}) {
     bool any = false;
     for (const std::int32_t other : *side) {
@@ -63,11 +67,12 @@ void place_if_enclosed(Placement& placement, std::int32_t node) {
       any = true;
       if (scope >= 0 && placement.matches[other].scope != scope) return;
       scope = placement.matches[other].scope;
+      firm &= placement.matches[other].confidence <= MatchConfidence::matched;
     }
     if (!any) return;
   }
   placement.matches[node].scope = scope;
-  placement.matches[node].confidence = MatchConfidence::inferred;
+  placement.matches[node].confidence = firm ? MatchConfidence::inferred : MatchConfidence::ancestor;
   placement.matches[node].rule = MatchRule::dataflow;
 }
 
@@ -95,6 +100,14 @@ void place_by_dataflow(Placement& placement) {
   }
   for (const std::int32_t node : order) {
     if (!placement.placed(node)) place_with_sources(placement, node);
+  }
+  // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are no answer.
+  for (const std::int32_t node : order) {
+    NodeMatch& match = placement.matches[node];
+    const bool by_neighbours = match.rule == MatchRule::dataflow && match.confidence == MatchConfidence::inferred;
+    if (by_neighbours && is_size_arithmetic(placement.foreign.nodes[node].op_type)) {
+      match.confidence = MatchConfidence::ancestor;
+    }
   }
 }
 

@@ -117,6 +117,12 @@ bool is_transparent(std::string_view op_type) {
   return false;
 }
 
+bool is_size_arithmetic(std::string_view op_type) {
+  static constexpr std::array<std::string_view, 8> names = {"Concat", "Equal", "Gather",    "Range",
+                                                            "Shape",  "Size",  "Unsqueeze", "Where"};
+  return std::ranges::find(names, op_type) != names.end();
+}
+
 bool is_commutative(std::uint16_t op_class) {
   static const auto numbers = numbers_of(
       std::array<std::string_view, 10>{"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "Sum", "Mean"});

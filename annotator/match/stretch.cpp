@@ -198,13 +198,14 @@ class Stretch {
     });
   }
 
+  // Right five times out of six as measured by tests/accuracy, which is less than `inferred` promises.
   void align(const std::vector<std::int32_t>& all) {
     if (nodes_.size() > longest) return;
     const auto pairs = align_sequences(nodes_.size(), theirs_.size(), [&](std::size_t i, std::size_t j) {
       return f_.nodes[nodes_[i]].op_class == r_.nodes[theirs_[j]].op_class ? 1 : 0;
     });
     for (const auto& [i, j] : pairs) {
-      placement_.place(nodes_[i], placement_.reference.units_of_node[theirs_[j]], MatchConfidence::inferred,
+      placement_.place(nodes_[i], placement_.reference.units_of_node[theirs_[j]], MatchConfidence::ancestor,
                        MatchRule::structure);
     }
     // The rest between two aligned ones of one scope is of that scope.
@@ -213,14 +214,14 @@ class Stretch {
       const std::int32_t before = neighbour(i, -1), after = neighbour(i, 1);
       if (before >= 0 && after >= 0 && placement_.matches[before].scope == placement_.matches[after].scope) {
         placement_.matches[nodes_[i]] = placement_.matches[before];
-        placement_.matches[nodes_[i]].confidence = MatchConfidence::inferred;
+        placement_.matches[nodes_[i]].confidence = MatchConfidence::ancestor;
         placement_.matches[nodes_[i]].rule = MatchRule::dataflow;
       }
     }
     for (const std::int32_t f : nodes_) {
       if (placement_.placed(f)) continue;
       if (nodes_.size() == 1) {  // one node for all of it: fused
-        placement_.place(f, all, MatchConfidence::inferred, MatchRule::cone);
+        placement_.place(f, all, MatchConfidence::ancestor, MatchRule::cone);
       } else {
         placement_.place(f, all, MatchConfidence::ancestor, MatchRule::dataflow);
         placement_.matches[f].shared = true;
