@@ -1,0 +1,249 @@
+// What an accepted pair says of the values around it, also over nodes that only one side has.
+#include <algorithm>
+#include <utility>
+
+#include "annotator/match/correspondence.h"
+#include "annotator/match/correspondence_weights.h"
+#include "annotator/match/op_class.h"
+
+namespace whence {
+namespace {
+
+constexpr int longest_step = 3;  // nodes that growth steps over on one side
+
+}  // namespace
+
+void Correspondence::link(std::int32_t fv, std::int32_t rv) {
+  if (fv < 0 || rv < 0 || f_.values[fv].constant || r_.values[rv].constant) return;
+  const bool news = value_of_[fv] < 0;
+  if (news) value_of_[fv] = rv;
+  if (foreign_of_[rv] < 0) foreign_of_[rv] = fv;
+  if (value_of_[fv] != rv) return;
+  if (!news) return;
+  const auto& ours = f_.heavy_uses(fv);
+  const auto& theirs = r_.heavy_uses(rv);
+  if (ours.size() <= most_readers && theirs.size() <= 4 * most_readers) {
+    for (const StructureUse& a : ours) {
+      for (const StructureUse& b : theirs) {
+        const std::uint16_t op = f_.nodes[a.node].op_class;
+        if (op != r_.nodes[b.node].op_class) continue;
+        const bool slots_matter =
+            !is_commutative(op) && f_.nodes[a.node].inputs.size() == r_.nodes[b.node].inputs.size();
+        if (slots_matter && a.slot != b.slot) continue;
+        propose(a.node, b.node);
+      }
+    }
+  }
+  for (const std::int32_t a : f_.makers(fv)) {
+    for (const std::int32_t b : r_.makers(rv)) {
+      if (f_.nodes[a].op_class == r_.nodes[b].op_class) propose(a, b);
+    }
+  }
+}
+
+// Cheap arithmetic without weights, of which one side may have more: scaling, masking, an activation. Whatever reads a
+// weight is in both files.
+bool Correspondence::may_be_stepped_over(const Structure& s, const StructureNode& node) {
+  if (!may_be_without_effect(node.op_class)) return false;
+  for (const std::int32_t input : node.inputs) {
+    if (input < 0 || !s.values[input].constant) continue;
+    const std::int32_t tensor = s.root_tensor(input);
+    if (tensor >= 0 && s.tensors[tensor].elements() > 1) return false;
+  }
+  return true;
+}
+
+// Values from which `value` is computed by nodes with one data input, nearest first, itself included.
+std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_t value) {
+  std::vector<std::int32_t> chain = {value};
+  for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
+    for (const std::int32_t producer : s.makers(chain[i])) {
+      if (!may_be_stepped_over(s, s.nodes[producer]) && !is_activation(s.nodes[producer].op_class)) continue;
+      std::int32_t only = -1;
+      int count = 0;
+      for (const std::int32_t input : s.data_inputs(s.nodes[producer])) {
+        if (input < 0) continue;
+        ++count;
+        only = input;
+      }
+      if (count == 1 && std::find(chain.begin(), chain.end(), only) == chain.end()) chain.push_back(only);
+    }
+  }
+  return chain;
+}
+
+std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int32_t value) {
+  std::vector<std::int32_t> chain = {value};
+  for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
+    const auto& uses = s.heavy_uses(chain[i]);
+    if (uses.size() > 4) continue;
+    for (const StructureUse& use : uses) {
+      const StructureNode& node = s.nodes[use.node];
+      if (node.outputs.empty() || node.outputs[0] < 0) continue;
+      // What scales and shifts by channel is often folded into the product before it.
+      if (!may_be_stepped_over(s, node) && !may_be_folded(node.op_class)) continue;
+      const std::int32_t next = s.loose(node.outputs[0]);
+      if (std::find(chain.begin(), chain.end(), next) == chain.end()) chain.push_back(next);
+    }
+  }
+  return chain;
+}
+
+// The same slot of the same operator: the same value, unless one side computes something more before it. More on our
+// side is ours alone. More on the reference's side: an activation or normalization is taken in by the product before
+// it, which makes the same value; plain arithmetic is taken in by the reader, or done elsewhere.
+void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
+  if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
+  if (producers_alike(fv, rv)) return link(fv, rv);
+  for (const std::int32_t mine : upward(f_, fv)) {
+    if (value_of_[mine] < 0 && foreign_of_[rv] < 0 && producers_alike(mine, rv)) return link(mine, rv);
+  }
+  for (const std::int32_t other : upward(r_, rv)) {
+    if (other == rv || foreign_of_[other] >= 0) continue;
+    if (!producers_alike(fv, other)) continue;
+    if (taken_in_by_product(rv)) {
+      link(fv, rv);
+      for (const std::int32_t a : f_.makers(fv)) {
+        for (const std::int32_t b : r_.makers(other)) {
+          if (f_.nodes[a].op_class != r_.nodes[b].op_class) continue;
+          bonus_[pair_key(a, b)] += bridged;
+          propose(a, b);
+        }
+      }
+      return;
+    }
+    return link(fv, other);
+  }
+  if (f_.makers(fv).empty() || r_.makers(rv).empty()) link(fv, rv);
+}
+
+void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
+  if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
+  constexpr double clearly = 0.4;
+  double best = consumers_alike(fv, rv);
+  std::pair<std::int32_t, std::int32_t> target{fv, rv};
+  const auto try_pair = [&](std::int32_t mine, std::int32_t other) {
+    if (value_of_[mine] >= 0 || foreign_of_[other] >= 0) return;
+    const double alike = consumers_alike(mine, other);
+    if (alike <= best + clearly) return;
+    best = alike;
+    target = {mine, other};
+  };
+  if (best < 1) {
+    for (const std::int32_t other : downward(r_, rv)) try_pair(fv, other);
+    for (const std::int32_t mine : downward(f_, fv)) try_pair(mine, rv);
+  }
+  // What only the foreign file does to a value leaves it the same for the reference: both correspond.
+  if (target.first != fv) link(fv, rv);
+  if (target.second == rv || taken_in_by_product(target.second)) return link(target.first, target.second);
+  // Plain arithmetic of the reference's alone: the readers behind it do it now.
+  link(fv, rv);
+  for (const StructureUse& a : f_.heavy_uses(fv)) {
+    for (const StructureUse& b : r_.heavy_uses(target.second)) {
+      if (f_.nodes[a.node].op_class != r_.nodes[b.node].op_class || a.slot != b.slot) continue;
+      bonus_[pair_key(a.node, b.node)] += bridged;
+      propose(a.node, b.node);
+    }
+  }
+}
+
+// Made by what tools fold into a product before it: an activation, or arithmetic by channel.
+bool Correspondence::taken_in_by_product(std::int32_t value) const {
+  const auto& makers = r_.makers(value);
+  return std::any_of(makers.begin(), makers.end(), [&](std::int32_t maker) {
+    return is_activation(r_.nodes[maker].op_class) || !may_be_stepped_over(r_, r_.nodes[maker]);
+  });
+}
+
+void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
+  const auto a = f_.data_inputs(f_.nodes[f]), b = r_.data_inputs(r_.nodes[r]);
+  if (!is_commutative(f_.nodes[f].op_class)) {
+    const auto computed = [](const std::vector<std::int32_t>& values) {
+      return std::count_if(values.begin(), values.end(), [](std::int32_t value) { return value >= 0; });
+    };
+    // Skip...Normalization adds before it normalizes.
+    const bool adds_first = f_.nodes[f].op_type.starts_with("Skip") && !r_.nodes[r].op_type.starts_with("Skip");
+    if (computed(a) == 1 && computed(b) == 1 && adds_first) {
+      link_behind_sum(*std::max_element(a.begin(), a.end()), *std::max_element(b.begin(), b.end()));
+    } else if (computed(a) == computed(b) && a.size() == b.size()) {
+      for (std::size_t i = 0; i < a.size(); ++i) link_up(a[i], b[i]);
+    } else if (computed(a) == 1 && computed(b) == 1) {
+      link_up(*std::max_element(a.begin(), a.end()), *std::max_element(b.begin(), b.end()));
+    } else {
+      link_unlike_inputs(a, b);
+    }
+    return;
+  }
+  std::vector<std::int32_t> ours, theirs;
+  for (const std::int32_t value : a) {
+    if (value >= 0 && value_of_[value] < 0) ours.push_back(value);
+  }
+  for (const std::int32_t value : b) {
+    if (value >= 0 && foreign_of_[value] < 0) theirs.push_back(value);
+  }
+  if (ours.size() == 1 && theirs.size() == 1) return link_up(ours[0], theirs[0]);
+  if (ours.size() == 2 && theirs.size() == 2) {
+    const bool straight = producers_alike(ours[0], theirs[0]) && producers_alike(ours[1], theirs[1]);
+    const bool crossed = producers_alike(ours[0], theirs[1]) && producers_alike(ours[1], theirs[0]);
+    if (straight == crossed) return;
+    link_up(ours[0], theirs[straight ? 0 : 1]);
+    link_up(ours[1], theirs[straight ? 1 : 0]);
+  }
+}
+
+// The operand of the sum `rv` that is made like `fv`: the other is a constant that the foreign node reads itself.
+void Correspondence::link_behind_sum(std::int32_t fv, std::int32_t rv) {
+  for (const std::int32_t maker : r_.makers(rv)) {
+    for (const std::int32_t input : r_.data_inputs(r_.nodes[maker])) {
+      if (input >= 0 && value_of_[fv] < 0 && producers_alike(fv, input)) return link(fv, input);
+    }
+  }
+}
+
+// One side reads more than the other, which computes it first: SkipLayerNormalization(a, b) and
+// LayerNormalization(Add(a, b)). Pairs what is made alike, and only where there is no choice.
+void Correspondence::link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
+  std::vector<std::int32_t> theirs;
+  for (const std::int32_t value : b) {
+    if (value >= 0) theirs.push_back(value);
+  }
+  for (std::size_t i = 0; i < theirs.size() && theirs.size() < 16; ++i) {
+    for (const std::int32_t maker : r_.makers(theirs[i])) {
+      if (!may_be_stepped_over(r_, r_.nodes[maker])) continue;
+      for (const std::int32_t input : r_.data_inputs(r_.nodes[maker])) {
+        if (input >= 0 && std::find(theirs.begin(), theirs.end(), input) == theirs.end()) theirs.push_back(input);
+      }
+    }
+  }
+  for (const std::int32_t mine : a) {
+    if (mine < 0 || value_of_[mine] >= 0 || f_.makers(mine).empty()) continue;
+    std::int32_t only = -1;
+    int count = 0;
+    for (const std::int32_t other : theirs) {
+      if (foreign_of_[other] >= 0 || !producers_alike(mine, other)) continue;
+      only = other;
+      ++count;
+    }
+    const auto rivals = std::count_if(a.begin(), a.end(), [&](std::int32_t other) {
+      return other >= 0 && other != mine && only >= 0 && value_of_[other] < 0 && producers_alike(other, only);
+    });
+    if (count == 1 && rivals == 0) link(mine, only);
+  }
+}
+
+void Correspondence::link_outputs(std::int32_t f, std::int32_t r) {
+  const StructureNode& ours = f_.nodes[f];
+  const StructureNode& theirs = r_.nodes[r];
+  for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
+    link_down(f_.loose(ours.outputs[i]), r_.loose(theirs.outputs[i]));
+  }
+  // Skip...Normalization also hands on the sum that it normalizes.
+  constexpr std::size_t sum = 3;
+  if (ours.op_type.starts_with("Skip") && ours.outputs.size() > sum && !theirs.op_type.starts_with("Skip")) {
+    for (const std::int32_t input : r_.data_inputs(theirs)) {
+      if (input >= 0) link(f_.loose(ours.outputs[sum]), input);
+    }
+  }
+}
+
+}  // namespace whence

@@ -1,0 +1,168 @@
+// How well a pair of nodes is supported: by evidence, by neighbours that correspond, by likeness.
+#include <algorithm>
+
+#include "annotator/match/correspondence.h"
+#include "annotator/match/correspondence_weights.h"
+#include "annotator/match/op_class.h"
+
+namespace whence {
+namespace {
+
+constexpr double input_agrees = 1.0, output_agrees = 1.4;
+constexpr double input_disagrees = -0.8, output_disagrees = -1.2, input_half_known = -0.25;
+constexpr double attributes_agree = 0.2, constant_agrees = 0.4, constant_disagrees = -0.4;
+constexpr double neighbours_alike = 0.3;
+
+std::vector<std::int64_t> sorted_sizes(const StructureTensor& tensor) {
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t size : tensor.dims) {
+    if (size != 1) sizes.push_back(size);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+}  // namespace
+
+double Correspondence::evidence_for(std::int32_t f, std::int32_t r) const {
+  double best = 0, sum = 0;
+  for (const Evidence& evidence : evidence_[f]) {
+    for (const std::int32_t unit : reference_.units_of_node[r]) {
+      const bool agrees = evidence.unit >= 0 ? evidence.unit == unit : evidence.scope == reference_.units[unit].scope;
+      if (!agrees) continue;
+      best = std::max(best, evidence.strength);
+      sum += 0.25 * evidence.strength;
+      break;
+    }
+  }
+  return best + std::min(sum, 0.5);
+}
+
+double Correspondence::support(std::int32_t f, std::int32_t r) const {
+  const StructureNode& ours = f_.nodes[f];
+  const StructureNode& theirs = r_.nodes[r];
+  double total = evidence_for(f, r);
+  const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
+  if (is_commutative(ours.op_class) || a.size() != b.size()) {
+    // As sets: values that correspond, wherever they stand.
+    for (const std::int32_t value : a) {
+      if (value < 0 || value_of_[value] < 0) continue;
+      total += std::find(b.begin(), b.end(), value_of_[value]) != b.end() ? input_agrees : input_half_known;
+    }
+  } else {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] < 0 || b[i] < 0) continue;
+      if (value_of_[a[i]] == b[i]) {
+        total += input_agrees;
+      } else if (value_of_[a[i]] >= 0 && foreign_of_[b[i]] >= 0) {
+        total += input_disagrees;
+      } else if (value_of_[a[i]] >= 0) {
+        total += input_half_known;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
+    const std::int32_t x = f_.loose(ours.outputs[i]), y = r_.loose(theirs.outputs[i]);
+    if (x < 0 || y < 0) continue;
+    if (value_of_[x] == y) {
+      total += output_agrees;
+    } else if (value_of_[x] >= 0 && foreign_of_[y] >= 0) {
+      total += output_disagrees;
+    }
+  }
+  if (const auto found = bonus_.find(pair_key(f, r)); found != bonus_.end()) total += found->second;
+  return total;
+}
+
+double Correspondence::constants_alike(const StructureNode& f, const StructureNode& r) const {
+  double total = 0;
+  for (const std::int32_t x : f.inputs) {
+    if (x < 0 || !f_.values[x].constant) continue;
+    const std::int32_t a = f_.root_tensor(x);
+    if (a < 0) continue;
+    bool comparable = false, agrees = false;
+    for (const std::int32_t y : r.inputs) {
+      if (y < 0 || !r_.values[y].constant) continue;
+      const std::int32_t b = r_.root_tensor(y);
+      if (b < 0) continue;
+      const StructureTensor& ours = f_.tensors[a];
+      const StructureTensor& theirs = r_.tensors[b];
+      comparable = true;
+      if (ours.single && theirs.single) {
+        const double scale = std::max(std::abs(ours.number), std::abs(theirs.number));
+        agrees |= std::abs(ours.number - theirs.number) <= 1e-3 * scale;
+      } else if (!ours.dims.empty() && sorted_sizes(ours) == sorted_sizes(theirs)) {
+        agrees = true;
+      }
+    }
+    if (comparable) total += agrees ? constant_agrees : constant_disagrees;
+  }
+  return std::clamp(total, -0.8, 0.8);
+}
+
+bool Correspondence::producers_alike(std::int32_t fv, std::int32_t rv) const {
+  const auto& x = f_.makers(fv);
+  const auto& y = r_.makers(rv);
+  if (x.empty() || y.empty()) return x.empty() && y.empty();
+  for (const std::int32_t a : x) {
+    for (const std::int32_t b : y) {
+      if (f_.nodes[a].op_class == r_.nodes[b].op_class) return true;
+    }
+  }
+  return false;
+}
+
+// How much of what the foreign value's readers do is done by the reference value's readers as well, 0 to 1.
+double Correspondence::consumers_alike(std::int32_t fv, std::int32_t rv) const {
+  const auto& ours = f_.heavy_uses(fv);
+  const auto& theirs = r_.heavy_uses(rv);
+  double met = 0, all = 0;
+  const auto look_for = [&](std::uint16_t wanted) {
+    all += 1;
+    met +=
+        std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
+                    [&](const StructureUse& use) { return r_.nodes[use.node].op_class == wanted; });
+  };
+  for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) look_for(f_.nodes[ours[i].node].op_class);
+  if (all == 0) return theirs.empty() ? 1 : 0;
+  return met / all;
+}
+
+double Correspondence::likeness(std::int32_t f, std::int32_t r) const {
+  const StructureNode& ours = f_.nodes[f];
+  const StructureNode& theirs = r_.nodes[r];
+  double total = ours.attributes == theirs.attributes ? attributes_agree : 0;
+  total += constants_alike(ours, theirs);
+  const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
+  double alike = 0, compared = 0;
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (a[i] < 0 || b[i] < 0) continue;
+    compared += 1;
+    alike += producers_alike(a[i], b[i]);
+  }
+  if (compared > 0) total += neighbours_alike * alike / compared;
+  if (!ours.outputs.empty() && !theirs.outputs.empty() && ours.outputs[0] >= 0 && theirs.outputs[0] >= 0) {
+    total += neighbours_alike * consumers_alike(f_.loose(ours.outputs[0]), r_.loose(theirs.outputs[0]));
+  }
+  return total;
+}
+
+double Correspondence::score(std::int32_t f, std::int32_t r) const { return support(f, r) + likeness(f, r); }
+
+bool Correspondence::same_units(std::int32_t a, std::int32_t b) const {
+  return reference_.units_of_node[a] == reference_.units_of_node[b];
+}
+
+double Correspondence::best_rival(std::int32_t f, std::int32_t r) const {
+  double best = 0;
+  for (const std::int32_t other : rivals_of_f_[f]) {
+    // Another form of the same operation is no rival.
+    if (other == r || foreign_node_of_[other] >= 0 || same_units(other, r)) continue;
+    best = std::max(best, score(f, other));
+  }
+  for (const std::int32_t other : rivals_of_r_[r]) {
+    if (other != f && node_of_[other] < 0) best = std::max(best, score(other, r));
+  }
+  return best;
+}
+
+}  // namespace whence

@@ -1,0 +1,19 @@
+// What the files of Correspondence share: limits, worths, and the number of a pair.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace whence {
+
+constexpr std::size_t most_readers = 64;  // a value with more proposes no pairs by itself
+
+// Worth of what speaks for a pair; one agreeing neighbour is 1 (see correspondence_support.cpp).
+constexpr double bridged = 0.7;
+constexpr double clear_gap = 0.25, small_gap = 0.05;
+
+inline std::uint64_t pair_key(std::int32_t a, std::int32_t b) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
+}
+
+}  // namespace whence
