@@ -7,10 +7,6 @@ namespace whence {
 
 namespace {
 
-[[noreturn]] void mismatch(const std::string& message, const std::string& remedy) {
-  throw Error(Code::input_mismatch, message, remedy, {.stage = "run"});
-}
-
 // Sizes in run 1: distinct for each symbol, so that sizes tell symbols apart. First one that divides and is divided by
 // little, then multiples for models that want them, then smaller ones for models with a limit. Never 1, which
 // broadcasting would let pass where no other size fits.

@@ -7,11 +7,11 @@
 
 namespace whence {
 
-namespace {
-
-[[noreturn]] void mismatch(const std::string& message, const std::string& remedy) {
+void mismatch(const std::string& message, const std::string& remedy) {
   throw Error(Code::input_mismatch, message, remedy, {.stage = "run"});
 }
+
+namespace {
 
 std::string listed(const std::vector<std::string>& names) {
   std::string text;

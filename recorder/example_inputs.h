@@ -26,6 +26,9 @@ struct ExampleInputs {
   std::size_t position_of(const std::string& name) const;  // Error input_mismatch when there is no such argument
 };
 
+// Throws Error input_mismatch: example inputs do not fit the model.
+[[noreturn]] void mismatch(const std::string& message, const std::string& remedy);
+
 // `attempt` chooses the second run's sizes: models are particular (position tables end, feature maps must divide), so
 // the caller tries again with the next attempt when the second run fails. There are `size_attempts` of them.
 inline constexpr int size_attempts = 5;

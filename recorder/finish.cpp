@@ -9,17 +9,18 @@ namespace whence {
 
 namespace {
 
-void each_value(const Argument& argument, const std::function<void(ValueId)>& visit) {
-  if (const auto* value = argument.as<ValueRef>()) visit(value->id);
-  if (const auto* list = argument.as<ArgumentList>()) {
-    for (const Argument& element : *list) each_value(element, visit);
+// Calls `visit` for every reference to a value, to be read or, where the argument is not const, changed.
+void visit_argument(auto& argument, const auto& visit) {
+  if (auto* value = std::get_if<ValueRef>(&argument.data)) visit(value->id);
+  if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
+    for (auto& element : *list) visit_argument(element, visit);
   }
 }
 
 void each_argument(const Node& node, const std::function<void(ValueId)>& visit) {
-  for (const NamedArgument& argument : node.arguments) each_value(argument.value, visit);
+  for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
   for (const Block& block : node.blocks) {
-    for (const Argument& output : block.outputs) each_value(output, visit);
+    for (const Argument& output : block.outputs) visit_argument(output, visit);
   }
 }
 
@@ -53,15 +54,6 @@ TensorData data_of(const c10::IValue& value) {
 bool storable(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor().defined() && dtype_of(value.toTensor()) != DType::undefined;
   return value.isInt() || value.isBool() || value.isDouble();
-}
-
-// Calls `visit` for every reference to a value, to be read or changed.
-template <class Visit>
-void visit_argument(Argument& argument, const Visit& visit) {
-  if (auto* value = std::get_if<ValueRef>(&argument.data)) visit(value->id);
-  if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
-    for (Argument& element : *list) visit_argument(element, visit);
-  }
 }
 
 template <class Visit>
@@ -113,7 +105,7 @@ void Evaluator::finish() {
     for (ValueId output : node->outputs) all_known = all_known && known_.count(output) > 0;
     if (!all_known) each_argument(*node, mark);
   }
-  for (const ProgramOutput& output : program_.outputs) each_value(output.value, mark);
+  for (const ProgramOutput& output : program_.outputs) visit_argument(output.value, mark);
 
   for (ValueId id : frontier) {
     const c10::IValue& value = known_.at(id);

@@ -139,7 +139,7 @@ void place_corresponding(Placement& placement) {
     if (placement.placed(f)) continue;
     const std::int32_t r = placement.pairs.node(f);
     if (!placement.pairs.joint(f).empty()) {
-      placement.place(f, placement.pairs.joint(f), MatchConfidence::matched, MatchRule::cone);
+      placement.place(f, placement.pairs.joint(f), Confidence::matched, MatchRule::cone);
       continue;
     }
     if (r < 0) continue;
@@ -153,8 +153,7 @@ void place_corresponding(Placement& placement) {
       return std::find(units.begin(), units.end(), unit) == units.end();
     });
     units.insert(units.end(), more.begin(), more.end());
-    placement.place(f, std::move(units),
-                    placement.pairs.certain(f) ? MatchConfidence::matched : MatchConfidence::inferred,
+    placement.place(f, std::move(units), placement.pairs.certain(f) ? Confidence::matched : Confidence::inferred,
                     fused ? MatchRule::cone : MatchRule::structure);
   }
 }

@@ -52,7 +52,7 @@ class Constants {
       }
     }
     if (unit < 0) return;
-    placement_.place(node, {unit}, MatchConfidence::matched, MatchRule::digests);
+    placement_.place(node, {unit}, Confidence::matched, MatchRule::digests);
     for (const std::int32_t r : constants_of_unit_[unit]) {
       if (r_.nodes[r].op_class == f_.nodes[node].op_class) return pair_operands(node, r, 0);
     }
@@ -82,8 +82,7 @@ class Constants {
       if (near < 0) near = theirs;
       if (f_.nodes[mine].op_class != r_.nodes[theirs].op_class) continue;
       if (!placement_.placed(mine)) {
-        placement_.place(mine, placement_.reference.units_of_node[theirs], MatchConfidence::inferred,
-                         MatchRule::structure);
+        placement_.place(mine, placement_.reference.units_of_node[theirs], Confidence::inferred, MatchRule::structure);
       }
       if (depth < 16) pair_operands(mine, theirs, depth + 1);
       return true;
@@ -91,7 +90,7 @@ class Constants {
     if (near < 0 || placement_.placed(mine)) return false;
     const std::vector<std::int32_t> units = units_behind(near);
     if (!placement_.one_scope(units)) return false;
-    placement_.place(mine, units, MatchConfidence::ancestor, MatchRule::dataflow);
+    placement_.place(mine, units, Confidence::ancestor, MatchRule::dataflow);
     placement_.matches[mine].shared = placement_.matches[mine].units.size() > 1;
     return true;
   }

@@ -13,7 +13,7 @@ void place_with_readers(Placement& placement, std::int32_t node) {
   std::vector<std::int32_t> units;
   std::int32_t scope = -1, first = -1;
   bool one_scope = true, one_answer = true;
-  MatchConfidence weakest = MatchConfidence::exact;
+  Confidence weakest = Confidence::exact;
   for (const std::int32_t other : placement.readers(node)) {
     if (!placement.placed(other)) continue;
     const NodeMatch& reader = placement.matches[other];
@@ -28,8 +28,8 @@ void place_with_readers(Placement& placement, std::int32_t node) {
   // Index and size arithmetic may stem from a module that encloses its readers, so their scope is no certain answer;
   // and one inference on top of another is none.
   const bool constant = placement.foreign.nodes[node].kind == NodeKind::constant;
-  const bool firm = one_scope && constant && weakest <= MatchConfidence::matched;
-  const auto confidence = firm ? MatchConfidence::inferred : MatchConfidence::ancestor;
+  const bool firm = one_scope && constant && weakest <= Confidence::matched;
+  const auto confidence = firm ? Confidence::inferred : Confidence::ancestor;
   if (one_answer) {
     placement.matches[node] = placement.matches[first];
     placement.matches[node].confidence = confidence;
@@ -48,7 +48,7 @@ void place_with_sources(Placement& placement, std::int32_t node) {
     for (const std::int32_t producer : f.values[input].producers) {
       if (!placement.placed(producer)) continue;
       placement.matches[node] = placement.matches[producer];
-      placement.matches[node].confidence = MatchConfidence::ancestor;
+      placement.matches[node].confidence = Confidence::ancestor;
       placement.matches[node].rule = MatchRule::dataflow;
       return;
     }
@@ -67,12 +67,12 @@ void place_if_enclosed(Placement& placement, std::int32_t node) {
       any = true;
       if (scope >= 0 && placement.matches[other].scope != scope) return;
       scope = placement.matches[other].scope;
-      firm &= placement.matches[other].confidence <= MatchConfidence::matched;
+      firm &= placement.matches[other].confidence <= Confidence::matched;
     }
     if (!any) return;
   }
   placement.matches[node].scope = scope;
-  placement.matches[node].confidence = firm ? MatchConfidence::inferred : MatchConfidence::ancestor;
+  placement.matches[node].confidence = firm ? Confidence::inferred : Confidence::ancestor;
   placement.matches[node].rule = MatchRule::dataflow;
 }
 
@@ -104,9 +104,9 @@ void place_by_dataflow(Placement& placement) {
   // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are no answer.
   for (const std::int32_t node : order) {
     NodeMatch& match = placement.matches[node];
-    const bool by_neighbours = match.rule == MatchRule::dataflow && match.confidence == MatchConfidence::inferred;
+    const bool by_neighbours = match.rule == MatchRule::dataflow && match.confidence == Confidence::inferred;
     if (by_neighbours && is_size_arithmetic(placement.foreign.nodes[node].op_type)) {
-      match.confidence = MatchConfidence::ancestor;
+      match.confidence = Confidence::ancestor;
     }
   }
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/graph/confidence.h"
+
 namespace whence {
 
 // In the order in which they are consulted; the names are those of `pkg.whence.rule` and `whence explain`.
@@ -37,12 +39,10 @@ struct Evidence {
 // By structure node of the foreign file.
 using EvidenceTable = std::vector<std::vector<Evidence>>;
 
-enum class MatchConfidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
-
 struct NodeMatch {
   std::vector<std::int32_t> units;  // ascending; several: fused. Empty: only the scope is known
   std::int32_t scope = -1;          // lowest common one; -1: unattributed
-  MatchConfidence confidence = MatchConfidence::unattributed;
+  Confidence confidence = Confidence::unattributed;
   MatchRule rule = MatchRule::none;
   bool shared = false;  // several units because it serves several, not because it replaced them
 };

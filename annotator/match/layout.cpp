@@ -103,8 +103,8 @@ class Ways {
         agree &= vote.units == best->units;
         if (vote.complete && !best->complete) best = &vote;
       }
-      placement_.place(static_cast<std::int32_t>(f), best->units,
-                       agree ? MatchConfidence::matched : MatchConfidence::inferred, MatchRule::layout);
+      placement_.place(static_cast<std::int32_t>(f), best->units, agree ? Confidence::matched : Confidence::inferred,
+                       MatchRule::layout);
     }
   }
 
@@ -202,7 +202,7 @@ class Ways {
 void place_leftover(Placement& placement, std::int32_t node) {
   const Structure& f = placement.foreign;
   const StructureNode& entry = f.nodes[node];
-  const auto take = [&](std::int32_t from, MatchConfidence confidence) {
+  const auto take = [&](std::int32_t from, Confidence confidence) {
     const NodeMatch& other = placement.matches[from];
     placement.matches[node] = other;
     placement.matches[node].confidence = std::max(confidence, other.confidence);
@@ -217,28 +217,28 @@ void place_leftover(Placement& placement, std::int32_t node) {
   const bool elementwise =
       entry.op_type == "Add" || entry.op_type == "Mul" || (!before.empty() && of_product(before.front()));
   if (elementwise && !before.empty() && placed(before.front())) {
-    return take(before.front(), MatchConfidence::matched);
+    return take(before.front(), Confidence::matched);
   }
   for (const auto* side : {&before, &after}) {
     for (const std::int32_t other : *side) {
-      if (f.nodes[other].op_type == "Gemm" && placed(other)) return take(other, MatchConfidence::matched);
+      if (f.nodes[other].op_type == "Gemm" && placed(other)) return take(other, Confidence::matched);
     }
   }
   for (const std::int32_t a : before) {
     for (const std::int32_t b : after) {
       if (placed(a) && placed(b) && placement.matches[a].scope == placement.matches[b].scope) {
-        return take(a, MatchConfidence::inferred);
+        return take(a, Confidence::inferred);
       }
     }
   }
   for (const auto* side : {&after, &before}) {
     if (const std::int32_t other = placement.speaker_for(node, *side); other >= 0) {
-      return take(other, MatchConfidence::ancestor);
+      return take(other, Confidence::ancestor);
     }
   }
   for (const auto* side : {&after, &before}) {
     for (const std::int32_t other : *side) {
-      if (placed(other)) return take(other, MatchConfidence::ancestor);
+      if (placed(other)) return take(other, Confidence::ancestor);
     }
   }
 }

@@ -43,7 +43,7 @@ const Evidence* said_scope(const std::vector<Evidence>& evidence, const Referenc
   return best;
 }
 
-void say(NodeMatch& match, const Evidence& evidence, MatchConfidence confidence) {
+void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
   match.scope = evidence.scope;
@@ -57,23 +57,23 @@ void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const 
   const Evidence* said = said_scope(evidence, reference, match);
   if (said == nullptr) return;
   if (said->strength >= certain) {
-    if (match.scope != said->scope) say(match, *said, MatchConfidence::exact);
-    match.confidence = MatchConfidence::exact;
+    if (match.scope != said->scope) say(match, *said, Confidence::exact);
+    match.confidence = Confidence::exact;
     match.rule = said->rule;
     return;
   }
-  if (match.confidence <= MatchConfidence::matched || match.rule == MatchRule::carried) return;
+  if (match.confidence <= Confidence::matched || match.rule == MatchRule::carried) return;
   // A fused node keeps the name of one of those that it replaced.
   const bool one_of_several = !match.shared && match.units.size() > 1 &&
                               std::any_of(match.units.begin(), match.units.end(), [&](std::int32_t unit) {
                                 return reference.units[unit].scope == said->scope;
                               });
   if (one_of_several) return;
-  if (match.scope == said->scope && match.units.size() < 2 && match.confidence != MatchConfidence::unattributed) {
-    match.confidence = MatchConfidence::matched;
+  if (match.scope == said->scope && match.units.size() < 2 && match.confidence != Confidence::unattributed) {
+    match.confidence = Confidence::matched;
     return;
   }
-  say(match, *said, said->strength > 1 ? MatchConfidence::matched : MatchConfidence::inferred);
+  say(match, *said, said->strength > 1 ? Confidence::matched : Confidence::inferred);
 }
 
 // Several calls of one local function: its nodes belong to all of them.
@@ -149,13 +149,13 @@ MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, c
 // Names alone are never more than a likely answer: tools that fuse keep the name of one of the nodes they replaced.
 void speak_softly(Placement& placement, const Structure& structure, std::int32_t node) {
   NodeMatch& match = placement.matches[node];
-  if (match.confidence == MatchConfidence::matched) match.confidence = MatchConfidence::inferred;
+  if (match.confidence == Confidence::matched) match.confidence = Confidence::inferred;
   const bool fused = structure.nodes[node].domain == "com.microsoft";
-  if (!fused || match.confidence != MatchConfidence::inferred) return;
+  if (!fused || match.confidence != Confidence::inferred) return;
   const std::int32_t parent = placement.reference.scopes[match.scope].parent;
   match.scope = std::max(parent, 0);
   match.units.clear();
-  match.confidence = MatchConfidence::ancestor;
+  match.confidence = Confidence::ancestor;
 }
 
 // Exporters fold a BatchNorm into the convolution before it and name the result after either. The sign of it is a bias
@@ -165,12 +165,12 @@ void leave_folded_to_parent(Placement& placement, const Structure& structure, st
   constexpr std::size_t bias = 2;
   if (entry.op_type != "Conv" || entry.inputs.size() <= bias || entry.inputs[bias] < 0) return;
   NodeMatch& match = placement.matches[node];
-  if (!placement.placed(node) || match.confidence == MatchConfidence::exact) return;
+  if (!placement.placed(node) || match.confidence == Confidence::exact) return;
   const std::string& path = placement.reference.scopes[match.scope].path;
   if (path.empty() || structure.values[entry.inputs[bias]].name == path + ".bias") return;
   match.scope = placement.reference.scopes[match.scope].parent;
   match.units.clear();
-  match.confidence = MatchConfidence::ancestor;
+  match.confidence = Confidence::ancestor;
 }
 
 // Without a structure to compare with: what names and keys say, and what lies between nodes of one module.

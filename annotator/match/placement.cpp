@@ -50,13 +50,13 @@ std::int32_t Placement::speaker_for(std::int32_t node, const std::vector<std::in
   return -1;
 }
 
-void Placement::place(std::int32_t node, std::vector<std::int32_t> units, MatchConfidence confidence, MatchRule rule) {
+void Placement::place(std::int32_t node, std::vector<std::int32_t> units, Confidence confidence, MatchRule rule) {
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
   NodeMatch& match = matches[node];
   match.scope = scope_of(units);
   match.units = std::move(units);
-  match.confidence = match.scope < 0 ? MatchConfidence::unattributed : confidence;
+  match.confidence = match.scope < 0 ? Confidence::unattributed : confidence;
   match.rule = rule;
 }
 

@@ -30,9 +30,9 @@ struct Placement {
   const Correspondence& pairs;
   std::vector<NodeMatch> matches;  // by structure node
 
-  bool placed(std::int32_t node) const { return matches[node].confidence != MatchConfidence::unattributed; }
+  bool placed(std::int32_t node) const { return matches[node].confidence != Confidence::unattributed; }
   // Sets units and their common scope.
-  void place(std::int32_t node, std::vector<std::int32_t> units, MatchConfidence confidence, MatchRule rule);
+  void place(std::int32_t node, std::vector<std::int32_t> units, Confidence confidence, MatchRule rule);
   std::int32_t scope_of(const std::vector<std::int32_t>& units) const;
   // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
   std::int32_t speaker_for(std::int32_t node, const std::vector<std::int32_t>& nodes) const;

@@ -16,8 +16,8 @@ void place_stamped(Placement& placement, const ForeignStructure& foreign) {
     if (!origin || !std::all_of(origin->ops.begin(), origin->ops.end(), known)) continue;
     const bool shared = origin->kind == OriginKind::shared;
     const bool exact = !shared || placement.one_scope(origin->ops);
-    placement.place(static_cast<std::int32_t>(i), origin->ops,
-                    exact ? MatchConfidence::exact : MatchConfidence::ancestor, MatchRule::carried);
+    placement.place(static_cast<std::int32_t>(i), origin->ops, exact ? Confidence::exact : Confidence::ancestor,
+                    MatchRule::carried);
     placement.matches[i].shared = shared && origin->ops.size() > 1;
   }
 }

@@ -110,7 +110,7 @@ class Stretch {
         only = use.node;
       }
       if (only < 0) continue;
-      placement_.place(f, placement_.reference.units_of_node[only], MatchConfidence::inferred, MatchRule::structure);
+      placement_.place(f, placement_.reference.units_of_node[only], Confidence::inferred, MatchRule::structure);
       return true;
     }
     return false;
@@ -126,7 +126,7 @@ class Stretch {
     }
     const auto take = [&](std::int32_t f, std::int32_t from) {
       placement_.matches[f] = placement_.matches[from];
-      placement_.matches[f].confidence = std::max(MatchConfidence::inferred, placement_.matches[from].confidence);
+      placement_.matches[f].confidence = std::max(Confidence::inferred, placement_.matches[from].confidence);
       placement_.matches[f].rule = MatchRule::dataflow;
     };
     if (before.empty() || after.empty()) return false;
@@ -169,7 +169,7 @@ class Stretch {
     std::vector<std::int32_t> all = units;
     const std::vector<std::int32_t> biased = biases_taken_in(placement_, f, 0);
     all.insert(all.end(), biased.begin(), biased.end());
-    placement_.place(f, all, MatchConfidence::matched, biased.empty() ? MatchRule::dataflow : MatchRule::cone);
+    placement_.place(f, all, Confidence::matched, biased.empty() ? MatchRule::dataflow : MatchRule::cone);
     placement_.matches[f].shared = biased.empty() && units.size() > 1;
   }
 
@@ -205,7 +205,7 @@ class Stretch {
       return f_.nodes[nodes_[i]].op_class == r_.nodes[theirs_[j]].op_class ? 1 : 0;
     });
     for (const auto& [i, j] : pairs) {
-      placement_.place(nodes_[i], placement_.reference.units_of_node[theirs_[j]], MatchConfidence::ancestor,
+      placement_.place(nodes_[i], placement_.reference.units_of_node[theirs_[j]], Confidence::ancestor,
                        MatchRule::structure);
     }
     // The rest between two aligned ones of one scope is of that scope.
@@ -214,16 +214,16 @@ class Stretch {
       const std::int32_t before = neighbour(i, -1), after = neighbour(i, 1);
       if (before >= 0 && after >= 0 && placement_.matches[before].scope == placement_.matches[after].scope) {
         placement_.matches[nodes_[i]] = placement_.matches[before];
-        placement_.matches[nodes_[i]].confidence = MatchConfidence::ancestor;
+        placement_.matches[nodes_[i]].confidence = Confidence::ancestor;
         placement_.matches[nodes_[i]].rule = MatchRule::dataflow;
       }
     }
     for (const std::int32_t f : nodes_) {
       if (placement_.placed(f)) continue;
       if (nodes_.size() == 1) {  // one node for all of it: fused
-        placement_.place(f, all, MatchConfidence::ancestor, MatchRule::cone);
+        placement_.place(f, all, Confidence::ancestor, MatchRule::cone);
       } else {
-        placement_.place(f, all, MatchConfidence::ancestor, MatchRule::dataflow);
+        placement_.place(f, all, Confidence::ancestor, MatchRule::dataflow);
         placement_.matches[f].shared = true;
       }
     }

@@ -75,7 +75,7 @@ class ForeignEditor : public NodeEditor {
     edit.added.emplace_back(keys::merged, to_text(repeated));
   }
 
-  void count(MatchConfidence confidence) {
+  void count(Confidence confidence) {
     std::int64_t* const counters[] = {&report_.exact, &report_.matched, &report_.inferred, &report_.ancestor,
                                       &report_.unattributed};
     ++*counters[static_cast<std::size_t>(confidence)];
@@ -116,11 +116,6 @@ NodeOrigin origin_of(const NodeMatch& match) {
   origin.ops = match.units;
   if (match.units.size() > 1) origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
   return origin;
-}
-
-std::string_view name_of(MatchConfidence confidence) {
-  constexpr std::string_view words[] = {"exact", "matched", "inferred", "ancestor", "unattributed"};
-  return words[static_cast<std::size_t>(confidence)];
 }
 
 bool fully_annotated(const OnnxSummary& model, const std::string& digest) {

@@ -24,8 +24,6 @@ class KeySource {
 
 NodeOrigin origin_of(const NodeMatch& match);  // for units that are operations
 
-std::string_view name_of(MatchConfidence confidence);
-
 // Writes the decisions of `found` to every node that says nothing of itself yet. `digest` identifies the reference; it
 // goes into the model, and a file that says it already, on all its nodes, stays as it is.
 AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,

@@ -10,9 +10,6 @@
 namespace whence {
 namespace {
 
-constexpr std::array<std::string_view, confidence_count> confidence_words = {"exact", "matched", "inferred", "ancestor",
-                                                                             "unattributed"};
-
 std::string text_of(const OnnxProperties& metadata, std::string_view key) {
   return std::string(find_property(metadata, key).value_or(""));
 }
@@ -51,14 +48,6 @@ void read_keys(const OnnxProperties& metadata, Attribution& to) {
 }
 
 }  // namespace
-
-std::string_view name_of(Confidence confidence) { return confidence_words[static_cast<std::size_t>(confidence)]; }
-
-std::optional<Confidence> parse_confidence(std::string_view word) {
-  const auto found = std::find(confidence_words.begin(), confidence_words.end(), word);
-  if (found == confidence_words.end()) return std::nullopt;
-  return static_cast<Confidence>(found - confidence_words.begin());
-}
 
 Recorded::Recorded(const Program& program)
     : program_(program),

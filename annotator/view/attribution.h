@@ -9,19 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/graph/confidence.h"
 #include "annotator/graph/graph.h"
 #include "annotator/merge/node_keys.h"
 #include "annotator/read/onnx_summary.h"
 #include "schema/program.h"
 
 namespace whence {
-
-// Strongest first. Reports show the five side by side; the first three count as covered.
-enum class Confidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
-inline constexpr std::size_t confidence_count = 5;
-
-std::string_view name_of(Confidence confidence);
-std::optional<Confidence> parse_confidence(std::string_view word);
 
 struct Attribution {
   Confidence confidence = Confidence::unattributed;
