@@ -1,5 +1,6 @@
 #include "recorder/digests.h"
 
+#include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #define XXH_INLINE_ALL
 #include <cstdio>
@@ -54,21 +55,27 @@ std::string transposed_digest(const TensorData& matrix) {
   return hasher.hex();
 }
 
-template <class T>
-std::string float16_digest(const TensorData& tensor) {
+template <class T, class Narrow>
+std::string cast_digest(const TensorData& tensor) {
   const std::size_t count = tensor.bytes.size / sizeof(T);
-  std::vector<c10::Half> cast(std::min<std::size_t>(count, chunk / sizeof(T)));
+  std::vector<Narrow> cast(std::min<std::size_t>(count, chunk / sizeof(T)));
   Hasher hasher;
   for (std::size_t first = 0; first < count; first += cast.size()) {
     const std::size_t here = std::min(cast.size(), count - first);
     for (std::size_t i = 0; i < here; ++i) {
       T value;
       std::memcpy(&value, tensor.bytes.data + (first + i) * sizeof(T), sizeof(T));
-      cast[i] = c10::Half(static_cast<float>(value));
+      cast[i] = Narrow(static_cast<float>(value));
     }
-    hasher.add(cast.data(), here * sizeof(c10::Half));
+    hasher.add(cast.data(), here * sizeof(Narrow));
   }
   return hasher.hex();
+}
+
+template <class T>
+void add_cast_digests(Parameter& parameter) {
+  parameter.digest_float16 = cast_digest<T, c10::Half>(parameter.data);
+  parameter.digest_bfloat16 = cast_digest<T, c10::BFloat16>(parameter.data);
 }
 
 }  // namespace
@@ -83,8 +90,8 @@ void compute_digests(Program& program) {
     }
     parameter.digest = content.hex();
     if (data.shape.size() == 2) parameter.digest_transposed = transposed_digest(data);
-    if (data.dtype == DType::float32) parameter.digest_float16 = float16_digest<float>(data);
-    if (data.dtype == DType::float64) parameter.digest_float16 = float16_digest<double>(data);
+    if (data.dtype == DType::float32) add_cast_digests<float>(parameter);
+    if (data.dtype == DType::float64) add_cast_digests<double>(parameter);
   }
 }
 

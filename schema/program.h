@@ -130,7 +130,8 @@ struct Parameter {
   std::string member;             // archive member, "model/data/3"; empty when materialised
   std::string digest;             // xxh3-128 of the contiguous bytes, 32 hex digits; empty when not asked for
   std::string digest_transposed;  // of the transpose, matrices only
-  std::string digest_float16;     // of the float16 cast, floating only
+  std::string digest_float16;     // of the float16 cast, float32 and float64 only
+  std::string digest_bfloat16;    // of the bfloat16 cast, float32 and float64 only
 };
 
 // ---- nodes ------------------------------------------------------------------------------------------------------

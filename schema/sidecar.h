@@ -1,7 +1,7 @@
 // The sidecar, model.whence.json: a Program and its provenance as a file, weights by reference.
 // Format: schema/sidecar.schema.json. Strings are interned, rows are arrays, so that a million operations stay
-// readable. A minor version may add top-level fields and never changes a table: unknown fields survive read and write.
-// A newer major version is refused.
+// readable. A minor version may add top-level fields, and columns behind those of a table: what a newer one added
+// survives read and write. A newer major version is refused.
 //
 // Not in the file: the bytes of parameters (their archive, member, offset and digests are) and of constants above
 // 4 KiB (their digest is). Read back, such tensors have a size and no data.
@@ -18,7 +18,7 @@
 namespace whence {
 
 inline constexpr int sidecar_major = 1;
-inline constexpr int sidecar_minor = 0;
+inline constexpr int sidecar_minor = 1;  // 1: parameters have digest_bfloat16
 
 // An ONNX file that was exported from the program: which file, so that a mismatch can be said.
 struct Binding {
@@ -31,8 +31,9 @@ struct Binding {
 struct Sidecar {
   Program program;
   std::vector<Binding> bindings;
-  int minor = sidecar_minor;                   // of the file that was read
-  std::shared_ptr<const std::string> unknown;  // fields of a newer minor version: one JSON object, as text
+  int minor = sidecar_minor;                           // of the file that was read
+  std::shared_ptr<const std::string> unknown;          // fields of a newer minor version: one JSON object, as text
+  std::shared_ptr<const std::string> unknown_columns;  // and columns: {table: {columns, rows}}, as text
 };
 
 // The file's text: deterministic, one row a line. Throws Error: unsupported_feature for a name that is not UTF-8.

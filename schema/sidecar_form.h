@@ -1,6 +1,6 @@
 // The form of a sidecar that its writer and reader share: tables, columns and the words in them.
 // schema/sidecar.schema.json says the same to everybody else; tests/schema proves that the two agree.
-// A change to a table is a new major version.
+// A minor version may append columns to a table; any other change to one is a new major version.
 #pragma once
 
 #include <array>
@@ -18,6 +18,7 @@ inline constexpr std::size_t inline_limit = 4096;  // bytes of a constant that a
 struct Table {
   std::string_view name;
   std::vector<std::string_view> columns;
+  std::size_t first_columns = columns.size();  // those of version 1.0; files of older minor versions lack later ones
 };
 
 inline const Table symbols{"symbols", {"name", "example", "min", "max"}};
@@ -29,7 +30,9 @@ inline const Table frames{"frames", {"file", "line", "function"}};
 inline const Table stacks{"stacks", {"frames"}};
 inline const Table parameters{"parameters",
                               {"name", "aliases", "kind", "trainable", "persistent", "dtype", "shape", "file", "member",
-                               "offset", "bytes", "digest", "digest_transposed", "digest_float16"}};
+                               "offset", "bytes", "digest", "digest_transposed", "digest_float16",
+                               "digest_bfloat16"},
+                              14};
 inline const Table constants{"constants", {"name", "dtype", "shape", "bytes", "data", "digest", "ops"}};
 inline const Table values{"values", {"name", "kind", "dtype", "dims", "source", "index", "known"}};
 inline const Table inputs{"inputs", {"name", "value"}};
@@ -39,7 +42,10 @@ inline const Table operations{
     "operations", {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output", "block"}};
 inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
 
-// Every field of the top level in version 1.0, in the order of the file.
+inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames, &stacks, &parameters, &constants,
+                                   &values,  &inputs,  &outputs, &blocks, &operations, &bindings};
+
+// Every field of the top level, in the order of the file.
 inline constexpr std::array<std::string_view, 20> fields{
     "format",  "version", "producer", "source", "program_digest", "ran",        "strings",
     "symbols", "modules", "scopes",   "frames", "stacks",         "parameters", "constants",

@@ -83,6 +83,7 @@ class ProgramReader {
       parameter.digest = row.next().word_or_null();
       parameter.digest_transposed = row.next().word_or_null();
       parameter.digest_float16 = row.next().word_or_null();
+      parameter.digest_bfloat16 = row.next().word_or_null();
       return parameter;
     });
   }

@@ -75,6 +75,7 @@ class Reader {
     read_header(sidecar.program);
     sidecar.bindings = bindings();
     sidecar.unknown = unknown();
+    sidecar.unknown_columns = unknown_columns();
     if (program_digest(sidecar.program) != field("program_digest", Json::value_t::string)) {
       text_.corrupt("/program_digest", "the digest is not that of the operations: the file was changed");
     }
@@ -158,6 +159,15 @@ class Reader {
     for (const auto& [name, content] : document_.items()) {
       const auto& known = sidecar_form::fields;
       if (std::find(known.begin(), known.end(), name) == known.end()) unknown[name] = content;
+    }
+    return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
+  }
+
+  std::shared_ptr<const std::string> unknown_columns() const {
+    Json unknown = Json::object();
+    for (const sidecar_form::Table* form : sidecar_form::tables) {
+      Json columns = TableReader(text_, document_, *form).unknown_columns();
+      if (!columns.is_null()) unknown[std::string(form->name)] = std::move(columns);
     }
     return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
   }

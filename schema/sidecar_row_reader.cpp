@@ -134,8 +134,12 @@ TableReader::TableReader(const SidecarText& text, const Json& document, const si
   if (!table->is_object() || !table->contains("columns") || !table->contains("rows")) {
     text.corrupt(pointer, "expected a table: an object with columns and rows");
   }
-  const Json expected(form.columns);
-  if ((*table)["columns"] != expected) text.corrupt(pointer + "/columns", "expected the columns " + expected.dump());
+  columns_ = &(*table)["columns"];
+  const std::size_t known = std::min(columns_->is_array() ? columns_->size() : 0, form.columns.size());
+  if (known < form.first_columns ||
+      !std::equal(form.columns.begin(), form.columns.begin() + static_cast<std::ptrdiff_t>(known), columns_->begin())) {
+    text.corrupt(pointer + "/columns", "expected the columns " + Json(form.columns).dump());
+  }
   rows_ = &(*table)["rows"];
   if (!rows_->is_array()) text.corrupt(pointer + "/rows", "expected a list of rows");
   if (rows_->size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
@@ -145,11 +149,22 @@ TableReader::TableReader(const SidecarText& text, const Json& document, const si
 
 RowReader TableReader::row(std::size_t i) const {
   const Json& cells = (*rows_)[i];
-  if (!cells.is_array() || cells.size() != form_.columns.size()) {
+  if (!cells.is_array() || cells.size() != columns_->size()) {
     text_.corrupt("/" + std::string(form_.name) + "/rows/" + std::to_string(i),
-                  "expected a row of " + std::to_string(form_.columns.size()) + " cells");
+                  "expected a row of " + std::to_string(columns_->size()) + " cells");
   }
   return {text_, cells, form_.name, i};
+}
+
+Json TableReader::unknown_columns() const {
+  const std::size_t known = form_.columns.size();
+  if (columns_->size() <= known) return nullptr;
+  const auto behind = [&](const Json& cells) {
+    return Json(Json::array_t(cells.begin() + static_cast<std::ptrdiff_t>(known), cells.end()));
+  };
+  Json rows = Json::array();
+  for (const Json& cells : *rows_) rows.push_back(behind(cells));
+  return {{"columns", behind(*columns_)}, {"rows", std::move(rows)}};
 }
 
 }  // namespace whence

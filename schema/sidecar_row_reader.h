@@ -69,14 +69,15 @@ class Cell {
   std::size_t row_, column_;
 };
 
-// Hands out the cells of one row from left to right.
+// Hands out the cells of one row from left to right; null for columns that the file's version did not have.
 class RowReader {
  public:
   RowReader(const SidecarText& text, const Json& cells, std::string_view table, std::size_t row)
       : text_(text), cells_(cells), table_(table), row_(row) {}
   Cell next() {
+    static const Json absent;
     const std::size_t column = column_++;
-    return {text_, cells_[column], table_, row_, column};
+    return {text_, column < cells_.size() ? cells_[column] : absent, table_, row_, column};
   }
   std::size_t number() const { return row_; }
 
@@ -87,12 +88,15 @@ class RowReader {
   std::size_t row_, column_ = 0;
 };
 
-// A table whose columns are those of `form`, each row with one cell a column.
+// A table whose columns are those of `form`, perhaps less or more of the later ones; each row has one cell a column.
 class TableReader {
  public:
   TableReader(const SidecarText& text, const Json& document, const sidecar_form::Table& form);
   std::size_t size() const { return rows_->size(); }
   RowReader row(std::size_t i) const;
+
+  // Columns behind those of `form`: {columns, rows}, or null when there are none.
+  Json unknown_columns() const;
 
   // One item a row.
   template <class Item, class Read>
@@ -109,6 +113,7 @@ class TableReader {
  private:
   const SidecarText& text_;
   const sidecar_form::Table& form_;
+  const Json* columns_ = nullptr;
   const Json* rows_ = nullptr;
 };
 

@@ -23,7 +23,9 @@ struct PlacedBlock {
 
 class Writer {
  public:
-  explicit Writer(const Sidecar& sidecar) : sidecar_(sidecar), program_(sidecar.program) {}
+  explicit Writer(const Sidecar& sidecar) : sidecar_(sidecar), program_(sidecar.program) {
+    if (sidecar.unknown_columns) later_ = nlohmann::ordered_json::parse(*sidecar.unknown_columns);
+  }
 
   std::string text() {
     place(program_.body, none_id);
@@ -41,22 +43,35 @@ class Writer {
   }
 
  private:
+  // What a newer version's columns say of rows holds as long as the rows are the same in number.
+  const nlohmann::ordered_json* later_columns(const sidecar_form::Table& form, std::size_t rows) const {
+    const auto found = later_.find(std::string(form.name));
+    return found != later_.end() && (*found)["rows"].size() == rows ? &*found : nullptr;
+  }
+
   template <class Items, class Row>
   void table(const sidecar_form::Table& form, const Items& items, Row write_row) {
+    const nlohmann::ordered_json* later = later_columns(form, items.size());
     tables_.append(",\n\"").append(form.name).append("\": {\"columns\": [");
     for (const auto column : form.columns) {
       tables_.append(column == form.columns.front() ? "\"" : ", \"").append(column).append("\"");
     }
+    if (later != nullptr) {
+      for (const auto& column : (*later)["columns"]) tables_.append(", ").append(column.dump());
+    }
     tables_ += "], \"rows\": [";
-    bool first = true;
+    std::size_t written = 0;
     for (const auto& item : items) {
-      tables_ += first ? "\n[" : ",\n[";
-      first = false;
+      tables_ += written == 0 ? "\n[" : ",\n[";
       RowWriter row(tables_, strings_);
       write_row(row, item);
+      if (later != nullptr) {
+        for (const auto& cell : (*later)["rows"][written]) row.raw(cell.dump());
+      }
       tables_ += ']';
+      ++written;
     }
-    tables_ += first ? "]}" : "\n]}";
+    tables_ += written == 0 ? "]}" : "\n]}";
   }
 
   void field(std::string& out, std::string_view name, const std::string& json) {
@@ -159,6 +174,7 @@ class Writer {
       row.word_or_null(parameter.digest);
       row.word_or_null(parameter.digest_transposed);
       row.word_or_null(parameter.digest_float16);
+      row.word_or_null(parameter.digest_bfloat16);
     });
   }
 
@@ -252,6 +268,7 @@ class Writer {
 
   const Sidecar& sidecar_;
   const Program& program_;
+  nlohmann::ordered_json later_ = nlohmann::ordered_json::object();
   StringTable strings_;
   std::string tables_;
   std::vector<PlacedOperation> operations_;

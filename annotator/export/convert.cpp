@@ -140,7 +140,7 @@ void ConvertSession::convert_with_table(const Node& node) {
                   place_of(program_, node, "convert"));
     }
   }
-  if (options_.write_no_ops) write_no_op(node);
+  if (options_.as_other_exporters) write_no_op(node);
 }
 
 // A result that is one of the inputs gets a node of its own, named as exporters would write the operator.

@@ -25,7 +25,7 @@ namespace whence {
 struct ConvertOptions {
   int opset = 18;
   bool unsupported_as_domain = false;
-  bool write_no_ops = false;  // see ExportOptions
+  bool as_other_exporters = false;  // see ExportOptions
 };
 
 // Thrown by value_of() for a result of a node that failed; the driver catches it, nobody is blamed a second time.
@@ -51,6 +51,7 @@ class ConvertSession {
   int opset() const { return options_.opset; }
   const ProgramUses& uses();                         // of program(), which is lowered; built on first call
   Graph& graph() { return *frames_.back()->graph; }  // the innermost one: a branch while it is being converted
+  bool as_other_exporters() const { return options_.as_other_exporters; }
   std::int32_t current_op() const { return node_->origin.op; }
 
   // The graph value that stands for a program value; parameters and constants become initializers on first use.

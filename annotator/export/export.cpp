@@ -69,7 +69,7 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     Diagnostics failures;
     const Program lowered = lower(program, failures, notes);
     Graph graph;
-    ConvertSession session(lowered, graph, {options.opset, options.unsupported_as_domain, options.write_no_ops});
+    ConvertSession session(lowered, graph, {options.opset, options.unsupported_as_domain, options.as_other_exporters});
     session.convert(std::move(failures));
     if (options.values != nullptr) *options.values = session.outermost_values();
     set_names(graph, graph.inputs, options.input_names, "input");

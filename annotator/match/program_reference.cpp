@@ -293,6 +293,7 @@ void add_parameters(const Program& program, Reference& reference) {
     entry.digest = parameter.digest;
     entry.digest_transposed = parameter.digest_transposed;
     entry.digest_float16 = parameter.digest_float16;
+    entry.digest_bfloat16 = parameter.digest_bfloat16;
   }
   for (const Node* node : operations(program)) {
     for (const NamedArgument& argument : node->arguments) {
@@ -330,7 +331,7 @@ Reference make_reference(const Program& program, int opset) {
       options.opset = forms[i].opset;
       options.simplify = forms[i].simplify;
       options.unsupported_as_domain = true;
-      options.write_no_ops = &forms[i].program == &unfolded;
+      options.as_other_exporters = &forms[i].program == &unfolded;
       options.values = &own;
       auto graph = export_program(forms[i].program, options);
       if (!graph) throw Error(graph.diagnostics());

@@ -41,7 +41,7 @@ struct ReferenceParameter {
   std::vector<std::string> names;  // canonical first
   std::vector<std::int64_t> dims;
   std::size_t element_size = 0;
-  std::string digest, digest_transposed, digest_float16;
+  std::string digest, digest_transposed, digest_float16, digest_bfloat16;
   std::vector<std::int32_t> units;  // that read it
 };
 

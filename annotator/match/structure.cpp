@@ -100,6 +100,19 @@ bool Structure::adds_bias(const StructureNode& node) {
   return false;
 }
 
+// Slice(data, 0, the largest integer): `x[:]`, which some exporters write out; references write it without bounds.
+bool Structure::cuts_nothing(const StructureNode& node) const {
+  constexpr double open_end = 2147483647;
+  if (node.op_type != "Slice" || node.inputs.empty() || node.inputs[0] < 0) return false;
+  if (node.inputs.size() < 3) return node.attributes == 0;
+  const auto is = [&](std::size_t slot, auto wanted) {
+    const std::int32_t tensor = root_tensor(node.inputs[slot]);
+    return tensor >= 0 && tensors[tensor].single && wanted(tensors[tensor].number);
+  };
+  return is(1, [](double start) { return start == 0; }) && is(2, [](double end) { return end >= open_end; }) &&
+         (node.inputs.size() < 5 || node.inputs[4] < 0 || is(4, [](double step) { return step == 1; }));
+}
+
 // Mul(Cast(MatMulInteger(...)), scale found at run time)
 bool Structure::scales_integer_product(const StructureNode& node) {
   if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
@@ -161,8 +174,8 @@ void Structure::classify() {
     for (const std::int32_t input : node.inputs) {
       if (input >= 0 && !values[input].constant) data = data < 0 ? input : data;
     }
-    const bool layout =
-        is_transparent(node.op_type) && !node.inputs.empty() && node.inputs[0] >= 0 && !values[node.inputs[0]].constant;
+    const bool layout = (is_transparent(node.op_type) || cuts_nothing(node)) && !node.inputs.empty() &&
+                        node.inputs[0] >= 0 && !values[node.inputs[0]].constant;
     if (layout) data = node.inputs[0];
     node.kind = layout || adds_bias(node) || scales_integer_product(node) ? NodeKind::transparent : NodeKind::heavy;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

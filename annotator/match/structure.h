@@ -88,6 +88,7 @@ class Structure {
   void sort(const std::string& file);
   void classify();
   bool adds_bias(const StructureNode& node);
+  bool cuts_nothing(const StructureNode& node) const;
   bool scales_integer_product(const StructureNode& node);
 
   void same_but_layout(std::int32_t a, std::int32_t b);

@@ -1,5 +1,5 @@
-// TensorSources: which parameters of the reference an initializer of the foreign file could hold: by its name, and by
-// digests of its bytes as they are, transposed, as float16, in blocks (a fused query, key and value; recurrent gates).
+// TensorSources: which parameters of the reference an initializer of the foreign file could hold: by its name, by
+// digests of its bytes (`tensor_content.h`), and by sizes that only one has.
 //
 // Bytes are read once, straight from the mapped file, by as many threads as there are cores, and released again; only
 // tensors whose size fits some parameter are read at all.

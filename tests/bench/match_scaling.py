@@ -100,7 +100,7 @@ def write_sidecar(blocks: int, path: Path) -> None:
         x = operation("aten::add", "Tensor", scope, value("self", x) + value("other", h) + [t.text("alpha"), 1])
     t.add("outputs", [t.text("y"), {"value": x}])
     t.add("blocks", [-1, [], []])
-    columns = json.loads((command.ROOT / "schema/fixtures/v1/sample.whence.json").read_text())
+    columns = json.loads((command.ROOT / "schema/fixtures/v1.1/sample.whence.json").read_text())
     document = {key: columns[key] for key in ("format", "version", "producer", "source", "program_digest", "ran")}
     document["strings"] = t.strings
     document["program_digest"] = program_digest(t)

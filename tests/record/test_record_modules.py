@@ -97,7 +97,7 @@ def xxhash_library() -> ctypes.CDLL:
 
 def xxh3_128(tensor: torch.Tensor) -> str:
     """The digest of the contiguous bytes as the system's xxHash library computes it in one go."""
-    content = tensor.detach().contiguous().numpy().tobytes()
+    content = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()  # numpy has no bfloat16
     digest = xxhash_library().XXH3_128bits(content, len(content))
     return f"{digest.high:016x}{digest.low:016x}"
 
@@ -113,6 +113,7 @@ def test_digests_equal_xxhash(name):
             assert rows[path]["digest_transposed"] == xxh3_128(tensor.t()), path
         if tensor.is_floating_point():
             assert rows[path]["digest_float16"] == xxh3_128(tensor.half()), path
+            assert rows[path]["digest_bfloat16"] == xxh3_128(tensor.bfloat16()), path
 
 
 def test_the_sidecar_follows_its_json_schema(name):

@@ -35,7 +35,8 @@ bool only_multiplied_transposed(Ctx& c) {
 // layout is written transposed, a computed one gets a Transpose node. Absent otherwise.
 Val transposed_weight(Ctx& c, Val weight) {
   if (!c.constant(weight)) return c.transpose(weight, {1, 0});
-  return only_multiplied_transposed(c) ? derived_constant(c, weight, "T", transposed_when_written) : absent;
+  if (only_multiplied_transposed(c)) return derived_constant(c, weight, "T", transposed_when_written);
+  return c.session().as_other_exporters() ? c.transpose(weight, {1, 0}) : absent;
 }
 
 // y = x W^T + b. input [*, in], weight [out, in] or [in], bias [out].

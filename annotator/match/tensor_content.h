@@ -1,0 +1,45 @@
+// WantedContent: the digests of a reference's parameters, and where an initializer's bytes show one of them: as they are,
+// transposed, as float16 or bfloat16, as one of several blocks (a fused query, key and value; both directions of a
+// recurrent layer), with recurrent gates in ONNX's order, or as one piece of a weight that a tool split.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "annotator/match/reference.h"
+#include "annotator/match/structure.h"
+#include "annotator/match/tensor_sources.h"
+
+namespace whence {
+
+class WantedContent {
+ public:
+  explicit WantedContent(const Reference& reference);
+
+  bool empty() const { return digests_.empty(); }
+
+  // Reads the tensor's bytes only where their size fits some parameter or whole blocks of one. Safe from any thread.
+  std::vector<TensorSource> find(const StructureTensor& tensor) const;
+
+  // Tensors that stand one after the other, of one size, and together are a parameter: adds to what was `found`.
+  void find_split(const std::vector<StructureTensor>& tensors, std::vector<std::vector<TensorSource>>& found) const;
+
+ private:
+  friend class ContentSearch;
+
+  void add(std::int32_t parameter, const std::string& digest, std::size_t element_size,
+           const std::vector<std::int64_t>& dims);
+
+  std::unordered_map<std::string, std::vector<std::int32_t>> digests_;
+  std::set<std::size_t> sizes_;  // bytes of what has a digest
+  std::map<std::size_t, std::set<std::pair<std::int64_t, std::int64_t>>> matrices_;  // rows, columns by element size
+  std::map<std::size_t, std::set<std::int64_t>> vectors_;                            // lengths by element size
+};
+
+}  // namespace whence
