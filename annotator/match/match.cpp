@@ -26,6 +26,7 @@ constexpr ListedRule rules[] = {
     {MatchRule::kept_values, kept_values},       // of the file before the tool, when that is given
     {MatchRule::names, scopes_in_names},         // survives most tools, but for renaming
     {MatchRule::initializers, parameters_read},  // names and bytes of the weights it reads
+    {MatchRule::shapes, weight_surroundings},    // a start where there is no better one
     {MatchRule::fx_names, fx_node_names},        // weak: breaks ties
 };
 

@@ -47,5 +47,6 @@ void kept_values(const RuleContext& context, EvidenceTable& table);
 void scopes_in_names(const RuleContext& context, EvidenceTable& table);
 void fx_node_names(const RuleContext& context, EvidenceTable& table);
 void parameters_read(const RuleContext& context, EvidenceTable& table);  // by name and by bytes
+void weight_surroundings(const RuleContext& context, EvidenceTable& table);
 
 }  // namespace whence
