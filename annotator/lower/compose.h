@@ -9,16 +9,29 @@
 
 namespace whence {
 
-// Collects the nodes that take the place of `whole`; each carries its origin.
+// Collects the nodes that take the place of `whole`; each carries its origin, but for the module.
 class Compose {
  public:
-  Compose(Program& program, const Node& whole) : program_(program), whole_(whole) {}
+  Compose(Program& program, const Node& whole) : program_(program), whole_(whole), scope_(whole.origin.scope) {}
 
   const Argument& argument(std::string_view name) const;  // None when it was not given
   std::int64_t integer(std::string_view name) const;      // known numbers and flags; Error converter_refused otherwise
   double number(std::string_view name) const;
   const std::vector<Dim>& dims(const Argument& value) const;  // Error converter_refused when the rank is unknown
   DType dtype(const Argument& value) const;
+
+  // While the result lives, nodes are of the module that holds `weight`, if it is below that of the whole.
+  class Inside {
+   public:
+    Inside(Compose& compose, const Argument& weight);
+    ~Inside() { compose_.scope_ = before_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    Compose& compose_;
+    ScopeId before_;
+  };
 
   // A node with one result of the given type; `target` as in "aten::unflatten.int".
   Argument add(std::string_view target, std::vector<NamedArgument> arguments, DType dtype, std::vector<Dim> dims);
@@ -28,8 +41,11 @@ class Compose {
   std::vector<Node> take() { return std::move(nodes_); }
 
  private:
+  ScopeId scope_inside(ModuleId module);
+
   Program& program_;
   const Node& whole_;
+  ScopeId scope_;  // of the nodes to come
   std::vector<Node> nodes_;
 };
 

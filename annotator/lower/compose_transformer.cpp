@@ -78,6 +78,7 @@ Attended attend(Compose& c, const Argument& x, std::int64_t heads, bool weights_
   if (in.size() != 3 || !in[2].is_static()) {
     c.refuse("the input is not [batch, length, embedding] with a fixed embedding", "keep the last axis fixed");
   }
+  const Compose::Inside attention(c, c.argument("qkv_weight"));
   const std::int64_t size = in[2].size / heads;
   const Argument flat = linear(c, x, c.argument("qkv_weight"), c.argument("qkv_bias"));
   const Argument split = c.add(
@@ -104,6 +105,7 @@ Attended attend(Compose& c, const Argument& x, std::int64_t heads, bool weights_
 
 Argument layer_norm(Compose& c, const Argument& x, std::string_view number) {
   const std::string suffix(number);
+  const Compose::Inside norm(c, c.argument("norm_weight_" + suffix));
   return c.add("aten::layer_norm",
                {{"input", x},
                 {"normalized_shape", {ArgumentList{{c.dims(x).back().size}}}},
@@ -113,11 +115,17 @@ Argument layer_norm(Compose& c, const Argument& x, std::string_view number) {
                c.dtype(x), c.dims(x));
 }
 
+// A linear layer that is a module of its own.
+Argument linear_module(Compose& c, const Argument& x, const Argument& weight, const Argument& bias) {
+  const Compose::Inside layer(c, weight);
+  return linear(c, x, weight, bias);
+}
+
 Argument feed_forward(Compose& c, const Argument& x) {
-  const Argument hidden = linear(c, x, c.argument("ffn_weight_1"), c.argument("ffn_bias_1"));
+  const Argument hidden = linear_module(c, x, c.argument("ffn_weight_1"), c.argument("ffn_bias_1"));
   const char* activation = c.integer("use_gelu") != 0 ? "aten::gelu" : "aten::relu";
   const Argument active = c.add(activation, {{"self", hidden}}, c.dtype(hidden), c.dims(hidden));
-  return linear(c, active, c.argument("ffn_weight_2"), c.argument("ffn_bias_2"));
+  return linear_module(c, active, c.argument("ffn_weight_2"), c.argument("ffn_bias_2"));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // y = _transformer_encoder_layer_fwd(x, ...)   ->   linear, attention, linear, add, layer_norm, ...
 // Operators that ATen runs as one kernel and that ONNX can only say in several steps. The steps carry the origin of the
-// whole, and go through the same converters as if the model had been written that way.
+// whole, and go through the same converters as if the model had been written that way. Written out when a program is
+// recorded, they are operations like any other, in the submodules that the kernel spared calling.
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -47,6 +49,7 @@ Argument Compose::add(std::string_view target, std::vector<NamedArgument> argume
   if (dot != std::string_view::npos) node.overload = std::string(target.substr(dot + 1));
   node.arguments = std::move(arguments);
   node.origin = whole_.origin;
+  node.origin.scope = scope_;
   Value value;
   value.name = node.target.substr(node.target.find("::") + 2) + "." + std::to_string(program_.values.size());
   value.type.dtype = dtype;
@@ -56,6 +59,35 @@ Argument Compose::add(std::string_view target, std::vector<NamedArgument> argume
   node.outputs = {id};
   nodes_.push_back(std::move(node));
   return {ValueRef{id}};
+}
+
+Compose::Inside::Inside(Compose& compose, const Argument& weight) : compose_(compose), before_(compose.scope_) {
+  const Program& program = compose.program_;
+  const auto* reference = weight.as<ValueRef>();
+  if (reference == nullptr || program.values[reference->id].source != ValueSource::parameter) return;
+  const ParameterId parameter = program.values[reference->id].index;
+  const std::string& outer = program.module_path(compose.whole_.origin.scope);
+  for (std::size_t i = 0; i < program.modules.size(); ++i) {
+    const Module& module = program.modules[i];
+    const bool below = outer.empty() || module.path.starts_with(outer + ".");
+    if (below && std::ranges::find(module.own_parameters, parameter) != module.own_parameters.end()) {
+      compose.scope_ = compose.scope_inside(static_cast<ModuleId>(i));
+      return;
+    }
+  }
+}
+
+// The call of `module` that the whole makes. A module in between that is not called by itself has no scope either, as
+// in any recording.
+ScopeId Compose::scope_inside(ModuleId module) {
+  std::int32_t call = 0;
+  for (std::size_t i = 0; i < program_.scopes.size(); ++i) {
+    if (program_.scopes[i].module != module) continue;
+    if (program_.scopes[i].parent == whole_.origin.scope) return static_cast<ScopeId>(i);
+    ++call;
+  }
+  program_.scopes.push_back({whole_.origin.scope, module, call});
+  return static_cast<ScopeId>(program_.scopes.size()) - 1;
 }
 
 void Compose::refuse(const std::string& why, const std::string& remedy) const {
@@ -133,11 +165,46 @@ class Decomposer {
   Replacements replaced_;
 };
 
+bool composite(const Node& node) { return compositions().contains(qualified(node)); }
+
+// Numbers operations by their place, and follows the constants that name them.
+class Renumber {
+ public:
+  explicit Renumber(Program& program) : program_(program) {}
+
+  void run() {
+    run(program_.body);
+    for (Constant& constant : program_.constants) {
+      for (std::int32_t& op : constant.ops) op = first_of_[op];
+    }
+  }
+
+ private:
+  void run(Block& block) {
+    for (Node& node : block.nodes) {
+      first_of_.emplace(node.origin.op, next_);
+      node.origin.op = next_++;
+      for (Block& nested : node.blocks) run(nested);
+    }
+  }
+
+  Program& program_;
+  std::int32_t next_ = 0;
+  std::unordered_map<std::int32_t, std::int32_t> first_of_;  // by the number from before
+};
+
 }  // namespace
 
 void decompose(Lowering& lowering) {
-  const auto composite = [](const Node& node) { return compositions().contains(qualified(node)); };
   if (any_node(lowering.program.body, composite)) Decomposer(lowering).run();
+}
+
+void write_out_kernels(Program& program) {
+  if (!any_node(program.body, composite)) return;
+  Diagnostics left_to_lower, notes;
+  Lowering lowering{program, left_to_lower, notes};
+  Decomposer(lowering).run();
+  Renumber(program).run();
 }
 
 }  // namespace whence

@@ -12,6 +12,10 @@ namespace whence {
 // (state_not_kept).
 Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes);
 
+// In a program just recorded: kernels that do the work of several operators become those operators, each an operation
+// with a number of its own, in the module whose weights it reads. What cannot be written out stays.
+void write_out_kernels(Program& program);
+
 // The passes, each in its own file; called in pipeline.cpp's order, tests call them one by one.
 struct Lowering;
 void settle_branches(Lowering& lowering);

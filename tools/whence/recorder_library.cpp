@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 
+#include "annotator/lower/pipeline.h"
 #include "recorder_abi.h"
 #include "schema/result.h"
 
@@ -94,6 +95,7 @@ Program read_archive(const ReadOptions& options, Diagnostics& notes) {
   const bool read = recorder().read_torchscript(options, program, diagnostics);
   if (!read) throw Error(std::move(diagnostics));
   notes.insert(notes.end(), diagnostics.begin(), diagnostics.end());
+  write_out_kernels(program);
   return program;
 }
 
