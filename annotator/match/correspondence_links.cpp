@@ -28,7 +28,7 @@ void Correspondence::link(std::int32_t fv, std::int32_t rv) {
         const std::uint16_t op = f_.nodes[a.node].op_class;
         if (op != r_.nodes[b.node].op_class) continue;
         const bool slots_matter =
-            !is_commutative(op) && f_.nodes[a.node].inputs.size() == r_.nodes[b.node].inputs.size();
+            !f_.nodes[a.node].commutative && f_.nodes[a.node].inputs.size() == r_.nodes[b.node].inputs.size();
         if (slots_matter && a.slot != b.slot) continue;
         propose(a.node, b.node);
       }
@@ -157,10 +157,10 @@ bool Correspondence::taken_in_by_product(std::int32_t value) const {
 
 void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
   const auto a = f_.data_inputs(f_.nodes[f]), b = r_.data_inputs(r_.nodes[r]);
-  if (!is_commutative(f_.nodes[f].op_class)) {
-    const auto computed = [](const std::vector<std::int32_t>& values) {
-      return std::count_if(values.begin(), values.end(), [](std::int32_t value) { return value >= 0; });
-    };
+  const auto computed = [](const std::vector<std::int32_t>& values) {
+    return std::count_if(values.begin(), values.end(), [](std::int32_t value) { return value >= 0; });
+  };
+  if (!f_.nodes[f].commutative || !r_.nodes[r].commutative) {
     // Skip...Normalization adds before it normalizes.
     const bool adds_first = f_.nodes[f].op_type.starts_with("Skip") && !r_.nodes[r].op_type.starts_with("Skip");
     if (computed(a) == 1 && computed(b) == 1 && adds_first) {

@@ -42,7 +42,7 @@ double Correspondence::support(std::int32_t f, std::int32_t r) const {
   const StructureNode& theirs = r_.nodes[r];
   double total = evidence_for(f, r);
   const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
-  if (is_commutative(ours.op_class) || a.size() != b.size()) {
+  if (ours.commutative || a.size() != b.size()) {
     // As sets: values that correspond, wherever they stand.
     for (const std::int32_t value : a) {
       if (value < 0 || value_of_[value] < 0) continue;

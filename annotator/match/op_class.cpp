@@ -138,6 +138,12 @@ bool may_be_without_effect(std::uint16_t op_class) {
   return is_among(numbers, op_class);
 }
 
+bool is_gate(std::uint16_t op_class) {
+  static const auto numbers =
+      numbers_of(std::array<std::string_view, 4>{"Sigmoid", "HardSigmoid", "Tanh", "Softplus"});
+  return is_among(numbers, op_class);
+}
+
 bool is_activation(std::uint16_t op_class) {
   static const auto numbers =
       numbers_of(std::array<std::string_view, 11>{"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid",

@@ -31,6 +31,7 @@ std::int32_t Structure::add_node(StructureNode node) {
     if (output >= 0) values[output].producers.push_back(index);
   }
   node.op_class = op_class(node.domain, node.op_type);
+  node.commutative = is_commutative(node.op_class);
   nodes.push_back(std::move(node));
   return index;
 }
@@ -113,6 +114,26 @@ bool Structure::cuts_nothing(const StructureNode& node) const {
          (node.inputs.size() < 5 || node.inputs[4] < 0 || is(4, [](double step) { return step == 1; }));
 }
 
+// Mul(x, Sigmoid(x)), Mul(x, Tanh(Softplus(x))): an activation that others have an operator for.
+bool Structure::gates_itself(const StructureNode& node) {
+  if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
+  for (int side = 0; side < 2; ++side) {
+    const std::int32_t data = node.inputs[side];
+    std::int32_t gate = node.inputs[1 - side];
+    if (data < 0 || gate < 0 || values[data].constant || values[gate].constant) continue;
+    for (int steps = 0; steps < 2; ++steps) {
+      const auto& makers = makers_[find_loose(gate)];
+      const auto maker = std::find_if(makers.begin(), makers.end(), [&](std::int32_t each) {
+        return is_gate(nodes[each].op_class) && !nodes[each].inputs.empty() && nodes[each].inputs[0] >= 0;
+      });
+      if (maker == makers.end()) break;
+      gate = nodes[*maker].inputs[0];
+      if (find_loose(gate) == find_loose(data)) return true;
+    }
+  }
+  return false;
+}
+
 // Mul(Cast(MatMulInteger(...)), scale found at run time)
 bool Structure::scales_integer_product(const StructureNode& node) {
   if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
@@ -177,6 +198,7 @@ void Structure::classify() {
     const bool layout = (is_transparent(node.op_type) || cuts_nothing(node)) && !node.inputs.empty() &&
                         node.inputs[0] >= 0 && !values[node.inputs[0]].constant;
     if (layout) data = node.inputs[0];
+    if (gates_itself(node)) node.op_class = op_class("", "Gelu");
     node.kind = layout || adds_bias(node) || scales_integer_product(node) ? NodeKind::transparent : NodeKind::heavy;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const std::int32_t output = node.outputs[i];

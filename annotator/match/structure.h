@@ -29,6 +29,7 @@ struct StructureNode {
   std::string_view op_type, domain, name;
   std::int32_t source = -1;  // index among the file's nodes; several nodes share it when a function is called often
   std::uint16_t op_class = 0;
+  bool commutative = false;
   NodeKind kind = NodeKind::heavy;
   bool holds_bodies = false;
   std::uint64_t attributes = 0;               // digest of all but graphs
@@ -89,6 +90,7 @@ class Structure {
   void classify();
   bool adds_bias(const StructureNode& node);
   bool cuts_nothing(const StructureNode& node) const;
+  bool gates_itself(const StructureNode& node);
   bool scales_integer_product(const StructureNode& node);
 
   void same_but_layout(std::int32_t a, std::int32_t b);
