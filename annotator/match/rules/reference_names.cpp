@@ -11,13 +11,30 @@ const std::vector<std::int32_t>& look_up(const auto& index, std::string_view key
   return found == index.end() ? nothing : found->second;
 }
 
+// PyTorch's TorchScript exporter forgets containers that are never called: `model.decoder`, called by the root, is
+// `/decoder`, `encoder.blocks.0` is `/blocks.0`.
+std::string_view remembered(std::string_view path, std::string_view parent) {
+  if (!parent.empty() && path.size() > parent.size()) path.remove_prefix(parent.size() + 1);
+  std::size_t start = path.rfind('.');
+  while (start != std::string_view::npos && start + 1 < path.size() && path[start + 1] >= '0' && path[start + 1] <= '9') {
+    start = start == 0 ? std::string_view::npos : path.rfind('.', start - 1);
+  }
+  return start == std::string_view::npos ? path : path.substr(start + 1);
+}
+
 }  // namespace
 
 ReferenceNames::ReferenceNames(const Reference& reference) {
+  std::vector<std::string> without_containers(reference.scopes.size());
   for (std::size_t i = 0; i < reference.scopes.size(); ++i) {
     const ReferenceScope& scope = reference.scopes[i];
-    modules_[scope.path].push_back(static_cast<std::int32_t>(i));
-    paths_[scope.name_path].push_back(static_cast<std::int32_t>(i));
+    const auto id = static_cast<std::int32_t>(i);
+    modules_[scope.path].push_back(id);
+    paths_[scope.name_path].push_back(id);
+    if (scope.parent < 0 || scope.path.empty()) continue;
+    without_containers[i] = without_containers[scope.parent] + "/" +
+                            std::string(remembered(scope.path, reference.scopes[scope.parent].path));
+    if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(id);
   }
   for (std::size_t i = 0; i < reference.units.size(); ++i) {
     units_.try_emplace(reference.units[i].name, static_cast<std::int32_t>(i));
