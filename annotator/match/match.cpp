@@ -74,6 +74,8 @@ void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const 
     match.confidence = Confidence::matched;
     return;
   }
+  // Tools that merge rearrangements keep the name of either; what stands where they stood says more.
+  if (match.rule == MatchRule::layout && match.confidence == Confidence::inferred) return;
   say(match, *said, said->strength > 1 ? Confidence::matched : Confidence::inferred);
 }
 
