@@ -37,6 +37,24 @@ std::optional<std::string> module_of(const OnnxProperties& metadata) {
   return (*names)[names->size() - 2];
 }
 
+namespace {
+
+std::string dotted(std::string_view name_path) {
+  std::string path(name_path.substr(std::min<std::size_t>(1, name_path.size())));
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path;
+}
+
+// "/encoder/layer.0" of the node "/encoder/layer.0/MatMul_1", if that is how the module's name is written: where a
+// qualified name divides into calls, only the names of the file say.
+std::optional<std::string_view> name_path_of(std::string_view node, const std::string& module) {
+  if (!node.starts_with('/')) return std::nullopt;
+  const std::string_view path = node.substr(0, node.rfind('/'));
+  return dotted(path) == module ? std::optional(path) : std::nullopt;
+}
+
+}  // namespace
+
 Reference make_reference(const OnnxSummary& annotated) {
   Reference reference;
   ForeignStructure made = make_structure(annotated);
@@ -53,6 +71,7 @@ Reference make_reference(const OnnxSummary& annotated) {
       const bool numbered =
           call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
       unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
+      if (const auto path = name_path_of(node->name, *module)) reference.scopes[unit.scope].name_path = *path;
     } else {
       unit.scope = -1;
     }

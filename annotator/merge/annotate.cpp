@@ -189,28 +189,25 @@ void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Plac
 }
 
 // What both doors without a sidecar share.
-Result<AnnotateReport> annotate_by(const std::string& input, const std::string& output, const AnnotateOptions& options,
-                                   const std::string& digest, const std::function<Reference(const OnnxSummary&)>& make,
-                                   const std::vector<const OnnxNode*>& before) {
+AnnotateReport annotate_by(const std::string& input, const std::string& output, const AnnotateOptions& options,
+                           const std::string& digest, const std::function<Reference(const OnnxSummary&)>& make,
+                           const std::vector<const OnnxNode*>& before, Diagnostics& notes) {
   const Place place{.file = input, .stage = "annotate"};
-  Diagnostics notes;
-  auto result = guarded([&] {
-    auto model = read_onnx_summary(input);
-    if (!model) throw Error(model.diagnostics());
-    if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
-    const Reference reference = make(*model);
-    const TextKeys source(reference, before, wanted_keys(options));
-    const MatchReport found = fully_annotated(*model, digest) ? nothing_found(*model) : match_model(*model, reference);
-    return write_matches(*model, found, source, digest, output, options);
-  });
-  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
+  auto model = read_onnx_summary(input);
+  if (!model) throw Error(model.diagnostics());
+  if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
+  const Reference reference = make(*model);
+  const TextKeys source(reference, before, wanted_keys(options));
+  const MatchReport found = fully_annotated(*model, digest) ? nothing_found(*model) : match_model(*model, reference);
+  return write_matches(*model, found, source, digest, output, options);
 }
 
 }  // namespace
 
 Result<AnnotateReport> annotate_from_file(const std::string& input, const std::string& before,
                                           const std::string& output, const AnnotateOptions& options) {
-  return guarded([&] {
+  Diagnostics notes;
+  auto result = guarded([&] {
     auto known = read_onnx_summary(before);
     if (!known) throw Error(known.diagnostics());
     const auto nodes = nodes_with_functions(*known);
@@ -219,17 +216,18 @@ Result<AnnotateReport> annotate_from_file(const std::string& input, const std::s
                   "annotate that file first: `whence annotate " + before + " --sidecar ...`",
                   {.file = before, .stage = "annotate"});
     }
-    auto result = annotate_by(
+    return annotate_by(
         input, output, options, digest_of_file(before), [&](const OnnxSummary&) { return make_reference(*known); },
-        nodes);
-    if (!result) throw Error(result.diagnostics());
-    return *result;
+        nodes, notes);
   });
+  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
 Result<AnnotateReport> annotate_alone(const std::string& input, const std::string& output,
                                       const AnnotateOptions& options) {
-  return annotate_by(input, output, options, "names", make_reference_of_names, {});
+  Diagnostics notes;
+  auto result = guarded([&] { return annotate_by(input, output, options, "names", make_reference_of_names, {}, notes); });
+  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
 Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,

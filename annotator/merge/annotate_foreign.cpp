@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "annotator/match/foreign_structure.h"
 #include "annotator/merge/external_data.h"
@@ -30,12 +31,16 @@ bool says_something(const OnnxProperties& metadata) { return find_property(metad
 
 class ForeignEditor : public NodeEditor {
  public:
+  // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
   // `stamps`: also write which operations of the sidecar a node stands for.
   ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets, bool names, bool stamps,
-                const std::vector<std::string>& kept_names, AnnotateReport& report)
-      : found_(found), source_(source), offsets_(offsets), names_(names), stamps_(stamps), report_(report) {
+                const std::vector<std::string_view>& known_names, AnnotateReport& report)
+      : found_(found), source_(source), offsets_(offsets), names_(names), stamps_(stamps), known_names_(known_names),
+        report_(report) {
     report_ = {};
-    for (const std::string& name : kept_names) unique_.claim(name);
+    for (const std::string_view name : known_names) {
+      if (!name.empty()) unique_.claim(std::string(name));
+    }
   }
 
   NodeEdit edit(const NodeView& node) override {
@@ -53,7 +58,7 @@ class ForeignEditor : public NodeEditor {
       keep_what_was_there(node, edit);
       return edit;
     }
-    if (names_) rename(node, match, edit);
+    if (names_) rename(node, index, edit);
     for (auto& entry : source_.keys_of(match)) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
@@ -81,8 +86,10 @@ class ForeignEditor : public NodeEditor {
     ++*counters[static_cast<std::size_t>(confidence)];
   }
 
-  void rename(const NodeView& node, const NodeMatch& match, NodeEdit& edit) {
-    std::string wanted = unique_.claim(source_.path_of(match) + "/" + std::string(node.op_type));
+  void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
+    std::string wanted(known_names_[index]);
+    if (wanted.empty())
+      wanted = unique_.claim(source_.path_of(found_.nodes[index]) + "/" + std::string(node.op_type));
     if (wanted == node.name) return;
     edit.added.emplace_back(keys::original_name, std::string(node.name));
     edit.name = std::move(wanted);
@@ -105,6 +112,7 @@ class ForeignEditor : public NodeEditor {
   const KeySource& source_;
   const Offsets& offsets_;
   bool names_, stamps_;
+  const std::vector<std::string_view>& known_names_;
   AnnotateReport& report_;
   UniqueNames unique_;
 };
@@ -128,10 +136,18 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
                              const std::string& digest, const std::string& output, const AnnotateOptions& options) {
   const auto nodes = nodes_with_functions(model);
   const Offsets offsets = offsets_of(model, nodes);
-  std::vector<std::string> kept_names;  // of nodes that keep theirs
+  std::vector<std::string_view> known_names(nodes.size());
+  std::unordered_set<std::string_view> given;
+  const auto keeps = [&](std::size_t i) { return says_something(nodes[i]->metadata) || found.nodes[i].scope < 0; };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const bool keeps = says_something(nodes[i]->metadata) || found.nodes[i].scope < 0;
-    if (keeps && !nodes[i]->name.empty()) kept_names.emplace_back(nodes[i]->name);
+    if (!keeps(i)) continue;
+    known_names[i] = nodes[i]->name;
+    given.insert(nodes[i]->name);
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (keeps(i)) continue;
+    const std::string_view name = source.own_name(found.nodes[i], nodes[i]->op_type);
+    if (!name.empty() && given.insert(name).second) known_names[i] = name;
   }
   ModelEdit edit = annotation_of_model(model);
   if (!find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
@@ -140,7 +156,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const bool stamps =
       source.units_are_operations() && source.wants(keys::confidence) && !find_property(model.metadata, keys::program);
   const auto make_editor = [&] {
-    return std::make_unique<ForeignEditor>(found, source, offsets, options.names, stamps, kept_names, report);
+    return std::make_unique<ForeignEditor>(found, source, offsets, options.names, stamps, known_names, report);
   };
   report.changed = rewrite_file(model.file->path(), output, make_editor, std::move(edit), external_locations(model));
   report.fit = found.fit;

@@ -18,6 +18,8 @@ class KeySource {
   virtual ~KeySource() = default;
   virtual std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const = 0;
   virtual std::string path_of(const NodeMatch& match) const = 0;
+  // The name that this very node has where it is known from; empty when there it is another or none.
+  virtual std::string_view own_name(const NodeMatch&, std::string_view /*op_type*/) const { return {}; }
   virtual bool wants(std::string_view key) const = 0;
   virtual bool units_are_operations() const { return false; }  // of a sidecar's program
 };

@@ -38,9 +38,7 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
 }
 
 std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match) const {
-  const OnnxNode* only = nullptr;
-  if (match.units.size() == 1 && static_cast<std::size_t>(match.units[0]) < nodes_.size())
-    only = nodes_[match.units[0]];
+  const OnnxNode* only = only_node(match);
   const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
   std::vector<std::pair<std::string_view, std::string>> result;
   for (const std::string_view key : wanted_) {
@@ -59,6 +57,16 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
     }
   }
   return result;
+}
+
+const OnnxNode* TextKeys::only_node(const NodeMatch& match) const {
+  if (match.units.size() != 1 || static_cast<std::size_t>(match.units[0]) >= nodes_.size()) return nullptr;
+  return nodes_[match.units[0]];
+}
+
+std::string_view TextKeys::own_name(const NodeMatch& match, std::string_view op_type) const {
+  const OnnxNode* only = only_node(match);
+  return only != nullptr && only->op_type == op_type ? only->name : std::string_view();
 }
 
 bool TextKeys::wants(std::string_view key) const {

@@ -20,9 +20,11 @@ class TextKeys : public KeySource {
 
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override;
   std::string path_of(const NodeMatch& match) const override;
+  std::string_view own_name(const NodeMatch& match, std::string_view op_type) const override;
   bool wants(std::string_view key) const override;
 
  private:
+  const OnnxNode* only_node(const NodeMatch& match) const;  // null when there are several or none
   std::vector<std::string> modules_of(const NodeMatch& match) const;
 
   const Reference& reference_;
