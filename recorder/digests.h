@@ -5,9 +5,9 @@
 
 namespace whence {
 
-// Fills digest (content), digest_transposed (matrices), digest_float16 and digest_bfloat16 (float32 and float64) of every
-// parameter.
-// xxh3-128 over little-endian, row-major bytes. Streams: additional memory is a few MiB, whatever the weights' size.
+// Fills digest (content), digest_transposed (matrices), digest_float16 and digest_bfloat16 (float32 and float64) of
+// every parameter. xxh3-128 over little-endian, row-major bytes. Streams: additional memory is a few MiB, whatever the
+// weights' size.
 void compute_digests(Program& program);
 
 }  // namespace whence

@@ -30,8 +30,7 @@ inline const Table frames{"frames", {"file", "line", "function"}};
 inline const Table stacks{"stacks", {"frames"}};
 inline const Table parameters{"parameters",
                               {"name", "aliases", "kind", "trainable", "persistent", "dtype", "shape", "file", "member",
-                               "offset", "bytes", "digest", "digest_transposed", "digest_float16",
-                               "digest_bfloat16"},
+                               "offset", "bytes", "digest", "digest_transposed", "digest_float16", "digest_bfloat16"},
                               14};
 inline const Table constants{"constants", {"name", "dtype", "shape", "bytes", "data", "digest", "ops"}};
 inline const Table values{"values", {"name", "kind", "dtype", "dims", "source", "index", "known"}};
@@ -42,7 +41,7 @@ inline const Table operations{
     "operations", {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output", "block"}};
 inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
 
-inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames, &stacks, &parameters, &constants,
+inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames, &stacks,     &parameters, &constants,
                                    &values,  &inputs,  &outputs, &blocks, &operations, &bindings};
 
 // Every field of the top level, in the order of the file.

@@ -21,8 +21,8 @@ struct ExportOptions {
   std::vector<std::string> output_names;
   bool unsupported_as_domain = false;  // write operators without a converter as nodes of a custom domain
   bool simplify = true;
-  // As other exporters write: operators that turn out to do nothing (a pad by zero) still become a node, a tied weight is
-  // transposed by one. For comparison only: nodes that do nothing lack the inputs that would make them run.
+  // As other exporters write: operators that turn out to do nothing (a pad by zero) still become a node, a tied weight
+  // is transposed by one. For comparison only: nodes that do nothing lack the inputs that would make them run.
   bool as_other_exporters = false;
   // Receives which value of the graph stands for which value of the program, where one does. Simplification may have
   // left the value without a producer.

@@ -15,6 +15,7 @@ namespace whence {
 enum class MatchRule : std::uint8_t {
   none,
   carried,       // keys already on the node
+  tokens,        // a line in its doc_string, left by annotate --carry
   names,         // scopes in node or value names
   fx_names,      // names that torch.export gives: linear_3
   initializers,  // parameter names

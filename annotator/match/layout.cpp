@@ -103,8 +103,8 @@ class Ways {
         agree &= vote.units == best->units;
         if (vote.complete && !best->complete) best = &vote;
       }
-      placement_.place(static_cast<std::int32_t>(f), best->units, agree && best->complete ? Confidence::matched : Confidence::inferred,
-                       MatchRule::layout);
+      placement_.place(static_cast<std::int32_t>(f), best->units,
+                       agree && best->complete ? Confidence::matched : Confidence::inferred, MatchRule::layout);
     }
   }
 

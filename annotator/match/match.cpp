@@ -23,6 +23,7 @@ struct ListedRule {
 // Strongest first. They are independent of each other; the order is that of `whence explain`.
 constexpr ListedRule rules[] = {
     {MatchRule::carried, carried_keys},          // what an exporter or whence said of this very node
+    {MatchRule::tokens, carried_tokens},         // what annotate --carry said of it before a tool
     {MatchRule::kept_values, kept_values},       // of the file before the tool, when that is given
     {MatchRule::names, scopes_in_names},         // survives most tools, but for renaming
     {MatchRule::initializers, parameters_read},  // names and bytes of the weights it reads
@@ -198,8 +199,9 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
 }  // namespace
 
 std::string_view name_of(MatchRule rule) {
-  constexpr std::string_view names[] = {"none",   "carried",     "names",     "fx_names", "initializers", "digests",
-                                        "shapes", "kept_values", "structure", "cone",     "layout",       "dataflow"};
+  constexpr std::string_view names[] = {"none",         "carried", "tokens",  "names",       "fx_names",
+                                        "initializers", "digests", "shapes",  "kept_values", "structure",
+                                        "cone",         "layout",  "dataflow"};
   return names[static_cast<std::size_t>(rule)];
 }
 

@@ -1,11 +1,12 @@
 // The reference when nothing but the file is at hand: modules that its own names speak of, no structure.
 //   metadata        namespace of whoever exported it
 //   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
-//   node names      "/encoder/layer.0/query/MatMul"
+//   node names      "/encoder/layer.0/query/MatMul", also where annotate --carry left them
 #include <string>
 
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
+#include "annotator/merge/carried_token.h"
 
 namespace whence {
 namespace {
@@ -45,7 +46,8 @@ Reference make_reference_of_names(const OnnxSummary& model) {
   tree.of("", 0);
   for (const OnnxNode* node : nodes_with_functions(model)) {
     if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
-    for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0]}) {
+    for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0],
+                                        token_in(node->doc_string).value_or("")}) {
       if (!name.starts_with('/')) continue;
       const std::int32_t scope = tree.of(path_in(name), 0);
       reference.scopes[scope].name_path = std::string(name.substr(0, name.rfind('/')));

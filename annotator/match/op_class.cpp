@@ -139,8 +139,7 @@ bool may_be_without_effect(std::uint16_t op_class) {
 }
 
 bool is_gate(std::uint16_t op_class) {
-  static const auto numbers =
-      numbers_of(std::array<std::string_view, 4>{"Sigmoid", "HardSigmoid", "Tanh", "Softplus"});
+  static const auto numbers = numbers_of(std::array<std::string_view, 4>{"Sigmoid", "HardSigmoid", "Tanh", "Softplus"});
   return is_among(numbers, op_class);
 }
 

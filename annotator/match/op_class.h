@@ -15,7 +15,7 @@ bool is_size_arithmetic(std::string_view op_type);  // what exporters compute si
 bool is_commutative(std::uint16_t op_class);
 // Arithmetic, activations, padding, slicing: what one tool writes out and another folds away.
 bool may_be_without_effect(std::uint16_t op_class);
-bool is_gate(std::uint16_t op_class);  // squashes what another value is multiplied by
+bool is_gate(std::uint16_t op_class);        // squashes what another value is multiplied by
 bool is_activation(std::uint16_t op_class);  // or a normalization with fixed statistics
 bool may_be_folded(std::uint16_t op_class);  // into the product before it
 bool is_product(std::uint16_t op_class);     // MatMul and Conv: a bias may follow

@@ -10,7 +10,7 @@
 namespace whence {
 namespace {
 
-constexpr std::size_t smallest = 8;      // bytes: below, equal content means nothing
+constexpr std::size_t smallest = 8;       // bytes: below, equal content means nothing
 constexpr std::int64_t most_blocks = 64;  // of one tensor
 constexpr std::size_t most_pieces = 4;    // of one parameter: query, key, value and a gate
 

@@ -8,6 +8,7 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/match.h"
 #include "annotator/merge/annotate_foreign.h"
+#include "annotator/merge/carried_token.h"
 #include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/model_edit.h"
@@ -44,9 +45,9 @@ std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
 
 class AnnotateEditor : public NodeEditor {
  public:
-  AnnotateEditor(const NodeKeys& keys, const Program& program, const Place& place, bool names, bool first_time,
-                 AnnotateReport& report)
-      : keys_(keys), program_(program), place_(place), names_(names), first_time_(first_time), report_(report) {
+  AnnotateEditor(const NodeKeys& keys, const Program& program, const Place& place, const AnnotateOptions& options,
+                 bool first_time, AnnotateReport& report)
+      : keys_(keys), program_(program), place_(place), options_(options), first_time_(first_time), report_(report) {
     report_ = {};
   }
 
@@ -60,11 +61,12 @@ class AnnotateEditor : public NodeEditor {
     const NodeOrigin origin = read_stamp(node, *stamp);
     ++(keys_.exact(origin) ? report_.exact : report_.ancestor);
     NodeEdit edit;
-    if (names_) rename(node, origin, edit);
+    if (options_.names) rename(node, origin, edit);
     for (auto& entry : keys_.of(origin)) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
     if (first_time_) keep_what_was_there(node, edit);
+    if (options_.carry) carry_name(node, edit);
     return edit;
   }
 
@@ -110,7 +112,8 @@ class AnnotateEditor : public NodeEditor {
   const NodeKeys& keys_;
   const Program& program_;
   const Place& place_;
-  bool names_, first_time_;
+  const AnnotateOptions& options_;
+  bool first_time_;
   AnnotateReport& report_;
   UniqueNames unique_;
   ScopeId last_scope_ = none_id;
@@ -226,7 +229,8 @@ Result<AnnotateReport> annotate_from_file(const std::string& input, const std::s
 Result<AnnotateReport> annotate_alone(const std::string& input, const std::string& output,
                                       const AnnotateOptions& options) {
   Diagnostics notes;
-  auto result = guarded([&] { return annotate_by(input, output, options, "names", make_reference_of_names, {}, notes); });
+  auto result =
+      guarded([&] { return annotate_by(input, output, options, "names", make_reference_of_names, {}, notes); });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
@@ -253,7 +257,7 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
     }
     const bool first_time = !find_property(model->metadata, keys::annotated);
     const auto make_editor = [&] {
-      return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options.names, first_time, report);
+      return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options, first_time, report);
     };
     report.changed = rewrite_file(input, output, make_editor, annotation_of_model(*model), external_locations(*model));
     return report;

@@ -15,6 +15,7 @@ namespace whence {
 struct AnnotateOptions {
   std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of annotation_keys()
   bool names = true;                     // name nodes after their module
+  bool carry = false;                    // also write the names into doc_strings, which many tools leave alone
   bool allow_different_weights = false;  // of foreign files: go on when the parameters are not the sidecar's
 };
 

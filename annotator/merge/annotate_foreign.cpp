@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "annotator/match/foreign_structure.h"
+#include "annotator/merge/carried_token.h"
 #include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/merged_entries.h"
@@ -33,9 +34,15 @@ class ForeignEditor : public NodeEditor {
  public:
   // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
   // `stamps`: also write which operations of the sidecar a node stands for.
-  ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets, bool names, bool stamps,
-                const std::vector<std::string_view>& known_names, AnnotateReport& report)
-      : found_(found), source_(source), offsets_(offsets), names_(names), stamps_(stamps), known_names_(known_names),
+  ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets,
+                const AnnotateOptions& options, bool stamps, const std::vector<std::string_view>& known_names,
+                AnnotateReport& report)
+      : found_(found),
+        source_(source),
+        offsets_(offsets),
+        options_(options),
+        stamps_(stamps),
+        known_names_(known_names),
         report_(report) {
     report_ = {};
     for (const std::string_view name : known_names) {
@@ -50,6 +57,7 @@ class ForeignEditor : public NodeEditor {
     NodeEdit edit;
     if (says_something(node.metadata)) {
       ++report_.exact;
+      if (options_.carry) carry_name(node, edit);
       return edit;
     }
     count(match.confidence);
@@ -58,7 +66,7 @@ class ForeignEditor : public NodeEditor {
       keep_what_was_there(node, edit);
       return edit;
     }
-    if (names_) rename(node, index, edit);
+    if (options_.names) rename(node, index, edit);
     for (auto& entry : source_.keys_of(match)) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
@@ -69,6 +77,7 @@ class ForeignEditor : public NodeEditor {
       edit.added.emplace_back(keys::op, to_stamp(origin_of(match)));
     keep_what_was_there(node, edit);
     merge_repeated(node, edit);
+    if (options_.carry) carry_name(node, edit);
     return edit;
   }
 
@@ -88,8 +97,7 @@ class ForeignEditor : public NodeEditor {
 
   void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
     std::string wanted(known_names_[index]);
-    if (wanted.empty())
-      wanted = unique_.claim(source_.path_of(found_.nodes[index]) + "/" + std::string(node.op_type));
+    if (wanted.empty()) wanted = unique_.claim(source_.path_of(found_.nodes[index]) + "/" + std::string(node.op_type));
     if (wanted == node.name) return;
     edit.added.emplace_back(keys::original_name, std::string(node.name));
     edit.name = std::move(wanted);
@@ -111,7 +119,8 @@ class ForeignEditor : public NodeEditor {
   const MatchReport& found_;
   const KeySource& source_;
   const Offsets& offsets_;
-  bool names_, stamps_;
+  const AnnotateOptions& options_;
+  bool stamps_;
   const std::vector<std::string_view>& known_names_;
   AnnotateReport& report_;
   UniqueNames unique_;
@@ -156,7 +165,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const bool stamps =
       source.units_are_operations() && source.wants(keys::confidence) && !find_property(model.metadata, keys::program);
   const auto make_editor = [&] {
-    return std::make_unique<ForeignEditor>(found, source, offsets, options.names, stamps, known_names, report);
+    return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, known_names, report);
   };
   report.changed = rewrite_file(model.file->path(), output, make_editor, std::move(edit), external_locations(model));
   report.fit = found.fit;

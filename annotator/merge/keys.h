@@ -31,6 +31,7 @@ inline constexpr std::string_view kept = "pkg.whence.kept";  // "namespace,pkg.t
 // Entries under a key that the node had twice, of which the first stayed: merged_entries.h.
 inline constexpr std::string_view merged = "pkg.whence.merged";
 inline constexpr std::string_view original_name = "pkg.whence.original_name";
+inline constexpr std::string_view carry = "pkg.whence.carry";  // "doc_string": its last line is ours (carried_token.h)
 
 // whence's, on the model
 inline constexpr std::string_view program = "pkg.whence.program";  // program_digest() of what was exported

@@ -16,7 +16,7 @@ using wire::FieldReader;
 
 constexpr std::uint32_t model_ir_version = 1, model_graph = 7, model_metadata = 14, model_function = 25;
 constexpr std::uint32_t graph_node = 1, function_node = 7;
-constexpr std::uint32_t node_name = 3, node_op_type = 4, node_attribute = 5, node_metadata = 9;
+constexpr std::uint32_t node_name = 3, node_op_type = 4, node_attribute = 5, node_doc_string = 6, node_metadata = 9;
 constexpr std::uint32_t attribute_graph = 6, attribute_graphs = 11;
 constexpr std::uint32_t entry_key = 1, entry_value = 2;
 
@@ -194,6 +194,10 @@ class Walk {
         view_.has_name = true;
       }
       if (field.is_bytes(node_op_type)) view_.op_type = field.bytes;
+      if (field.is_bytes(node_doc_string)) {
+        view_.doc_string = field.bytes;
+        view_.has_doc_string = true;
+      }
       const bool metadata = field.is_bytes(node_metadata);
       if (metadata) {
         const OnnxProperty read = property(field.bytes);
@@ -222,6 +226,8 @@ class Walk {
       if (field.is_bytes(node_name) && edit.name) {
         named = true;
         put_name(*edit.name, edit.keep_empty_name);
+      } else if (field.is_bytes(node_doc_string) && (edit.doc_string || edit.drop_doc_string)) {
+        put(edit.drop_doc_string ? "" : text_field(node_doc_string, *edit.doc_string));
       } else if (field.is_bytes(node_attribute)) {
         attribute(field.bytes, span(start, reader), depth);
       } else if (field.is_bytes(node_metadata)) {
@@ -237,13 +243,18 @@ class Walk {
       }
     }
     if (edit.name && !named) put_name(*edit.name, edit.keep_empty_name);
+    if (edit.doc_string && !view_.has_doc_string) put(text_field(node_doc_string, *edit.doc_string));
     for (const auto& [key, value] : edit.added) put(entry(node_metadata, key, value));
   }
 
   void put_name(const std::string& name, bool even_empty) {
+    put(name.empty() && !even_empty ? "" : text_field(node_name, name));
+  }
+
+  static std::string text_field(std::uint32_t field, std::string_view content) {
     std::string text;
-    if (!name.empty() || even_empty) wire::append_field(text, node_name, name);
-    put(text);
+    wire::append_field(text, field, content);
+    return text;
   }
 
   void attribute(std::string_view bytes, std::string_view whole, int depth) {

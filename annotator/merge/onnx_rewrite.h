@@ -25,7 +25,9 @@ struct NodeView {
   std::uint64_t offset = 0;  // of the node's message in the file
   std::string_view name, op_type;
   OnnxProperties metadata;
+  std::string_view doc_string;
   bool has_name = false;         // the field is there, perhaps empty
+  bool has_doc_string = false;   // likewise
   bool regular_metadata = true;  // entries follow each other, each as every writer would write it
 };
 
@@ -38,6 +40,8 @@ struct PlacedEntry {
 struct NodeEdit {
   std::optional<std::string> name;                              // replaces; "" takes the field away ...
   bool keep_empty_name = false;                                 // ... unless this says to leave it, empty
+  std::optional<std::string> doc_string;                        // replaces
+  bool drop_doc_string = false;                                 // takes the field away
   std::vector<std::string_view> dropped_keys;                   // every metadata entry under these goes
   std::vector<std::size_t> dropped_positions;                   // metadata entries, by position
   std::vector<PlacedEntry> restored;                            // metadata, ascending by position in the result

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "annotator/merge/carried_token.h"
 #include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/merged_entries.h"
@@ -36,6 +37,8 @@ class StripEditor : public NodeEditor {
     drop(node, keys::kept, "", edit);
     drop(node, keys::original_name, "", edit);
     drop(node, keys::merged, "", edit);
+    drop(node, keys::carry, "", edit);
+    if (find_property(node.metadata, keys::carry)) take_token(node, edit);
     if (stamps_) drop(node, keys::op, kept, edit);
     if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
     if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
@@ -45,6 +48,13 @@ class StripEditor : public NodeEditor {
   }
 
  private:
+  static void take_token(const NodeView& node, NodeEdit& edit) {
+    if (!token_in(node.doc_string)) return;  // somebody changed it since
+    const auto before = without_token(node.doc_string);
+    edit.drop_doc_string = !before;
+    if (before) edit.doc_string = std::string(*before);
+  }
+
   static void drop(const NodeView& node, std::string_view key, std::string_view kept, NodeEdit& edit) {
     if (find_property(node.metadata, key) && !lists(kept, key)) edit.dropped_keys.push_back(key);
   }

@@ -31,7 +31,7 @@ import onnx
 import command
 from accuracy import carry, models
 from accuracy.exporters import dynamo, torchscript
-from accuracy.graphs import all_nodes
+from accuracy.graphs import all_nodes, dead_nodes
 from accuracy.transformations import BY_NAME, TABLE, Transformation
 from accuracy.truth import Truth
 
@@ -104,6 +104,9 @@ def make_file(place: Path, model: str, source: str, row: Transformation) -> None
         failed.write_text(f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}")
         target.unlink(missing_ok=True)
         return
+    for key in dead_nodes(onnx.load(target, load_external_data=False)):
+        truth.nodes.pop(key, None)
+        truth.unknown[key] = "dead"
     truth.save(target.with_suffix(".truth.json"))
 
 

@@ -76,3 +76,14 @@ def sorted_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
         result += ready
         done |= {name for node in ready for name in node.output}
     return result
+
+
+def dead_nodes(model: onnx.ModelProto) -> set[str]:
+    """Keys of the graph's nodes that no output depends on: what a quantiser left behind of what it replaced."""
+    wanted, dead = {value.name for value in model.graph.output}, set()
+    for node in reversed(model.graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(outside_values(node))
+        else:
+            dead.add(first_output(node))
+    return dead

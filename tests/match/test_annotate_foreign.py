@@ -113,6 +113,59 @@ def test_from_carries_through_an_optimiser(folder, tmp_path):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "after.onnx").read_bytes()
 
 
+def test_from_gives_nodes_their_names_back(folder, tmp_path):
+    annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
+    annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
+    names = [[node.name for node in onnx.load(tmp_path / f"{name}.onnx").graph.node] for name in ("before", "out")]
+    same = sum(a == b for a, b in zip(*names))
+    assert same >= 0.95 * len(names[0])
+
+
+def test_from_says_that_the_ir_version_rises(folder, tmp_path):
+    annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
+    assert onnx.load(folder / "renamed.onnx").ir_version < 10
+    said = annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx").stderr
+    assert "IR version was raised" in said
+
+
+def without_names(path) -> None:
+    """What ONNX Runtime leaves of names when it is followed by a tool that numbers everything."""
+    model = onnx.load(path)
+    rename(model)
+    onnx.save(model, path)
+
+
+def test_carry_survives_an_optimiser_that_drops_metadata_and_one_that_renames(folder, tmp_path):
+    annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json", "--carry")
+    optimised(tmp_path / "before.onnx", tmp_path / "after.onnx")
+    without_names(tmp_path / "after.onnx")
+    annotate(tmp_path / "after.onnx", tmp_path / "out.onnx")  # nothing but the file
+    before = {node.doc_string.removeprefix("whence: "): keys(node)["module"]
+              for node in onnx.load(tmp_path / "before.onnx").graph.node}
+    answers = [(before[node.doc_string.removeprefix("whence: ")], keys(node))
+               for node in onnx.load(tmp_path / "out.onnx").graph.node if node.doc_string]
+    assert len(answers) == 18 and {answer["rule"] for _, answer in answers} == {"tokens"}
+    for was, answer in answers:  # a convolution that took in its neighbours belongs to the module around them
+        assert answer["module"] == (was if answer["confidence"] == "inferred" else was.rpartition(".")[0])
+
+
+@pytest.mark.parametrize("doc_string", [None, "", "what the exporter said\nof it"])
+def test_strip_takes_carried_names_back(folder, tmp_path, doc_string):
+    model = onnx.load(folder / "exported.onnx")
+    for node in model.graph.node:
+        node.ClearField("doc_string")
+        if doc_string is not None:
+            node.doc_string = doc_string
+    onnx.save(model, tmp_path / "source.onnx")
+    annotate(tmp_path / "source.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json", "--carry")
+    annotate(tmp_path / "a.onnx", tmp_path / "twice.onnx", "--sidecar", folder / "model.json", "--carry")
+    assert (tmp_path / "twice.onnx").read_bytes() == (tmp_path / "a.onnx").read_bytes()
+    nodes = onnx.load(tmp_path / "a.onnx").graph.node
+    assert all(node.doc_string.splitlines()[-1] == f"whence: {node.name}" for node in nodes)
+    command.run("strip", tmp_path / "a.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "source.onnx").read_bytes()
+
+
 def test_from_needs_an_annotated_file(folder, tmp_path):
     error = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--from", folder / "renamed.onnx", code=3).stderr
     assert "annotate that file first" in error and not (tmp_path / "out.onnx").exists()

@@ -76,6 +76,7 @@ ExitCode run(int argc, char** argv) {
   line.flag("allow-different-weights", "match by structure although the weights are not the sidecar's");
   line.option("keys", "A,B", "write only these metadata keys, full or by their last part: module,source,namespace");
   line.flag("no-names", "leave node names as they are");
+  line.flag("carry", "also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim");
   line.example("whence annotate bert.optimised.onnx --from bert.annotated.onnx -o bert.optimised.annotated.onnx");
   line.example("whence annotate bert.onnx --sidecar bert.whence.json -o bert.annotated.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -84,6 +85,7 @@ ExitCode run(int argc, char** argv) {
   AnnotateOptions options;
   options.keys = split(line.text_or("keys", ""), ',');
   options.names = !line.has("no-names");
+  options.carry = line.has("carry");
 
   options.allow_different_weights = line.has("allow-different-weights");
   if (line.has("from") && line.has("sidecar")) {

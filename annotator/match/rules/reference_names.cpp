@@ -16,7 +16,8 @@ const std::vector<std::int32_t>& look_up(const auto& index, std::string_view key
 std::string_view remembered(std::string_view path, std::string_view parent) {
   if (!parent.empty() && path.size() > parent.size()) path.remove_prefix(parent.size() + 1);
   std::size_t start = path.rfind('.');
-  while (start != std::string_view::npos && start + 1 < path.size() && path[start + 1] >= '0' && path[start + 1] <= '9') {
+  while (start != std::string_view::npos && start + 1 < path.size() && path[start + 1] >= '0' &&
+         path[start + 1] <= '9') {
     start = start == 0 ? std::string_view::npos : path.rfind('.', start - 1);
   }
   return start == std::string_view::npos ? path : path.substr(start + 1);

@@ -43,6 +43,7 @@ struct RuleContext {
 using MatchRuleFunction = void (*)(const RuleContext& context, EvidenceTable& table);
 
 void carried_keys(const RuleContext& context, EvidenceTable& table);
+void carried_tokens(const RuleContext& context, EvidenceTable& table);
 void kept_values(const RuleContext& context, EvidenceTable& table);
 void scopes_in_names(const RuleContext& context, EvidenceTable& table);
 void fx_node_names(const RuleContext& context, EvidenceTable& table);
