@@ -90,7 +90,8 @@ void Correspondence::seed_interface() {
 // weights of the same sizes. A part taken out of a larger model begins and ends elsewhere.
 bool Correspondence::may_be_same(std::int32_t fv, std::int32_t rv) const {
   const auto alike = [&](std::int32_t a, std::int32_t b) {
-    return f_.nodes[a].op_class == r_.nodes[b].op_class && constants_alike(f_.nodes[a], r_.nodes[b]) >= 0;
+    return f_.nodes[a].op_class == r_.nodes[b].op_class && constants_alike(f_.nodes[a], r_.nodes[b]) >= 0 &&
+           !kernels_differ(f_.nodes[a], r_.nodes[b]);
   };
   for (const std::int32_t a : f_.makers(fv)) {
     for (const std::int32_t b : r_.makers(rv)) {
@@ -141,6 +142,7 @@ bool Correspondence::seed_shapes() {
 void Correspondence::propose(std::int32_t f, std::int32_t r) {
   if (node_of_[f] >= 0 || foreign_node_of_[r] >= 0) return;
   if (f_.nodes[f].kind != NodeKind::heavy || r_.nodes[r].kind != NodeKind::heavy) return;
+  if (kernels_differ(f_.nodes[f], r_.nodes[r])) return;
   auto& rivals = rivals_of_f_[f];
   if (std::find(rivals.begin(), rivals.end(), r) == rivals.end()) {
     if (rivals.size() >= most_rivals || rivals_of_r_[r].size() >= most_rivals) return;

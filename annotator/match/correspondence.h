@@ -65,6 +65,7 @@ class Correspondence {
   double evidence_for(std::int32_t f, std::int32_t r) const;
   double likeness(std::int32_t f, std::int32_t r) const;
   double constants_alike(const StructureNode& f, const StructureNode& r) const;
+  bool kernels_differ(const StructureNode& f, const StructureNode& r) const;
   double best_rival(std::int32_t f, std::int32_t r) const;
   bool same_units(std::int32_t a, std::int32_t b) const;
 

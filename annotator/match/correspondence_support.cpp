@@ -99,6 +99,20 @@ double Correspondence::constants_alike(const StructureNode& f, const StructureNo
   return std::clamp(total, -0.8, 0.8);
 }
 
+// No tool changes a convolution kernel's sizes; matrices are packed, split and put side by side.
+bool Correspondence::kernels_differ(const StructureNode& f, const StructureNode& r) const {
+  const auto kernel = [](const Structure& s, const StructureNode& node) -> const StructureTensor* {
+    constexpr std::size_t weight = 1;
+    if (node.inputs.size() <= weight || node.inputs[weight] < 0 || !s.values[node.inputs[weight]].constant)
+      return nullptr;
+    const std::int32_t tensor = s.root_tensor(node.inputs[weight]);
+    return tensor >= 0 && s.tensors[tensor].dims.size() > 2 ? &s.tensors[tensor] : nullptr;
+  };
+  if (!is_product(f.op_class)) return false;
+  const StructureTensor *ours = kernel(f_, f), *theirs = kernel(r_, r);
+  return ours != nullptr && theirs != nullptr && sorted_sizes(*ours) != sorted_sizes(*theirs);
+}
+
 bool Correspondence::producers_alike(std::int32_t fv, std::int32_t rv) const {
   const auto& x = f_.makers(fv);
   const auto& y = r_.makers(rv);

@@ -55,6 +55,31 @@ TEST_F(MatchStructure, LooksThroughRearrangements) {
   EXPECT_EQ(s.heavy_uses(relu)[0].node, 3);
 }
 
+TEST_F(MatchStructure, SeesThatASliceOfEverythingCutsNothing) {
+  const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
+    g (float[4,3] x) => (float[3,3] y)
+      <int64[1] zero = {0}, int64[1] three = {3}, int64[1] all = {9223372036854775807}, int64[1] one = {1}> {
+      a = Slice(x, zero, all, one)
+      y = Slice(a, zero, three, zero)
+    })")
+                           .structure;
+  EXPECT_EQ(s.nodes[0].kind, NodeKind::transparent);
+  EXPECT_EQ(s.nodes[1].kind, NodeKind::heavy);
+}
+
+// x * sigmoid(x) is what others call Swish or QuickGelu; x * sigmoid(z) is a gate.
+TEST_F(MatchStructure, SeesWhatGatesItselfAsAnActivation) {
+  const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
+    g (float[2] x, float[2] z) => (float[2] y) {
+      s = Sigmoid(x) a = Mul(s, x) p = Softplus(x) t = Tanh(p) b = Mul(x, t) c = Mul(z, s)
+      q = com.microsoft.QuickGelu(x) d = Add(a, b) e = Add(c, q) y = Add(d, e)
+    })")
+                           .structure;
+  EXPECT_EQ(s.nodes[1].op_class, s.nodes[6].op_class);
+  EXPECT_EQ(s.nodes[4].op_class, s.nodes[6].op_class);
+  EXPECT_NE(s.nodes[5].op_class, s.nodes[6].op_class);
+}
+
 TEST_F(MatchStructure, LaysBodiesFlat) {
   const ForeignStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (bool c, float[2] x) => (float[2] y) {

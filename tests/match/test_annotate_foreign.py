@@ -179,6 +179,36 @@ def test_names_alone(folder, tmp_path):
     assert confidences.count("inferred") > len(confidences) // 4
 
 
+class Convolutions(torch.nn.Sequential):
+    """Every second pair of channels occurs once; the rest only their neighbours tell apart."""
+
+    def __init__(self):
+        channels = [3, 8, 8, 8, 16, 16, 16, 8, 8]
+        super().__init__(*(torch.nn.Sequential(torch.nn.Conv2d(a, b, 3, padding=1, bias=False), torch.nn.BatchNorm2d(b),
+                                               torch.nn.ReLU()) for a, b in zip(channels, channels[1:])))
+
+
+def test_a_part_under_other_names_with_folded_weights(tmp_path):
+    model = Convolutions().eval()
+    with torch.no_grad():  # or folding would not change a byte
+        for parameter in [*model.parameters(), *model.buffers()]:
+            if parameter.is_floating_point():
+                parameter.uniform_(0.5, 1.5)
+    x = torch.randn(1, 3, 8, 8)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(model, (x,), tmp_path / "whole.onnx", dynamo=False, opset_version=17)
+    whole = onnx.load(tmp_path / "whole.onnx")
+    rename(whole)
+    whole = onnx.shape_inference.infer_shapes(whole)
+    cut = [node for node in whole.graph.node if node.op_type == "Conv"]
+    part = onnx.utils.Extractor(whole).extract_model([cut[1].input[0]], [cut[6].output[0]])
+    onnx.save(part, tmp_path / "part.onnx")
+    annotate(tmp_path / "part.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
+    assert [keys(node)["modules"] for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"] == [
+        f'["{i}.0","{i}.1"]' for i in range(1, 7)]
+
+
 def test_other_weights_are_refused_and_allowed(folder, tmp_path):
     command.run("record", zoo.trace("vit"), "-o", tmp_path / "vit.json", "--inputs", zoo.inputs_file("vit"))
     entry = zoo.MODELS["vit"]
