@@ -39,18 +39,11 @@ std::optional<std::string> module_of(const OnnxProperties& metadata) {
 
 namespace {
 
-std::string dotted(std::string_view name_path) {
-  std::string path(name_path.substr(std::min<std::size_t>(1, name_path.size())));
-  std::replace(path.begin(), path.end(), '/', '.');
-  return path;
-}
-
 // "/encoder/layer.0" of the node "/encoder/layer.0/MatMul_1", if that is how the module's name is written: where a
 // qualified name divides into calls, only the names of the file say.
 std::optional<std::string_view> name_path_of(std::string_view node, const std::string& module) {
   if (!node.starts_with('/')) return std::nullopt;
-  const std::string_view path = node.substr(0, node.rfind('/'));
-  return dotted(path) == module ? std::optional(path) : std::nullopt;
+  return module_in_name(node) == module ? std::optional(node.substr(0, node.rfind('/'))) : std::nullopt;
 }
 
 }  // namespace

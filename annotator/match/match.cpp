@@ -75,6 +75,10 @@ void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const 
     match.confidence = Confidence::matched;
     return;
   }
+  // A name of which more than the operator had to be dropped may mean a child.
+  if (said->strength <= 1 && match.scope >= 0 && reference.common_scope(said->scope, match.scope) == said->scope) {
+    return;
+  }
   // Tools that merge rearrangements keep the name of either; what stands where they stood says more.
   if (match.rule == MatchRule::layout && match.confidence == Confidence::inferred) return;
   say(match, *said, said->strength > 1 ? Confidence::matched : Confidence::inferred);

@@ -9,10 +9,8 @@
 #include "annotator/merge/carried_token.h"
 
 namespace whence {
-namespace {
 
-// "/layer1/layer1.0/conv1/Conv" -> "layer1.0.conv1": a called container repeats its name in its children's.
-std::string path_in(std::string_view name) {
+std::string module_in_name(std::string_view name) {
   if (!name.starts_with('/')) return "";
   std::string path, last;
   name.remove_prefix(1);
@@ -29,6 +27,8 @@ std::string path_in(std::string_view name) {
   }
   return path;
 }
+
+namespace {
 
 bool looks_like_parameter(std::string_view name) {
   constexpr std::string_view endings[] = {".weight", ".bias", ".gamma", ".beta", ".running_mean", ".running_var"};
@@ -49,7 +49,7 @@ Reference make_reference_of_names(const OnnxSummary& model) {
     for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0],
                                         token_in(node->doc_string).value_or("")}) {
       if (!name.starts_with('/')) continue;
-      const std::int32_t scope = tree.of(path_in(name), 0);
+      const std::int32_t scope = tree.of(module_in_name(name), 0);
       reference.scopes[scope].name_path = std::string(name.substr(0, name.rfind('/')));
     }
   }

@@ -85,4 +85,8 @@ Reference make_reference_of_names(const OnnxSummary& model);
 // The module that a node's metadata names; nullopt when it names none.
 std::optional<std::string> module_of(const OnnxProperties& metadata);
 
+// The module that a node's name begins with, "/layer1/layer1.0/conv1/Conv" -> "layer1.0.conv1": a called container
+// repeats its name in its children's. Empty for the root, and where the name is no path.
+std::string module_in_name(std::string_view name);
+
 }  // namespace whence
