@@ -3,7 +3,7 @@
 
 #include <torch/version.h>
 
-#include "recorder/digests.h"
+#include "schema/digests.h"
 #include "recorder/evaluator.h"
 #include "recorder/example_inputs.h"
 #include "recorder/torch_error.h"

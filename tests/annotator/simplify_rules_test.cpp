@@ -137,6 +137,17 @@ TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutThatDoNothing) {
 
 // ---- chains
 
+TEST(RemoveNoOp, KeepsASliceThatTurnsTheOrderRound) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 3});
+  const auto one = g.node("Neg", {x}, {}, f32, {2, 3});
+  const auto back =
+      g.node("Slice", {one, g.integers({-1}), g.integers({-9223372036854775807}), g.integers({1}), g.integers({-1})},
+             {}, f32, {2, 3});
+  g.output(g.node("Neg", {back}, {}, f32, {2, 3}));
+  EXPECT_EQ(simplified(g), "Neg Slice Neg");
+}
+
 TEST(CastChain, SkipsACastThatLosesNothing) {
   GraphBuilder g;
   const auto x = g.input("x", DType::int32, {2});

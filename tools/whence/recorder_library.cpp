@@ -10,8 +10,10 @@
 #include <dlfcn.h>
 
 #include "annotator/lower/pipeline.h"
+#include "annotator/read/exported_program.h"
 #include "recorder_abi.h"
 #include "schema/result.h"
+#include "tools/whence/cli.h"
 
 namespace whence {
 namespace {
@@ -90,6 +92,7 @@ const RecorderApi& recorder() {
 }
 
 Program read_archive(const ReadOptions& options, Diagnostics& notes) {
+  if (is_exported_program(options.path)) return unwrap(read_exported_program(options), notes);
   Program program;
   Diagnostics diagnostics;
   const bool read = recorder().read_torchscript(options, program, diagnostics);

@@ -60,6 +60,13 @@ bool is_identity_permutation(const GraphNode& node) {
   return true;
 }
 
+// A slice backwards has the sizes of its input and another order.
+bool slices_forwards(const Rewriter& r, const GraphNode& node) {
+  if (node.inputs.size() < 5 || node.inputs[4] == no_value) return true;
+  const auto steps = r.integers(node.inputs[4]);
+  return steps && std::ranges::all_of(*steps, [](std::int64_t step) { return step > 0; });
+}
+
 bool slices_everything(const Rewriter& r, const GraphNode& node) {
   const auto starts = r.integers(node.inputs[1]);
   const auto ends = r.integers(node.inputs[2]);
@@ -158,7 +165,7 @@ GraphValueId repeated_input(const Rewriter& r, const GraphNode& node) {
   if (op == "Flatten") return when(same_static_dims(r, x, y) || same_by_count(r, x, y));
   if (op == "Expand") return when(same_static_dims(r, x, y) || expands_nothing(r, node));
   if (op == "Transpose") return when(is_identity_permutation(node));
-  if (op == "Slice") return when(same_static_dims(r, x, y) || slices_everything(r, node));
+  if (op == "Slice") return when((same_static_dims(r, x, y) && slices_forwards(r, node)) || slices_everything(r, node));
   if (op == "Pad") return when(pads_nothing(r, node));
   if (op == "Dropout") return when(drops_nothing(r, node));
   if (op == "Concat" || op == "Sum" || op == "Mean" || op == "Max" || op == "Min") return when(node.inputs.size() == 1);

@@ -1,8 +1,9 @@
-#include "recorder/digests.h"
+#include "schema/digests.h"
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
 #define XXH_INLINE_ALL
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -55,27 +56,52 @@ std::string transposed_digest(const TensorData& matrix) {
   return hasher.hex();
 }
 
-template <class T, class Narrow>
+// Both round to the nearest, ties to even, and make one NaN of all, as PyTorch does.
+std::uint16_t to_float16(float value) {
+  constexpr std::uint32_t infinity = 0x7f800000, rounds_to_infinity = 0x477ff000, smallest_normal = 0x38800000;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint32_t>(bits >> 16U & 0x8000U);
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  std::uint32_t half = 0;
+  if (magnitude > infinity) {
+    half = 0x7e00;
+  } else if (magnitude >= rounds_to_infinity) {
+    half = 0x7c00;
+  } else if (magnitude < smallest_normal) {
+    half = static_cast<std::uint32_t>(std::lrint(std::fabs(value) * 0x1p24F));
+  } else {
+    half = (magnitude + 0xfffU + (magnitude >> 13U & 1U) - 0x38000000U) >> 13U;
+  }
+  return static_cast<std::uint16_t>(sign | half);
+}
+
+std::uint16_t to_bfloat16(float value) {
+  if (std::isnan(value)) return 0x7fc0;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U);
+}
+
+template <class T, std::uint16_t (*narrow)(float)>
 std::string cast_digest(const TensorData& tensor) {
   const std::size_t count = tensor.bytes.size / sizeof(T);
-  std::vector<Narrow> cast(std::min<std::size_t>(count, chunk / sizeof(T)));
+  std::vector<std::uint16_t> cast(std::min<std::size_t>(count, chunk / sizeof(T)));
   Hasher hasher;
   for (std::size_t first = 0; first < count; first += cast.size()) {
     const std::size_t here = std::min(cast.size(), count - first);
     for (std::size_t i = 0; i < here; ++i) {
       T value;
       std::memcpy(&value, tensor.bytes.data + (first + i) * sizeof(T), sizeof(T));
-      cast[i] = Narrow(static_cast<float>(value));
+      cast[i] = narrow(static_cast<float>(value));
     }
-    hasher.add(cast.data(), here * sizeof(Narrow));
+    hasher.add(cast.data(), here * sizeof(std::uint16_t));
   }
   return hasher.hex();
 }
 
 template <class T>
 void add_cast_digests(Parameter& parameter) {
-  parameter.digest_float16 = cast_digest<T, c10::Half>(parameter.data);
-  parameter.digest_bfloat16 = cast_digest<T, c10::BFloat16>(parameter.data);
+  parameter.digest_float16 = cast_digest<T, to_float16>(parameter.data);
+  parameter.digest_bfloat16 = cast_digest<T, to_bfloat16>(parameter.data);
 }
 
 }  // namespace

@@ -1,0 +1,314 @@
+#include "annotator/read/exported/graph.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "annotator/export/op_table.h"
+#include "annotator/read/exported/tensors.h"
+
+namespace whence {
+namespace {
+
+// Checks of what is known while exporting; they compute nothing.
+constexpr std::array<std::string_view, 8> checks = {"aten::_assert_tensor_metadata",
+                                                    "aten::_assert_async",
+                                                    "aten::_assert_scalar",
+                                                    "aten::sym_constrain_range",
+                                                    "aten::sym_constrain_range_for_size",
+                                                    "aten::_functional_assert_async",
+                                                    "aten::_functional_sym_constrain_range",
+                                                    "aten::_functional_sym_constrain_range_for_size"};
+
+// The name in "Symbol('s77', positive=True, integer=True)"; empty for any other expression.
+std::string symbol_in(std::string_view expression) {
+  constexpr std::string_view start = "Symbol('";
+  if (!expression.starts_with(start)) return "";
+  const std::size_t quote = expression.find('\'', start.size());
+  const std::size_t close = expression.find(')');
+  if (quote == std::string_view::npos || close + 1 != expression.size()) return "";
+  return std::string(expression.substr(start.size(), quote - start.size()));
+}
+
+std::string device_name(const Part& device) {
+  std::string name = device.at("type").text();
+  if (const Part index = device.at("index"); !index.is_null()) name += ":" + std::to_string(index.integer());
+  return name;
+}
+
+template <class Make>
+Argument list_of(const Part& list, Make make) {
+  ArgumentList items;
+  for (std::size_t i = 0; i < list.size(); ++i) items.push_back(make(list[i]));
+  return {std::move(items)};
+}
+
+}  // namespace
+
+void ExportedGraph::unsupported(const std::string& what, const std::string& remedy) const {
+  throw Error(Code::unsupported_feature, reading_.entry + ": " + what, remedy,
+              {.file = reading_.file, .stage = "read"});
+}
+
+// ---- types --------------------------------------------------------------------------------------------------------
+
+SymbolId ExportedGraph::symbol(const std::string& name, std::int64_t example) {
+  const auto [known, is_new] = symbols_.try_emplace(name, static_cast<SymbolId>(program_.symbols.size()));
+  if (is_new) program_.symbols.push_back({name, example, std::nullopt, std::nullopt});
+  Symbol& entry = program_.symbols[known->second];
+  if (entry.example == 0) entry.example = example;
+  return known->second;
+}
+
+void ExportedGraph::read_symbols(const Part& range_constraints) {
+  range_constraints.entries([&](const std::string& name, const Part& range) {
+    reading_.entry = "range of '" + name + "'";
+    Symbol& entry = program_.symbols[symbol(name, 0)];
+    if (const Part least = range.at("min_val"); !least.is_null()) entry.min = least.integer();
+    if (const Part most = range.at("max_val"); !most.is_null()) entry.max = most.integer();
+  });
+}
+
+Dim ExportedGraph::dim_of(const Part& size) {
+  const auto [kind, content] = size.alternative();
+  if (kind == "as_int") return {content.integer(), false, none_id};
+  const std::string name = symbol_in(content.at("expr_str").text());
+  const Part hint = content.at("hint");
+  const std::int64_t example = hint.is_null() ? -1 : hint.at("as_int").integer();
+  return {example, true, name.empty() ? none_id : symbol(name, example)};
+}
+
+Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
+  Type type;
+  if (const Part tensors = graph.at("tensor_values"); tensors.has(name.c_str())) {
+    const Part meta = tensors.at(name.c_str());
+    type.dtype = exported_dtype(meta.at("dtype").integer());
+    std::vector<Dim>& dims = type.dims.emplace();
+    const Part sizes = meta.at("sizes");
+    for (std::size_t i = 0; i < sizes.size(); ++i) dims.push_back(dim_of(sizes[i]));
+    return type;
+  }
+  struct Scalar {
+    const char* table;
+    ValueKind kind;
+    DType dtype;
+  };
+  for (const auto& [table, kind, dtype] : {Scalar{"sym_int_values", ValueKind::integer, DType::int64},
+                                           Scalar{"sym_float_values", ValueKind::floating, DType::float64},
+                                           Scalar{"sym_bool_values", ValueKind::boolean, DType::boolean}}) {
+    if (graph.has(table) && graph.at(table).has(name.c_str())) return {kind, dtype, std::nullopt};
+  }
+  reading_.corrupt("nothing says what '" + name + "' is");
+}
+
+ValueId ExportedGraph::declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index) {
+  Value value;
+  value.name = name;
+  value.type = type_of(graph, name);
+  value.source = source;
+  value.index = index;
+  const auto id = static_cast<ValueId>(program_.values.size());
+  program_.values.push_back(std::move(value));
+  names_[name] = id;
+  return id;
+}
+
+ValueId ExportedGraph::value_of(const std::string& name) const {
+  const auto found = names_.find(name);
+  if (found == names_.end()) reading_.corrupt("'" + name + "' is read before anything makes it");
+  return found->second;
+}
+
+// ---- arguments ----------------------------------------------------------------------------------------------------
+
+Argument ExportedGraph::argument(const Part& argument) {
+  const auto [kind, content] = argument.alternative();
+  const auto tensor = [&](const Part& part) { return Argument{ValueRef{value_of(part.at("name").text())}}; };
+  const auto number = [&](const Part& part) {  // {"as_name": ...} or {"as_int": ...}
+    const auto [form, inner] = part.alternative();
+    if (form == "as_name") return Argument{ValueRef{value_of(inner.text())}};
+    if (form == "as_bool") return Argument{inner.flag()};
+    return form == "as_float" ? Argument{inner.number()} : Argument{inner.integer()};
+  };
+  const auto optional = [&](const Part& part) {
+    const auto [form, inner] = part.alternative();
+    return form == "as_none" ? Argument{None{}} : tensor(inner);
+  };
+  const auto integer = [](const Part& part) { return Argument{part.integer()}; };
+  const auto real = [](const Part& part) { return Argument{part.number()}; };
+  if (kind == "as_none") return {None{}};
+  if (kind == "as_tensor") return tensor(content);
+  if (kind == "as_tensors") return list_of(content, tensor);
+  if (kind == "as_optional_tensor") return optional(content);
+  if (kind == "as_optional_tensors") return list_of(content, optional);
+  if (kind == "as_int") return integer(content);
+  if (kind == "as_ints") return list_of(content, integer);
+  if (kind == "as_float") return real(content);
+  if (kind == "as_floats") return list_of(content, real);
+  if (kind == "as_bool") return {content.flag()};
+  if (kind == "as_bools") return list_of(content, [](const Part& part) { return Argument{part.flag()}; });
+  if (kind == "as_string") return {content.text()};
+  if (kind == "as_strings") return list_of(content, [](const Part& part) { return Argument{part.text()}; });
+  if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") return number(content);
+  if (kind == "as_sym_ints" || kind == "as_sym_floats" || kind == "as_sym_bools") return list_of(content, number);
+  if (kind == "as_device") return {Keyword{device_name(content)}};
+  if (kind == "as_layout") return {Keyword{exported_layout(content.integer())}};
+  if (kind == "as_memory_format") return {Keyword{exported_memory_format(content.integer())}};
+  if (kind == "as_complex") return {ComplexNumber{content.at("real").number(), content.at("imag").number()}};
+  if (kind == "as_int_lists") return list_of(content, [&](const Part& part) { return list_of(part, integer); });
+  if (kind == "as_float_lists") return list_of(content, [&](const Part& part) { return list_of(part, real); });
+  if (kind == "as_nested_tensors") return list_of(content, [&](const Part& part) { return list_of(part, tensor); });
+  if (kind == "as_scalar_type") {
+    const DType dtype = exported_dtype(content.integer());
+    if (dtype == DType::undefined) unsupported("a dtype that ONNX lacks", "convert to another dtype in the model");
+    return {dtype};
+  }
+  unsupported("an argument of kind " + std::string(kind), "write the model without custom objects");
+}
+
+void ExportedGraph::read_arguments(const Part& inputs, Node& node) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    node.arguments.push_back({inputs[i].at("name").text(), argument(inputs[i].at("arg"))});
+  }
+}
+
+// The archive leaves out arguments that have their default.
+void ExportedGraph::fill_defaults(Node& node) const {
+  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  if (schema == nullptr) return;
+  for (const SchemaArgument& expected : schema->arguments) {
+    if (expected.default_value && node.find(expected.name) == nullptr) {
+      node.arguments.push_back({expected.name, *expected.default_value});
+    }
+  }
+}
+
+// ---- operations ---------------------------------------------------------------------------------------------------
+
+// "torch.ops.aten.add.Tensor" -> aten::add, Tensor; "_operator.mul" and its like, on numbers, -> aten::mul.int.
+void ExportedGraph::set_target(const std::string& target, Node& node) {
+  constexpr std::string_view operators = "torch.ops.";
+  std::string_view name = target;
+  if (!name.starts_with(operators)) {
+    const std::size_t dot = name.rfind('.');
+    return set_symbolic_target(dot == std::string_view::npos ? name : name.substr(dot + 1), node);
+  }
+  name.remove_prefix(operators.size());
+  const std::size_t library = name.find('.'), overload = name.rfind('.');
+  if (library == std::string_view::npos || overload == library) reading_.corrupt("'" + target + "' is no operator");
+  node.target =
+      std::string(name.substr(0, library)) + "::" + std::string(name.substr(library + 1, overload - library - 1));
+  node.overload = name.substr(overload + 1);
+  if (node.overload == "default") node.overload.clear();
+  if (node.target == "aten::sym_size") node.target = "aten::size";
+  if (node.target == "aten::lift_fresh_copy") node.target = "aten::clone";
+}
+
+void ExportedGraph::set_symbolic_target(std::string_view function, Node& node) {
+  struct Form {
+    std::string_view python, target;
+  };
+  constexpr std::array<Form, 24> forms = {{{"add", "aten::add"},         {"sub", "aten::sub"},
+                                           {"mul", "aten::mul"},         {"floordiv", "aten::floordiv"},
+                                           {"truediv", "aten::div"},     {"mod", "aten::remainder"},
+                                           {"pow", "aten::pow"},         {"neg", "aten::neg"},
+                                           {"eq", "aten::eq"},           {"ne", "aten::ne"},
+                                           {"lt", "aten::lt"},           {"le", "aten::le"},
+                                           {"gt", "aten::gt"},           {"ge", "aten::ge"},
+                                           {"and_", "aten::__and__"},    {"or_", "aten::__or__"},
+                                           {"sym_not", "aten::__not__"}, {"sym_max", "prim::max"},
+                                           {"sym_min", "prim::min"},     {"_sym_sqrt", "aten::sqrt"},
+                                           {"floor", "aten::floor"},     {"ceil", "aten::ceil"},
+                                           {"abs", "prim::abs"},         {"sym_float", "aten::Float"}}};
+  const auto form = std::ranges::find(forms, function, &Form::python);
+  if (form == forms.end()) {
+    unsupported("the function " + std::string(function) + " of sizes", "compute the size in another way");
+  }
+  node.target = form->target;
+  const auto kind_of = [&](const NamedArgument& argument) -> std::string {
+    if (argument.value.as<double>() != nullptr) return "float";
+    if (argument.value.as<bool>() != nullptr) return "bool";
+    const auto* value = argument.value.as<ValueRef>();
+    if (value == nullptr) return "int";
+    const ValueKind kind = program_.values[value->id].type.kind;
+    return kind == ValueKind::floating ? "float" : kind == ValueKind::boolean ? "bool" : "int";
+  };
+  const std::array<const char*, 2> names = {"a", "b"};
+  for (std::size_t i = 0; i < node.arguments.size() && i < names.size(); ++i) node.arguments[i].name = names[i];
+  std::string kinds;
+  for (const NamedArgument& argument : node.arguments) {
+    const std::string kind = kind_of(argument);
+    if (kinds != kind) kinds += (kinds.empty() ? "" : "_") + kind;
+  }
+  node.overload = node.target == "aten::__not__" ? "" : kinds;
+  if (node.target == "aten::Float") node.overload = "Scalar";
+}
+
+Origin ExportedGraph::origin_of(const Part& node) {
+  Origin origin;
+  origin.op = next_op_++;
+  if (node.has("name") && !node.at("name").is_null()) origin.name = node.at("name").text();
+  const Part metadata = node.at("metadata");
+  origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").text()) : scope_;
+  origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").text()) : none_id;
+  return origin;
+}
+
+void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& node) {
+  const auto add = [&](const std::string& name) {
+    node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto [kind, content] = outputs[i].alternative();
+    if (kind == "as_tensor") {
+      add(content.at("name").text());
+    } else if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
+      add(content.at("as_name").text());
+    } else if (kind == "as_tensors") {
+      node.list_output = outputs.size() == 1;
+      for (std::size_t each = 0; each < content.size(); ++each) add(content[each].at("name").text());
+    } else if (kind != "as_none") {
+      unsupported("a result of kind " + std::string(kind), "write the model without custom objects");
+    }
+  }
+}
+
+void ExportedGraph::read_nodes(const Part& graph, Block& block) {
+  const Part nodes = graph.at("nodes");
+  block.nodes.reserve(block.nodes.size() + nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Part node = nodes[i];
+    reading_.entry = "node " + std::to_string(i);
+    if (node.has("name") && !node.at("name").is_null()) reading_.entry += " '" + node.at("name").text() + "'";
+    read_node(graph, node, block);
+  }
+}
+
+void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
+  constexpr std::string_view higher_order = "torch.ops.higher_order.";
+  const std::string& target = part.at("target").text();
+  if (target.starts_with(higher_order)) {
+    const std::string name = target.substr(higher_order.size());
+    if (read_higher_order(name, graph, part, block)) return;
+    unsupported("the higher-order operator " + name, "write the model without it");
+  }
+  Node node;
+  const std::int32_t before = next_op_;
+  node.origin = origin_of(part);
+  if (target.starts_with("torch.ops.")) {
+    set_target(target, node);
+    if (std::ranges::find(checks, node.target) != checks.end()) {
+      next_op_ = before;
+      return;
+    }
+    read_arguments(part.at("inputs"), node);
+    fill_defaults(node);
+  } else {
+    read_arguments(part.at("inputs"), node);
+    set_target(target, node);
+  }
+  read_outputs(graph, part.at("outputs"), node);
+  block.nodes.push_back(std::move(node));
+}
+
+}  // namespace whence

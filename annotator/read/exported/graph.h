@@ -1,0 +1,63 @@
+// The graph of an exported program: values, operations, graphs within operations.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "annotator/read/exported/modules.h"
+#include "annotator/read/exported/part.h"
+#include "schema/program.h"
+
+namespace whence {
+
+class ExportedGraph {
+ public:
+  ExportedGraph(Program& program, ExportedModules& modules, Reading& reading)
+      : program_(program), modules_(modules), reading_(reading) {}
+
+  // The dynamic sizes and their bounds.
+  void read_symbols(const Part& range_constraints);
+
+  // A new value of the type that `graph` states for `name`.
+  ValueId declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index);
+  ValueId value_of(const std::string& name) const;  // throws Error(corrupt_file) for a name that nothing makes
+
+  // The operations of `graph` into `block`, in order.
+  void read_nodes(const Part& graph, Block& block);
+  Argument argument(const Part& argument);
+
+ private:
+  using Names = std::unordered_map<std::string, ValueId>;
+
+  void read_node(const Part& graph, const Part& node, Block& block);
+  void set_target(const std::string& target, Node& node);
+  void set_symbolic_target(std::string_view function, Node& node);
+  void read_arguments(const Part& inputs, Node& node);
+  void fill_defaults(Node& node) const;
+  void read_outputs(const Part& graph, const Part& outputs, Node& node);
+  Origin origin_of(const Part& node);
+
+  // Operators that take graphs.
+  bool read_higher_order(const std::string& name, const Part& graph, const Part& node, Block& block);
+  void inline_graph(const Part& inner, const std::vector<Argument>& operands, const Part& outputs, Block& block);
+  void read_cond(const Part& graph, const Part& node, Block& block);
+  void read_branch(const Part& inner, const std::vector<Argument>& operands, Node& node);
+
+  void bind(const std::string& name, ValueId value) { names_[name] = value; }
+  Type type_of(const Part& graph, const std::string& name);
+  Dim dim_of(const Part& size);
+  SymbolId symbol(const std::string& name, std::int64_t example);
+  [[noreturn]] void unsupported(const std::string& what, const std::string& remedy) const;
+
+  Program& program_;
+  ExportedModules& modules_;
+  Reading& reading_;
+  Names names_;
+  std::unordered_map<std::string, SymbolId> symbols_;
+  ScopeId scope_ = 0;  // of the operation around, for nodes that say nothing of themselves
+  std::int32_t next_op_ = 0;
+};
+
+}  // namespace whence

@@ -1,0 +1,277 @@
+#include "annotator/read/exported_program.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "annotator/read/exported/graph.h"
+#include "annotator/read/exported/modules.h"
+#include "annotator/read/exported/tensors.h"
+#include "annotator/read/zip_archive.h"
+#include "schema/digests.h"
+
+namespace whence {
+namespace {
+
+constexpr std::int64_t schema_major = 8;
+
+// "model/models/model.json" -> "model/", the folder that everything lies in; nullopt when there is no program.
+std::optional<std::string> root_of(const ZipArchive& archive) {
+  for (const auto& [name, content] : archive.members()) {
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos || name.substr(slash + 1) != "archive_format") continue;
+    if (content == "pt2") return name.substr(0, slash + 1);
+  }
+  return std::nullopt;
+}
+
+class ProgramReader {
+ public:
+  ProgramReader(const ReadOptions& options, Diagnostics& notes)
+      : options_(options), notes_(notes), archive_(options.path), reading_{options.path, ""} {}
+
+  Program read() {
+    const auto root = root_of(archive_);
+    if (!root) {
+      throw Error(Code::wrong_kind, "the archive holds no exported program", "give what torch.export.save wrote",
+                  place());
+    }
+    root_ = *root;
+    const ArchiveJson json = ArchiveJson::parse(program_text(), nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) reading_.corrupt("the program is not JSON");
+    const Part document(json, reading_);
+    check_version(document);
+
+    const Part module = document.at("graph_module"), graph = module.at("graph");
+    ExportedModules modules(module.at("module_call_graph"), program_);
+    ExportedGraph body(program_, modules, reading_);
+    body.read_symbols(document.at("range_constraints"));
+    const StoredTensors weights(archive_, root_ + "data/weights/", "model_weights_config.json");
+    const StoredTensors constants(archive_, root_ + "data/constants/", "model_constants_config.json");
+    read_inputs(module.at("signature").at("input_specs"), graph, body, weights, constants);
+    body.read_nodes(graph, program_.body);
+    read_outputs(module.at("signature").at("output_specs"), body);
+    name_outputs(module.at("module_call_graph"));
+
+    std::map<std::string, std::string> storage_of;
+    for (const StoredTensors* stored : {&weights, &constants}) {
+      for (const auto& [name, tensor] : stored->all()) storage_of.emplace(name, tensor.storage);
+    }
+    modules.join_aliases(storage_of);
+    for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
+      program_.modules[modules.owner_of(program_.parameters[i].name)].own_parameters.push_back(
+          static_cast<ParameterId>(i));
+    }
+    sum_parameters();
+    rename_symbols();
+    program_.source = {"torch.export", base_name(options_.path), archive_.size(), digest_of_file(options_.path)};
+    program_.producer = "whence " WHENCE_VERSION ", PyTorch " + torch_version_;
+    program_.ran = true;
+    if (options_.digests) compute_digests(program_);
+    return std::move(program_);
+  }
+
+ private:
+  Place place() const { return {.file = options_.path, .stage = "read"}; }
+
+  std::string_view program_text() const {
+    std::string only;
+    for (const auto& [name, content] : archive_.members()) {
+      if (!name.starts_with(root_ + "models/") || !name.ends_with(".json")) continue;
+      if (!only.empty()) {
+        throw Error(Code::unsupported_feature, "the archive holds several programs", "save one program at a time",
+                    place());
+      }
+      only = name;
+    }
+    if (only.empty()) reading_.corrupt("the archive holds no program");
+    return archive_.text(only);
+  }
+
+  void check_version(const Part& document) {
+    const Part version = document.at("schema_version");
+    const std::int64_t major = version.at("major").integer();
+    torch_version_ = document.has("torch_version") ? document.at("torch_version").text() : "unknown";
+    if (major == schema_major) return;
+    const std::string said = "the archive has schema " + std::to_string(major) + "." +
+                             std::to_string(version.at("minor").integer()) + ", written by PyTorch " + torch_version_;
+    if (major > schema_major) {
+      throw Error(Code::newer_version, said + "; this whence reads schema 8",
+                  "use a newer whence, or export with an "
+                  "older PyTorch",
+                  place());
+    }
+    throw Error(Code::unsupported_feature, said + "; this whence reads schema 8",
+                "load it with that PyTorch and export it again with PyTorch 2.13", place());
+  }
+
+  // ---- the signature ----------------------------------------------------------------------------------------------
+
+  void read_inputs(const Part& specs, const Part& graph, ExportedGraph& body, const StoredTensors& weights,
+                   const StoredTensors& constants) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      reading_.entry = "input " + std::to_string(i);
+      const auto [kind, spec] = specs[i].alternative();
+      if (kind == "parameter") {
+        parameter(spec, spec.at("parameter_name").text(), ParameterKind::parameter, weights, graph, body);
+      } else if (kind == "buffer") {
+        const std::string& name = spec.at("buffer_name").text();
+        const bool persistent = spec.at("persistent").flag();
+        parameter(spec, name, ParameterKind::buffer, weights.has(name) ? weights : constants, graph, body, persistent);
+      } else if (kind == "tensor_constant") {
+        const StoredTensors::Tensor& tensor = constants.of(spec.at("tensor_constant_name").text());
+        const auto id = static_cast<ConstantId>(program_.constants.size());
+        program_.constants.push_back({tensor.data, spec.at("tensor_constant_name").text(), {}, {}});
+        const ValueId value = body.declare(graph, spec.at("arg").at("name").text(), ValueSource::constant, id);
+        program_.values[value].known = id;
+      } else if (kind == "user_input") {
+        user_input(spec.at("arg"), graph, body);
+      } else if (kind != "constant_input") {  // a number or None that the program was made for
+        throw Error(Code::unsupported_feature, "an input of kind " + std::string(kind),
+                    "export the model without custom objects", place());
+      }
+    }
+  }
+
+  void parameter(const Part& spec, const std::string& name, ParameterKind kind, const StoredTensors& stored,
+                 const Part& graph, ExportedGraph& body, bool persistent = true) {
+    const StoredTensors::Tensor& tensor = stored.of(name);
+    const std::string& value = spec.at("arg").at("name").text();
+    const auto [known, is_new] =
+        by_storage_.try_emplace(tensor.storage, static_cast<ParameterId>(program_.parameters.size()));
+    if (is_new) {
+      Parameter entry;
+      entry.name = name;
+      entry.kind = kind;
+      entry.trainable = kind == ParameterKind::parameter && tensor.requires_grad;
+      entry.persistent = persistent;
+      entry.data = tensor.data;
+      entry.member = tensor.member;
+      program_.parameters.push_back(std::move(entry));
+    } else {
+      program_.parameters[known->second].aliases.push_back(name);
+    }
+    body.declare(graph, value, ValueSource::parameter, known->second);
+  }
+
+  void user_input(const Part& argument, const Part& graph, ExportedGraph& body) {
+    const auto [kind, content] = argument.alternative();
+    if (kind != "as_tensor") return;  // numbers and None are part of the program
+    const std::string& name = content.at("name").text();
+    const auto number = static_cast<std::int32_t>(program_.inputs.size());
+    const ValueId value = body.declare(graph, name, ValueSource::input, number);
+    program_.inputs.push_back({name, value});
+  }
+
+  void read_outputs(const Part& specs, ExportedGraph& body) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      reading_.entry = "output " + std::to_string(i);
+      const auto [kind, spec] = specs[i].alternative();
+      if (kind == "user_output") {
+        program_.outputs.push_back({"", body.argument(spec.at("arg"))});
+      } else if (kind == "buffer_mutation" || kind == "parameter_mutation") {
+        tell_of_state(spec.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").text());
+      } else if (kind == "user_input_mutation") {
+        tell_of_state(spec.at("user_input_name").text());
+      }
+    }
+  }
+
+  void tell_of_state(const std::string& name) {
+    notes_.push_back({Code::state_not_kept,
+                      Severity::warning,
+                      "the program writes to '" + name + "'; an ONNX file starts each run from the same state",
+                      place(),
+                      "return the new value as an output and feed it back, if the state matters",
+                      1,
+                      {}});
+  }
+
+  // Results in a dict or dataclass have its keys, where each is one tensor.
+  void name_outputs(const Part& module_call_graph) {
+    if (module_call_graph.size() == 0) return;
+    const Part signature = module_call_graph[0].at("signature");
+    if (signature.is_null()) return;
+    const ArchiveJson spec = ArchiveJson::parse(signature.at("out_spec").text(), nullptr, false);
+    if (!spec.is_array() || spec.size() != 2 || !spec[1].is_object() || !spec[1].contains("context")) return;
+    if (!spec[1]["context"].is_string() || !spec[1].contains("children_spec")) return;
+    const ArchiveJson keys = ArchiveJson::parse(spec[1]["context"].get<std::string>(), nullptr, false);
+    const ArchiveJson& children = spec[1]["children_spec"];
+    if (!keys.is_array() || keys.size() != children.size() || children.size() != program_.outputs.size()) return;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i].is_string() && children[i].value("type", ArchiveJson()).is_null()) {
+        program_.outputs[i].name = keys[i].get<std::string>();
+      }
+    }
+  }
+
+  void sum_parameters() {
+    for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
+      const Parameter& parameter = program_.parameters[i];
+      if (parameter.kind != ParameterKind::parameter) continue;
+      // Every module that holds it under one of its names, once.
+      std::vector<ModuleId> holders;
+      const auto hold = [&](const std::string& name) {
+        for (std::size_t id = 0; id < program_.modules.size(); ++id) {
+          const std::string& path = program_.modules[id].path;
+          if (!path.empty() && !name.starts_with(path + ".")) continue;
+          if (std::ranges::find(holders, static_cast<ModuleId>(id)) == holders.end()) {
+            holders.push_back(static_cast<ModuleId>(id));
+          }
+        }
+      };
+      hold(parameter.name);
+      for (const std::string& alias : parameter.aliases) hold(alias);
+      for (const ModuleId id : holders) {
+        program_.modules[id].parameters_total += parameter.data.element_count();
+        if (parameter.trainable) program_.modules[id].parameters_trainable += parameter.data.element_count();
+      }
+    }
+  }
+
+  // --dynamic 'x:0=batch': the size at that place is called so from now on.
+  void rename_symbols() {
+    for (const DynamicAxis& axis : options_.dynamic) {
+      const auto input = std::ranges::find(program_.inputs, axis.input, &ProgramInput::name);
+      if (input == program_.inputs.end()) {
+        throw Error(Code::input_mismatch, "the program has no input '" + axis.input + "'",
+                    "its inputs are listed by `whence show " + options_.path + "`", place());
+      }
+      const auto& dims = program_.values[input->value].type.dims;
+      if (!dims || axis.axis < 0 || static_cast<std::size_t>(axis.axis) >= dims->size()) {
+        throw Error(Code::input_mismatch, "input '" + axis.input + "' has no axis " + std::to_string(axis.axis),
+                    "count from 0", place());
+      }
+      const Dim& dim = (*dims)[static_cast<std::size_t>(axis.axis)];
+      if (!dim.dynamic || dim.symbol == none_id) {
+        throw Error(
+            Code::baked_size,
+            "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
+            "export it again with dynamic_shapes for this axis", place());
+      }
+      program_.symbols[dim.symbol].name = axis.symbol;
+    }
+  }
+
+  const ReadOptions& options_;
+  Diagnostics& notes_;
+  ZipArchive archive_;
+  Reading reading_;
+  std::string root_, torch_version_;
+  Program program_;
+  std::map<std::string, ParameterId> by_storage_;
+};
+
+}  // namespace
+
+bool is_exported_program(const std::string& path) {
+  const auto answer = guarded([&] { return root_of(ZipArchive(path)).has_value(); });
+  return answer && *answer;
+}
+
+Result<Program> read_exported_program(const ReadOptions& options) {
+  Diagnostics notes;
+  auto result = guarded([&] { return ProgramReader(options, notes).read(); });
+  return result ? Result<Program>(std::move(*result), std::move(notes)) : result;
+}
+
+}  // namespace whence
