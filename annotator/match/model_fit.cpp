@@ -3,24 +3,24 @@
 #include "annotator/match/model_fit.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
 
 #include "schema/dtype.h"
 
 namespace whence {
 
+// Bytes and names that are met speak for the model. Without them (folded, quantised, renamed) nearly every weight of the
+// file must have found a place that fits it; two models of one hidden size have many weights of the same sizes.
 bool ModelFit::of_another_model() const {
-  constexpr std::int64_t few = 4;  // one in this many
-  constexpr std::int64_t hardly_any = 10;
-  if (nodes == 0 || same > 0 || distinct * hardly_any >= parameters) return false;
-  if (known_sizes * 2 >= weights && weights > 0) return false;  // a part of the model, perhaps
-  return corresponding * few < nodes && by_name * few < parameters;
+  constexpr std::int64_t few_bytes = 10, few_names = 4;  // one in so many
+  if (nodes == 0 || same > 0) return false;
+  if (distinct * few_bytes >= parameters || by_name * few_names >= parameters) return false;
+  return placed * 2 < nodes;
 }
 
 bool ModelFit::with_other_weights() const {
-  constexpr std::int64_t enough = 3;  // one or two may have been changed by a tool
-  return comparable >= enough && same == 0;
+  constexpr std::int64_t enough = 3, few_bytes = 10;  // one or two may have been changed by a tool
+  return comparable >= enough && same == 0 && distinct * few_bytes < parameters;
 }
 
 namespace {
@@ -31,13 +31,31 @@ std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
   return dims;
 }
 
-// Sizes and masks are computed differently by every exporter; what reads weights says which model it is.
-bool reads_weights(const Structure& s, const StructureNode& node) {
-  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](std::int32_t input) {
-    if (input < 0 || !s.values[input].constant) return false;
+// The matrices that a node reads. Sizes and masks are computed differently by every exporter; what reads matrices says
+// which model it is.
+std::vector<std::int32_t> matrices_of(const Structure& s, const StructureNode& node) {
+  std::vector<std::int32_t> matrices;
+  for (const std::int32_t input : node.inputs) {
+    if (input < 0 || !s.values[input].constant) continue;
     const std::int32_t tensor = s.root_tensor(input);
-    return tensor >= 0 && s.tensors[tensor].elements() > 8;
-  });
+    if (tensor >= 0 && !s.tensors[tensor].is_vector() && s.tensors[tensor].elements() > 8) matrices.push_back(tensor);
+  }
+  return matrices;
+}
+
+// One of the parameters that these units read has the sizes of one of the matrices.
+bool fits(const Structure& s, const std::vector<std::int32_t>& matrices, const Reference& reference,
+          const std::vector<std::int32_t>& units) {
+  for (const std::int32_t unit : units) {
+    for (const std::int32_t id : reference.parameters_of_unit[unit]) {
+      const std::vector<std::int64_t> wanted = sorted_sizes(reference.parameters[id].dims);
+      if (std::any_of(matrices.begin(), matrices.end(),
+                      [&](std::int32_t tensor) { return sorted_sizes(s.tensors[tensor].dims) == wanted; })) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -61,23 +79,14 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     }
   }
 
-  std::set<std::vector<std::int64_t>> sizes;
-  for (const ReferenceParameter& parameter : reference.parameters) sizes.insert(sorted_sizes(parameter.dims));
-  for (const StructureTensor& tensor : foreign.tensors) {
-    const std::vector<std::int64_t> own = sorted_sizes(tensor.dims);
-    if (own.size() < 2) continue;
-    ++fit.weights;
-    fit.known_sizes += static_cast<std::int64_t>(sizes.count(own));
-  }
-
   for (std::size_t i = 0; i < foreign.nodes.size(); ++i) {
     const auto node = static_cast<std::int32_t>(i);
     if (foreign.nodes[i].kind != NodeKind::heavy) continue;
-    if (!reads_weights(foreign, foreign.nodes[i])) continue;
-    ++fit.nodes;
-    const MatchRule rule = placement.matches[i].rule;
-    fit.corresponding += placement.pairs.node(node) >= 0 || rule == MatchRule::cone || rule == MatchRule::structure ||
-                         rule == MatchRule::carried;
+    const NodeMatch& match = placement.matches[i];
+    if (const auto matrices = matrices_of(foreign, foreign.nodes[i]); !matrices.empty()) {
+      ++fit.nodes;
+      fit.placed += match.confidence <= Confidence::matched && fits(foreign, matrices, reference, match.units);
+    }
     if (placement.pairs.node(node) < 0) continue;
     if (placement.matches[i].units.size() != 1) continue;  // something is folded in
     for (const std::int32_t input : foreign.nodes[i].inputs) {

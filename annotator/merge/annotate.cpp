@@ -180,8 +180,8 @@ void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Plac
                                  std::to_string(fit.by_shape) + " by shape";
   if (fit.of_another_model()) {
     throw Error(Code::sidecar_mismatch,
-                "the sidecar describes another model: " + parameters + ", and " + std::to_string(fit.corresponding) +
-                    " of " + std::to_string(fit.nodes) + " nodes that read weights correspond",
+                "the sidecar describes another model: " + parameters + ", and " + std::to_string(fit.placed) +
+                    " of " + std::to_string(fit.nodes) + " nodes that read matrices found a place that fits",
                 "give the sidecar of the model that the file was made from", place);
   }
   if (!fit.with_other_weights() || options.allow_different_weights) return;
