@@ -202,13 +202,6 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
 
 }  // namespace
 
-std::string_view name_of(MatchRule rule) {
-  constexpr std::string_view names[] = {"none",         "carried", "tokens",  "names",       "fx_names",
-                                        "initializers", "digests", "shapes",  "kept_values", "structure",
-                                        "cone",         "layout",  "dataflow"};
-  return names[static_cast<std::size_t>(rule)];
-}
-
 MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   const ForeignStructure foreign = make_structure(model);
   const Structure& structure = foreign.structure;

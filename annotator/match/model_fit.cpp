@@ -9,13 +9,14 @@
 
 namespace whence {
 
-// Bytes and names that are met speak for the model. Without them (folded, quantised, renamed) nearly every weight of the
-// file must have found a place that fits it; two models of one hidden size have many weights of the same sizes.
+// Bytes and names that are met speak for the model. Without them (folded, quantised, renamed) most weights of the
+// file must have found a place that fits them; two models of one hidden size have many weights of the same sizes.
 bool ModelFit::of_another_model() const {
   constexpr std::int64_t few_bytes = 10, few_names = 4;  // one in so many
   if (nodes == 0 || same > 0) return false;
   if (distinct * few_bytes >= parameters || by_name * few_names >= parameters) return false;
-  return placed * 2 < nodes;
+  const bool all_shapes = by_shape * 10 >= parameters * 9;
+  return all_shapes ? placed * 2 < nodes : placed * 4 < nodes * 3;
 }
 
 bool ModelFit::with_other_weights() const {
@@ -41,6 +42,14 @@ std::vector<std::int32_t> matrices_of(const Structure& s, const StructureNode& n
     if (tensor >= 0 && !s.tensors[tensor].is_vector() && s.tensors[tensor].elements() > 8) matrices.push_back(tensor);
   }
   return matrices;
+}
+
+// One number throughout: what an exporter writes where an operator wants a scale or bias that the model does not have.
+bool uniform(const StructureTensor& tensor) {
+  const DType dtype = from_onnx(tensor.data_type);
+  const std::size_t element = dtype == DType::undefined ? tensor.bytes.size() : size_of(dtype);
+  return tensor.bytes.size() >= element &&
+         tensor.bytes.substr(element) == tensor.bytes.substr(0, tensor.bytes.size() - element);
 }
 
 // One of the parameters that these units read has the sizes of one of the matrices.
@@ -92,6 +101,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     for (const std::int32_t input : foreign.nodes[i].inputs) {
       const std::int32_t tensor = input < 0 || !foreign.values[input].constant ? -1 : foreign.root_tensor(input);
       if (tensor < 0 || foreign.tensors[tensor].bytes.empty() || foreign.tensors[tensor].elements() < 2) continue;
+      if (uniform(foreign.tensors[tensor])) continue;
       for (const std::int32_t id : reference.parameters_of_unit[placement.matches[i].units.front()]) {
         const ReferenceParameter& parameter = reference.parameters[id];
         if (parameter.digest.empty() || sharers[parameter.digest] > 1) continue;

@@ -3,6 +3,7 @@
 //   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
 //   node names      "/encoder/layer.0/query/MatMul", also where annotate --carry left them
 #include <string>
+#include <utility>
 
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
@@ -17,12 +18,16 @@ std::string module_in_name(std::string_view name) {
   for (std::size_t slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/')) {
     std::string segment(name.substr(0, slash));
     name.remove_prefix(slash + 1);
-    if (!last.empty() && segment.starts_with(last + ".")) {
-      path.resize(path.size() - last.size());
+    // All of it, "/down.0/down.0.1", or what comes after its containers: "/backbone.body/body.2".
+    for (const std::string& repeated : {last, last.substr(last.rfind('.') + 1)}) {
+      if (repeated.empty() || !segment.starts_with(repeated + ".")) continue;
+      path.resize(path.size() - repeated.size());
       path += segment;
-    } else {
-      path += (path.empty() ? "" : ".") + segment;
+      last = std::exchange(segment, "");
+      break;
     }
+    if (segment.empty()) continue;
+    path += (path.empty() ? "" : ".") + segment;
     last = std::move(segment);
   }
   return path;

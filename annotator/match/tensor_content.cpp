@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t smallest = 8;       // bytes: below, equal content means nothing
 constexpr std::int64_t most_blocks = 64;  // of one tensor
 constexpr std::size_t most_pieces = 4;    // of one parameter: query, key, value and a gate
+constexpr std::size_t most_alike = 16;    // parameters of equal content; more of them point nowhere
 
 std::size_t element_size_of(int data_type) {
   const DType dtype = from_onnx(data_type);
@@ -94,7 +95,7 @@ class ContentSearch {
  private:
   void look_up(std::string_view bytes, How how) {
     const auto known = wanted_.digests_.find(digest_of(bytes.data(), bytes.size()));
-    if (known == wanted_.digests_.end()) return;
+    if (known == wanted_.digests_.end() || known->second.size() > most_alike) return;
     for (const std::int32_t parameter : known->second) {
       found_.push_back({parameter, how, static_cast<double>(known->second.size())});
     }

@@ -173,16 +173,16 @@ MatchReport nothing_found(const OnnxSummary& model) {
   return found;
 }
 
-// Before anything is written.
-void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Place& place) {
+// Before anything is written. `told_by`: what the file is compared with, "the sidecar".
+void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Place& place, const std::string& told_by) {
   const std::string parameters = std::to_string(fit.by_bytes) + " of " + std::to_string(fit.parameters) +
                                  " parameters match by digest, " + std::to_string(fit.by_name) + " by name, " +
                                  std::to_string(fit.by_shape) + " by shape";
   if (fit.of_another_model()) {
     throw Error(Code::sidecar_mismatch,
-                "the sidecar describes another model: " + parameters + ", and " + std::to_string(fit.placed) +
-                    " of " + std::to_string(fit.nodes) + " nodes that read matrices found a place that fits",
-                "give the sidecar of the model that the file was made from", place);
+                told_by + " describes another model: " + parameters + ", and " + std::to_string(fit.placed) + " of " +
+                    std::to_string(fit.nodes) + " nodes that read matrices found a place that fits",
+                "give that of the model that the file was made from", place);
   }
   if (!fit.with_other_weights() || options.allow_different_weights) return;
   throw Error(
@@ -201,7 +201,11 @@ AnnotateReport annotate_by(const std::string& input, const std::string& output, 
   if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
   const Reference reference = make(*model);
   const TextKeys source(reference, before, wanted_keys(options));
-  const MatchReport found = fully_annotated(*model, digest) ? nothing_found(*model) : match_model(*model, reference);
+  MatchReport found = nothing_found(*model);
+  if (!fully_annotated(*model, digest)) {
+    found = match_model(*model, reference);
+    require_fit(found.fit, options, place, "the file before");
+  }
   return write_matches(*model, found, source, digest, output, options);
 }
 
@@ -251,7 +255,7 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
       MatchReport found = nothing_found(*model);
       if (!fully_annotated(*model, digest)) {
         found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));
-        require_fit(found.fit, options, place);
+        require_fit(found.fit, options, place, "the sidecar");
       }
       return write_matches(*model, found, source, digest, output, options);
     }

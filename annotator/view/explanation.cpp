@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "annotator/match/evidence.h"
 #include "annotator/merge/keys.h"
 #include "annotator/view/nearest_names.h"
 #include "annotator/view/python_list.h"
@@ -79,21 +80,8 @@ std::string type_of(const OnnxNode& node, const std::string& module, const Progr
 
 // How the match engine came to its answer (annotator/match/evidence.h).
 std::string found_by(const Attribution& attribution) {
-  constexpr std::pair<std::string_view, std::string_view> sentences[] = {
-      {"carried", "metadata that the node carried says so"},
-      {"names", "the scope in its name, or in that of its result, says so"},
-      {"initializers", "it reads parameters of this module, known by name"},
-      {"digests", "it reads parameters of this module, known by their bytes"},
-      {"kept_values", "its result has the name that it had in the file before the tool"},
-      {"structure", "it corresponds to a node that whence itself would export for this module"},
-      {"cone", "it replaced several operations: everything between the values that it reads and writes"},
-      {"layout", "it stands where the recorded program rearranges this value"},
-      {"dataflow", "it lies between nodes of this module, or serves them"},
-  };
-  for (const auto& [rule, sentence] : sentences) {
-    if (rule == attribution.rule)
-      return std::string(sentence) + " (" + std::string(name_of(attribution.confidence)) + ")";
-  }
+  const std::string_view sentence = sentence_of(attribution.rule);
+  if (!sentence.empty()) return std::string(sentence) + " (" + std::string(name_of(attribution.confidence)) + ")";
   return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
 }
 

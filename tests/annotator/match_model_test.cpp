@@ -145,6 +145,14 @@ TEST_F(MatchModel, KnowsPartsOfAModel) {
   EXPECT_EQ(found.at("y"), "act");
 }
 
+TEST_F(MatchModel, ReadsModulesInNames) {
+  EXPECT_EQ(module_in_name("/layer1/layer1.0/conv1/Conv"), "layer1.0.conv1");
+  EXPECT_EQ(module_in_name("/down.0/down.0.1/Conv"), "down.0.1");
+  EXPECT_EQ(module_in_name("/backbone.body/body.2/Relu_1"), "backbone.body.2");
+  EXPECT_EQ(module_in_name("/layers.0/attention/Add"), "layers.0.attention");
+  EXPECT_EQ(module_in_name("/Add"), "");
+}
+
 TEST_F(MatchModel, SaysWhenAFileIsOfAnotherModel) {
   match(R"(<ir_version: 8, opset_import: ["": 18]> g (float[1,1,8,8] i) => (float[1,1,6,6] t)
     <float[1,1,3,3] w = {1,2,3,4,5,6,7,8,9}> { t = Conv(i, w) })");

@@ -235,6 +235,37 @@ def test_another_models_sidecar_is_refused(folder, tmp_path):
         assert "another model" in refused.stderr and not (tmp_path / "out.onnx").exists()
 
 
+def transformer(seed: int, layers: int, normed: bool) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    blocks = []
+    for _ in range(layers):
+        blocks += [torch.nn.Linear(16, 16), torch.nn.Tanh() if normed else torch.nn.ReLU(), torch.nn.Linear(16, 16)]
+        blocks += [torch.nn.LayerNorm(16)] if normed else []
+    return torch.nn.Sequential(*blocks).eval()
+
+
+def test_another_model_of_the_same_sizes_is_refused(tmp_path):
+    x = torch.randn(2, 16)
+    torch.onnx.export(transformer(0, 3, normed=True), (x,), tmp_path / "a.onnx", dynamo=False, input_names=["tokens"])
+    model = onnx.load(tmp_path / "a.onnx")
+    rename(model)
+    onnx.save(model, tmp_path / "a.onnx")
+    torch.jit.trace(transformer(1, 8, normed=False), x).save(str(tmp_path / "b.pt"))
+    command.run("record", tmp_path / "b.pt", "-o", tmp_path / "b.json")
+    refused = annotate(tmp_path / "a.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "b.json", code=3)
+    assert "E0206" in refused.stderr and not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize("option", ["--sidecar", "--from"])
+def test_what_is_read_is_not_overwritten(folder, tmp_path, option):
+    annotate(folder / "exported.onnx", tmp_path / "known", "--sidecar", folder / "model.json")
+    if option == "--sidecar":
+        shutil.copy(folder / "model.json", tmp_path / "known")
+    before = (tmp_path / "known").read_bytes()
+    error = annotate(folder / "exported.onnx", tmp_path / "known", option, tmp_path / "known", code=2).stderr
+    assert "E0101" in error and (tmp_path / "known").read_bytes() == before
+
+
 def test_explain_shows_what_spoke_for_the_answer(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     node = next(node for node in onnx.load(tmp_path / "a.onnx").graph.node if "evidence" in keys(node))

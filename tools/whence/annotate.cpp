@@ -51,6 +51,10 @@ void print_people(const AnnotateReport& report, const std::string& output, const
   if (report.unattributed > 0) std::cout << ", " << report.unattributed << " unknown";
   if (report.renamed > 0) std::cout << ", " << report.renamed << " renamed";
   std::cout << (report.changed ? "\n" : "; nothing to add\n");
+  const ModelFit& fit = report.fit;
+  if (fit.parameters == 0) return;
+  std::cout << "  of " << fit.parameters << " parameters " << fit.by_bytes << " are there by their bytes, "
+            << fit.by_name << " by name, " << fit.by_shape << " by shape\n";
 }
 
 AnnotateReport annotate(const CommandLine& line, const std::string& input, const std::string& output,
@@ -90,6 +94,10 @@ ExitCode run(int argc, char** argv) {
   options.allow_different_weights = line.has("allow-different-weights");
   if (line.has("from") && line.has("sidecar")) {
     throw Error(Code::usage, "--from and --sidecar were both given", "give one of them", {.stage = "command line"});
+  }
+
+  for (const std::string& read : {line.text_or("from", ""), sidecar_file(line, input)}) {
+    if (!read.empty()) require_distinct(read, output);
   }
 
   Diagnostics notes;

@@ -8,6 +8,7 @@ namespace whence {
 
 void parameters_read(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_name = 1.8, by_bytes = 2, by_shape = 0.4;
+  constexpr std::size_t most_readers = 64;  // what more read points nowhere
   const Structure& structure = context.foreign.structure;
   for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
     const StructureNode& node = structure.nodes[i];
@@ -17,6 +18,7 @@ void parameters_read(const RuleContext& context, EvidenceTable& table) {
           node.kind == NodeKind::constant ? structure.values[input].tensor : structure.root_tensor(input);
       if (tensor < 0) continue;
       for (const TensorSource& source : context.tensors.of(tensor)) {
+        if (context.reference.parameters[source.parameter].units.size() > most_readers) continue;
         for (const std::int32_t unit : context.reference.parameters[source.parameter].units) {
           const double strength = source.by_content()                      ? by_bytes
                                   : source.how == TensorSource::How::shape ? by_shape

@@ -1,0 +1,51 @@
+#include "annotator/match/evidence.h"
+
+#include <array>
+
+namespace whence {
+namespace {
+
+struct RuleText {
+  MatchRule rule;
+  std::string_view name, sentence;
+};
+
+constexpr std::array texts = {
+    RuleText{MatchRule::none, "none", "no rule says where it comes from"},
+    RuleText{MatchRule::carried, "carried", "metadata that the node carried says so"},
+    RuleText{MatchRule::tokens, "tokens", "its doc_string says so, where annotate --carry left its name"},
+    RuleText{MatchRule::names, "names", "the scope in its name, or in that of its result, says so"},
+    RuleText{MatchRule::fx_names, "fx_names", "it is called as torch.export calls the operation"},
+    RuleText{MatchRule::initializers, "initializers", "it reads parameters of this module, known by name"},
+    RuleText{MatchRule::digests, "digests", "it reads parameters of this module, known by their bytes"},
+    RuleText{MatchRule::shapes, "shapes", "only parameters of this module have the sizes of what it reads"},
+    RuleText{MatchRule::kept_values, "kept_values", "its result has the name that it had in the file before the tool"},
+    RuleText{MatchRule::structure, "structure",
+             "it corresponds to a node that whence itself would export for this module"},
+    RuleText{MatchRule::cone, "cone",
+             "it replaced several operations: everything between the values that it reads and writes"},
+    RuleText{MatchRule::layout, "layout", "it stands where the recorded program rearranges this value"},
+    RuleText{MatchRule::dataflow, "dataflow", "it lies between nodes of this module, or serves them"},
+};
+
+// A rule without its row does not compile.
+consteval bool one_row_a_rule() {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (static_cast<std::size_t>(texts[i].rule) != i) return false;
+  }
+  return texts.size() == static_cast<std::size_t>(MatchRule::dataflow) + 1;
+}
+static_assert(one_row_a_rule());
+
+}  // namespace
+
+std::string_view name_of(MatchRule rule) { return texts[static_cast<std::size_t>(rule)].name; }
+
+std::string_view sentence_of(std::string_view rule) {
+  for (const RuleText& text : texts) {
+    if (text.name == rule) return text.sentence;
+  }
+  return {};
+}
+
+}  // namespace whence
