@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "recorder/live_mark.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -57,7 +58,9 @@ std::optional<torch::jit::SourceRange> python_source(const torch::jit::Node& nod
   return range;
 }
 
-bool is_trace_text(std::string_view text) { return parse_trace_line(text.substr(0, text.find('\n'))).has_value(); }
+bool is_trace_text(std::string_view text) {
+  return text == inferred_mark || parse_trace_line(text.substr(0, text.find('\n'))).has_value();
+}
 
 std::optional<Frame> scripted_frame(const torch::jit::SourceRange& range, const std::string& function) {
   const auto place = range.file_line_col();
@@ -83,6 +86,11 @@ StackId SourceFrames::stack_of(const torch::jit::Node& node, const std::string& 
   Stack stack{*frame};
   stack.insert(stack.end(), callers.begin(), callers.end());
   return intern(std::move(stack));
+}
+
+bool SourceFrames::inferred(const torch::jit::Node& node) {
+  const auto range = python_source(node);
+  return range && range->source() && range->source()->text_str().str().ends_with(inferred_mark);
 }
 
 std::optional<Frame> SourceFrames::call_site(const torch::jit::Node& node, const std::string& function) {

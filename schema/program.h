@@ -72,6 +72,7 @@ struct Origin {
   ScopeId scope = 0;
   StackId stack = none_id;
   std::string name;  // the front end's own node name (fx node, TorchScript debug name)
+  bool inferred = false;  // the scope was concluded, not observed: a C++ module's own operations
 };
 
 // ---- values -----------------------------------------------------------------------------------------------------

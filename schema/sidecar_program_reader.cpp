@@ -2,6 +2,8 @@
 // any index without looking.
 #include "schema/sidecar_program_reader.h"
 
+#include <set>
+
 #include "schema/base64.h"
 #include "schema/files.h"
 
@@ -24,6 +26,7 @@ class ProgramReader {
     read_scopes();
     read_stacks();
     read_signature();
+    read_inferred();
     read_operations();
     read_constants();
     read_values();
@@ -271,6 +274,7 @@ class ProgramReader {
   Node operation(RowReader& row) {
     Node node;
     node.origin.op = static_cast<std::int32_t>(row.number());
+    node.origin.inferred = inferred_.count(node.origin.op) > 0;
     node.target = row.next().text();
     node.overload = row.next().text();
     node.origin.scope = row.next().index(program_.scopes.size());
@@ -303,8 +307,23 @@ class ProgramReader {
     return block;
   }
 
+  void read_inferred() {
+    const std::string name(sidecar_form::inferred);
+    const auto list = document_.find(name);
+    if (list == document_.end()) return;
+    if (!list->is_array()) text_.corrupt("/" + name, "expected an array");
+    for (const Json& op : *list) {
+      if (!op.is_number_unsigned() || op.get<std::uint64_t>() >= operation_count_) {
+        text_.corrupt("/" + name + "/" + std::to_string(&op - list->get_ptr<const Json::array_t*>()->data()),
+                      "expected a row of operations");
+      }
+      inferred_.insert(op.get<std::int32_t>());
+    }
+  }
+
   const Json& document_;
   const SidecarText& text_;
+  std::set<std::int32_t> inferred_;
   Program program_;
   std::size_t value_count_ = 0, operation_count_ = 0;
   std::vector<FlatBlock> blocks_;

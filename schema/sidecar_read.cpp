@@ -157,7 +157,8 @@ class Reader {
     Json unknown = Json::object();
     for (const auto& [name, content] : document_.items()) {
       const auto& known = sidecar_form::fields;
-      if (std::find(known.begin(), known.end(), name) == known.end()) unknown[name] = content;
+      const bool ours = name == sidecar_form::inferred || std::find(known.begin(), known.end(), name) != known.end();
+      if (!ours) unknown[name] = content;
     }
     return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
   }

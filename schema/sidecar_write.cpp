@@ -37,7 +37,7 @@ class Writer {
     inputs_and_outputs();
     operations();
     bindings();
-    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + unknown() + "\n}\n";
+    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + inferred() + unknown() + "\n}\n";
   }
 
  private:
@@ -67,7 +67,7 @@ class Writer {
     const SourceFile& source = program_.source;
     std::string out;
     field(out, "format", json_string(sidecar_form::format));
-    const int minor = std::max(sidecar_minor, sidecar_.minor);
+    const int minor = std::max(inferred().empty() ? 0 : sidecar_minor, sidecar_.minor);
     field(out, "version", json_string(std::to_string(sidecar_major) + "." + std::to_string(minor)));
     field(out, "producer", json_string(program_.producer));
     field(out, "source",
@@ -76,6 +76,15 @@ class Writer {
     field(out, "program_digest", json_string(program_digest(program_)));
     field(out, "ran", program_.ran ? "true" : "false");
     return out;
+  }
+
+  std::string inferred() const {
+    std::string list;
+    for (const PlacedOperation& placed : operations_) {
+      if (!placed.node->origin.inferred) continue;
+      list += (list.empty() ? "" : ", ") + std::to_string(&placed - operations_.data());
+    }
+    return list.empty() ? "" : ",\n" + json_string(sidecar_form::inferred) + ": [" + list + "]";
   }
 
   // Fields of a newer minor version go back to the end, where they were found.

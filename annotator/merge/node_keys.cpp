@@ -37,6 +37,10 @@ bool NodeKeys::knows(const NodeOrigin& origin) const {
 
 ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return scope_of(origin, program_, operations_); }
 
+bool NodeKeys::inferred(const NodeOrigin& origin) const {
+  return std::ranges::any_of(origin.ops, [&](std::int32_t op) { return operations_[op]->origin.inferred; });
+}
+
 bool NodeKeys::exact(const NodeOrigin& origin) const {
   if (origin.kind != OriginKind::shared) return true;
   if (origin.ops.empty()) return false;
@@ -45,7 +49,7 @@ bool NodeKeys::exact(const NodeOrigin& origin) const {
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin) const {
-  return of({origin, scope(origin), exact(origin) ? "exact" : "ancestor",
+  return of({origin, scope(origin), !exact(origin) ? "ancestor" : inferred(origin) ? "inferred" : "exact",
              origin.kind == OriginKind::shared ? "shared" : "stamp"});
 }
 
