@@ -127,6 +127,7 @@ std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
 std::optional<std::string> NodeKeys::source(const Node& node) const {
   if (node.origin.stack == none_id || program_.stacks[node.origin.stack].empty()) return std::nullopt;
   const Frame& frame = program_.stacks[node.origin.stack].front();
+  if (frame.file.empty()) return frame.function;  // native code without debug information
   return base_name(frame.file) + ":" + std::to_string(frame.line) + (frame.function.empty() ? "" : " ") +
          frame.function;
 }

@@ -147,6 +147,26 @@ std::string function_name(std::string text) {
   return name;
 }
 
+namespace {
+
+// What calls a module's forward, and is all that is left of it once it was inlined there.
+std::string calling_forward(const std::string& function) {
+  for (const std::string_view caller : {"AnyModuleHolder<", "whence::native::forward_of<"}) {
+    const std::size_t at = function.find(caller);
+    if (at == std::string::npos) continue;
+    int depth = 0;
+    std::size_t end = at + caller.size();
+    for (; end < function.size() && (depth > 0 || (function[end] != ',' && function[end] != '>')); ++end) {
+      depth += function[end] == '<' ? 1 : function[end] == '>' ? -1 : 0;
+    }
+    const std::string type = function.substr(at + caller.size(), end - at - caller.size());
+    if (!type.starts_with("torch::")) return type + "::forward";
+  }
+  return function;
+}
+
+}  // namespace
+
 bool of_headers(const std::string& function) {
   for (const std::string_view space : {"torch::", "at::", "c10::", "std::", "whence::", "__gnu_cxx::", "decltype("}) {
     if (function.starts_with(space)) return true;
@@ -190,7 +210,7 @@ const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
   backtrace_syminfo(state(), site, &name_symbol, ignore, &symbol);
   // The symbol table knows template arguments and the class, which debug information writes in its own way.
   if (frames.empty() && !symbol.empty()) frames.push_back({"", 0, ""});
-  if (!symbol.empty()) frames.back().function = function_name(symbol);
+  if (!symbol.empty()) frames.back().function = calling_forward(function_name(symbol));
   return frames;
 }
 
@@ -202,7 +222,7 @@ const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
   const auto [known, fresh] = known_.emplace(site, std::vector<Frame>());
   Dl_info found{};
   if (fresh && dladdr(reinterpret_cast<void*>(site), &found) != 0 && found.dli_sname != nullptr) {
-    known->second.push_back({"", 0, function_name(demangled(found.dli_sname))});
+    known->second.push_back({"", 0, calling_forward(function_name(demangled(found.dli_sname)))});
   }
   return known->second;
 }

@@ -86,9 +86,7 @@ class OwnerFinder {
     if (functions.empty()) return Speaker{"", frame.function, frame.site, frame.base, false};
     for (const Frame& function : functions) {
       for (const auto& [type, modules] : instances_) {
-        const bool member = function.function.starts_with(type + "::");
-        const bool held = function.function.find("AnyModuleHolder<" + type + ",") != std::string::npos;
-        if (member || held) return Speaker{type, frame.function, frame.site, frame.base, !function.file.empty()};
+        if (function.function.starts_with(type + "::")) return Speaker{type, frame.function, frame.site, frame.base, !function.file.empty()};
       }
     }
     return std::nullopt;

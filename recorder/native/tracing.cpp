@@ -140,6 +140,7 @@ class ModuleTracer {
       throw;
     } catch (const std::exception& error) {
       if (refused) throw *refused;
+      refuse_other_threads(session);
       throw Error(Code::run_failed, "forward failed: " + torch_message(error), "give inputs that the module accepts",
                   session.last() == nullptr ? Place{.stage = "record"} : place(session, *session.last()));
     }
