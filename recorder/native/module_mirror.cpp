@@ -4,7 +4,7 @@
 
 #include <c10/util/Type.h>
 
-#include "schema/result.h"
+#include "recorder/live_mark.h"
 
 namespace whence::native {
 
@@ -41,25 +41,30 @@ c10::QualifiedName archive_type(const std::string& type, ModuleKind kind) {
 ModuleMirror::ModuleMirror(const torch::nn::Module& root)
     : root_(&root), unit_(std::make_shared<torch::jit::CompilationUnit>()), self_(mirror(root, "", nullptr)) {}
 
-torch::jit::Module ModuleMirror::mirror(const torch::nn::Module& module, const std::string& path,
+torch::jit::Module ModuleMirror::mirror(const torch::nn::Module& module, const std::string& name,
                                         const torch::nn::Module* parent) {
   if (const auto known = mirrored_.find(&module); known != mirrored_.end()) return known->second;
   const std::string type = c10::demangle(typeid(module).name());
   const ModuleKind kind = kind_of(type);
-  modules_.emplace(&module, MirroredModule{path, type, kind, parent, 0, {}});
+  MirroredModule row{name, "__module", type, kind, parent, 0, {}};
+  if (parent != nullptr) {
+    const MirroredModule& above = modules_.at(parent);
+    if (!above.path.empty()) row.path = above.path + "." + name;
+    row.scope = above.scope + "." + to_archive_name(name);
+  }
+  modules_.emplace(&module, std::move(row));
   order_.push_back(&module);
   torch::jit::Module self(archive_type(type, kind), unit_, /*shouldMangle=*/true);
   mirrored_.emplace(&module, self);
   self.register_attribute("training", c10::BoolType::get(), module.is_training());
   for (const auto& parameter : module.named_parameters(/*recurse=*/false)) {
-    self.register_parameter(parameter.key(), parameter.value(), /*is_buffer=*/false);
+    self.register_parameter(to_archive_name(parameter.key()), parameter.value(), /*is_buffer=*/false);
   }
   for (const auto& buffer : module.named_buffers(/*recurse=*/false)) {
-    self.register_buffer(buffer.key(), buffer.value());
+    self.register_buffer(to_archive_name(buffer.key()), buffer.value());
   }
   for (const auto& child : module.named_children()) {
-    self.register_module(child.key(),
-                         mirror(*child.value(), path.empty() ? child.key() : path + "." + child.key(), &module));
+    self.register_module(to_archive_name(child.key()), mirror(*child.value(), child.key(), &module));
     modules_.at(&module).children.push_back(child.value().get());
     ++modules_.at(child.value().get()).parents;
   }
@@ -69,11 +74,6 @@ torch::jit::Module ModuleMirror::mirror(const torch::nn::Module& module, const s
 const MirroredModule* ModuleMirror::find(const torch::nn::Module* module) const {
   const auto found = modules_.find(module);
   return found == modules_.end() ? nullptr : &found->second;
-}
-
-std::string ModuleMirror::scope_name(const torch::nn::Module* module) const {
-  const std::string& path = at(module).path;
-  return path.empty() ? "__module" : "__module." + path;
 }
 
 bool ModuleMirror::encloses(const torch::nn::Module* ancestor, const torch::nn::Module* module) const {

@@ -20,6 +20,7 @@ enum class ModuleKind : std::uint8_t {
 
 struct MirroredModule {
   std::string path;  // qualified name, the first if there are several; the root is ""
+  std::string scope;  // how the tracer names its scopes: "__module.layers.0"
   std::string type;  // as C++ writes it: "vision::BlockImpl"
   ModuleKind kind = ModuleKind::user;
   const torch::nn::Module* parent = nullptr;  // the one that its path goes through
@@ -36,9 +37,6 @@ class ModuleMirror {
   const MirroredModule* find(const torch::nn::Module* module) const;  // null for a module that is not in the tree
   const MirroredModule& at(const torch::nn::Module* module) const { return modules_.at(module); }
   const std::vector<const torch::nn::Module*>& modules() const { return order_; }  // as named_modules() lists them
-  // "__module.layers.0", as the tracer names scopes.
-  std::string scope_name(const torch::nn::Module* module) const;
-
   // Whether `ancestor` is `module` or above it.
   bool encloses(const torch::nn::Module* ancestor, const torch::nn::Module* module) const;
   // The nearest module of the user's, `module` itself or above it; the root at the latest.
@@ -46,7 +44,7 @@ class ModuleMirror {
   const torch::nn::Module* common_ancestor(const torch::nn::Module* a, const torch::nn::Module* b) const;
 
  private:
-  torch::jit::Module mirror(const torch::nn::Module& module, const std::string& path, const torch::nn::Module* parent);
+  torch::jit::Module mirror(const torch::nn::Module& module, const std::string& name, const torch::nn::Module* parent);
 
   const torch::nn::Module* root_;
   std::shared_ptr<torch::jit::CompilationUnit> unit_;

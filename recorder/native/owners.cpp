@@ -119,7 +119,7 @@ class OwnerFinder {
       if (input->node()->kind() != jit::prim::TracedAttr) continue;
       const std::string& name = input->node()->s(jit::attr::scope);
       for (const Module* module : mirror_.modules()) {
-        const std::string prefix = mirror_.scope_name(module) + ".";
+        const std::string prefix = mirror_.at(module).scope + ".";
         if (mirror_.at(module).kind == ModuleKind::user && name.starts_with(prefix) &&
             name.find('.', prefix.size()) == std::string::npos && mirror_.encloses(scope_, module)) {
           return module;

@@ -84,8 +84,9 @@ std::vector<std::string> names_of(const Inputs& inputs, const Options& options) 
              "give a name for each input");
   }
   for (auto name = names.begin(); name != names.end(); ++name) {
-    if (!identifier(*name) || std::find(names.begin(), name, *name) != name || *name == "self") {
-      throw Error(Code::bad_input_spec, "'" + *name + "' cannot name an input", "use letters, digits and _, each name once",
+    if (!identifier(*name) || std::find(names.begin(), name, *name) != name || *name == "self" ||
+        is_python_keyword(*name)) {
+      throw Error(Code::bad_input_spec, "'" + *name + "' cannot name an input", "use letters, digits and _, each name once, and no keyword of Python",
                   {.stage = "record"});
     }
   }

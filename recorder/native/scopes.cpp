@@ -83,7 +83,7 @@ class ScopeMaker {
       open.resize(common);
       for (; common < wanted.size(); ++common) {
         jit::Node* inner = graph_.create(jit::prim::TracedModuleForward, 0);
-        inner->s_(jit::attr::scope, mirror_.scope_name(wanted[common]));
+        inner->s_(jit::attr::scope, mirror_.at(wanted[common]).scope);
         inner->addBlock();
         if (open.empty()) {
           inner->insertBefore(waiting.front());

@@ -72,7 +72,7 @@ bool Session::enter(const torch::nn::Module& module) {
   // The root's scope is the graph itself. A module within itself, as a wrapper's ModuleScope in its own forward.
   const bool pushed = &module != mirror_.root();
   if (pushed) {
-    graph->push_scope(mirror_.scope_name(&module));
+    graph->push_scope(mirror_.at(&module).scope);
     notes_[graph->insertPoint()->owningBlock()->owningNode()] = {take_native_stack(), nullptr, &module};
   }
   open_.push_back({&module, pushed});
@@ -102,7 +102,7 @@ void Session::note_operation(jit::Node* node) {
   Note note{take_native_stack(), innermost(), nullptr};
   if (expecting_ != nullptr && std::string_view(node->kind().toQualString()) == expected_kind_) {
     jit::Graph* graph = traced_graph();
-    graph->push_scope(mirror_.scope_name(expecting_));
+    graph->push_scope(mirror_.at(expecting_).scope);
     notes_[graph->insertPoint()->owningBlock()->owningNode()] = {note.stack, nullptr, expecting_};
     note.scope = expecting_;
     expecting_ = nullptr;
