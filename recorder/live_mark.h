@@ -8,8 +8,9 @@
 
 namespace whence {
 
-// The last line of an operation's source text, when its module was inferred.
+// The last line of an operation's source text, when its module was inferred, or only one around it is known.
 inline constexpr std::string_view inferred_mark = "<module inferred>";
+inline constexpr std::string_view enclosing_mark = "<module around>";
 // A file of the archive beside the program; it is there when the archive was made of a live C++ module.
 inline constexpr const char* live_file = "whence_live";
 
@@ -17,9 +18,10 @@ inline constexpr const char* live_file = "whence_live";
 // names are kept with a mark, with which they are no identifiers, so that the archive says getattr(self, "in!").
 inline bool is_python_keyword(std::string_view name) {
   static constexpr std::array<std::string_view, 35> keywords = {
-      "False", "None",   "True",  "and",    "as",   "assert", "async",  "await",    "break", "class", "continue", "def",
-      "del",   "elif",   "else",  "except", "for",  "finally", "from",  "global",   "if",    "import", "in",      "is",
-      "lambda", "nonlocal", "not", "or",    "pass", "raise",  "return", "try",      "while", "with",  "yield"};
+      "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+      "class", "continue", "def",   "del",    "elif", "else",   "except", "for",      "finally",
+      "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+      "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
   return std::find(keywords.begin(), keywords.end(), name) != keywords.end();
 }
 

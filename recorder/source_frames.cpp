@@ -59,7 +59,8 @@ std::optional<torch::jit::SourceRange> python_source(const torch::jit::Node& nod
 }
 
 bool is_trace_text(std::string_view text) {
-  return text == inferred_mark || parse_trace_line(text.substr(0, text.find('\n'))).has_value();
+  return text == inferred_mark || text == enclosing_mark ||
+         parse_trace_line(text.substr(0, text.find('\n'))).has_value();
 }
 
 std::optional<Frame> scripted_frame(const torch::jit::SourceRange& range, const std::string& function) {
@@ -88,9 +89,12 @@ StackId SourceFrames::stack_of(const torch::jit::Node& node, const std::string& 
   return intern(std::move(stack));
 }
 
-bool SourceFrames::inferred(const torch::jit::Node& node) {
+ScopeBasis SourceFrames::basis(const torch::jit::Node& node) {
   const auto range = python_source(node);
-  return range && range->source() && range->source()->text_str().str().ends_with(inferred_mark);
+  if (!range || !range->source()) return ScopeBasis::observed;
+  const std::string text = range->source()->text_str().str();
+  if (text.ends_with(inferred_mark)) return ScopeBasis::inferred;
+  return text.ends_with(enclosing_mark) ? ScopeBasis::enclosing : ScopeBasis::observed;
 }
 
 std::optional<Frame> SourceFrames::call_site(const torch::jit::Node& node, const std::string& function) {

@@ -29,8 +29,8 @@ Program evaluate(Archive& archive, const ReadOptions& options, int attempt, Diag
   return program;
 }
 
-// Of a live C++ module the archive is a means. Classes that C++ has in no namespace have none here either, and where the
-// archive is gone nothing refers to it.
+// Of a live C++ module the archive is a means. Classes that C++ has in no namespace have none here either, and where
+// the archive is gone nothing refers to it.
 void settle_live(Program& program, Archive::Live live) {
   if (live == Archive::Live::no) return;
   constexpr std::string_view python_main = "__main__.";

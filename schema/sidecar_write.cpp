@@ -37,7 +37,7 @@ class Writer {
     inputs_and_outputs();
     operations();
     bindings();
-    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + inferred() + unknown() + "\n}\n";
+    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + bases() + unknown() + "\n}\n";
   }
 
  private:
@@ -67,7 +67,7 @@ class Writer {
     const SourceFile& source = program_.source;
     std::string out;
     field(out, "format", json_string(sidecar_form::format));
-    const int minor = std::max(inferred().empty() ? 0 : sidecar_minor, sidecar_.minor);
+    const int minor = std::max(bases().empty() ? 0 : sidecar_minor, sidecar_.minor);
     field(out, "version", json_string(std::to_string(sidecar_major) + "." + std::to_string(minor)));
     field(out, "producer", json_string(program_.producer));
     field(out, "source",
@@ -78,13 +78,18 @@ class Writer {
     return out;
   }
 
-  std::string inferred() const {
-    std::string list;
-    for (const PlacedOperation& placed : operations_) {
-      if (!placed.node->origin.inferred) continue;
-      list += (list.empty() ? "" : ", ") + std::to_string(&placed - operations_.data());
+  // Operations whose scope was not observed, a list for each other basis.
+  std::string bases() const {
+    std::string fields;
+    for (std::size_t i = 0; i < sidecar_form::bases.size(); ++i) {
+      std::string list;
+      for (std::size_t op = 0; op < operations_.size(); ++op) {
+        if (static_cast<std::size_t>(operations_[op].node->origin.basis) != i + 1) continue;
+        list += (list.empty() ? "" : ", ") + std::to_string(op);
+      }
+      if (!list.empty()) fields += ",\n" + json_string(sidecar_form::bases[i]) + ": [" + list + "]";
     }
-    return list.empty() ? "" : ",\n" + json_string(sidecar_form::inferred) + ": [" + list + "]";
+    return fields;
   }
 
   // Fields of a newer minor version go back to the end, where they were found.

@@ -37,8 +37,10 @@ bool NodeKeys::knows(const NodeOrigin& origin) const {
 
 ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return scope_of(origin, program_, operations_); }
 
-bool NodeKeys::inferred(const NodeOrigin& origin) const {
-  return std::ranges::any_of(origin.ops, [&](std::int32_t op) { return operations_[op]->origin.inferred; });
+ScopeBasis NodeKeys::basis(const NodeOrigin& origin) const {
+  ScopeBasis weakest = ScopeBasis::observed;
+  for (const std::int32_t op : origin.ops) weakest = std::max(weakest, operations_[op]->origin.basis);
+  return weakest;
 }
 
 bool NodeKeys::exact(const NodeOrigin& origin) const {
@@ -49,8 +51,11 @@ bool NodeKeys::exact(const NodeOrigin& origin) const {
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin) const {
-  return of({origin, scope(origin), !exact(origin) ? "ancestor" : inferred(origin) ? "inferred" : "exact",
-             origin.kind == OriginKind::shared ? "shared" : "stamp"});
+  const ScopeBasis known = exact(origin) ? basis(origin) : ScopeBasis::enclosing;
+  const char* const confidence = known == ScopeBasis::observed   ? "exact"
+                                 : known == ScopeBasis::inferred ? "inferred"
+                                                                 : "ancestor";
+  return of({origin, scope(origin), confidence, origin.kind == OriginKind::shared ? "shared" : "stamp"});
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePlace& place) const {

@@ -149,7 +149,8 @@ class DynamicSizes {
     if (values_[i] == nullptr) {
       jit::WithInsertPoint guard(first_node());
       jit::Value* axis = literal(graph_, sizes_[i].axis);
-      values_[i] = graph_.insert(c10::Symbol::fromQualString("aten::size"), {graph_.inputs()[sizes_[i].input + 1], axis});
+      values_[i] =
+          graph_.insert(c10::Symbol::fromQualString("aten::size"), {graph_.inputs()[sizes_[i].input + 1], axis});
       values_[i]->setType(c10::IntType::get());
     }
     return values_[i];
@@ -170,7 +171,8 @@ class DynamicSizes {
       const c10::IValue& constant = *trace[step].constant;
       if (constant.isInt()) {
         numbers.push_back(constant.toInt());
-      } else if (constant.isTensor() && constant.toTensor().dim() == 0 && constant.toTensor().scalar_type() == at::kLong) {
+      } else if (constant.isTensor() && constant.toTensor().dim() == 0 &&
+                 constant.toTensor().scalar_type() == at::kLong) {
         scalar_tensor = true;
         numbers.push_back(constant.toTensor().item<std::int64_t>());
       } else {
@@ -193,7 +195,10 @@ class DynamicSizes {
   }
 
   Place place(const Step& step) {
-    return {.stage = "record", .module = step.module, .has_module = true, .op = step.kind,
+    return {.stage = "record",
+            .module = step.module,
+            .has_module = true,
+            .op = step.kind,
             .source = source_of(step.stack, symbols_)};
   }
 

@@ -31,4 +31,7 @@ void* next_in_libtorch(const std::string& mangled);
 // The code of the interposed forwards, which is not the model's. Called before main.
 void register_layers(const void* begin, const void* end);
 
+// Throws Error(unsupported_feature) unless LibTorch's layers are found in that code when symbols are looked up.
+void check_layers_interposed();
+
 }  // namespace whence::native

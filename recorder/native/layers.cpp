@@ -45,18 +45,17 @@ namespace torch::nn {
 #define WHENCE_TENSOR "N2at6TensorE"
 #define WHENCE_TENSOR_REF "RKN2at6TensorE"
 
-#define WHENCE_METHOD(Layer, Method, Result, Parameters, Arguments, Mangled)                               \
-  WHENCE_SECTION Result Layer##Impl::Method Parameters {                                                   \
-    static const auto next = whence::native::next_of(                                                      \
-        &Layer##Impl::Method, whence::native::mangled_member(#Layer "Impl", #Method, Mangled));            \
-    const whence::native::LayerScope scope(this);                                                          \
-    return next Arguments;                                                                                 \
+#define WHENCE_METHOD(Layer, Method, Result, Parameters, Arguments, Mangled)                                           \
+  WHENCE_SECTION Result Layer##Impl::Method Parameters {                                                               \
+    static const auto next = whence::native::next_of(&Layer##Impl::Method,                                             \
+                                                     whence::native::mangled_member(#Layer "Impl", #Method, Mangled)); \
+    const whence::native::LayerScope scope(this);                                                                      \
+    return next Arguments;                                                                                             \
   }
 
 // ---- Tensor forward(const Tensor&) --------------------------------------------------------------------------------
 
-#define WHENCE_LAYER(Layer) \
-  WHENCE_METHOD(Layer, forward, Tensor, (const Tensor& x), (this, x), WHENCE_TENSOR_REF)
+#define WHENCE_LAYER(Layer) WHENCE_METHOD(Layer, forward, Tensor, (const Tensor& x), (this, x), WHENCE_TENSOR_REF)
 
 WHENCE_LAYER(AdaptiveAvgPool1d)
 WHENCE_LAYER(AdaptiveAvgPool2d)
@@ -133,9 +132,8 @@ WHENCE_LAYER_BY_VALUE(Threshold)
 
 // ---- Tensor forward(const Tensor&, const Tensor&) -----------------------------------------------------------------
 
-#define WHENCE_LAYER_OF_2(Layer)                                                           \
-  WHENCE_METHOD(Layer, forward, Tensor, (const Tensor& x, const Tensor& y), (this, x, y), \
-                WHENCE_TENSOR_REF "S5_")
+#define WHENCE_LAYER_OF_2(Layer) \
+  WHENCE_METHOD(Layer, forward, Tensor, (const Tensor& x, const Tensor& y), (this, x, y), WHENCE_TENSOR_REF "S5_")
 
 WHENCE_LAYER_OF_2(BCELoss)
 WHENCE_LAYER_OF_2(BCEWithLogitsLoss)
@@ -160,7 +158,7 @@ WHENCE_LAYER_OF_2(SoftMarginLoss)
 
 // ---- Tensor forward(const Tensor&, const Tensor&, const Tensor&) --------------------------------------------------
 
-#define WHENCE_LAYER_OF_3(Layer)                                                                                  \
+#define WHENCE_LAYER_OF_3(Layer)                                                                              \
   WHENCE_METHOD(Layer, forward, Tensor, (const Tensor& x, const Tensor& y, const Tensor& z), (this, x, y, z), \
                 WHENCE_TENSOR_REF "S5_S5_")
 
@@ -190,7 +188,7 @@ WHENCE_WITH_INDICES(MaxPool3d)
 // ---- layers that take a size --------------------------------------------------------------------------------------
 
 using OptionalSize = std::optional<at::IntArrayRef>;
-#define WHENCE_CONV_TRANSPOSE(Layer)                                                                        \
+#define WHENCE_CONV_TRANSPOSE(Layer)                                                                  \
   WHENCE_METHOD(Layer, forward, Tensor, (const Tensor& x, const OptionalSize& size), (this, x, size), \
                 WHENCE_TENSOR_REF "RKSt8optionalIN3c108ArrayRefIlEEE")
 
@@ -199,7 +197,7 @@ WHENCE_CONV_TRANSPOSE(ConvTranspose2d)
 WHENCE_CONV_TRANSPOSE(ConvTranspose3d)
 
 using OptionalSizes = std::optional<std::vector<std::int64_t>>;
-#define WHENCE_UNPOOL(Layer)                                                                                          \
+#define WHENCE_UNPOOL(Layer)                                                                                 \
   WHENCE_METHOD(Layer, forward, Tensor, (const Tensor& x, const Tensor& indices, const OptionalSizes& size), \
                 (this, x, indices, size), WHENCE_TENSOR_REF "S5_RKSt8optionalISt6vectorIlSaIlEEE")
 
@@ -216,9 +214,9 @@ using PackedAndTensor = std::tuple<PackedSequence, Tensor>;
 using PackedAndState = std::tuple<PackedSequence, TwoTensors>;
 #define WHENCE_PACKED "RKNS0_5utils3rnn14PackedSequenceE"
 
-#define WHENCE_RECURRENT(Layer)                                                                                       \
-  WHENCE_METHOD(Layer, forward, TwoTensors, (const Tensor& x, Tensor state), (this, x, std::move(state)),     \
-                WHENCE_TENSOR_REF "S3_")                                                                              \
+#define WHENCE_RECURRENT(Layer)                                                                             \
+  WHENCE_METHOD(Layer, forward, TwoTensors, (const Tensor& x, Tensor state), (this, x, std::move(state)),   \
+                WHENCE_TENSOR_REF "S3_")                                                                    \
   WHENCE_METHOD(Layer, forward_with_packed_input, PackedAndTensor, (const PackedSequence& x, Tensor state), \
                 (this, x, std::move(state)), WHENCE_PACKED WHENCE_TENSOR)
 
@@ -260,13 +258,13 @@ std::string mangled_pad(const std::string& kind, int dimensions) {
          std::to_string(layer.size()) + layer + "EE7forwardE" WHENCE_TENSOR_REF;
 }
 
-#define WHENCE_PAD_OF(Kind, D)                                                                       \
-  template <>                                                                                        \
-  WHENCE_SECTION Tensor Kind##PadImpl<D, Kind##Pad##D##dImpl>::forward(const Tensor& x) {            \
-    static const auto next =                                                                         \
+#define WHENCE_PAD_OF(Kind, D)                                                                           \
+  template <>                                                                                            \
+  WHENCE_SECTION Tensor Kind##PadImpl<D, Kind##Pad##D##dImpl>::forward(const Tensor& x) {                \
+    static const auto next =                                                                             \
         whence::native::next_of(&Kind##PadImpl<D, Kind##Pad##D##dImpl>::forward, mangled_pad(#Kind, D)); \
-    const whence::native::LayerScope scope(this);                                                    \
-    return next(this, x);                                                                            \
+    const whence::native::LayerScope scope(this);                                                        \
+    return next(this, x);                                                                                \
   }
 #define WHENCE_PAD(Kind) WHENCE_PAD_OF(Kind, 1) WHENCE_PAD_OF(Kind, 2) WHENCE_PAD_OF(Kind, 3)
 
@@ -278,13 +276,13 @@ WHENCE_PAD(Zero)
 // ---- normalisation: forward is a template in a header, so it is the user's own code, and may be inlined. It first
 // checks its input's dimensions, which is a virtual function of LibTorch's.
 
-#define WHENCE_NORM_OF(Kind, D, Operation)                                                                 \
-  WHENCE_SECTION void Kind##Norm##D##dImpl::_check_input_dim(const Tensor& x) {                            \
-    static const auto next = whence::native::next_of(                                                      \
-        &Kind##Norm##D##dImpl::_check_input_dim,                                                           \
+#define WHENCE_NORM_OF(Kind, D, Operation)                                                               \
+  WHENCE_SECTION void Kind##Norm##D##dImpl::_check_input_dim(const Tensor& x) {                          \
+    static const auto next = whence::native::next_of(                                                    \
+        &Kind##Norm##D##dImpl::_check_input_dim,                                                         \
         whence::native::mangled_member(#Kind "Norm" #D "dImpl", "_check_input_dim", WHENCE_TENSOR_REF)); \
-    next(this, x);                                                                                         \
-    whence::native::expect_operation(this, Operation);                                                     \
+    next(this, x);                                                                                       \
+    whence::native::expect_operation(this, Operation);                                                   \
   }
 #define WHENCE_NORM(Kind, Operation) \
   WHENCE_NORM_OF(Kind, 1, Operation) WHENCE_NORM_OF(Kind, 2, Operation) WHENCE_NORM_OF(Kind, 3, Operation)

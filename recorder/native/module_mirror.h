@@ -1,5 +1,6 @@
-// ModuleMirror: a tree of torch::nn modules as a torch::jit::Module of the same shape, which the tracer takes as `self`.
-// Names, parameters and buffers are the same objects; a module that is reached by two names is one module here too.
+// ModuleMirror: a tree of torch::nn modules as a torch::jit::Module of the same shape, which the tracer takes as
+// `self`. Names, parameters and buffers are the same objects; a module that is reached by two names is one module here
+// too.
 #pragma once
 
 #include <string>
@@ -19,9 +20,9 @@ enum class ModuleKind : std::uint8_t {
 };
 
 struct MirroredModule {
-  std::string path;  // qualified name, the first if there are several; the root is ""
+  std::string path;   // qualified name, the first if there are several; the root is ""
   std::string scope;  // how the tracer names its scopes: "__module.layers.0"
-  std::string type;  // as C++ writes it: "vision::BlockImpl"
+  std::string type;   // as C++ writes it: "vision::BlockImpl"
   ModuleKind kind = ModuleKind::user;
   const torch::nn::Module* parent = nullptr;  // the one that its path goes through
   int parents = 0;                            // how many modules hold it

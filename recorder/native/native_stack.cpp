@@ -1,9 +1,7 @@
 #include "recorder/native/native_stack.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
-#include <mutex>
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -77,13 +75,13 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
   if (known.own.holds(address)) return walk.outside ? _URC_END_OF_STACK : _URC_NO_REASON;
   walk.outside = true;
   if (std::any_of(known.torch.begin(), known.torch.end(), holds)) return _URC_NO_REASON;
-  if (std::any_of(left_out().begin(), left_out().end(), holds)) {
+  if (is_left_out(reinterpret_cast<const void*>(address))) {
     walk.outside = false;  // an interposed layer, called by the model: this library was entered through it
     return _URC_NO_REASON;
   }
-  walk.frames.push_back({address, reinterpret_cast<std::uintptr_t>(_Unwind_FindEnclosingFunction(
-                                      reinterpret_cast<void*>(address))),
-                         _Unwind_GetCFA(context)});
+  walk.frames.push_back(
+      {address, reinterpret_cast<std::uintptr_t>(_Unwind_FindEnclosingFunction(reinterpret_cast<void*>(address))),
+       _Unwind_GetCFA(context)});
   return _URC_NO_REASON;
 }
 
@@ -105,6 +103,11 @@ NativeStack take_native_stack() {
 
 void leave_out(const void* begin, const void* end) {
   left_out().push_back({reinterpret_cast<std::uintptr_t>(begin), reinterpret_cast<std::uintptr_t>(end)});
+}
+
+bool is_left_out(const void* address) {
+  return std::any_of(left_out().begin(), left_out().end(),
+                     [&](const Range& range) { return range.holds(reinterpret_cast<std::uintptr_t>(address)); });
 }
 
 std::string function_name(std::string text) {
@@ -208,9 +211,13 @@ const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
   backtrace_pcinfo(state(), site, &add_line, ignore, &frames);
   std::string symbol;
   backtrace_syminfo(state(), site, &name_symbol, ignore, &symbol);
-  // The symbol table knows template arguments and the class, which debug information writes in its own way.
-  if (frames.empty() && !symbol.empty()) frames.push_back({"", 0, ""});
-  if (!symbol.empty()) frames.back().function = calling_forward(function_name(symbol));
+  if (symbol.empty()) return frames;
+  if (frames.empty()) {
+    frames.push_back({"", 0, calling_forward(function_name(symbol))});
+  } else {
+    // The function around what was inlined. Debug information may lack its class or its template arguments.
+    frames.back().function = function_name(symbol);
+  }
   return frames;
 }
 

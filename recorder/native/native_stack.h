@@ -27,6 +27,7 @@ NativeStack take_native_stack();
 
 // Code that belongs to the user's program and is not the model's.
 void leave_out(const void* begin, const void* end);
+bool is_left_out(const void* address);
 
 class Symbols {
  public:

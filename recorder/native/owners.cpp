@@ -12,7 +12,7 @@ namespace {
 
 // The innermost code of the model's that was running, and the code that called it.
 struct Speaker {
-  std::string type;            // class, "" when its name is not known
+  std::string type;             // class, "" when its name is not known
   std::uintptr_t function = 0;  // in a stripped program, what stands for it
   std::uintptr_t site = 0, base = 0;
   bool certain = false;  // from debug information, so nothing was inlined unseen
@@ -24,10 +24,15 @@ struct Speaker {
 
 struct Event {
   Item item;
-  std::vector<Speaker> speakers;    // innermost first
-  const Module* around = nullptr;   // of calls: the user's module around the layer; none if it has several parents
+  std::vector<Speaker> speakers;   // innermost first
+  const Module* around = nullptr;  // of calls: the user's module around the layer; none if it has several parents
   const Speaker* speaker() const { return speakers.empty() ? nullptr : &speakers.front(); }
   bool is_call() const { return item.note->called != nullptr; }
+};
+
+struct Answer {
+  const Module* module;
+  ScopeBasis basis = ScopeBasis::inferred;
 };
 
 class OwnerFinder {
@@ -69,7 +74,9 @@ class OwnerFinder {
   }
 
   Event event(jit::Node* node, const Note* note) {
-    Event event{{node, note, nullptr, false, false}, {}, nullptr};
+    Event event;
+    event.item.node = node;
+    event.item.note = note;
     for (const NativeFrame& frame : note->stack) {
       if (auto found = speaker(frame)) event.speakers.push_back(std::move(*found));
     }
@@ -86,7 +93,8 @@ class OwnerFinder {
     if (functions.empty()) return Speaker{"", frame.function, frame.site, frame.base, false};
     for (const Frame& function : functions) {
       for (const auto& [type, modules] : instances_) {
-        if (function.function.starts_with(type + "::")) return Speaker{type, frame.function, frame.site, frame.base, !function.file.empty()};
+        if (function.function.starts_with(type + "::"))
+          return Speaker{type, frame.function, frame.site, frame.base, !function.file.empty()};
       }
     }
     return std::nullopt;
@@ -137,31 +145,37 @@ class OwnerFinder {
     return nullptr;
   }
 
+  static void take(Event& event, const Answer& answer) {
+    event.item.owner = answer.module;
+    event.item.basis = answer.basis;
+  }
+
   void decide(std::size_t at) {
     Event& event = events_[at];
     const Event *before = neighbour(at, -1), *after = neighbour(at, 1);
     if (const Module* module = by_parameter(*event.item.node)) {
       event.item.owner = module;
-      event.item.exact = only_one(event) == module;
+      if (only_one(event) == module) event.item.basis = ScopeBasis::observed;
       return;
     }
     const Speaker* speaker = event.speaker();
     if (speaker == nullptr) {
-      event.item.owner = between(before, after);
+      take(event, between(before, after));
       return;
     }
     const Module* first = before == nullptr ? nullptr : by_neighbour(*speaker, *before, before->around);
     const Module* second = after == nullptr ? nullptr : by_neighbour(*speaker, *after, after->around);
     if (const Module* single = only_one(event)) {
       event.item.owner = single;
-      event.item.exact = true;
+      event.item.basis = ScopeBasis::observed;
     } else if (first != nullptr && second != nullptr && first != second) {
-      event.item.owner = at_boundary(at, *before, first, *after, second);
+      take(event, at_boundary(at, *before, first, *after, second));
     } else if (first != nullptr || second != nullptr) {
       event.item.owner = first != nullptr ? first : second;
-      event.item.exact = first == second && speaker->certain && mirror_.at(first).type == speaker->type;
+      const bool proved = first == second && speaker->certain && mirror_.at(first).type == speaker->type;
+      if (proved) event.item.basis = ScopeBasis::observed;
     } else {
-      event.item.owner = by_type(*speaker, before, after);
+      take(event, by_type(*speaker, before, after));
     }
   }
 
@@ -174,12 +188,19 @@ class OwnerFinder {
   }
 
   // Between a layer of `first` and one of `second`, run by the same code: where that code begins, `second` begins.
-  const Module* at_boundary(std::size_t at, const Event& before, const Module* first, const Event& after,
-                            const Module* second) const {
+  Answer at_boundary(std::size_t at, const Event& before, const Module* first, const Event& after,
+                     const Module* second) const {
     const Speaker& speaker = *events_[at].speaker();
-    if (mirror_.encloses(first, second) && !speaker.type.empty() && mirror_.at(first).type == speaker.type) return first;
-    if (mirror_.encloses(second, first) && !speaker.type.empty() && mirror_.at(second).type == speaker.type)
-      return second;
+    const auto is_speakers = [&](const Module* module) {
+      return !speaker.type.empty() && mirror_.at(module).type == speaker.type;
+    };
+    // One is above the other, and its class is speaking; unless the lower one's forward was inlined there unseen.
+    const auto above = [&](const Module* outer, const Module* inner, const Event& neighbour) {
+      const bool inlined = !speaker.certain && neighbour.speaker()->same_code(speaker) && !is_speakers(inner);
+      return Answer{outer, inlined ? ScopeBasis::enclosing : ScopeBasis::inferred};
+    };
+    if (mirror_.encloses(first, second) && is_speakers(first)) return above(first, second, after);
+    if (mirror_.encloses(second, first) && is_speakers(second)) return above(second, first, before);
     const std::uintptr_t start = first_sites_.at(key(speaker));
     bool begun = false, known = after.speaker() != nullptr && after.speaker()->site == start;
     for (const Event* event = &before + 1; event < &after; ++event) {
@@ -187,12 +208,18 @@ class OwnerFinder {
       begun = begun || (event->speaker()->site == start && event <= &events_[at]);
       known = known || event->speaker()->site == start;
     }
-    if (!known) return within(mirror_.user_module(mirror_.common_ancestor(first, second)));
-    return begun ? second : first;
+    if (!known) return around(first, second);
+    return {begun ? second : first};
+  }
+
+  // The smallest of the user's modules around both: the answer itself, when they are one.
+  Answer around(const Module* a, const Module* b) const {
+    if (a == b) return {a};
+    return {within(mirror_.user_module(mirror_.common_ancestor(a, b))), ScopeBasis::enclosing};
   }
 
   // A class without layers around it: the instance that its neighbours' modules hold.
-  const Module* by_type(const Speaker& speaker, const Event* before, const Event* after) const {
+  Answer by_type(const Speaker& speaker, const Event* before, const Event* after) const {
     const auto known = instances_.find(speaker.type);
     if (known == instances_.end()) return between(before, after);
     std::vector<const Module*> near;
@@ -201,19 +228,18 @@ class OwnerFinder {
       if (!mirror_.encloses(scope_, instance)) continue;
       common = common == nullptr ? instance : mirror_.common_ancestor(common, instance);
       const Module* holder = instance == mirror_.root() ? instance : mirror_.user_module(mirror_.at(instance).parent);
-      for (const Event* event : {before, after}) {
-        if (event == nullptr || event->around != holder) continue;
-        if (near.empty() || near.back() != instance) near.push_back(instance);
-      }
+      const auto holds = [&](const Event* event) { return event != nullptr && event->around == holder; };
+      if (holds(before) || holds(after)) near.push_back(instance);
     }
-    if (near.size() == 1) return near.front();
-    return common == nullptr ? between(before, after) : within(mirror_.user_module(common));
+    if (near.size() == 1) return {near.front()};
+    if (common == nullptr) return between(before, after);
+    if (known->second.size() == 1) return {common};
+    return {within(mirror_.user_module(common)), ScopeBasis::enclosing};
   }
 
-  // The smallest of the user's modules around both.
-  const Module* between(const Event* before, const Event* after) const {
-    if (before == nullptr || after == nullptr) return scope_;  // ahead of all layers, or behind them
-    return within(mirror_.user_module(mirror_.common_ancestor(before->around, after->around)));
+  Answer between(const Event* before, const Event* after) const {
+    if (before == nullptr || after == nullptr) return {scope_, ScopeBasis::enclosing};
+    return around(before->around, after->around);
   }
 
   // A module that is called twice in a row: its first layer comes again, from the same place. The call begins with the

@@ -7,7 +7,8 @@
 // forward begins tells where the second one started.
 //
 // Exact is what debug information proves: it lists inlined functions too, so the class whose code runs is certain, and
-// the module is the only one of the class, or both neighbours belong to it. All else is inferred.
+// the module is the only one of the class, or both neighbours belong to it. All else is inferred; and where
+// two modules are as likely, the one around both is named, as that.
 #pragma once
 
 #include <vector>
@@ -21,7 +22,7 @@ struct Item {
   torch::jit::Node* node = nullptr;
   const Note* note = nullptr;
   const torch::nn::Module* owner = nullptr;  // a module of the user's at or below the scope's
-  bool exact = false;
+  ScopeBasis basis = ScopeBasis::inferred;
   bool begins = false;  // the first of a new call of its owner, though the item before has the same owner
 };
 

@@ -12,6 +12,7 @@
 
 #include "recorder/example_inputs.h"
 #include "recorder/live_mark.h"
+#include "recorder/native/layer_scope.h"
 #include "recorder/native/tracing.h"
 #include "recorder/native/whence_command.h"
 #include "recorder/torch_error.h"
@@ -86,8 +87,8 @@ std::vector<std::string> names_of(const Inputs& inputs, const Options& options) 
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (!identifier(*name) || std::find(names.begin(), name, *name) != name || *name == "self" ||
         is_python_keyword(*name)) {
-      throw Error(Code::bad_input_spec, "'" + *name + "' cannot name an input", "use letters, digits and _, each name once, and no keyword of Python",
-                  {.stage = "record"});
+      throw Error(Code::bad_input_spec, "'" + *name + "' cannot name an input",
+                  "use letters, digits and _, each name once, and no keyword of Python", {.stage = "record"});
     }
   }
   return names;
@@ -113,7 +114,8 @@ ExampleInputs examples_of(const Inputs& inputs, const std::vector<std::string>& 
   examples.names = names;
   for (const at::Tensor& input : inputs) {
     if (!input.defined()) {
-      mismatch("an input is an undefined tensor", "leave it out, or use export_onnx_call for a forward that takes none");
+      mismatch("an input is an undefined tensor",
+               "leave it out, or use export_onnx_call for a forward that takes none");
     }
     examples.arguments.emplace_back().fill(input);
   }
@@ -168,7 +170,8 @@ void save(const Traced& traced, const std::string& archive, bool kept) {
     traced.module.save(archive, extra);
   } catch (const std::exception& error) {
     throw Error(Code::cannot_write, "the traced program cannot be saved: " + torch_message(error),
-                "check the free space of the folder for temporary files ($TMPDIR)", {.file = archive, .stage = "write"});
+                "check the free space of the folder for temporary files ($TMPDIR)",
+                {.file = archive, .stage = "write"});
   }
 }
 
@@ -210,18 +213,21 @@ Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forwa
 Report record(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
               const Options& options, const char* torch_version) {
   check_torch_version(torch_version);
+  check_layers_interposed();
   return run(module, inputs, forward, options, {"record", "-o", path});
 }
 
 Report export_onnx(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
                    const Options& options, const char* torch_version) {
   check_torch_version(torch_version);
+  check_layers_interposed();
   std::vector<std::string> arguments = {"export", "-o", path, "--opset", std::to_string(options.opset)};
   for (const auto& [input, named] : options.dynamic_axes) {
     if (named.empty()) continue;
     arguments.insert(arguments.end(), {"--dynamic", dynamic_argument(input, named)});
   }
-  if (!options.output_names.empty()) arguments.insert(arguments.end(), {"--output-names", joined(options.output_names)});
+  if (!options.output_names.empty())
+    arguments.insert(arguments.end(), {"--output-names", joined(options.output_names)});
   if (!options.sidecar.empty()) arguments.insert(arguments.end(), {"--sidecar-out", options.sidecar});
   if (options.annotate) arguments.emplace_back("--annotate");
   return run(module, inputs, forward, options, std::move(arguments));

@@ -67,7 +67,8 @@ struct Options {
 struct Report {
   std::int64_t operations = 0;       // that the trace holds
   std::int64_t exact = 0;            // of them, inside a layer or a ModuleScope
-  std::int64_t inferred = 0;         // the others
+  std::int64_t inferred = 0;         // concluded from the layers around them
+  std::int64_t ancestor = 0;         // of which only an enclosing module is known
   std::vector<std::string> dynamic;  // sizes that the trace had baked and that were made dynamic: "net.cpp:12 forward"
   Diagnostics notes;                 // warnings
 };
@@ -111,7 +112,12 @@ c10::IValue to_output(const std::pair<First, Second>& pair) {
 
 template <class Module, std::size_t... Index>
 constexpr bool takes(std::index_sequence<Index...>) {
-  return requires(Module& module, Inputs& inputs) { to_output(module.forward(inputs[Index]...)); };
+  return requires(Module & module, Inputs & inputs) { to_output(module.forward(inputs[Index]...)); };
+}
+
+template <class Module, std::size_t... Index>
+c10::IValue call_with(Module& module, Inputs& inputs, std::index_sequence<Index...>) {
+  return to_output(module.forward(inputs[Index]...));
 }
 
 inline constexpr std::size_t most_inputs = 16;
@@ -121,11 +127,7 @@ template <class Module, std::size_t Count = 0>
 c10::IValue call_forward(Module& module, Inputs& inputs, std::vector<std::size_t>& accepted) {
   if constexpr (takes<Module>(std::make_index_sequence<Count>())) {
     accepted.push_back(Count);
-    if (inputs.size() == Count) {
-      return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
-        return to_output(module.forward(inputs[Index]...));
-      }(std::make_index_sequence<Count>());
-    }
+    if (inputs.size() == Count) return call_with(module, inputs, std::make_index_sequence<Count>());
   }
   if constexpr (Count < most_inputs) {
     return call_forward<Module, Count + 1>(module, inputs, accepted);

@@ -33,13 +33,13 @@ class ScopeMaker {
     if (announced) {
       for (jit::Node* node : block.nodes()) {
         const Note* note = session_.note(node);
-        if (note != nullptr && note->called == nullptr) finish(node, *note, /*exact=*/true);
+        if (note != nullptr && note->called == nullptr) finish(node, *note, ScopeBasis::observed);
       }
       return;
     }
     const std::vector<Item> items = find_owners(block, module, session_, symbols_);
     for (const Item& item : items) {
-      if (item.note->called == nullptr) finish(item.node, *item.note, item.exact);
+      if (item.note->called == nullptr) finish(item.node, *item.note, item.basis);
     }
     wrap(block, module, items);
   }
@@ -101,8 +101,10 @@ class ScopeMaker {
   }
 
   // Writes source lines as a trace from Python has them: "file(line): function", innermost first.
-  void finish(jit::Node* node, const Note& note, bool exact) {
-    ++(exact ? count_.exact : count_.inferred);
+  void finish(jit::Node* node, const Note& note, ScopeBasis basis) {
+    ++(basis == ScopeBasis::observed   ? count_.exact
+       : basis == ScopeBasis::inferred ? count_.inferred
+                                       : count_.enclosing);
     std::string text;
     for (const NativeFrame& frame : note.stack) {
       for (const Frame& line : symbols_.at(frame.site)) {
@@ -110,7 +112,7 @@ class ScopeMaker {
         text += line.file + "(" + std::to_string(line.line) + "): " + line.function + "\n";
       }
     }
-    if (!exact) text += inferred_mark;
+    if (basis != ScopeBasis::observed) text += basis == ScopeBasis::inferred ? inferred_mark : enclosing_mark;
     if (!text.empty()) {
       const auto length = text.size();
       node->setSourceRange(jit::SourceRange(std::make_shared<jit::Source>(std::move(text)), 0, length));

@@ -7,7 +7,7 @@
 namespace whence::native {
 
 struct ScopeCount {
-  std::int64_t exact = 0, inferred = 0;  // operations
+  std::int64_t exact = 0, inferred = 0, enclosing = 0;  // operations
 };
 
 // To be called when forward has returned, before the tracer ends.

@@ -169,6 +169,14 @@ void* next_in_libtorch(const std::string& mangled) {
 
 void register_layers(const void* begin, const void* end) { leave_out(begin, end); }
 
+void check_layers_interposed() {
+  if (is_left_out(dlsym(RTLD_DEFAULT, "_ZN5torch2nn10LinearImpl7forwardERKN2at6TensorE"))) return;
+  throw Error(Code::unsupported_feature, "whence's layers do not stand before LibTorch's in this program",
+              "link whence::recorder into the program itself, not into a library that it loads later, and keep the "
+              "program's symbols visible to libraries",
+              {.stage = "record"});
+}
+
 }  // namespace whence::native
 
 namespace whence {

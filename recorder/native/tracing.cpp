@@ -86,7 +86,8 @@ class ModuleTracer {
       const ScopeCount count = bring_into_scopes(traced_graph, session, symbols_);
       traced.report.exact = count.exact;
       traced.report.inferred = count.inferred;
-      traced.report.operations = count.exact + count.inferred;
+      traced.report.ancestor = count.enclosing;
+      traced.report.operations = count.exact + count.inferred + count.enclosing;
       if (sizes.empty()) return;
       traces[0] = steps_of(traced_graph, session);
       for (const Step* step : make_dynamic(traced_graph, traces, sizes, symbols_)) {
@@ -94,8 +95,8 @@ class ModuleTracer {
       }
     });
     jit::Module& self = mirror.self();
-    jit::Function* method =
-        self._ivalue()->compilation_unit()->create_function(c10::QualifiedName(*self.type()->name(), "forward"), done.graph);
+    jit::Function* method = self._ivalue()->compilation_unit()->create_function(
+        c10::QualifiedName(*self.type()->name(), "forward"), done.graph);
     self.type()->addMethod(method);
     traced.module = self;
     if (second) check_other_size(traced.module, resized[0], *second);
@@ -132,9 +133,8 @@ class ModuleTracer {
         return {output};
       };
       const auto no_name = [](const at::Tensor&) { return std::string(); };
-      const auto [state, output] =
-          jit::tracer::trace(std::move(stack), call, no_name, /*strict=*/true, /*force_outplace=*/false,
-                             &mirror.self(), names_);
+      const auto [state, output] = jit::tracer::trace(std::move(stack), call, no_name, /*strict=*/true,
+                                                      /*force_outplace=*/false, &mirror.self(), names_);
       return {state->graph, output.front()};
     } catch (const Error&) {
       throw;

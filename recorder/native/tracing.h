@@ -1,5 +1,5 @@
-// Runs a module's forward under LibTorch's tracer, at one size or at several, and makes a TorchScript module of it whose
-// methods are the calls of the modules.
+// Runs a module's forward under LibTorch's tracer, at one size or at several, and makes a TorchScript module of it
+// whose methods are the calls of the modules.
 #pragma once
 
 #include "recorder/native/dynamic_sizes.h"

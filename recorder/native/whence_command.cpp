@@ -46,7 +46,8 @@ std::vector<std::string> environment() {
     if (!std::string_view(*entry).starts_with("WHENCE_TORCH_DIR=")) variables.emplace_back(*entry);
   }
   const auto* torch = dlsym(RTLD_DEFAULT, "_ZN2at9_ops4relu4callERKNS_6TensorE");
-  if (const fs::path folder = folder_of(torch); !folder.empty()) variables.push_back("WHENCE_TORCH_DIR=" + folder.string());
+  if (const fs::path folder = folder_of(torch); !folder.empty())
+    variables.push_back("WHENCE_TORCH_DIR=" + folder.string());
   return variables;
 }
 
@@ -118,8 +119,8 @@ std::string run_process(const std::string& command, std::vector<std::string> arg
   arguments.insert(arguments.begin(), command);
   std::vector<std::string> variables = environment();
   pid_t child = 0;
-  const int failed =
-      ::posix_spawnp(&child, command.c_str(), &actions, nullptr, pointers(arguments).data(), pointers(variables).data());
+  const int failed = ::posix_spawnp(&child, command.c_str(), &actions, nullptr, pointers(arguments).data(),
+                                    pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   const std::string output = failed == 0 ? read_all(ends[0]) : "";
@@ -146,8 +147,8 @@ Diagnostics run_whence(const std::string& given, const std::vector<std::string>&
   if (json.is_object() && json.contains("diagnostics")) diagnostics = to_diagnostics(json["diagnostics"]);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return diagnostics;
   if (!diagnostics.empty()) throw Error(std::move(diagnostics));
-  throw Error(Code::needs_command, command + " ended without a result, status " + std::to_string(status), command_remedy,
-              {.stage = "record"});
+  throw Error(Code::needs_command, command + " ended without a result, status " + std::to_string(status),
+              command_remedy, {.stage = "record"});
 }
 
 }  // namespace whence::native

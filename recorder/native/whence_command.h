@@ -1,5 +1,5 @@
-// Runs the whence command on a traced archive. The exporter links protobuf, which must not meet LibTorch's or the user's
-// own copy in one process, so it runs in a process of its own, on the same LibTorch.
+// Runs the whence command on a traced archive. The exporter links protobuf, which must not meet LibTorch's or the
+// user's own copy in one process, so it runs in a process of its own, on the same LibTorch.
 #pragma once
 
 #include <string>

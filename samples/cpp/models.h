@@ -15,9 +15,9 @@ struct BlockImpl : torch::nn::Module {
         bn2(register_module("bn2", torch::nn::BatchNorm2d(out))) {
     if (stride != 1 || in != out) {
       shortcut = register_module(
-          "shortcut", torch::nn::Sequential(
-                          torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, 1).stride(stride).bias(false)),
-                          torch::nn::BatchNorm2d(out)));
+          "shortcut",
+          torch::nn::Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, 1).stride(stride).bias(false)),
+                                torch::nn::BatchNorm2d(out)));
     }
   }
 

@@ -43,9 +43,9 @@ def make(folder: Path):
         (folder / variant).mkdir()
         output = run(programs / variant, folder / variant, env=without_whence_variables())
         (folder / variant / "output.json").write_text("[" + ",".join(output.splitlines()) + "]")
-    (folder / "library").mkdir()
-    (folder / "library" / "output").write_text(
-        run(programs / "with_library", folder / "library", env=without_whence_variables()))
+    for program in ("with_library", "without_layers"):
+        (folder / program).mkdir()
+        (folder / program / "output").write_text(run(programs / program, folder / program, env=without_whence_variables()))
     sample = build(folder / "sample", command.ROOT / "samples" / "cpp", prefix)
     (folder / "exported").mkdir()
     run(sample / "export_models", folder / "exported", env=without_whence_variables())

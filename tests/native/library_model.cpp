@@ -12,4 +12,6 @@ struct ModelImpl : torch::nn::Module {
 }  // namespace
 
 std::shared_ptr<torch::nn::Module> make_model() { return std::make_shared<ModelImpl>(); }
-torch::Tensor call_model(torch::nn::Module& model, torch::Tensor x) { return model.as<ModelImpl>()->forward(std::move(x)); }
+torch::Tensor call_model(torch::nn::Module& model, torch::Tensor x) {
+  return model.as<ModelImpl>()->forward(std::move(x));
+}

@@ -1,9 +1,9 @@
 // `modules FOLDER CASE...`: exports the case's module and writes LibTorch's results beside it; prints one JSON object a
 // case, with the report or the error.
+#include "modules.h"
+
 #include <fstream>
 #include <iostream>
-
-#include "modules.h"
 
 namespace {
 
@@ -34,14 +34,16 @@ void print_error(const std::string& name, const whence::Error& error) {
 
 // Exports at the first inputs, and computes at both.
 template <class Module>
-void run(const std::string& name, Module& module, const Inputs& inputs, const Inputs& others, whence::Options options = {}) {
+void run(const std::string& name, Module& module, const Inputs& inputs, const Inputs& others,
+         whence::Options options = {}) {
   const std::string stem = folder + "/" + name;
   options.sidecar = stem + ".whence.json";
   try {
     const bool training = module.is_training();
     const auto report = whence::export_onnx(module, inputs, stem + ".onnx", options);
-    std::cout << "{\"case\": \"" << name << "\", \"operations\": " << report.operations << ", \"exact\": " << report.exact
-              << ", \"inferred\": " << report.inferred << ", \"dynamic\": " << report.dynamic.size()
+    std::cout << "{\"case\": \"" << name << "\", \"operations\": " << report.operations
+              << ", \"exact\": " << report.exact << ", \"inferred\": " << report.inferred
+              << ", \"dynamic\": " << report.dynamic.size()
               << ", \"mode_kept\": " << (training == module.is_training() ? "true" : "false") << "}\n";
     const torch::NoGradGuard no_grad;
     module.eval();
@@ -82,7 +84,8 @@ int main(int, char** argv) {
   run("shared", *zoo::Shared(), {torch::randint(0, 20, {2, 5})}, {torch::randint(0, 20, {3, 5})}, batch());
   run("recurrent", *zoo::Recurrent(), {torch::randn({2, 7, 8}), torch::randn({1, 2, 6})},
       {torch::randn({4, 3, 8}), torch::randn({1, 4, 6})},
-      {.dynamic_axes = {{"x", {{0, "batch"}, {1, "length"}}}, {"state", {{1, "batch"}}}}, .input_names = {"x", "state"}});
+      {.dynamic_axes = {{"x", {{0, "batch"}, {1, "length"}}}, {"state", {{1, "batch"}}}},
+       .input_names = {"x", "state"}});
   run("norms", *zoo::Norms(), {torch::randn({2, 3, 8, 8})}, {torch::randn({3, 3, 8, 8})}, batch());
   run("translator", *zoo::Translator(), {torch::randn({6, 2, 16}), torch::randn({4, 2, 16})},
       {torch::randn({6, 3, 16}), torch::randn({4, 3, 16})}, batch({"source", "target"}, 1));

@@ -80,7 +80,8 @@ struct ContainersImpl : nn::Module {
     return x + bias;
   }
   nn::Sequential sequence = register_module(
-      "sequence", nn::Sequential({{"first", nn::Linear(8, 8)}, {"act", nn::GELU()}, {"fun", nn::Functional(torch::relu)}}));
+      "sequence",
+      nn::Sequential({{"first", nn::Linear(8, 8)}, {"act", nn::GELU()}, {"fun", nn::Functional(torch::relu)}}));
   Scale scale = register_module("scale", Scale());
   nn::ModuleDict dict;
   nn::AnyModule any{nn::Linear(8, 8)};
@@ -127,7 +128,8 @@ struct NormsImpl : nn::Module {
   }
   nn::ReflectionPad2d pad = register_module("pad", nn::ReflectionPad2d(1));
   nn::Conv2d conv = register_module("conv", nn::Conv2d(3, 4, 3));
-  nn::InstanceNorm2d instance = register_module("instance", nn::InstanceNorm2d(nn::InstanceNorm2dOptions(4).affine(true)));
+  nn::InstanceNorm2d instance =
+      register_module("instance", nn::InstanceNorm2d(nn::InstanceNorm2dOptions(4).affine(true)));
   nn::BatchNorm2d batch = register_module("batch", nn::BatchNorm2d(4));
   nn::MaxPool2d pool = register_module("pool", nn::MaxPool2d(2));
   nn::ConvTranspose2d up = register_module("up", nn::ConvTranspose2d(nn::ConvTranspose2dOptions(4, 2, 2).stride(2)));

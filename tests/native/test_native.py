@@ -127,7 +127,7 @@ def test_debug_information_gives_lines(built):
 
 
 def test_a_model_of_a_shared_library(built):
-    folder = built / "library"
+    folder = built / "with_library"
     assert (folder / "output").read_text() == "5 5\n"
     assert [row["module"] for row in operations(folder, "library")] == ["in", "in", "", "out", "out"]
     # The archive that was kept is one that Python and the command read.
@@ -179,6 +179,11 @@ def test_refusals(built, case):
     assert not (built / "debug" / "refused.onnx").exists()
 
 
+def test_a_program_without_the_layers_is_refused(built):
+    output = (built / "without_layers" / "output").read_text()
+    assert output.startswith("E0303") and "link whence::recorder into the program" in output
+
+
 @pytest.mark.parametrize("case, line", [("branch", "item<float>()"), ("size_branch", "linear(x)"), ("baked", "std::sqrt"),
                                         ("throws", "linear(x)")])
 def test_refusals_name_the_line(built, case, line):
@@ -189,4 +194,4 @@ def test_refusals_name_the_line(built, case, line):
 
 
 def test_nothing_temporary_is_left(built):
-    assert not list((built / "debug").glob(".whence-*")) and not list((built / "library").glob(".whence-*"))
+    assert not list((built / "debug").glob(".whence-*")) and not list((built / "with_library").glob(".whence-*"))
