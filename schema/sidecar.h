@@ -1,7 +1,7 @@
 // The sidecar, model.whence.json: a Program and its provenance as a file, weights by reference.
 // Format: schema/sidecar.schema.json. Strings are interned, rows are arrays, so that a million operations stay
 // readable. A minor version may add top-level fields and never changes a table: unknown fields survive read and write.
-// A newer major version is refused. Version 1.1 is written where its fields are used, else 1.0.
+// A newer major version is refused.
 //
 // Not in the file: the bytes of parameters (their archive, member, offset and digests are) and of constants above
 // 4 KiB (their digest is). Read back, such tensors have a size and no data.
@@ -18,7 +18,7 @@
 namespace whence {
 
 inline constexpr int sidecar_major = 1;
-inline constexpr int sidecar_minor = 1;
+inline constexpr int sidecar_minor = 0;
 
 // An ONNX file that was exported from the program: which file, so that a mismatch can be said.
 struct Binding {

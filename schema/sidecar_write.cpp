@@ -67,7 +67,7 @@ class Writer {
     const SourceFile& source = program_.source;
     std::string out;
     field(out, "format", json_string(sidecar_form::format));
-    const int minor = std::max(bases().empty() ? 0 : sidecar_minor, sidecar_.minor);
+    const int minor = std::max({sidecar_minor, bases().empty() ? 0 : 1, sidecar_.minor});
     field(out, "version", json_string(std::to_string(sidecar_major) + "." + std::to_string(minor)));
     field(out, "producer", json_string(program_.producer));
     field(out, "source",

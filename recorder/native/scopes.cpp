@@ -24,7 +24,7 @@ class ScopeMaker {
 
  private:
   void scope(jit::Block& block, const Module* module) {
-    const bool announced = mirror_.at(module).kind != ModuleKind::user || all_announce(module);
+    const bool announced = all_announce(module);
     // Before anything moves: what stands inside the scopes that are there already.
     for (jit::Node* node : block.nodes()) {
       const Note* note = session_.note(node);

@@ -80,6 +80,8 @@ int main(int, char** argv) {
   folder = argv[1];
   torch::manual_seed(0);
   run("blocks", *zoo::Blocks(), {torch::randn({2, 8})}, {torch::randn({5, 8})}, batch());
+  run("sequence", *torch::nn::Sequential(zoo::Block(8), zoo::Block(8)), {torch::randn({2, 8})}, {torch::randn({6, 8})},
+      batch());
   run("containers", *zoo::Containers(), {torch::randn({2, 8})}, {torch::randn({7, 8})}, batch());
   run("shared", *zoo::Shared(), {torch::randint(0, 20, {2, 5})}, {torch::randint(0, 20, {3, 5})}, batch());
   run("recurrent", *zoo::Recurrent(), {torch::randn({2, 7, 8}), torch::randn({1, 2, 6})},

@@ -14,7 +14,7 @@ from sidecar import Sidecar
 import command
 from native import built as programs
 
-CASES = ("blocks", "containers", "shared", "recurrent", "norms", "translator", "sizes")
+CASES = ("blocks", "sequence", "containers", "shared", "recurrent", "norms", "translator", "sizes")
 
 
 @pytest.fixture(scope="session")
