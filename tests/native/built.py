@@ -12,7 +12,7 @@ import command
 
 BUILD = command.BINARY.parents[1]
 CMAKE = shutil.which("cmake") or str(command.ROOT / "build" / "venv" / "bin" / "cmake")
-VARIANTS = ("debug", "release", "scoped", "stripped")
+VARIANTS = ("debug", "release", "fast", "scoped", "stripped")
 
 
 def run(*arguments, **options) -> str:

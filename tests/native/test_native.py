@@ -24,8 +24,9 @@ def built(tmp_path_factory):
 
 def operations(folder, case) -> list[dict]:
     sidecar = Sidecar(folder / f"{case}.whence.json")
-    inferred = set(sidecar.raw.get("inferred", []))
-    return [{**row, "inferred": index in inferred} for index, row in enumerate(sidecar.operations())]
+    inferred, enclosing = set(sidecar.raw.get("inferred", [])), set(sidecar.raw.get("enclosing", []))
+    return [{**row, "inferred": index in inferred, "enclosing": index in enclosing}
+            for index, row in enumerate(sidecar.operations())]
 
 
 def load(path):
@@ -68,20 +69,23 @@ def test_the_module_is_left_in_its_mode(built):
 # ---- modules ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", ["debug", "release", "stripped"])
+@pytest.mark.parametrize("variant", ["debug", "release", "fast", "stripped"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_operation_is_where_a_scope_in_each_forward_says(built, variant, case):
     truth, found = operations(built / "scoped", case), operations(built / variant, case)
-    assert not any(row["inferred"] for row in truth)
+    assert not any(row["inferred"] or row["enclosing"] for row in truth)
     assert [row["target"] for row in found] == [row["target"] for row in truth]
     for row, true in zip(found, truth):
-        assert (row["module"], row["call"]) == (true["module"], true["call"]), row
+        if row["enclosing"]:
+            assert variant == "fast" and true["module"].startswith(row["module"]), row
+        else:
+            assert (row["module"], row["call"]) == (true["module"], true["call"]), row
 
 
 @pytest.mark.parametrize("variant", programs.VARIANTS)
 def test_layers_have_their_exact_paths(built, variant):
     def paths(case):
-        return [row["module"] for row in operations(built / variant, case) if not row["inferred"]]
+        return [row["module"] for row in operations(built / variant, case) if not (row["inferred"] or row["enclosing"])]
 
     blocks = [path for path in paths("blocks") if path.endswith("linear")]
     assert blocks == [f"{block}.linear" for block in ("stages.0", "stages.1", "stages.2", "list.0", "list.1", "twice",
