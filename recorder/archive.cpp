@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "recorder/live_mark.h"
 #include "recorder/torch_error.h"
 
 namespace whence {
@@ -152,6 +153,14 @@ void Archive::point_storages_at_file() {
     storage.set_data_ptr(c10::DataPtr(data, keep, &release_mapping, c10::Device(c10::kCPU)));
     return false;
   });
+}
+
+Archive::Live Archive::live() {
+  caffe2::serialize::PyTorchStreamReader zip(reader_);
+  const std::string record = std::string("extra/") + live_file;
+  if (!zip.hasRecord(record)) return Live::no;
+  const auto [data, size] = zip.getRecord(record);
+  return std::string_view(static_cast<const char*>(data.get()), size) == "kept" ? Live::kept : Live::gone;
 }
 
 c10::IValue Archive::traced_inputs() {

@@ -24,6 +24,10 @@ class Archive {
   torch::jit::Module& module() { return module_; }
   const std::string& path() const { return path_; }
 
+  enum class Live { no, kept, gone };
+  // Made of a live C++ module; gone: the archive lasts only as long as the recording.
+  Live live();
+
   // What the trace recorded of its example inputs: tensors carry dtype and shape, their values are not stored.
   // None when the archive holds no trace.
   c10::IValue traced_inputs();

@@ -58,6 +58,7 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   }
   recorded.origin.scope = call.scope;
   recorded.origin.stack = frames_.stack_of(node, call.function, call.callers);
+  recorded.origin.basis = SourceFrames::basis(node);
   if (!node.outputs().empty()) recorded.origin.name = base_name_of_value(node.outputs()[0]->debugName());
 
   note_memory(recorded, arguments);

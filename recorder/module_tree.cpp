@@ -3,6 +3,8 @@
 #include <functional>
 #include <set>
 
+#include "recorder/live_mark.h"
+
 namespace whence {
 
 std::string plain_type_name(const std::string& archive_name) {
@@ -36,7 +38,10 @@ std::string storage_key(const at::Tensor& tensor) {
 
 namespace {
 
-std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+std::string joined(const std::string& path, const std::string& attribute) {
+  const std::string name = from_archive_name(attribute);
+  return path.empty() ? name : path + "." + name;
+}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "recorder/live_mark.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -57,7 +58,10 @@ std::optional<torch::jit::SourceRange> python_source(const torch::jit::Node& nod
   return range;
 }
 
-bool is_trace_text(std::string_view text) { return parse_trace_line(text.substr(0, text.find('\n'))).has_value(); }
+bool is_trace_text(std::string_view text) {
+  return text == inferred_mark || text == enclosing_mark ||
+         parse_trace_line(text.substr(0, text.find('\n'))).has_value();
+}
 
 std::optional<Frame> scripted_frame(const torch::jit::SourceRange& range, const std::string& function) {
   const auto place = range.file_line_col();
@@ -83,6 +87,14 @@ StackId SourceFrames::stack_of(const torch::jit::Node& node, const std::string& 
   Stack stack{*frame};
   stack.insert(stack.end(), callers.begin(), callers.end());
   return intern(std::move(stack));
+}
+
+ScopeBasis SourceFrames::basis(const torch::jit::Node& node) {
+  const auto range = python_source(node);
+  if (!range || !range->source()) return ScopeBasis::observed;
+  const std::string text = range->source()->text_str().str();
+  if (text.ends_with(inferred_mark)) return ScopeBasis::inferred;
+  return text.ends_with(enclosing_mark) ? ScopeBasis::enclosing : ScopeBasis::observed;
 }
 
 std::optional<Frame> SourceFrames::call_site(const torch::jit::Node& node, const std::string& function) {

@@ -17,6 +17,8 @@ class SourceFrames {
 
   // The stack of `node`, whose function is called `function`; `callers` (innermost first) completes a scripted one.
   StackId stack_of(const torch::jit::Node& node, const std::string& function, const Stack& callers);
+  // How the recorder of live C++ modules knows the operation's module (live_mark.h).
+  static ScopeBasis basis(const torch::jit::Node& node);
   // The one frame of a call site in scripted code; none for traced code.
   std::optional<Frame> call_site(const torch::jit::Node& node, const std::string& function);
 

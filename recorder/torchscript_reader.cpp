@@ -29,6 +29,19 @@ Program evaluate(Archive& archive, const ReadOptions& options, int attempt, Diag
   return program;
 }
 
+// Of a live C++ module the archive is a means. Classes that C++ has in no namespace have none here either, and where
+// the archive is gone nothing refers to it.
+void settle_live(Program& program, Archive::Live live) {
+  if (live == Archive::Live::no) return;
+  constexpr std::string_view python_main = "__main__.";
+  for (Module& module : program.modules) {
+    if (module.type.starts_with(python_main)) module.type.erase(0, python_main.size());
+  }
+  if (live == Archive::Live::kept) return;
+  program.source = {"live", "", 0, ""};
+  for (Parameter& parameter : program.parameters) parameter.member.clear();
+}
+
 // Which sizes a model accepts is not known beforehand, so several second sizes are tried; what every one of them runs
 // into is what the model holds fixed.
 Program read(const ReadOptions& options, Diagnostics& notes) {
@@ -49,6 +62,7 @@ Program read(const ReadOptions& options, Diagnostics& notes) {
   }
   const auto file = MappedFile::open(options.path);
   program.source = {"torchscript", base_name(options.path), file->size(), digest_of_file(options.path)};
+  settle_live(program, archive.live());
   program.producer = "whence " WHENCE_VERSION ", PyTorch " TORCH_VERSION;
   if (options.digests) compute_digests(program);
   return program;

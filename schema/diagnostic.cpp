@@ -79,6 +79,8 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::over_limit, "over_limit", ExitCode::unsupported, "A file or graph is larger than a limit of whence or of ONNX."},
       {Code::needs_libtorch, "needs_libtorch", ExitCode::unsupported, "The subcommand needs the recorder library and LibTorch, and they could not be loaded."},
       {Code::state_not_kept, "state_not_kept", ExitCode::unsupported, "The model changes its own state, which an ONNX file cannot keep from one run to the next."},
+      {Code::module_in_use, "module_in_use", ExitCode::unsupported, "A live module is recorded twice at once, or runs on another thread while it is recorded."},
+      {Code::needs_command, "needs_command", ExitCode::unsupported, "The library works with the whence command, which could not be started."},
       {Code::cannot_write, "cannot_write", ExitCode::output, "The result could not be written; the target is as it was."},
       {Code::side_effect, "side_effect", ExitCode::security, "The model holds an operator with effects outside itself; it was not run."},
       {Code::outside_folder, "outside_folder", ExitCode::security, "A file refers to something outside its own folder."},

@@ -45,6 +45,8 @@ enum class Code : std::uint16_t {
   over_limit = 306,
   needs_libtorch = 307,
   state_not_kept = 308,
+  module_in_use = 310,
+  needs_command = 311,
   // 04xx output
   cannot_write = 401,
   // 05xx security

@@ -67,11 +67,16 @@ struct Frame {
 // A source stack, innermost frame first. Frames of PyTorch's own call machinery are left out by the reader.
 using Stack = std::vector<Frame>;
 
+// How an operation's scope is known. C++ modules do not announce themselves, so of their own operations it is concluded
+// from the layers around them, and sometimes only a module around the right one is known.
+enum class ScopeBasis : std::uint8_t { observed, inferred, enclosing };
+
 struct Origin {
   std::int32_t op = none_id;  // index of the recorded operation: position in execution order, nested blocks included
   ScopeId scope = 0;
   StackId stack = none_id;
   std::string name;  // the front end's own node name (fx node, TorchScript debug name)
+  ScopeBasis basis = ScopeBasis::observed;
 };
 
 // ---- values -----------------------------------------------------------------------------------------------------

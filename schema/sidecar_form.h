@@ -49,6 +49,8 @@ inline constexpr std::array<std::string_view, 20> fields{
     "format",  "version", "producer", "source", "program_digest", "ran",        "strings",
     "symbols", "modules", "scopes",   "frames", "stacks",         "parameters", "constants",
     "values",  "inputs",  "outputs",  "blocks", "operations",     "bindings"};
+// Since 1.1, and there only when they are not empty: operations by the basis of their scope, where it was not observed.
+inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
 
 // Words for enumerations, by their number.
 inline constexpr std::array<std::string_view, 6> value_kinds{"tensor",  "integer", "floating",

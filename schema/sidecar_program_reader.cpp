@@ -24,6 +24,7 @@ class ProgramReader {
     read_scopes();
     read_stacks();
     read_signature();
+    read_bases();
     read_operations();
     read_constants();
     read_values();
@@ -272,6 +273,7 @@ class ProgramReader {
   Node operation(RowReader& row) {
     Node node;
     node.origin.op = static_cast<std::int32_t>(row.number());
+    node.origin.basis = bases_[node.origin.op];
     node.target = row.next().text();
     node.overload = row.next().text();
     node.origin.scope = row.next().index(program_.scopes.size());
@@ -304,8 +306,25 @@ class ProgramReader {
     return block;
   }
 
+  void read_bases() {
+    bases_.resize(operation_count_, ScopeBasis::observed);
+    for (std::size_t i = 0; i < sidecar_form::bases.size(); ++i) {
+      const std::string name(sidecar_form::bases[i]);
+      const auto list = document_.find(name);
+      if (list == document_.end()) continue;
+      if (!list->is_array()) text_.corrupt("/" + name, "expected an array");
+      for (const Json& op : *list) {
+        if (!op.is_number_unsigned() || op.get<std::uint64_t>() >= operation_count_) {
+          text_.corrupt("/" + name, "expected rows of operations");
+        }
+        bases_[op.get<std::size_t>()] = static_cast<ScopeBasis>(i + 1);
+      }
+    }
+  }
+
   const Json& document_;
   const SidecarText& text_;
+  std::vector<ScopeBasis> bases_;  // by operation
   Program program_;
   std::size_t value_count_ = 0, operation_count_ = 0;
   std::vector<FlatBlock> blocks_;

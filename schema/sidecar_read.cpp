@@ -158,7 +158,10 @@ class Reader {
     Json unknown = Json::object();
     for (const auto& [name, content] : document_.items()) {
       const auto& known = sidecar_form::fields;
-      if (std::find(known.begin(), known.end(), name) == known.end()) unknown[name] = content;
+      const auto& bases = sidecar_form::bases;
+      const bool ours = std::find(known.begin(), known.end(), name) != known.end() ||
+                        std::find(bases.begin(), bases.end(), name) != bases.end();
+      if (!ours) unknown[name] = content;
     }
     return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
   }

@@ -39,7 +39,7 @@ class Writer {
     inputs_and_outputs();
     operations();
     bindings();
-    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + unknown() + "\n}\n";
+    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + bases() + unknown() + "\n}\n";
   }
 
  private:
@@ -82,7 +82,7 @@ class Writer {
     const SourceFile& source = program_.source;
     std::string out;
     field(out, "format", json_string(sidecar_form::format));
-    const int minor = std::max(sidecar_minor, sidecar_.minor);
+    const int minor = std::max({sidecar_minor, bases().empty() ? 0 : 1, sidecar_.minor});
     field(out, "version", json_string(std::to_string(sidecar_major) + "." + std::to_string(minor)));
     field(out, "producer", json_string(program_.producer));
     field(out, "source",
@@ -91,6 +91,20 @@ class Writer {
     field(out, "program_digest", json_string(program_digest(program_)));
     field(out, "ran", program_.ran ? "true" : "false");
     return out;
+  }
+
+  // Operations whose scope was not observed, a list for each other basis.
+  std::string bases() const {
+    std::string fields;
+    for (std::size_t i = 0; i < sidecar_form::bases.size(); ++i) {
+      std::string list;
+      for (std::size_t op = 0; op < operations_.size(); ++op) {
+        if (static_cast<std::size_t>(operations_[op].node->origin.basis) != i + 1) continue;
+        list += (list.empty() ? "" : ", ") + std::to_string(op);
+      }
+      if (!list.empty()) fields += ",\n" + json_string(sidecar_form::bases[i]) + ": [" + list + "]";
+    }
+    return fields;
   }
 
   // Fields of a newer minor version go back to the end, where they were found.

@@ -37,6 +37,12 @@ bool NodeKeys::knows(const NodeOrigin& origin) const {
 
 ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return scope_of(origin, program_, operations_); }
 
+ScopeBasis NodeKeys::basis(const NodeOrigin& origin) const {
+  ScopeBasis weakest = ScopeBasis::observed;
+  for (const std::int32_t op : origin.ops) weakest = std::max(weakest, operations_[op]->origin.basis);
+  return weakest;
+}
+
 bool NodeKeys::exact(const NodeOrigin& origin) const {
   if (origin.kind != OriginKind::shared) return true;
   if (origin.ops.empty()) return false;
@@ -45,8 +51,11 @@ bool NodeKeys::exact(const NodeOrigin& origin) const {
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin) const {
-  return of({origin, scope(origin), exact(origin) ? "exact" : "ancestor",
-             origin.kind == OriginKind::shared ? "shared" : "stamp"});
+  const ScopeBasis known = exact(origin) ? basis(origin) : ScopeBasis::enclosing;
+  const char* const confidence = known == ScopeBasis::observed   ? "exact"
+                                 : known == ScopeBasis::inferred ? "inferred"
+                                                                 : "ancestor";
+  return of({origin, scope(origin), confidence, origin.kind == OriginKind::shared ? "shared" : "stamp"});
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePlace& place) const {
@@ -123,6 +132,7 @@ std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
 std::optional<std::string> NodeKeys::source(const Node& node) const {
   if (node.origin.stack == none_id || program_.stacks[node.origin.stack].empty()) return std::nullopt;
   const Frame& frame = program_.stacks[node.origin.stack].front();
+  if (frame.file.empty()) return frame.function;  // native code without debug information
   return base_name(frame.file) + ":" + std::to_string(frame.line) + (frame.function.empty() ? "" : " ") +
          frame.function;
 }

@@ -37,6 +37,7 @@ class NodeKeys {
   bool knows(const NodeOrigin& origin) const;  // the operations are the program's
   // Where the node belongs: the scope of its operation, of several the deepest that holds them all.
   ScopeId scope(const NodeOrigin& origin) const;
+  ScopeBasis basis(const NodeOrigin& origin) const;  // the weakest of its operations
   bool exact(const NodeOrigin& origin) const;  // false: a helper of several scopes, for which only an ancestor is known
   std::vector<std::pair<std::string_view, std::string>> of(const NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;

@@ -113,6 +113,22 @@ TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
   EXPECT_EQ(to_json_text(parsed(text)), text);
 }
 
+TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
+  Sidecar sidecar = sample_sidecar();
+  sidecar.program.body.nodes[0].origin.basis = ScopeBasis::enclosing;
+  sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
+  const std::string text = to_json_text(sidecar);
+  EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
+  EXPECT_EQ(Json::parse(text)["version"], "1.1");
+  const Sidecar read = parsed(text);
+  EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
+  EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);
+  EXPECT_EQ(to_json_text(read), text);
+  Json wrong = Json::parse(text);
+  wrong["inferred"] = Json::array({4000});
+  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/inferred"), std::string::npos);
+}
+
 TEST(Sidecar, NewerMajorVersionIsRefused) {
   Json newer = Json::parse(to_json_text(sample_sidecar()));
   newer["version"] = "2.0";

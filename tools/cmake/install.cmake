@@ -1,7 +1,8 @@
 # `make install PREFIX=...`: the command, the libraries, their headers, and a CMake package for C++ projects:
 #
 #   find_package(whence REQUIRED)
-#   target_link_libraries(my_program PRIVATE whence::annotator)
+#   target_link_libraries(my_program PRIVATE whence::annotator)   # ONNX files
+#   target_link_libraries(my_program PRIVATE whence::recorder)    # torch::nn modules: #include <whence/record.h>
 #
 # ONNX C++ goes along in lib/whence/onnx, since the static annotator library needs the very build it was compiled with.
 
@@ -16,6 +17,8 @@ endforeach()
 install(TARGETS whence_schema whence_annotator EXPORT whence ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET whence_recorder)
   install(TARGETS whence_recorder LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES $<TARGET_OBJECTS:whence_layers> DESTINATION ${CMAKE_INSTALL_LIBDIR}/whence RENAME layers.o)
+  install(FILES recorder/native/record.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence)
 endif()
 
 install(DIRECTORY schema/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence/schema FILES_MATCHING PATTERN "*.h")

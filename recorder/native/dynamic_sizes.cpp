@@ -1,0 +1,259 @@
+#include "recorder/native/dynamic_sizes.h"
+
+#include <functional>
+
+#include "schema/files.h"
+#include "schema/result.h"
+
+namespace whence::native {
+
+namespace jit = torch::jit;
+
+namespace {
+
+using Numbers = std::vector<std::int64_t>;  // one a trace
+
+// A number computed from sizes, as nodes of the graph.
+using Expression = std::function<jit::Value*(const std::function<jit::Value*(std::size_t)>& size, jit::Graph& graph)>;
+
+jit::Value* arithmetic(jit::Graph& graph, const char* op, jit::Value* a, jit::Value* b) {
+  jit::Value* result = graph.insert(c10::Symbol::fromQualString(op), {a, b});
+  result->setType(c10::IntType::get());
+  return result;
+}
+
+jit::Value* literal(jit::Graph& graph, std::int64_t number) { return graph.insertConstant(number); }
+
+// numbers = factor * of, the same factor in each trace.
+std::optional<std::int64_t> factor(const Numbers& numbers, const Numbers& of) {
+  if (of[0] == 0 || numbers[0] % of[0] != 0) return std::nullopt;
+  const std::int64_t result = numbers[0] / of[0];
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != result * of[i]) return std::nullopt;
+  }
+  return result;
+}
+
+Numbers product(const Numbers& a, const Numbers& b) {
+  Numbers result;
+  for (std::size_t i = 0; i < a.size(); ++i) result.push_back(a[i] * b[i]);
+  return result;
+}
+
+std::optional<Expression> multiple(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (const auto times = factor(numbers, sizes[i].seen)) {
+      return [i, times = *times](const auto& size, jit::Graph& graph) {
+        return times == 1 ? size(i) : arithmetic(graph, "aten::mul", size(i), literal(graph, times));
+      };
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Expression> multiple_of_two(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    for (std::size_t j = i; j < sizes.size(); ++j) {
+      if (const auto times = factor(numbers, product(sizes[i].seen, sizes[j].seen))) {
+        return [i, j, times = *times](const auto& size, jit::Graph& graph) {
+          jit::Value* both = arithmetic(graph, "aten::mul", size(i), size(j));
+          return times == 1 ? both : arithmetic(graph, "aten::mul", both, literal(graph, times));
+        };
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// factor * size + offset, also with a negative factor: `length - 1`, `2 * length - 1`, `-size`.
+std::optional<Expression> linear(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Numbers& seen = sizes[i].seen;
+    const std::int64_t run = seen[1] - seen[0], rise = numbers[1] - numbers[0];
+    if (run == 0 || rise == 0 || rise % run != 0) continue;
+    const std::int64_t times = rise / run, offset = numbers[0] - times * seen[0];
+    bool fits = true;
+    for (std::size_t k = 0; k < numbers.size(); ++k) fits = fits && numbers[k] == times * seen[k] + offset;
+    if (!fits) continue;
+    return [i, times, offset](const auto& size, jit::Graph& graph) {
+      jit::Value* part = times == 1 ? size(i) : arithmetic(graph, "aten::mul", size(i), literal(graph, times));
+      return arithmetic(graph, "aten::add", part, literal(graph, offset));
+    };
+  }
+  return std::nullopt;
+}
+
+// size / divisor, rounded down or up: windows and strides.
+std::optional<Expression> quotient(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    for (std::int64_t divisor = 2; divisor <= 64; ++divisor) {
+      for (const std::int64_t offset : {std::int64_t{0}, divisor - 1}) {
+        bool fits = true;
+        for (std::size_t k = 0; k < numbers.size(); ++k) {
+          fits = fits && numbers[k] == (sizes[i].seen[k] + offset) / divisor;
+        }
+        if (!fits) continue;
+        return [i, divisor, offset](const auto& size, jit::Graph& graph) {
+          jit::Value* top = offset == 0 ? size(i) : arithmetic(graph, "aten::add", size(i), literal(graph, offset));
+          return arithmetic(graph, "aten::floordiv", top, literal(graph, divisor));
+        };
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Expression> expression_of(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
+  for (const auto& form : {multiple, linear, multiple_of_two, quotient}) {
+    if (auto found = form(numbers, sizes)) return found;
+  }
+  return std::nullopt;
+}
+
+bool equal_constants(const c10::IValue& a, const c10::IValue& b) {
+  if (a.isTensor() && b.isTensor()) {
+    const at::Tensor &x = a.toTensor(), &y = b.toTensor();
+    return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() && at::equal(x, y);
+  }
+  if (a.isDouble() && b.isDouble() && std::isnan(a.toDouble()) && std::isnan(b.toDouble())) return true;
+  return a.type()->isSubtypeOf(*b.type()) && a == b;
+}
+
+class DynamicSizes {
+ public:
+  DynamicSizes(jit::Graph& graph, const std::vector<std::vector<Step>>& traces, const std::vector<TracedSize>& sizes,
+               Symbols& symbols)
+      : graph_(graph), traces_(traces), sizes_(sizes), symbols_(symbols), values_(sizes.size(), nullptr) {}
+
+  std::vector<const Step*> run() {
+    for (std::size_t i = 1; i < traces_.size(); ++i) {
+      if (const auto at = first_difference(traces_[0], traces_[i])) refuse_other_program(*at, traces_[i]);
+    }
+    for (std::size_t i = 0; i < traces_[0].size(); ++i) {
+      if (traces_[0][i].constant && differs(i)) replace(i);
+    }
+    if (!problems_.empty()) throw Error(std::move(problems_));
+    return std::move(replaced_);
+  }
+
+ private:
+  bool differs(std::size_t step) const {
+    for (std::size_t i = 1; i < traces_.size(); ++i) {
+      if (!equal_constants(*traces_[0][step].constant, *traces_[i][step].constant)) return true;
+    }
+    return false;
+  }
+
+  // Computed once, at the beginning of the program.
+  jit::Value* size(std::size_t i) {
+    if (values_[i] == nullptr) {
+      jit::WithInsertPoint guard(first_node());
+      jit::Value* axis = literal(graph_, sizes_[i].axis);
+      values_[i] =
+          graph_.insert(c10::Symbol::fromQualString("aten::size"), {graph_.inputs()[sizes_[i].input + 1], axis});
+      values_[i]->setType(c10::IntType::get());
+    }
+    return values_[i];
+  }
+
+  // The first that is no attribute of a module: those must stay in front.
+  jit::Node* first_node() {
+    for (jit::Node* node : graph_.nodes()) {
+      if (node->kind() != jit::prim::TracedAttr) return node;
+    }
+    return graph_.return_node();
+  }
+
+  void replace(std::size_t step) {
+    Numbers numbers;
+    bool scalar_tensor = false, integral = true;
+    for (const auto& trace : traces_) {
+      const c10::IValue& constant = *trace[step].constant;
+      if (constant.isInt()) {
+        numbers.push_back(constant.toInt());
+      } else if (constant.isTensor() && constant.toTensor().dim() == 0 &&
+                 constant.toTensor().scalar_type() == at::kLong) {
+        scalar_tensor = true;
+        numbers.push_back(constant.toTensor().item<std::int64_t>());
+      } else {
+        integral = false;
+      }
+    }
+    const Step& reader = reader_of(traces_[0], step);
+    const auto expression = integral ? expression_of(numbers, sizes_) : std::nullopt;
+    if (!expression) return refuse(*traces_[0][step].constant, reader);
+    jit::Node* node = traces_[0][step].node;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) size(i);  // stands before whatever reads it
+    jit::WithInsertPoint guard(node);
+    jit::Value* value = (*expression)([this](std::size_t i) { return size(i); }, graph_);
+    if (scalar_tensor) {
+      value = graph_.insert(c10::prim::NumToTensor, {value});
+      value->setType(c10::TensorType::get());
+    }
+    node->output()->replaceAllUsesWith(value);
+    if (std::find(replaced_.begin(), replaced_.end(), &reader) == replaced_.end()) replaced_.push_back(&reader);
+  }
+
+  Place place(const Step& step) {
+    return {.stage = "record",
+            .module = step.module,
+            .has_module = true,
+            .op = step.kind,
+            .source = source_of(step.stack, symbols_)};
+  }
+
+  void refuse(const c10::IValue& constant, const Step& reader) {
+    std::ostringstream text;
+    if (constant.isTensor()) {
+      text << "a tensor of shape " << constant.toTensor().sizes();
+    } else {
+      text << "the number " << constant;
+    }
+    problems_.push_back({Code::baked_size,
+                         Severity::error,
+                         "forward computes " + text.str() + " from a size, in a way that a trace does not see",
+                         place(reader),
+                         "compute it with tensor operations from the input (torch::full_like, x.numel() as a tensor), "
+                         "or leave that axis out of dynamic_axes",
+                         1,
+                         {}});
+  }
+
+  [[noreturn]] void refuse_other_program(std::size_t at, const std::vector<Step>& other) {
+    // A constant has no place of its own.
+    const Step& step = traces_[0][at].stack.empty() ? reader_of(traces_[0], at) : traces_[0][at];
+    const std::string theirs = at < other.size() ? other[at].kind : "nothing";
+    throw Error(Code::baked_size,
+                "forward performs other operations at other sizes: " + traces_[0][at].kind + " here, " + theirs +
+                    " there; its control flow depends on a dynamic size",
+                "write the branch with tensor operations, or leave that axis out of dynamic_axes", place(step));
+  }
+
+  jit::Graph& graph_;
+  const std::vector<std::vector<Step>>& traces_;
+  const std::vector<TracedSize>& sizes_;
+  Symbols& symbols_;
+  std::vector<jit::Value*> values_;
+  std::vector<const Step*> replaced_;
+  Diagnostics problems_;
+};
+
+}  // namespace
+
+std::vector<const Step*> make_dynamic(jit::Graph& graph, const std::vector<std::vector<Step>>& traces,
+                                      const std::vector<TracedSize>& sizes, Symbols& symbols) {
+  return DynamicSizes(graph, traces, sizes, symbols).run();
+}
+
+std::string source_of(const NativeStack& stack, Symbols& symbols) {
+  for (const NativeFrame& frame : stack) {
+    for (const Frame& line : symbols.at(frame.site)) {
+      if (line.function.empty() || of_headers(line.function)) continue;
+      return line.file.empty() ? line.function
+                               : base_name(line.file) + ":" + std::to_string(line.line) + " " + line.function;
+    }
+  }
+  return "";
+}
+
+}  // namespace whence::native

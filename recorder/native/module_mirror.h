@@ -1,0 +1,58 @@
+// ModuleMirror: a tree of torch::nn modules as a torch::jit::Module of the same shape, which the tracer takes as
+// `self`. Names, parameters and buffers are the same objects; a module that is reached by two names is one module here
+// too.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "recorder/torch_pch.h"
+
+namespace whence::native {
+
+enum class ModuleKind : std::uint8_t {
+  layer,      // of the library, with a forward that announces itself
+  container,  // of the library, without operations of its own: Sequential, ModuleList, ...
+  user,
+};
+
+struct MirroredModule {
+  std::string path;   // qualified name, the first if there are several; the root is ""
+  std::string scope;  // how the tracer names its scopes: "__module.layers.0"
+  std::string type;   // as C++ writes it: "vision::BlockImpl"
+  ModuleKind kind = ModuleKind::user;
+  const torch::nn::Module* parent = nullptr;  // the one that its path goes through
+  int parents = 0;                            // how many modules hold it
+  std::vector<const torch::nn::Module*> children;
+};
+
+class ModuleMirror {
+ public:
+  explicit ModuleMirror(const torch::nn::Module& root);
+
+  torch::jit::Module& self() { return self_; }
+  const torch::nn::Module* root() const { return root_; }
+  const MirroredModule* find(const torch::nn::Module* module) const;  // null for a module that is not in the tree
+  const MirroredModule& at(const torch::nn::Module* module) const { return modules_.at(module); }
+  const std::vector<const torch::nn::Module*>& modules() const { return order_; }  // as named_modules() lists them
+  // Whether `ancestor` is `module` or above it.
+  bool encloses(const torch::nn::Module* ancestor, const torch::nn::Module* module) const;
+  // The nearest module of the user's, `module` itself or above it; the root at the latest.
+  const torch::nn::Module* user_module(const torch::nn::Module* module) const;
+  const torch::nn::Module* common_ancestor(const torch::nn::Module* a, const torch::nn::Module* b) const;
+
+ private:
+  torch::jit::Module mirror(const torch::nn::Module& module, const std::string& name, const torch::nn::Module* parent);
+
+  const torch::nn::Module* root_;
+  std::shared_ptr<torch::jit::CompilationUnit> unit_;
+  std::unordered_map<const torch::nn::Module*, MirroredModule> modules_;
+  std::unordered_map<const torch::nn::Module*, torch::jit::Module> mirrored_;
+  std::vector<const torch::nn::Module*> order_;
+  torch::jit::Module self_;
+};
+
+}  // namespace whence::native

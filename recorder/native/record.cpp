@@ -1,0 +1,253 @@
+// The public functions: from a module and inputs to a traced archive, and from there the whence command does the rest.
+#include "recorder/native/record.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include "recorder/example_inputs.h"
+#include "recorder/live_mark.h"
+#include "recorder/native/layer_scope.h"
+#include "recorder/native/tracing.h"
+#include "recorder/native/whence_command.h"
+#include "recorder/torch_error.h"
+#include "schema/files.h"
+
+namespace whence::native {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A folder for files that live as long as one recording.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(const fs::path& folder) : path_((folder / ".whence-XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr) {
+      throw Error(Code::cannot_write, "no folder can be made in " + folder.string(),
+                  "check that it exists and may be written to", {.file = folder.string(), .stage = "write"});
+    }
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string file(const std::string& name) const { return (fs::path(path_) / name).string(); }
+
+ private:
+  std::string path_;
+};
+
+// Recording means inference: eval mode, and back to what it was, module by module.
+class EvalMode {
+ public:
+  EvalMode(torch::nn::Module& module, bool stay) {
+    if (stay) return;
+    collect(module);
+    module.eval();
+  }
+  ~EvalMode() {
+    for (const auto& [module, training] : before_) module->train(training);  // parents first, as train() goes down
+  }
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  void collect(torch::nn::Module& module) {
+    before_.emplace_back(&module, module.is_training());
+    for (const auto& child : module.children()) collect(*child);
+  }
+
+  std::vector<std::pair<torch::nn::Module*, bool>> before_;
+};
+
+bool identifier(const std::string& name) {
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+std::vector<std::string> names_of(const Inputs& inputs, const Options& options) {
+  std::vector<std::string> names = options.input_names;
+  if (names.empty()) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      names.push_back(inputs.size() == 1 ? "x" : "x" + std::to_string(i));
+    }
+  }
+  if (names.size() != inputs.size()) {
+    mismatch(std::to_string(inputs.size()) + " inputs and " + std::to_string(names.size()) + " input_names were given",
+             "give a name for each input");
+  }
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (!identifier(*name) || std::find(names.begin(), name, *name) != name || *name == "self" ||
+        is_python_keyword(*name)) {
+      throw Error(Code::bad_input_spec, "'" + *name + "' cannot name an input",
+                  "use letters, digits and _, each name once, and no keyword of Python", {.stage = "record"});
+    }
+  }
+  return names;
+}
+
+std::vector<DynamicAxis> axes_of(const Options& options) {
+  std::vector<DynamicAxis> axes;
+  for (const auto& [input, named] : options.dynamic_axes) {
+    for (const auto& [axis, symbol] : named) {
+      if (!identifier(symbol)) {
+        throw Error(Code::bad_input_spec, "'" + symbol + "' cannot name a size", "use letters, digits and _",
+                    {.stage = "record"});
+      }
+      axes.push_back({input, axis, symbol});
+    }
+  }
+  return axes;
+}
+
+ExampleInputs examples_of(const Inputs& inputs, const std::vector<std::string>& names) {
+  ExampleInputs examples;
+  examples.given = true;
+  examples.names = names;
+  for (const at::Tensor& input : inputs) {
+    if (!input.defined()) {
+      mismatch("an input is an undefined tensor",
+               "leave it out, or use export_onnx_call for a forward that takes none");
+    }
+    examples.arguments.emplace_back().fill(input);
+  }
+  return examples;
+}
+
+// Which second size a module accepts is not known, so several are tried, as with archives.
+Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
+                      const Forward& forward, const std::vector<DynamicAxis>& axes) {
+  for (int attempt = 0;; ++attempt) {
+    ExampleInputs examples = examples_of(inputs, names);
+    apply_dynamic_axes(examples, axes, attempt);
+    std::vector<Inputs> resized;
+    for (int run = 1; run < examples.runs; ++run) {
+      Inputs& other = resized.emplace_back();
+      for (const auto& argument : examples.arguments) other.push_back(argument[run].toTensor());
+    }
+    std::vector<TracedSize> sizes;
+    for (std::size_t i = 0; i < examples.symbols.size(); ++i) {
+      const auto axis = std::find_if(axes.begin(), axes.end(),
+                                     [&](const DynamicAxis& each) { return each.symbol == examples.symbols[i].name; });
+      const auto& seen = examples.symbol_sizes[i];
+      sizes.push_back({axis->symbol, examples.position_of(axis->input), axis->axis,
+                       std::vector<std::int64_t>(seen.begin(), seen.begin() + examples.runs)});
+    }
+    try {
+      return trace_module(module, inputs, names, forward, std::move(sizes), resized);
+    } catch (const OtherSizeFailed&) {
+      if (attempt + 1 == size_attempts) throw;
+    }
+  }
+}
+
+std::string dynamic_argument(const std::string& input, const std::map<int, std::string>& axes) {
+  std::string text = input + ":";
+  for (const auto& [axis, symbol] : axes) {
+    text += (text.back() == ':' ? "" : ",") + std::to_string(axis) + "=" + symbol;
+  }
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : ",") + text;
+  return all;
+}
+
+void save(const Traced& traced, const std::string& archive, bool kept) {
+  try {
+    torch::jit::ExtraFilesMap extra;
+    extra[live_file] = kept ? "kept" : "gone";
+    traced.module.save(archive, extra);
+  } catch (const std::exception& error) {
+    throw Error(Code::cannot_write, "the traced program cannot be saved: " + torch_message(error),
+                "check the free space of the folder for temporary files ($TMPDIR)",
+                {.file = archive, .stage = "write"});
+  }
+}
+
+void save(const Inputs& inputs, const std::string& path) {
+  std::vector<c10::IValue> elements(inputs.begin(), inputs.end());
+  const std::vector<char> bytes = torch::jit::pickle_save(c10::ivalue::Tuple::create(std::move(elements)));
+  write_file(path, {bytes.data(), bytes.size()});
+}
+
+// Traces, and runs the command on the archive: `arguments` are those of its subcommand beside the inputs.
+Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
+           std::vector<std::string> arguments) {
+  const std::vector<std::string> names = names_of(inputs, options);
+  const std::vector<DynamicAxis> axes = axes_of(options);
+  Inputs detached;
+  for (const at::Tensor& input : inputs) detached.push_back(input.defined() ? input.detach().cpu() : input);
+  const Traced traced = [&] {
+    const EvalMode eval(module, options.training);
+    return trace_at_sizes(module, detached, names, forward, axes);
+  }();
+
+  const bool kept = !options.archive.empty();
+  const fs::path beside = fs::path(options.archive).parent_path();
+  const ScratchFolder scratch(!kept ? fs::temp_directory_path() : beside.empty() ? fs::path(".") : beside);
+  const std::string archive = scratch.file(kept ? base_name(options.archive) : "module.pt");
+  const std::string example = scratch.file("inputs.pt");
+  save(traced, archive, kept);
+  save(detached, example);
+  arguments.insert(arguments.begin() + 1, archive);
+  arguments.insert(arguments.end(), {"--inputs", example});
+  Report report = traced.report;
+  report.notes = run_whence(options.command, arguments);
+  if (kept) fs::rename(archive, options.archive);
+  return report;
+}
+
+}  // namespace
+
+Report record(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
+              const Options& options, const char* torch_version) {
+  check_torch_version(torch_version);
+  check_layers_interposed();
+  return run(module, inputs, forward, options, {"record", "-o", path});
+}
+
+Report export_onnx(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
+                   const Options& options, const char* torch_version) {
+  check_torch_version(torch_version);
+  check_layers_interposed();
+  std::vector<std::string> arguments = {"export", "-o", path, "--opset", std::to_string(options.opset)};
+  for (const auto& [input, named] : options.dynamic_axes) {
+    if (named.empty()) continue;
+    arguments.insert(arguments.end(), {"--dynamic", dynamic_argument(input, named)});
+  }
+  if (!options.output_names.empty())
+    arguments.insert(arguments.end(), {"--output-names", joined(options.output_names)});
+  if (!options.sidecar.empty()) arguments.insert(arguments.end(), {"--sidecar-out", options.sidecar});
+  if (options.annotate) arguments.emplace_back("--annotate");
+  return run(module, inputs, forward, options, std::move(arguments));
+}
+
+void check_torch_version(const std::string& built_with) {
+  if (built_with == TORCH_VERSION) return;
+  throw Error(Code::needs_libtorch,
+              "the program was built with LibTorch " + built_with + ", whence with LibTorch " TORCH_VERSION,
+              "build both with one version: cmake -DTORCH_DIR=...", {.stage = "record"});
+}
+
+void refuse_input_count(std::size_t given, const std::vector<std::size_t>& accepted) {
+  std::string counts;
+  for (const std::size_t count : accepted) counts += (counts.empty() ? "" : " or ") + std::to_string(count);
+  if (counts.empty()) {
+    mismatch("forward cannot be called with tensors alone",
+             "use export_onnx_call or record_call with a function that calls the module");
+  }
+  mismatch(std::to_string(given) + " inputs were given, forward takes " + counts, "give as many as forward takes");
+}
+
+}  // namespace whence::native

@@ -1,0 +1,135 @@
+#include "recorder/native/scopes.h"
+
+#include <functional>
+
+#include "recorder/live_mark.h"
+#include "recorder/native/owners.h"
+
+namespace whence::native {
+
+namespace jit = torch::jit;
+using Module = torch::nn::Module;
+
+namespace {
+
+class ScopeMaker {
+ public:
+  ScopeMaker(jit::Graph& graph, const Session& session, Symbols& symbols)
+      : graph_(graph), session_(session), mirror_(session.mirror()), symbols_(symbols) {}
+
+  ScopeCount run() {
+    scope(*graph_.block(), mirror_.root());
+    return count_;
+  }
+
+ private:
+  void scope(jit::Block& block, const Module* module) {
+    const bool announced = all_announce(module);
+    // Before anything moves: what stands inside the scopes that are there already.
+    for (jit::Node* node : block.nodes()) {
+      const Note* note = session_.note(node);
+      if (note != nullptr && note->called != nullptr) scope(*node->blocks()[0], note->called);
+    }
+    if (announced) {
+      for (jit::Node* node : block.nodes()) {
+        const Note* note = session_.note(node);
+        if (note != nullptr && note->called == nullptr) finish(node, *note, ScopeBasis::observed);
+      }
+      return;
+    }
+    const std::vector<Item> items = find_owners(block, module, session_, symbols_);
+    for (const Item& item : items) {
+      if (item.note->called == nullptr) finish(item.node, *item.note, item.basis);
+    }
+    wrap(block, module, items);
+  }
+
+  // Whether every module of the user's below says itself who it is, so that what is left is the module's own.
+  bool all_announce(const Module* module) const {
+    for (const Module* child : mirror_.at(module).children) {
+      const MirroredModule& below = mirror_.at(child);
+      if (below.kind == ModuleKind::user && !session_.announces_itself(child)) return false;
+      if (!all_announce(child)) return false;
+    }
+    return true;
+  }
+
+  // The user's modules from below `scope` down to `owner`.
+  std::vector<const Module*> chain(const Module* scope, const Module* owner) const {
+    std::vector<const Module*> modules;
+    for (const Module* module = owner; module != scope && module != nullptr; module = mirror_.at(module).parent) {
+      if (mirror_.at(module).kind == ModuleKind::user) modules.insert(modules.begin(), module);
+    }
+    return modules;
+  }
+
+  // Moves each item into the scope of its owner; what stands before an item and was not noted, such as its constants,
+  // goes with it.
+  void wrap(jit::Block& block, const Module* scope, const std::vector<Item>& items) {
+    std::vector<jit::Node*> nodes;
+    for (jit::Node* node : block.nodes()) {
+      if (node->kind() != jit::prim::TracedAttr) nodes.push_back(node);
+    }
+    std::vector<std::pair<const Module*, jit::Node*>> open;
+    auto item = items.begin();
+    std::vector<jit::Node*> waiting;
+    for (jit::Node* node : nodes) {
+      waiting.push_back(node);
+      if (item == items.end() || node != item->node) continue;
+      const std::vector<const Module*> wanted = chain(scope, item->owner);
+      std::size_t common = 0;
+      while (common < open.size() && common < wanted.size() && open[common].first == wanted[common]) ++common;
+      if (item->begins && common == wanted.size() && common > 0) --common;
+      open.resize(common);
+      for (; common < wanted.size(); ++common) {
+        jit::Node* inner = graph_.create(jit::prim::TracedModuleForward, 0);
+        inner->s_(jit::attr::scope, mirror_.at(wanted[common]).scope);
+        inner->addBlock();
+        if (open.empty()) {
+          inner->insertBefore(waiting.front());
+        } else {
+          inner->insertBefore(open.back().second->blocks()[0]->return_node());
+        }
+        open.emplace_back(wanted[common], inner);
+      }
+      if (!open.empty()) {
+        for (jit::Node* each : waiting) each->moveBefore(open.back().second->blocks()[0]->return_node());
+      }
+      waiting.clear();
+      ++item;
+    }
+  }
+
+  // Writes source lines as a trace from Python has them: "file(line): function", innermost first.
+  void finish(jit::Node* node, const Note& note, ScopeBasis basis) {
+    ++(basis == ScopeBasis::observed   ? count_.exact
+       : basis == ScopeBasis::inferred ? count_.inferred
+                                       : count_.enclosing);
+    std::string text;
+    for (const NativeFrame& frame : note.stack) {
+      for (const Frame& line : symbols_.at(frame.site)) {
+        if (line.function.empty() || of_headers(line.function)) continue;
+        text += line.file + "(" + std::to_string(line.line) + "): " + line.function + "\n";
+      }
+    }
+    if (basis != ScopeBasis::observed) text += basis == ScopeBasis::inferred ? inferred_mark : enclosing_mark;
+    if (!text.empty()) {
+      const auto length = text.size();
+      node->setSourceRange(jit::SourceRange(std::make_shared<jit::Source>(std::move(text)), 0, length));
+    }
+  }
+
+  jit::Graph& graph_;
+  const Session& session_;
+  const ModuleMirror& mirror_;
+  Symbols& symbols_;
+  ScopeCount count_;
+};
+
+}  // namespace
+
+ScopeCount bring_into_scopes(jit::Graph& graph, const Session& session, Symbols& symbols) {
+  return ScopeMaker(graph, session, symbols).run();
+}
+
+}  // namespace whence::native

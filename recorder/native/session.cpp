@@ -1,0 +1,196 @@
+#include "recorder/native/session.h"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include <dlfcn.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include "recorder/native/layer_scope.h"
+#include "recorder/native/record.h"
+#include "schema/files.h"
+#include "schema/result.h"
+
+namespace whence::native {
+
+namespace jit = torch::jit;
+
+namespace {
+
+thread_local Session* current_session = nullptr;
+
+// Sessions of all threads, for modules that run on a thread of their own.
+std::atomic<int> session_count{0};
+std::mutex sessions_mutex;
+std::set<Session*> sessions;
+
+jit::Graph* traced_graph() {
+  const auto& state = jit::tracer::getTracingState();
+  return state ? state->graph.get() : nullptr;
+}
+
+}  // namespace
+
+Session* Session::current() { return current_session; }
+
+Session::Session(const ModuleMirror& mirror) : mirror_(mirror), outer_(current_session) {
+  const std::lock_guard lock(sessions_mutex);
+  for (const Session* other : sessions) {
+    for (const torch::nn::Module* module : mirror.modules()) {
+      if (other->mirror_.find(module) == nullptr) continue;
+      throw Error(Code::module_in_use, "the module is being recorded already, by this thread or another one",
+                  "record it once at a time",
+                  {.stage = "record", .module = mirror.at(module).path, .has_module = true});
+    }
+  }
+  current_session = this;
+  sessions.insert(this);
+  ++session_count;
+}
+
+Session::~Session() {
+  current_session = outer_;
+  const std::lock_guard lock(sessions_mutex);
+  sessions.erase(this);
+  --session_count;
+}
+
+void Session::settle() {
+  if (expecting_open_) traced_graph()->pop_scope();
+  expecting_open_ = false;
+  expecting_ = nullptr;
+}
+
+bool Session::enter(const torch::nn::Module& module) {
+  jit::Graph* graph = traced_graph();
+  const MirroredModule* known = mirror_.find(&module);
+  if (graph == nullptr || known == nullptr) return false;
+  settle();
+  const bool layer = known->kind != ModuleKind::user;
+  if (!layer) announced_.insert(known->type);
+  // The root's scope is the graph itself. A module within itself, as a wrapper's ModuleScope in its own forward.
+  const bool pushed = &module != mirror_.root();
+  if (pushed) {
+    graph->push_scope(mirror_.at(&module).scope);
+    notes_[graph->insertPoint()->owningBlock()->owningNode()] = {take_native_stack(), nullptr, &module};
+  }
+  open_.push_back({&module, pushed});
+  return true;
+}
+
+void Session::leave() {
+  settle();
+  const bool pushed = open_.back().pushed;
+  open_.pop_back();
+  jit::Graph* graph = traced_graph();  // gone when the tracer gave up over an exception
+  if (pushed && graph != nullptr) graph->pop_scope();
+}
+
+void Session::expect(const torch::nn::Module& module, const char* kind) {
+  if (traced_graph() == nullptr || mirror_.find(&module) == nullptr) return;
+  settle();
+  expecting_ = &module;
+  expected_kind_ = kind;
+}
+
+void Session::finish() { settle(); }
+
+void Session::note_operation(jit::Node* node) {
+  if (node->kind().is_prim()) return;  // constants and lists, which stand before the operation that reads them
+  if (expecting_open_) settle();
+  Note note{take_native_stack(), innermost(), nullptr};
+  if (expecting_ != nullptr && std::string_view(node->kind().toQualString()) == expected_kind_) {
+    jit::Graph* graph = traced_graph();
+    graph->push_scope(mirror_.at(expecting_).scope);
+    notes_[graph->insertPoint()->owningBlock()->owningNode()] = {note.stack, nullptr, expecting_};
+    note.scope = expecting_;
+    expecting_ = nullptr;
+    expecting_open_ = true;
+  }
+  last_ = &(notes_[node] = std::move(note));
+}
+
+void Session::note_read(const std::string& op, const at::Tensor& tensor) {
+  const auto& state = jit::tracer::getTracingState();
+  if (!state || !tensor.defined() || !state->hasValue(tensor)) return;
+  // Attention compares query and key to see whether they are one tensor; that does not depend on what they hold.
+  if (op == "aten::equal" && mirror_.at(innermost()).kind == ModuleKind::layer) return;
+  reads_.push_back({{take_native_stack(), innermost(), nullptr}, op, state->getValue(tensor)});
+}
+
+const Note* Session::note(const jit::Node* node) const {
+  const auto found = notes_.find(node);
+  return found == notes_.end() ? nullptr : &found->second;
+}
+
+bool Session::announces_itself(const torch::nn::Module* module) const {
+  return announced_.count(mirror_.at(module).type) > 0;
+}
+
+void Session::note_foreign_thread(const torch::nn::Module& module) {
+  if (session_count == 0) return;
+  const std::lock_guard lock(sessions_mutex);
+  for (Session* session : sessions) {
+    if (session->mirror_.find(&module) != nullptr) session->foreign_ = &module;
+  }
+}
+
+const torch::nn::Module* Session::innermost() const { return open_.empty() ? mirror_.root() : open_.back().module; }
+
+// ---- what the interposed layers call ------------------------------------------------------------------------------
+
+LayerScope::LayerScope(const torch::nn::Module* module) : open_(false) {
+  if (Session* session = Session::current()) {
+    open_ = session->enter(*module);
+  } else {
+    Session::note_foreign_thread(*module);
+  }
+}
+
+LayerScope::~LayerScope() {
+  if (open_) Session::current()->leave();
+}
+
+void expect_operation(const torch::nn::Module* module, const char* kind) {
+  if (Session* session = Session::current()) session->expect(*module, kind);
+}
+
+void* next_in_libtorch(const std::string& mangled) {
+  // The library by name: RTLD_NEXT would search after this library, which may stand behind it.
+  static void* const torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  void* found = torch == nullptr ? nullptr : dlsym(torch, mangled.c_str());
+  if (found == nullptr) {
+    throw Error(Code::needs_libtorch, "this LibTorch has no function " + mangled,
+                "build the program and whence with one version of LibTorch", {.stage = "record"});
+  }
+  return found;
+}
+
+void register_layers(const void* begin, const void* end) { leave_out(begin, end); }
+
+void check_layers_interposed() {
+  if (is_left_out(dlsym(RTLD_DEFAULT, "_ZN5torch2nn10LinearImpl7forwardERKN2at6TensorE"))) return;
+  throw Error(Code::unsupported_feature, "whence's layers do not stand before LibTorch's in this program",
+              "link whence::recorder into the program itself, not into a library that it loads later, and keep the "
+              "program's symbols visible to libraries",
+              {.stage = "record"});
+}
+
+}  // namespace whence::native
+
+namespace whence {
+
+ModuleScope::ModuleScope(const torch::nn::Module& module) : open_(false) {
+  if (native::Session* session = native::Session::current()) {
+    open_ = session->enter(module);
+  } else {
+    native::Session::note_foreign_thread(module);
+  }
+}
+
+ModuleScope::~ModuleScope() {
+  if (open_) native::Session::current()->leave();
+}
+
+}  // namespace whence

@@ -1,0 +1,30 @@
+// A trace as a list of steps that can be compared with another trace of the same module at another size.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "recorder/native/session.h"
+#include "recorder/torch_pch.h"
+
+namespace whence::native {
+
+struct Step {
+  torch::jit::Node* node = nullptr;          // of a trace that still exists
+  std::string kind;                          // "aten::view"
+  std::vector<std::size_t> inputs;           // which values, counted over the trace
+  std::optional<c10::IValue> constant = {};  // of constants
+  NativeStack stack = {};                    // where the program recorded it; of a constant: empty
+  std::string module = {};                   // in which module
+};
+
+// The steps of a trace that has not been taken apart into methods yet, scopes entered in place.
+std::vector<Step> steps_of(torch::jit::Graph& graph, const Session& session);
+
+// The first step that is not the same operation on the same values; none when only constants differ.
+std::optional<std::size_t> first_difference(const std::vector<Step>& a, const std::vector<Step>& b);
+
+// The operation that reads the constant of a step.
+const Step& reader_of(const std::vector<Step>& steps, std::size_t constant);
+
+}  // namespace whence::native

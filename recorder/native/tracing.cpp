@@ -1,0 +1,233 @@
+#include "recorder/native/tracing.h"
+
+#include <functional>
+#include <mutex>
+#include <unordered_set>
+
+#include <ATen/record_function.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+#include "recorder/torch_error.h"
+#include "schema/files.h"
+
+namespace whence::native {
+
+namespace jit = torch::jit;
+
+namespace {
+
+void on_operation(jit::Node* node) {
+  if (Session* session = Session::current()) session->note_operation(node);
+}
+
+// Operations that give a tensor's value to the program are not traced, so LibTorch's profiler callbacks tell of them.
+class ReadWatch {
+ public:
+  ReadWatch()
+      : handle_(at::addThreadLocalCallback(
+            at::RecordFunctionCallback(&on_call).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {}
+  ~ReadWatch() { at::removeCallback(handle_); }
+  ReadWatch(const ReadWatch&) = delete;
+  ReadWatch& operator=(const ReadWatch&) = delete;
+
+ private:
+  static std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
+    static const std::unordered_set<std::string> reading = {"aten::_local_scalar_dense", "aten::equal"};
+    Session* session = Session::current();
+    if (session != nullptr && reading.count(call.name()) > 0) {
+      for (const c10::IValue& input : call.inputs()) {
+        if (input.isTensor()) session->note_read(call.name(), input.toTensor());
+      }
+    }
+    return nullptr;
+  }
+
+  at::CallbackHandle handle_;
+};
+
+bool depends_on_input(const jit::Value* value, const jit::Graph& graph, std::unordered_set<const jit::Node*>& seen) {
+  const jit::Node* node = value->node();
+  if (node == graph.param_node()) return value != graph.inputs()[0];
+  if (!seen.insert(node).second) return false;
+  return std::any_of(node->inputs().begin(), node->inputs().end(),
+                     [&](const jit::Value* input) { return depends_on_input(input, graph, seen); });
+}
+
+class ModuleTracer {
+ public:
+  ModuleTracer(torch::nn::Module& module, const std::vector<std::string>& names, const Forward& forward)
+      : module_(module), names_(names), forward_(forward) {
+    static std::once_flag once;
+    std::call_once(once, [] { jit::tracer::setRecordSourceLocation(&on_operation); });
+  }
+
+  Traced run(const Inputs& inputs, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
+    std::vector<std::vector<Step>> traces(1);
+    std::optional<c10::IValue> second;
+    for (const Inputs& other : resized) {
+      // Scopes become methods of the mirror when the tracer ends, so each trace has a mirror of its own.
+      ModuleMirror mirror(module_);
+      try {
+        const Trace done = trace(mirror, other, [&](jit::Graph& graph, const Session& session) {
+          traces.push_back(steps_of(graph, session));
+        });
+        if (!second) second = done.output;
+      } catch (const Error& error) {
+        if (error.diagnostics().front().code != Code::run_failed) throw;
+        if (traces.size() == 1) throw other_size_failed(error);
+        for (TracedSize& size : sizes) size.seen.erase(size.seen.begin() + static_cast<std::ptrdiff_t>(traces.size()));
+      }
+    }
+    Traced traced;
+    ModuleMirror mirror(module_);
+    const Trace done = trace(mirror, inputs, [&](jit::Graph& traced_graph, const Session& session) {
+      refuse_reads(traced_graph, session);
+      const ScopeCount count = bring_into_scopes(traced_graph, session, symbols_);
+      traced.report.exact = count.exact;
+      traced.report.inferred = count.inferred;
+      traced.report.ancestor = count.enclosing;
+      traced.report.operations = count.exact + count.inferred + count.enclosing;
+      if (sizes.empty()) return;
+      traces[0] = steps_of(traced_graph, session);
+      for (const Step* step : make_dynamic(traced_graph, traces, sizes, symbols_)) {
+        traced.report.dynamic.push_back(source_of(step->stack, symbols_));
+      }
+    });
+    jit::Module& self = mirror.self();
+    jit::Function* method = self._ivalue()->compilation_unit()->create_function(
+        c10::QualifiedName(*self.type()->name(), "forward"), done.graph);
+    self.type()->addMethod(method);
+    traced.module = self;
+    if (second) check_other_size(traced.module, resized[0], *second);
+    return traced;
+  }
+
+ private:
+  struct Trace {
+    std::shared_ptr<jit::Graph> graph;
+    c10::IValue output;
+  };
+  using AtEnd = std::function<void(jit::Graph&, const Session&)>;
+
+  Trace trace(ModuleMirror& mirror, const Inputs& inputs, const AtEnd& at_end) {
+    jit::Stack stack;
+    for (const at::Tensor& input : inputs) stack.emplace_back(input.detach().clone());
+    Session session(mirror);
+    const ReadWatch watch;
+    const at::NoGradGuard no_grad;
+    std::optional<Error> refused;
+    try {
+      const auto call = [&](jit::Stack given) -> jit::Stack {
+        Inputs tensors;
+        for (const c10::IValue& input : given) tensors.push_back(input.toTensor());
+        const c10::IValue output = forward_(tensors);
+        session.finish();
+        refuse_other_threads(session);
+        try {
+          at_end(*jit::tracer::getTracingState()->graph, session);
+        } catch (const Error& error) {
+          refused = error;
+          throw;
+        }
+        return {output};
+      };
+      const auto no_name = [](const at::Tensor&) { return std::string(); };
+      const auto [state, output] = jit::tracer::trace(std::move(stack), call, no_name, /*strict=*/true,
+                                                      /*force_outplace=*/false, &mirror.self(), names_);
+      return {state->graph, output.front()};
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (refused) throw *refused;
+      refuse_other_threads(session);
+      throw Error(Code::run_failed, "forward failed: " + torch_message(error), "give inputs that the module accepts",
+                  session.last() == nullptr ? Place{.stage = "record"} : place(session, *session.last()));
+    }
+  }
+
+  static OtherSizeFailed other_size_failed(const Error& error) {
+    Diagnostic diagnostic = error.diagnostics().front();
+    diagnostic.code = Code::baked_size;
+    diagnostic.message = "the module does not accept another size of a dynamic axis: " + diagnostic.message;
+    diagnostic.remedy = "compute with the input's sizes in the module, or leave that axis out of dynamic_axes";
+    return OtherSizeFailed(std::move(diagnostic));
+  }
+
+  // What the traces do not show, the results do: a size that went into a tensor by another way than the program.
+  static void check_other_size(jit::Module& self, const Inputs& inputs, const c10::IValue& expected) {
+    const at::NoGradGuard no_grad;
+    const jit::GraphOptimizerEnabledGuard plain(false);
+    std::string why;
+    try {
+      const c10::IValue result = self.forward({inputs.begin(), inputs.end()});
+      if (close(result, expected)) return;
+      why = "the results differ";
+    } catch (const std::exception& error) {
+      why = torch_message(error);
+    }
+    throw Error(Code::baked_size, "what was recorded does not compute what the module does at another size: " + why,
+                "let forward depend on nothing but its inputs and its parameters, or leave dynamic_axes out",
+                {.stage = "record"});
+  }
+
+  static bool close(const c10::IValue& a, const c10::IValue& b) {
+    if (a.isTensor() && b.isTensor()) {
+      const at::Tensor &x = a.toTensor(), &y = b.toTensor();
+      return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
+             at::allclose(x.to(at::kDouble), y.to(at::kDouble), 1e-3, 1e-4, /*equal_nan=*/true);
+    }
+    if (!a.isTuple() || !b.isTuple()) return a.tagKind() == b.tagKind();
+    const auto &x = a.toTupleRef().elements(), &y = b.toTupleRef().elements();
+    return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), &ModuleTracer::close);
+  }
+
+  Place place(const Session& session, const Note& note) {
+    return {.stage = "record",
+            .module = session.mirror().at(note.scope).path,
+            .has_module = true,
+            .source = source_of(note.stack, symbols_)};
+  }
+
+  void refuse_reads(const jit::Graph& graph, const Session& session) {
+    Diagnostics problems;
+    for (const Read& read : session.reads()) {
+      std::unordered_set<const jit::Node*> seen;
+      if (!depends_on_input(read.value, graph, seen)) continue;
+      Place where = place(session, read.note);
+      where.op = read.op;
+      if (!problems.empty() && problems.back().where == where) continue;
+      problems.push_back({Code::unsupported_feature,
+                          Severity::error,
+                          "forward reads the value of a tensor that depends on the input, and a trace would hold what "
+                          "follows from it fixed",
+                          where,
+                          "use tensor operations in place of branches and numbers: torch::where, clamp, masked_fill",
+                          1,
+                          {}});
+    }
+    if (!problems.empty()) throw Error(std::move(problems));
+  }
+
+  void refuse_other_threads(const Session& session) {
+    const torch::nn::Module* module = session.foreign();
+    if (module == nullptr) return;
+    throw Error(Code::module_in_use, "another thread called the module while it was being recorded",
+                "record on one thread, while no other one runs the module",
+                {.stage = "record", .module = session.mirror().at(module).path, .has_module = true});
+  }
+
+  torch::nn::Module& module_;
+  const std::vector<std::string>& names_;
+  const Forward& forward_;
+  Symbols symbols_;
+};
+
+}  // namespace
+
+Traced trace_module(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
+                    const Forward& forward, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
+  return ModuleTracer(module, names, forward).run(inputs, std::move(sizes), resized);
+}
+
+}  // namespace whence::native

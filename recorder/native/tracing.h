@@ -1,0 +1,28 @@
+// Runs a module's forward under LibTorch's tracer, at one size or at several, and makes a TorchScript module of it
+// whose methods are the calls of the modules.
+#pragma once
+
+#include "recorder/native/dynamic_sizes.h"
+#include "recorder/native/record.h"
+#include "recorder/native/scopes.h"
+
+namespace whence::native {
+
+// forward does not accept the first of the other sizes.
+struct OtherSizeFailed : Error {
+  using Error::Error;
+};
+
+struct Traced {
+  torch::jit::Module module;
+  Report report;
+};
+
+// `sizes` and `resized` say what the other traces are made with: resized[k] are the inputs of trace k + 1. Traces after
+// the second drop out where forward fails.
+// Throws Error: run_failed (forward threw), baked_size, unsupported_feature (values read into the program),
+// module_in_use; OtherSizeFailed.
+Traced trace_module(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
+                    const Forward& forward, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized);
+
+}  // namespace whence::native

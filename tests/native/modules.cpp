@@ -1,0 +1,117 @@
+// `modules FOLDER CASE...`: exports the case's module and writes LibTorch's results beside it; prints one JSON object a
+// case, with the report or the error.
+#include "modules.h"
+
+#include <fstream>
+#include <iostream>
+
+namespace {
+
+using torch::Tensor;
+using Inputs = std::vector<Tensor>;
+
+std::string folder;
+
+void save(const Tensor& tensor, const std::string& path) {
+  const std::vector<char> bytes = torch::pickle_save(tensor);
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+void save_results(const std::string& stem, const Inputs& inputs, const c10::IValue& result) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) save(inputs[i], stem + ".input" + std::to_string(i) + ".pt");
+  if (result.isTensor()) return save(result.toTensor(), stem + ".output0.pt");
+  const auto& elements = result.toTupleRef().elements();
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    save(elements[i].toTensor(), stem + ".output" + std::to_string(i) + ".pt");
+}
+
+void print_error(const std::string& name, const whence::Error& error) {
+  std::cout << "{\"case\": \"" << name << "\", \"errors\": [";
+  for (const auto& diagnostic : error.diagnostics())
+    std::cout << (&diagnostic == error.diagnostics().data() ? "" : ", ") << whence::to_json(diagnostic);
+  std::cout << "]}\n";
+}
+
+// Exports at the first inputs, and computes at both.
+template <class Module>
+void run(const std::string& name, Module& module, const Inputs& inputs, const Inputs& others,
+         whence::Options options = {}) {
+  const std::string stem = folder + "/" + name;
+  options.sidecar = stem + ".whence.json";
+  try {
+    const bool training = module.is_training();
+    const auto report = whence::export_onnx(module, inputs, stem + ".onnx", options);
+    std::cout << "{\"case\": \"" << name << "\", \"operations\": " << report.operations
+              << ", \"exact\": " << report.exact << ", \"inferred\": " << report.inferred
+              << ", \"dynamic\": " << report.dynamic.size()
+              << ", \"mode_kept\": " << (training == module.is_training() ? "true" : "false") << "}\n";
+    const torch::NoGradGuard no_grad;
+    module.eval();
+    const auto forward = whence::native::forward_of(module);
+    Inputs copy = inputs, other = others;
+    save_results(stem + ".0", inputs, forward(copy));
+    save_results(stem + ".1", others, forward(other));
+  } catch (const whence::Error& error) {
+    print_error(name, error);
+  }
+}
+
+whence::Options batch(const std::vector<std::string>& names = {"x"}, int axis = 0) {
+  whence::Options options;
+  options.input_names = names;
+  for (const auto& name : names) options.dynamic_axes[name] = {{axis, "batch"}};
+  return options;
+}
+
+template <class Module>
+void refuse(const std::string& name, Module&& module, const Inputs& inputs, const whence::Options& options = {},
+            const std::string& file = "refused.onnx") {
+  try {
+    whence::export_onnx(module, inputs, folder + "/" + file, options);
+    std::cout << "{\"case\": \"" << name << "\", \"errors\": []}\n";
+  } catch (const whence::Error& error) {
+    print_error(name, error);
+  }
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  folder = argv[1];
+  torch::manual_seed(0);
+  run("blocks", *zoo::Blocks(), {torch::randn({2, 8})}, {torch::randn({5, 8})}, batch());
+  run("sequence", *torch::nn::Sequential(zoo::Block(8), zoo::Block(8)), {torch::randn({2, 8})}, {torch::randn({6, 8})},
+      batch());
+  run("containers", *zoo::Containers(), {torch::randn({2, 8})}, {torch::randn({7, 8})}, batch());
+  run("shared", *zoo::Shared(), {torch::randint(0, 20, {2, 5})}, {torch::randint(0, 20, {3, 5})}, batch());
+  run("recurrent", *zoo::Recurrent(), {torch::randn({2, 7, 8}), torch::randn({1, 2, 6})},
+      {torch::randn({4, 3, 8}), torch::randn({1, 4, 6})},
+      {.dynamic_axes = {{"x", {{0, "batch"}, {1, "length"}}}, {"state", {{1, "batch"}}}},
+       .input_names = {"x", "state"}});
+  run("norms", *zoo::Norms(), {torch::randn({2, 3, 8, 8})}, {torch::randn({3, 3, 8, 8})}, batch());
+  run("translator", *zoo::Translator(), {torch::randn({6, 2, 16}), torch::randn({4, 2, 16})},
+      {torch::randn({6, 3, 16}), torch::randn({4, 3, 16})}, batch({"source", "target"}, 1));
+  run("sizes", *zoo::Sizes(), {torch::randn({2, 6, 8})}, {torch::randn({5, 9, 8})},
+      {.dynamic_axes = {{"x", {{0, "batch"}, {1, "length"}}}}});
+
+  const Inputs x = {torch::randn({2, 8})};
+  refuse("throws", zoo::ThrowsImpl(), x);
+  refuse("branch", zoo::BranchImpl(), x);
+  refuse("size_branch", zoo::SizeBranchImpl(), x, batch());
+  refuse("baked", zoo::BakedImpl(), x, batch());
+  refuse("fixed", zoo::FixedImpl(), x, batch());
+  refuse("threaded", zoo::ThreadedImpl(), x);
+  refuse("recursive", zoo::RecursiveImpl(), x);
+  refuse("too_many_inputs", *zoo::Blocks(), {x[0], x[0]});
+  refuse("no_such_input", *zoo::Blocks(), x, {.dynamic_axes = {{"image", {{0, "batch"}}}}});
+  refuse("names", *zoo::Blocks(), x, {.input_names = {"a", "b"}});
+  refuse("bad_name", *zoo::Blocks(), x, {.input_names = {"a b"}});
+  refuse("opset", *zoo::Blocks(), x, {.opset = 99});
+  refuse("unwritable", *zoo::Blocks(), x, {}, "no/such/folder/x.onnx");
+  refuse("no_command", *zoo::Blocks(), x, {.command = "/nonexistent/whence"});
+  try {
+    whence::native::check_torch_version("1.13.0");
+  } catch (const whence::Error& error) {
+    print_error("version", error);
+  }
+}

@@ -1,0 +1,217 @@
+// Modules that between them do what is hard to attribute: each is written as a user would, and knows nothing of whence
+// unless SCOPED is defined; then every forward opens a ModuleScope.
+#pragma once
+
+#include <thread>
+
+#include <torch/torch.h>
+#include <whence/record.h>
+
+#ifdef SCOPED
+#define OPEN_SCOPE whence::ModuleScope scope(*this);
+#else
+#define OPEN_SCOPE
+#endif
+
+namespace zoo {
+
+using torch::Tensor;
+namespace nn = torch::nn;
+
+// Begins and ends with operations of its own, so that one block's end and the next one's beginning stand together.
+struct BlockImpl : nn::Module {
+  explicit BlockImpl(int64_t width) : linear(register_module("linear", nn::Linear(width, width))) {}
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    auto y = torch::tanh(x);
+    y = linear(y);
+    return torch::sigmoid(y) + x;
+  }
+  nn::Linear linear;
+};
+TORCH_MODULE(Block);
+
+// Blocks in a Sequential, in a ModuleList and alone, one of them called twice in a row.
+struct BlocksImpl : nn::Module {
+  BlocksImpl() {
+    register_module("list", list);
+    for (int i = 0; i < 2; ++i) list->push_back(Block(8));
+  }
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = torch::relu(x);
+    x = stages->forward(x);
+    for (auto& block : *list) x = block->as<Block>()->forward(x);
+    x = torch::exp(x);
+    x = twice->forward(x);
+    x = twice->forward(x);
+    return head(x);
+  }
+  nn::Sequential stages = register_module("stages", nn::Sequential(Block(8), Block(8), Block(8)));
+  nn::ModuleList list;
+  Block twice = register_module("twice", Block(8));
+  nn::Linear head = register_module("head", nn::Linear(8, 4));
+};
+TORCH_MODULE(Blocks);
+
+// A module without layers, called between others, and a parameter of the root's own.
+struct ScaleImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    return x * factor;
+  }
+  Tensor factor = register_parameter("factor", torch::full({8}, 0.5));
+};
+TORCH_MODULE(Scale);
+
+struct ContainersImpl : nn::Module {
+  ContainersImpl() {
+    register_module("dict", dict);
+    dict->update({{"up", nn::Linear(8, 16).ptr()}, {"down", nn::Linear(16, 8).ptr()}});
+    register_module("any", any.ptr());
+  }
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = sequence->forward(x);
+    x = scale(x);
+    x = dict["up"]->as<nn::Linear>()->forward(x);
+    x = dict["down"]->as<nn::Linear>()->forward(x);
+    x = any.forward(x);
+    return x + bias;
+  }
+  nn::Sequential sequence = register_module(
+      "sequence",
+      nn::Sequential({{"first", nn::Linear(8, 8)}, {"act", nn::GELU()}, {"fun", nn::Functional(torch::relu)}}));
+  Scale scale = register_module("scale", Scale());
+  nn::ModuleDict dict;
+  nn::AnyModule any{nn::Linear(8, 8)};
+  Tensor bias = register_parameter("bias", torch::ones({8}));
+};
+TORCH_MODULE(Containers);
+
+// One Linear under two names and called three times, and a matrix that two layers share.
+struct SharedImpl : nn::Module {
+  SharedImpl() { decode->weight = embed->weight; }
+  Tensor forward(Tensor ids) {
+    OPEN_SCOPE
+    auto x = embed(ids);
+    x = torch::relu(first(x));
+    x = torch::relu(second(x));
+    return decode(first(x));
+  }
+  nn::Embedding embed = register_module("embed", nn::Embedding(20, 8));
+  nn::Linear first = register_module("first", nn::Linear(8, 8));
+  nn::Linear second = register_module("second", first);
+  nn::Linear decode = register_module("decode", nn::Linear(nn::LinearOptions(8, 20).bias(false)));
+};
+TORCH_MODULE(Shared);
+
+struct RecurrentImpl : nn::Module {
+  std::tuple<Tensor, Tensor> forward(Tensor x, Tensor state) {
+    OPEN_SCOPE
+    auto [states, last] = lstm(x);
+    auto [more, end] = gru(states, state);
+    return {torch::tanh(more), end};
+  }
+  nn::LSTM lstm = register_module("lstm", nn::LSTM(nn::LSTMOptions(8, 6).num_layers(2).batch_first(true)));
+  nn::GRU gru = register_module("gru", nn::GRU(nn::GRUOptions(6, 6).batch_first(true)));
+};
+TORCH_MODULE(Recurrent);
+
+struct NormsImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = pad(x);
+    x = instance(conv(x));
+    x = torch::relu(batch(x));
+    return up(pool(x)).flatten(1);
+  }
+  nn::ReflectionPad2d pad = register_module("pad", nn::ReflectionPad2d(1));
+  nn::Conv2d conv = register_module("conv", nn::Conv2d(3, 4, 3));
+  nn::InstanceNorm2d instance =
+      register_module("instance", nn::InstanceNorm2d(nn::InstanceNorm2dOptions(4).affine(true)));
+  nn::BatchNorm2d batch = register_module("batch", nn::BatchNorm2d(4));
+  nn::MaxPool2d pool = register_module("pool", nn::MaxPool2d(2));
+  nn::ConvTranspose2d up = register_module("up", nn::ConvTranspose2d(nn::ConvTranspose2dOptions(4, 2, 2).stride(2)));
+};
+TORCH_MODULE(Norms);
+
+struct TranslatorImpl : nn::Module {
+  Tensor forward(Tensor source, Tensor target) {
+    OPEN_SCOPE
+    return transformer(source, target);
+  }
+  nn::Transformer transformer = register_module(
+      "transformer", nn::Transformer(nn::TransformerOptions(16, 4, 1, 1).dim_feedforward(32).dropout(0)));
+};
+TORCH_MODULE(Translator);
+
+// Sizes in every form that C++ has for them.
+struct SizesImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    const auto batch = x.size(0), length = x.sizes()[1];
+    auto heads = linear(x).reshape({batch, length, 2, 4}).permute({0, 2, 1, 3}).reshape({batch * 2, length, 4});
+    auto positions = torch::arange(length, x.options()).unsqueeze(1);
+    auto shifted = torch::cat({heads.narrow(1, 0, length - 1), torch::zeros({batch * 2, 1, 4})}, 1);
+    return (shifted + positions).view({batch, -1}).slice(1, 0, length / 2);
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+TORCH_MODULE(Sizes);
+
+// ---- what must be refused -----------------------------------------------------------------------------------------
+
+struct ThrowsImpl : nn::Module {
+  Tensor forward(Tensor x) { return linear(x); }
+  nn::Linear linear = register_module("linear", nn::Linear(5, 5));
+};
+
+struct BranchImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    if (x.sum().item<float>() > 0) x = torch::relu(x);
+    return linear(x);
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+
+struct SizeBranchImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    if (x.size(0) > 3) x = torch::relu(x);
+    return linear(x);
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+
+struct BakedImpl : nn::Module {
+  Tensor forward(Tensor x) { return linear(x) * std::sqrt(static_cast<double>(x.size(0))); }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+
+struct FixedImpl : nn::Module {
+  Tensor forward(Tensor x) { return linear(x) + torch::ones({2, 8}); }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+
+struct ThreadedImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    Tensor y;
+    std::thread([&] { y = linear(x.detach()); }).join();
+    return linear(x) + y;
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+
+struct RecursiveImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    if (!inside) {
+      inside = true;
+      whence::record(*this, {x}, "never.whence.json");
+    }
+    return linear(x);
+  }
+  bool inside = false;
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+
+}  // namespace zoo

@@ -1,0 +1,201 @@
+"""torch::nn modules recorded and exported from C++: results, module paths at any optimisation level, and refusals."""
+
+import re
+import subprocess
+import sys
+
+import numpy
+import onnx
+import onnxruntime
+import pytest
+import torch
+from sidecar import Sidecar
+
+import command
+from native import built as programs
+
+CASES = ("blocks", "sequence", "containers", "shared", "recurrent", "norms", "translator", "sizes")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    return programs.built(tmp_path_factory)
+
+
+def operations(folder, case) -> list[dict]:
+    sidecar = Sidecar(folder / f"{case}.whence.json")
+    inferred, enclosing = set(sidecar.raw.get("inferred", [])), set(sidecar.raw.get("enclosing", []))
+    return [{**row, "inferred": index in inferred, "enclosing": index in enclosing}
+            for index, row in enumerate(sidecar.operations())]
+
+
+def load(path):
+    return torch.load(path).numpy()
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", programs.VARIANTS)
+@pytest.mark.parametrize("case", CASES)
+def test_the_file_computes_what_libtorch_does_at_two_sizes(built, variant, case):
+    folder = built / variant
+    session = onnxruntime.InferenceSession(str(folder / f"{case}.onnx"), providers=["CPUExecutionProvider"])
+    for size in ("0", "1"):
+        inputs = {node.name: load(folder / f"{case}.{size}.input{i}.pt") for i, node in enumerate(session.get_inputs())}
+        outputs = session.run(None, inputs)
+        for i, output in enumerate(outputs):
+            expected = load(folder / f"{case}.{size}.output{i}.pt")
+            assert output.shape == expected.shape
+            numpy.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_sample_equals_libtorch_and_validates(built):
+    folder = built / "exported"
+    checked = subprocess.run([sys.executable, command.ROOT / "samples" / "cpp" / "check.py", folder],
+                             capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert checked.stdout.count("largest difference") == 6
+    for model in ("resnet", "text_encoder", "tagger"):
+        report = command.run_json("validate", folder / f"{model}.onnx", "--sidecar", folder / f"{model}.whence.json")
+        assert report["coverage"]["unattributed"] == 0 and report["coverage"]["covered"] > 0
+
+
+def test_the_module_is_left_in_its_mode(built):
+    for variant in programs.VARIANTS:
+        assert all(programs.results(built, variant)[case]["mode_kept"] for case in CASES)
+
+
+# ---- modules ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["debug", "release", "fast", "stripped"])
+@pytest.mark.parametrize("case", CASES)
+def test_every_operation_is_where_a_scope_in_each_forward_says(built, variant, case):
+    truth, found = operations(built / "scoped", case), operations(built / variant, case)
+    assert not any(row["inferred"] or row["enclosing"] for row in truth)
+    assert [row["target"] for row in found] == [row["target"] for row in truth]
+    for row, true in zip(found, truth):
+        if row["enclosing"]:
+            assert variant == "fast" and true["module"].startswith(row["module"]), row
+        else:
+            assert (row["module"], row["call"]) == (true["module"], true["call"]), row
+
+
+@pytest.mark.parametrize("variant", programs.VARIANTS)
+def test_layers_have_their_exact_paths(built, variant):
+    def paths(case):
+        return [row["module"] for row in operations(built / variant, case) if not (row["inferred"] or row["enclosing"])]
+
+    blocks = [path for path in paths("blocks") if path.endswith("linear")]
+    assert blocks == [f"{block}.linear" for block in ("stages.0", "stages.1", "stages.2", "list.0", "list.1", "twice",
+                                                      "twice") for _ in ("t", "addmm")]
+    assert {"sequence.first", "sequence.act", "sequence.fun", "dict.up", "dict.down", "any"} <= set(paths("containers"))
+    assert {"lstm", "gru"} <= set(paths("recurrent"))
+    assert {"pad", "conv", "instance", "batch", "pool", "up"} == set(paths("norms")) - {""}
+    layer = "transformer.decoder.layers.0."
+    assert {layer + name for name in ("self_attn", "multihead_attn", "linear1", "norm3")} <= set(paths("translator"))
+
+
+def test_repeated_and_shared_modules(built):
+    calls = [row["call"] for row in operations(built / "release", "blocks") if row["module"] == "twice"]
+    assert set(calls) == {0, 1} and calls == sorted(calls)
+    shared = operations(built / "release", "shared")
+    assert {row["call"] for row in shared if row["module"] == "first"} == {0, 1, 2}
+    assert "second" not in {row["module"] for row in shared}
+    modules = {row["path"]: row for row in Sidecar(built / "release" / "shared.whence.json").table("modules")}
+    assert modules["first"]["aliases"] == ["second"] and modules["first"]["type"] == "torch.nn.Linear"
+    assert modules[""]["type"] == "zoo.SharedImpl"
+    parameters = [row["name"] for row in Sidecar(built / "release" / "shared.whence.json").table("parameters")]
+    assert {"embed.weight", "first.weight", "first.bias"} <= set(parameters)
+
+
+def test_what_was_inferred_is_marked_and_listed(built):
+    report = programs.results(built, "release")["blocks"]
+    assert report["inferred"] > 0
+    model = onnx.load(built / "release" / "blocks.onnx")
+    confidence = [{entry.key: entry.value for entry in node.metadata_props}["pkg.whence.confidence"]
+                  for node in model.graph.node]
+    validated = command.run_json("validate", built / "release" / "blocks.onnx")
+    assert confidence.count("inferred") == validated["coverage"]["inferred"] == report["inferred"]
+    assert programs.results(built, "scoped")["blocks"]["inferred"] == 0
+
+
+def test_debug_information_gives_lines(built):
+    sources = {frame["file"].rsplit("/", 1)[-1] for row in operations(built / "debug", "blocks") for frame in row["frames"]}
+    assert sources == {"modules.h"}
+    lines = [row["frames"][0] for row in operations(built / "debug", "blocks") if row["target"] == "aten::tanh"]
+    text = (command.ROOT / "tests" / "native" / "modules.h").read_text().splitlines()
+    assert all("torch::tanh(x)" in text[frame["line"] - 1] for frame in lines)
+    assert all(frame["function"] == "zoo::BlockImpl::forward" for frame in lines)
+
+
+def test_a_model_of_a_shared_library(built):
+    folder = built / "with_library"
+    assert (folder / "output").read_text() == "5 5\n"
+    assert [row["module"] for row in operations(folder, "library")] == ["in", "in", "", "out", "out"]
+    # The archive that was kept is one that Python and the command read.
+    result = torch.jit.load(folder / "library.pt")(torch.ones(3, 4))
+    assert result.shape == (3, 2)
+    command.run("export", folder / "library.pt", "-o", folder / "library.onnx", "--input", "x=float32[3,4]")
+
+
+def test_every_forward_of_libtorch_is_in_the_table():
+    library = next(path for path in torch.__path__) + "/lib/libtorch_cpu.so"
+    method = re.compile(r"\b(_ZN5torch2nn\w*Impl\w*(?:7forward|20forward_with_indices|25forward_with_packed_input|"
+                        r"16_check_input_dim)E\w+)")
+    theirs = set(method.findall(subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True,
+                                               check=True).stdout))
+    layers = next((programs.BUILD / "CMakeFiles" / "whence_layers.dir").rglob("layers.cpp.o"))
+    ours = set(method.findall(subprocess.run(["nm", "--defined-only", layers], capture_output=True, text=True,
+                                             check=True).stdout))
+    assert len(theirs) > 100
+    assert theirs <= ours
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "throws": ("E0207", "shapes cannot be multiplied", "linear"),
+    "branch": ("E0303", "reads the value of a tensor", ""),
+    "size_branch": ("E0304", "control flow depends on a dynamic size", None),
+    "baked": ("E0304", "1.4142135623730951 from a size", ""),
+    "fixed": ("E0304", "does not accept another size", ""),
+    "threaded": ("E0310", "another thread", "linear"),
+    "recursive": ("E0310", "being recorded already", ""),
+    "too_many_inputs": ("E0104", "2 inputs were given, forward takes 1", None),
+    "no_such_input": ("E0104", "no argument 'image'", None),
+    "names": ("E0104", "2 input_names", None),
+    "bad_name": ("E0103", "'a b'", None),
+    "opset": ("E0101", "99", None),
+    "unwritable": ("E0401", "no/such/folder", None),
+    "no_command": ("E0311", "/nonexistent/whence", None),
+    "version": ("E0307", "LibTorch 1.13.0, whence with LibTorch " + torch.__version__.split("+")[0], None),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(built, case):
+    code, message, module = REFUSED[case]
+    error = programs.results(built, "debug")[case]["errors"][0]
+    assert error["code"] == code and message in error["message"] and error["remedy"]
+    assert module is None or error["where"]["module"] == module
+    assert not (built / "debug" / "refused.onnx").exists()
+
+
+def test_a_program_without_the_layers_is_refused(built):
+    output = (built / "without_layers" / "output").read_text()
+    assert output.startswith("E0303") and "link whence::recorder into the program" in output
+
+
+@pytest.mark.parametrize("case, line", [("branch", "item<float>()"), ("size_branch", "linear(x)"), ("baked", "std::sqrt"),
+                                        ("throws", "linear(x)")])
+def test_refusals_name_the_line(built, case, line):
+    source = programs.results(built, "debug")[case]["errors"][0]["where"]["source"]
+    file, number = re.match(r"(\S+):(\d+) ", source).groups()
+    assert file == "modules.h"
+    assert line in (command.ROOT / "tests" / "native" / file).read_text().splitlines()[int(number) - 1]
+
+
+def test_nothing_temporary_is_left(built):
+    assert not list((built / "debug").glob(".whence-*")) and not list((built / "with_library").glob(".whence-*"))
