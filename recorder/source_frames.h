@@ -17,6 +17,8 @@ class SourceFrames {
 
   // The stack of `node`, whose function is called `function`; `callers` (innermost first) completes a scripted one.
   StackId stack_of(const torch::jit::Node& node, const std::string& function, const Stack& callers);
+  // The stack of an operation that was traced in this process; none_id when tracing left none.
+  StackId traced_stack(const torch::jit::SourceRange& range);
   // The one frame of a call site in scripted code; none for traced code.
   std::optional<Frame> call_site(const torch::jit::Node& node, const std::string& function);
 

@@ -18,7 +18,7 @@
 namespace whence {
 
 inline constexpr int sidecar_major = 1;
-inline constexpr int sidecar_minor = 0;
+inline constexpr int sidecar_minor = 1;  // written only where the file says what 1.0 cannot: that it is incomplete
 
 // An ONNX file that was exported from the program: which file, so that a mismatch can be said.
 struct Binding {
@@ -31,7 +31,8 @@ struct Binding {
 struct Sidecar {
   Program program;
   std::vector<Binding> bindings;
-  int minor = sidecar_minor;                   // of the file that was read
+  bool complete = true;                        // false: the recording ended early, what is there is right
+  int minor = 0;                   // of the file that was read
   std::shared_ptr<const std::string> unknown;  // fields of a newer minor version: one JSON object, as text
 };
 

@@ -39,9 +39,9 @@ inline const Table operations{
     "operations", {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output", "block"}};
 inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
 
-// Every field of the top level in version 1.0, in the order of the file.
-inline constexpr std::array<std::string_view, 20> fields{
-    "format",  "version", "producer", "source", "program_digest", "ran",        "strings",
+// Every field of the top level in version 1.1, in the order of the file.
+inline constexpr std::array<std::string_view, 21> fields{
+    "format",  "version", "producer", "source", "program_digest", "ran",        "complete", "strings",
     "symbols", "modules", "scopes",   "frames", "stacks",         "parameters", "constants",
     "values",  "inputs",  "outputs",  "blocks", "operations",     "bindings"};
 

@@ -74,6 +74,7 @@ class Reader {
     sidecar.program = read_program(document_, text_);
     read_header(sidecar.program);
     sidecar.bindings = bindings();
+    if (document_.contains("complete")) sidecar.complete = field("complete", Json::value_t::boolean);  // since 1.1
     sidecar.unknown = unknown();
     if (program_digest(sidecar.program) != field("program_digest", Json::value_t::string)) {
       text_.corrupt("/program_digest", "the digest is not that of the operations: the file was changed");
