@@ -73,9 +73,10 @@ class Session {
     callback_ = at::INVALID_CALLBACK_HANDLE;
   }
 
-  static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction&) { return nullptr; }
+  static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction&);
   static void on_end(const at::RecordFunction& function, at::ObserverContext*);
 
+  void operation_starts(const std::shared_ptr<Session>& self);
   void operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self);
   void trace_ended(Followed& followed);
   std::string finish();
@@ -83,7 +84,8 @@ class Session {
   const std::string& path() const { return path_; }
 
  private:
-  void follow(tracer::TracingState& state, const std::shared_ptr<Session>& self);
+  Followed& follow(const std::shared_ptr<Session>& self);
+  void guard_model(const std::function<void()>& step);
   void fail(const Error& error);
   void write_partial(Followed& followed);
   std::string beside(std::size_t number) const;
@@ -142,41 +144,67 @@ struct NameLookup {
   }
 };
 
+std::unique_ptr<at::ObserverContext> Session::on_start(const at::RecordFunction&) {
+  if (!tracer::isTracing()) return nullptr;  // inside an operation the tracer is off, so this is an outermost one
+  if (const auto current = running()) current->operation_starts(current);
+  return nullptr;
+}
+
 void Session::on_end(const at::RecordFunction& function, at::ObserverContext*) {
-  if (!tracer::isTracing()) return;  // inside an operation the tracer is off, so this is an outermost one
+  if (!tracer::isTracing()) return;
   if (const auto current = running()) current->operation_ended(function, current);
 }
 
-void Session::follow(tracer::TracingState& state, const std::shared_ptr<Session>& self) {
-  auto followed = std::make_shared<Followed>();
-  followed->trace = std::make_unique<LiveTrace>(state.graph);
+// The trace that this thread is in. The tracer has a default function for names while it prepares the module's tensors,
+// and then sets its own, so ours may have to be put in place twice.
+Followed& Session::follow(const std::shared_ptr<Session>& self) {
+  tracer::TracingState& state = *tracer::getTracingState();
+  const NameLookup* lookup = state.lookup_var_name_fn.target<NameLookup>();
+  if (lookup != nullptr && lookup->watch->session.lock() == self) return *lookup->watch->followed;
+  std::shared_ptr<Followed> followed;
   {
     const std::lock_guard guard(lock_);
-    traces_.push_back(followed);
+    for (const auto& known : traces_) {
+      const std::lock_guard trace_guard(known->lock);
+      if (known->trace->follows(state.graph.get())) followed = known;
+    }
+    if (followed == nullptr) {
+      followed = std::make_shared<Followed>();
+      followed->trace = std::make_unique<LiveTrace>(state.graph);
+      traces_.push_back(followed);
+    }
   }
-  auto original = state.lookup_var_name_fn;
-  if (const auto* before = original.target<NameLookup>()) original = std::function(before->original);
-  auto watch = std::make_shared<Watch>(Watch{self, std::move(followed), &state});
-  state.lookup_var_name_fn = NameLookup{std::move(original), std::move(watch)};
+  auto original = lookup == nullptr ? state.lookup_var_name_fn : lookup->original;
+  Followed& result = *followed;
+  state.lookup_var_name_fn =
+      NameLookup{std::move(original), std::shared_ptr<Watch>(new Watch{self, std::move(followed), &state})};
+  const std::lock_guard guard(result.lock);
+  result.trace->look();  // inputs and parameters, before an operation asks for them
+  return result;
+}
+
+// Before the operation's arguments are looked up, so that the tensors of the first are seen too.
+void Session::operation_starts(const std::shared_ptr<Session>& self) {
+  guard_model([&] { follow(self); });
 }
 
 void Session::operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self) {
-  try {
-    tracer::TracingState& state = *tracer::getTracingState();
-    const NameLookup* lookup = state.lookup_var_name_fn.target<NameLookup>();
-    if (lookup == nullptr || lookup->watch->session.lock() != self) {
-      // The tracer still prepares the module's tensors while it has its own default function.
-      follow(state, self);
-      lookup = state.lookup_var_name_fn.target<NameLookup>();
-    }
-    Followed& followed = *lookup->watch->followed;
+  guard_model([&] {
+    Followed& followed = follow(self);
     const std::lock_guard guard(followed.lock);
     followed.trace->look();
-    if (auto warning = value_left_trace(function)) {
+    if (auto warning = branched_on_tensor(function)) {
       const std::lock_guard all(lock_);
       add_warning(diagnostics_, std::move(*warning));
     }
     if (Clock::now() >= next_write_) write_partial(followed);
+  });
+}
+
+// An exception of ours must not reach the user's model: the recording ends, tracing goes on.
+void Session::guard_model(const std::function<void()>& step) {
+  try {
+    step();
   } catch (const Error& error) {
     fail(error);
   } catch (const std::exception& error) {
@@ -185,7 +213,6 @@ void Session::operation_ended(const at::RecordFunction& function, const std::sha
   }
 }
 
-// An exception of ours must not reach the user's model: the recording ends, tracing goes on.
 void Session::fail(const Error& error) {
   listen_no_more();
   const std::lock_guard guard(lock_);
@@ -194,13 +221,10 @@ void Session::fail(const Error& error) {
 }
 
 void Session::trace_ended(Followed& followed) {
-  try {
+  guard_model([&] {
     const std::lock_guard guard(followed.lock);
     followed.trace->end();
-  } catch (const std::exception& error) {
-    fail(Error(Code::internal, "what the trace returns was not found: " + torch_message(error),
-               "please report this with the model", {.file = path_, .stage = "record"}));
-  }
+  });
 }
 
 void Session::write(const Program& program, bool complete, const std::string& path) const {

@@ -1,6 +1,5 @@
 #include "recorder/live_trace.h"
 
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "recorder/module_tree.h"
@@ -55,7 +54,6 @@ constexpr std::size_t largest_folded = 1 << 20;
 // Nothing that is computed here may be seen by the tracer, by autograd or by ourselves.
 struct Unobserved {
   std::function<void()> resume = jit::tracer::pauseTracing();
-  c10::impl::ExcludeDispatchKeyGuard no_tracer{c10::DispatchKey::Tracer};
   at::RecordFunctionGuard no_callbacks{false};
   at::NoGradGuard no_grad;
   ~Unobserved() { resume(); }
@@ -66,13 +64,14 @@ struct Unobserved {
 LiveTrace::LiveTrace(std::shared_ptr<jit::Graph> graph) : graph_(std::move(graph)) {
   cursor_ = graph_->block()->param_node();
   open_.push_back({nullptr, 0});
-  read_inputs();
 }
 
+// Of the graph's inputs, those that are new: the module comes first, and the others after all of its tensors.
 void LiveTrace::read_inputs() {
-  for (const jit::Value* input : graph_->inputs()) {
+  for (; read_inputs_ < graph_->inputs().size(); ++read_inputs_) {
+    const jit::Value* input = graph_->inputs()[read_inputs_];
     const auto type = input->type()->cast<c10::ClassType>();
-    if (inputs_.empty() && !has_self_ && type && type->is_module()) {
+    if (read_inputs_ == 0 && type && type->is_module()) {
       has_self_ = true;
       module_types_[""] = type;
       modules_.add_module("", plain_type_name(type->name()->qualifiedName()));
@@ -81,11 +80,12 @@ void LiveTrace::read_inputs() {
     }
     env_[input] = new_value(*input, ValueSource::input, static_cast<std::int32_t>(inputs_.size()));
     inputs_.push_back(env_[input].id);
+    input_tensors_.emplace_back();
   }
-  input_tensors_.resize(inputs_.size());
 }
 
 void LiveTrace::look() {
+  read_inputs();
   for (;;) {
     jit::Node* next = cursor_->next();
     if (next->kind() == c10::prim::Return) {

@@ -34,6 +34,7 @@ class LiveTrace {
   // Nothing further can be said of it, whatever the tracer says.
   void end_incomplete() { complete_ = false; }
 
+  bool follows(const torch::jit::Graph* graph) const { return !ended_ && graph_.get() == graph; }
   bool ended() const { return ended_; }
   bool complete() const { return complete_; }
   std::size_t operations() const { return operations_.size(); }
@@ -91,6 +92,7 @@ class LiveTrace {
   std::vector<Operation> operations_;
   std::unordered_map<const torch::jit::Source*, std::size_t> by_source_;  // operation by its own source text
   LiveModules modules_;
+  std::size_t read_inputs_ = 0;
   std::vector<ValueId> inputs_;               // of the graph, without self
   std::vector<std::string> names_at_end_;     // of the same, when the trace ended
   std::vector<at::Tensor> input_tensors_;     // of the same, where seen

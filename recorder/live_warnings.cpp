@@ -7,17 +7,14 @@
 
 namespace whence {
 
-std::optional<Diagnostic> value_left_trace(const at::RecordFunction& function) {
+std::optional<Diagnostic> branched_on_tensor(const at::RecordFunction& function) {
   const std::string_view name = function.name();
-  const bool branch = name == "aten::is_nonzero";
-  if (!branch && name != "aten::item") return std::nullopt;
+  if (name != "aten::is_nonzero") return std::nullopt;  // what bool(tensor) asks, in every `if` and `while`
   Diagnostic warning;
   warning.code = Code::baked_value;
   warning.severity = Severity::warning;
-  warning.message = branch ? "the model branches on the value of a tensor: the trace holds the branch that was taken"
-                           : "the model turns a tensor into a Python number: the trace holds that number";
-  warning.remedy = branch ? "use torch.where, or torch.jit.script for the part that branches"
-                          : "keep it a tensor, if it is to differ between inputs";
+  warning.message = "the model branches on the value of a tensor: the trace holds the branch that was taken";
+  warning.remedy = "use torch.where, or torch.jit.script for the part that branches";
   warning.where.stage = "record";
   for (const torch::jit::StackEntry& entry : torch::jit::tracer::pythonCallstack()) {
     const auto place = entry.range.file_line_col();

@@ -1,5 +1,5 @@
-// Where a model's Python reads a value out of a traced tensor: a branch, a loop or a number that the trace then holds
-// fixed. PyTorch warns of it in general words; here it is a diagnostic with the source line.
+// Where a model's Python branches on the value of a traced tensor: the trace then holds one branch. PyTorch warns of it in
+// general words; here it is a diagnostic with the source line.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ struct RecordFunction;
 
 namespace whence {
 
-// A warning when the operation that ended hands a value of a tensor to Python. Call it on the tracing thread.
-std::optional<Diagnostic> value_left_trace(const at::RecordFunction& function);
+// A warning when the operation that ended asked whether a tensor is true. Call it on the tracing thread.
+std::optional<Diagnostic> branched_on_tensor(const at::RecordFunction& function);
 
 // Adds it, or counts it where the same line said the same before.
 void add_warning(Diagnostics& diagnostics, Diagnostic warning);
