@@ -39,12 +39,16 @@ std::string shortened(const std::string& path) {
 }
 
 void add_up_parameters(Program& program) {
+  // A shared module stands before some of its parents and after others.
   std::vector<std::set<ParameterId>> below(program.modules.size());
-  for (std::size_t id = program.modules.size(); id-- > 0;) {  // children stand after their parents
+  const std::function<const std::set<ParameterId>&(ModuleId)> collect = [&](ModuleId id) -> const auto& {
+    if (!below[id].empty()) return below[id];
     const Module& module = program.modules[id];
     below[id].insert(module.own_parameters.begin(), module.own_parameters.end());
-    for (const ModuleId child : module.children) below[id].insert(below[child].begin(), below[child].end());
-  }
+    for (const ModuleId child : module.children) below[id].merge(std::set(collect(child)));
+    return below[id];
+  };
+  for (std::size_t id = 0; id < below.size(); ++id) collect(static_cast<ModuleId>(id));
   for (std::size_t id = 0; id < below.size(); ++id) {
     for (const ParameterId parameter : below[id]) {
       const Parameter& row = program.parameters[parameter];

@@ -71,13 +71,12 @@ Program LiveTrace::program(bool digests) {
   program.producer = "whence " WHENCE_VERSION ", PyTorch " TORCH_VERSION;
   program.ran = true;
 
-  const std::vector<bool> needed = needed_operations();
   std::vector<std::vector<std::string>> touched(calls_.size());
   std::vector<bool> used(calls_.size(), false);
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    const std::int32_t at = operations_[i].node.origin.scope;
-    for (std::int32_t call = at; needed[i] && call >= 0; call = calls_[call].parent) used[call] = true;
-    for (const NamedArgument& argument : operations_[i].node.arguments) {
+  for (const Operation& operation : operations_) {
+    const std::int32_t at = operation.node.origin.scope;
+    for (std::int32_t call = at; call >= 0; call = calls_[call].parent) used[call] = true;
+    for (const NamedArgument& argument : operation.node.arguments) {
       visit_argument(argument.value, [&](ValueId id) {
         if (values_[id].source != ValueSource::parameter) return;
         touched[at].push_back(modules_.tensors()[values_[id].index].name);
@@ -91,11 +90,10 @@ Program LiveTrace::program(bool digests) {
   }
 
   SourceFrames frames(program);
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    if (!needed[i]) continue;
-    Node node = operations_[i].node;
+  for (const Operation& operation : operations_) {
+    Node node = operation.node;
     node.origin.scope = ids.scope_of[node.origin.scope];
-    node.origin.stack = frames.traced_stack(operations_[i].range);
+    node.origin.stack = frames.traced_stack(operation.range);
     program.body.nodes.push_back(std::move(node));
   }
   for (const at::Tensor& tensor : constants_) {
@@ -121,23 +119,6 @@ Program LiveTrace::program(bool digests) {
   finish_program(program, known_);
   if (digests) compute_digests(program);
   return program;
-}
-
-// As PyTorch does when a trace becomes a graph: an operation that nothing reads and that changes nothing goes.
-std::vector<bool> LiveTrace::needed_operations() const {
-  std::vector<bool> needed(operations_.size(), !complete_);
-  if (!complete_) return needed;
-  std::vector<bool> read(values_.size(), false);
-  const auto mark = [&](ValueId id) { read[id] = true; };
-  for (const ProgramOutput& output : outputs_) visit_argument(output.value, mark);
-  for (std::size_t i = operations_.size(); i-- > 0;) {
-    const Node& node = operations_[i].node;
-    needed[i] = operations_[i].effect ||
-                std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return read[output]; });
-    if (!needed[i]) continue;
-    for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, mark);
-  }
-  return needed;
 }
 
 }  // namespace whence

@@ -14,6 +14,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "recorder/live_trace.h"
+#include "recorder/live_unobserved.h"
 #include "recorder/live_warnings.h"
 #include "recorder/torch_error.h"
 #include "schema/files.h"
@@ -133,6 +134,7 @@ struct NameLookup {
     try {
       if (const auto& state = tracer::getTracingState(); state && !watch->session.expired()) {
         const torch::jit::Value* value = state->getValue(variable);
+        const Unobserved unobserved;
         const std::lock_guard guard(watch->followed->lock);
         watch->followed->trace->see(value, variable);
       }
@@ -178,6 +180,7 @@ Followed& Session::follow(const std::shared_ptr<Session>& self) {
   Followed& result = *followed;
   state.lookup_var_name_fn =
       NameLookup{std::move(original), std::shared_ptr<Watch>(new Watch{self, std::move(followed), &state})};
+  const Unobserved unobserved;
   const std::lock_guard guard(result.lock);
   result.trace->look();  // inputs and parameters, before an operation asks for them
   return result;
@@ -191,6 +194,7 @@ void Session::operation_starts(const std::shared_ptr<Session>& self) {
 void Session::operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self) {
   guard_model([&] {
     Followed& followed = follow(self);
+    const Unobserved unobserved;
     const std::lock_guard guard(followed.lock);
     followed.trace->look();
     if (auto warning = branched_on_tensor(function)) {
@@ -222,6 +226,7 @@ void Session::fail(const Error& error) {
 
 void Session::trace_ended(Followed& followed) {
   guard_model([&] {
+    const Unobserved unobserved;
     const std::lock_guard guard(followed.lock);
     followed.trace->end();
   });
@@ -253,6 +258,7 @@ std::string Session::beside(std::size_t number) const {
 
 std::string Session::finish() {
   listen_no_more();
+  const Unobserved unobserved;
   nlohmann::ordered_json files = nlohmann::ordered_json::array();
   std::set<std::string> seen;
   const std::lock_guard guard(lock_);

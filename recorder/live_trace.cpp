@@ -1,7 +1,5 @@
 #include "recorder/live_trace.h"
 
-#include <torch/csrc/jit/frontend/tracer.h>
-
 #include "recorder/module_tree.h"
 #include "recorder/torch_error.h"
 #include "schema/result.h"
@@ -50,14 +48,6 @@ Type type_of(const c10::TypePtr& type) {
 
 // Folding costs a run of the operation, so only what stays small is folded.
 constexpr std::size_t largest_folded = 1 << 20;
-
-// Nothing that is computed here may be seen by the tracer, by autograd or by ourselves.
-struct Unobserved {
-  std::function<void()> resume = jit::tracer::pauseTracing();
-  at::RecordFunctionGuard no_callbacks{false};
-  at::NoGradGuard no_grad;
-  ~Unobserved() { resume(); }
-};
 
 }  // namespace
 
@@ -111,7 +101,6 @@ void LiveTrace::look() {
 }
 
 void LiveTrace::see(const jit::Value* value, const at::Tensor& tensor) {
-  const Unobserved unobserved;
   const auto term = env_.find(value);
   if (term == env_.end() || !term->second.is_value()) return;
   const Value& row = values_[term->second.id];
@@ -208,7 +197,6 @@ Term LiveTrace::term_of(const jit::Value* value, Env& env) {
 Term LiveTrace::constant(const c10::IValue& value) {
   if (!value.isTensor()) return Term::literal(value);
   if (!value.toTensor().defined()) return {};
-  const Unobserved unobserved;
   const at::Tensor tensor = value.toTensor().detach();
   // A Python number in an expression; it must not decide the result's dtype when it is folded.
   const auto type = tensor.scalar_type();
@@ -333,11 +321,9 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
 }
 
 void LiveTrace::keep(Node node, const jit::Node& from) {
-  const c10::FunctionSchema* schema = from.maybeSchema();
-  const bool effect = (schema != nullptr && schema->is_mutable()) || from.isNondeterministic() || schema == nullptr;
   const auto source = from.sourceRange().source();
   if (source) by_source_[source.get()] = operations_.size();
-  operations_.push_back({std::move(node), from.sourceRange(), effect});
+  operations_.push_back({std::move(node), from.sourceRange()});
 }
 
 // The results, where they follow from the example's sizes and from constants alone.
@@ -371,8 +357,7 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
     stack.push_back(std::move(*value));
   }
   try {
-    const Unobserved unobserved;
-    node.getOperation()(stack);
+      node.getOperation()(stack);
   } catch (const std::exception&) {
     return std::nullopt;  // it is recorded as an operation, which it is
   }

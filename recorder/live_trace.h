@@ -21,6 +21,7 @@
 
 namespace whence {
 
+// Callers see to it that what it computes is Unobserved.
 class LiveTrace {
  public:
   explicit LiveTrace(std::shared_ptr<torch::jit::Graph> graph);
@@ -46,7 +47,6 @@ class LiveTrace {
   struct Operation {
     Node node;  // origin.scope is an index into calls_
     torch::jit::SourceRange range;
-    bool effect = false;  // writes into a tensor, or is random: stays although nothing reads it
   };
   using Env = std::unordered_map<const torch::jit::Value*, Term>;
 
@@ -74,7 +74,6 @@ class LiveTrace {
 
   // ---- live_program.cpp
   void name_parameters();
-  std::vector<bool> needed_operations() const;
 
   std::shared_ptr<torch::jit::Graph> graph_;
   bool has_self_ = false, ended_ = false, complete_ = false, named_ = false;
