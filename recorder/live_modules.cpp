@@ -90,17 +90,16 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
       std::vector<std::string> left;
       std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(left), fits);
       if (!left.empty()) candidates = std::move(left);
-      return candidates.size();
     };
-    std::copy_if(owners.begin(), owners.end(), std::back_inserter(candidates),
-                 [&](const std::string& owner) { return shortened(owner) == name; });
+    // A call that reads tensors is of a module that holds them all.
+    std::copy_if(owners.begin(), owners.end(), std::back_inserter(candidates), [&](const std::string& owner) {
+      return !all_touched[i].empty() && shortened(owner) == name &&
+             std::all_of(all_touched[i].begin(), all_touched[i].end(),
+                         [&](const std::string& tensor) { return is_below(tensor, owner); });
+    });
     narrow([&](const std::string& path) {
       return std::any_of(touched[i].begin(), touched[i].end(),
                          [&](const std::string& tensor) { return parent_of(tensor) == path; });
-    });
-    narrow([&](const std::string& path) {
-      return !all_touched[i].empty() && std::all_of(all_touched[i].begin(), all_touched[i].end(),
-                                                    [&](const std::string& tensor) { return is_below(tensor, path); });
     });
     narrow([&](const std::string& path) { return is_below(path, caller); });
     if (candidates.size() == 1) {

@@ -71,11 +71,13 @@ Program LiveTrace::program(bool digests) {
   program.producer = "whence " WHENCE_VERSION ", PyTorch " TORCH_VERSION;
   program.ran = true;
 
+  const std::vector<bool> needed = needed_operations();
   std::vector<std::vector<std::string>> touched(calls_.size());
   std::vector<bool> used(calls_.size(), false);
-  for (const Operation& operation : operations_) {
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    const Operation& operation = operations_[i];
     const std::int32_t at = operation.node.origin.scope;
-    for (std::int32_t call = at; call >= 0; call = calls_[call].parent) used[call] = true;
+    for (std::int32_t call = at; needed[i] && call >= 0; call = calls_[call].parent) used[call] = true;
     for (const NamedArgument& argument : operation.node.arguments) {
       visit_argument(argument.value, [&](ValueId id) {
         if (values_[id].source != ValueSource::parameter) return;
@@ -90,7 +92,9 @@ Program LiveTrace::program(bool digests) {
   }
 
   SourceFrames frames(program);
-  for (const Operation& operation : operations_) {
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    const Operation& operation = operations_[i];
+    if (!needed[i]) continue;
     Node node = operation.node;
     node.origin.scope = ids.scope_of[node.origin.scope];
     node.origin.stack = frames.traced_stack(operation.range);
@@ -119,6 +123,23 @@ Program LiveTrace::program(bool digests) {
   finish_program(program, known_);
   if (digests) compute_digests(program);
   return program;
+}
+
+// As PyTorch does when a trace becomes a graph: an operation that nothing reads and that changes nothing goes.
+std::vector<bool> LiveTrace::needed_operations() const {
+  std::vector<bool> needed(operations_.size(), !complete_);
+  std::vector<bool> returned(values_.size(), false);
+  for (const ProgramOutput& output : outputs_) visit_argument(output.value, [&](ValueId id) { returned[id] = true; });
+  for (std::size_t i = operations_.size(); i-- > 0;) {
+    const Operation& operation = operations_[i];
+    needed[i] = needed[i] || operation.stays ||
+                std::any_of(operation.node.outputs.begin(), operation.node.outputs.end(),
+                            [&](ValueId output) { return returned[output]; });
+    if (!needed[i]) continue;
+    for (const std::size_t read : operation.reads) needed[read] = true;
+  }
+  for (std::size_t i = 0; i < operations_.size(); ++i) needed[i] = needed[i] && !operations_[i].passed_over;
+  return needed;
 }
 
 }  // namespace whence

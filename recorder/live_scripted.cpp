@@ -125,7 +125,7 @@ Term LiveTrace::enter(jit::Function& function, std::vector<Term> arguments, cons
           break;
         }
         default:
-          if (!read_structure(*node, env)) keep(read_operation(*node, env, true), *node);
+          if (!read_structure(*node, env)) keep(read_operation(*node, env, true), *node, true);
       }
     }
   };

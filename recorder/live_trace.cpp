@@ -129,8 +129,27 @@ void LiveTrace::read(const jit::Node& node) {
       return;
     }
   }
-  if (read_structure(node, env_)) return;
-  keep(read_operation(node, env_, true), node);
+  const std::size_t before_it = operations_.size();
+  if (!read_structure(node, env_)) {
+    const c10::FunctionSchema* schema = node.maybeSchema();
+    const bool stays = schema == nullptr || schema->is_mutable() || node.isNondeterministic();
+    keep(read_operation(node, env_, true), node, stays);
+  }
+  note_makers(node, operations_.size() > before_it);
+}
+
+// Which operations a value comes from, through lists and tuples.
+void LiveTrace::note_makers(const jit::Node& node, bool operation) {
+  std::vector<std::size_t> makers;
+  for (const jit::Value* input : node.inputs()) {
+    const auto known = makers_.find(input);
+    if (known != makers_.end()) makers.insert(makers.end(), known->second.begin(), known->second.end());
+  }
+  if (operation) {
+    operations_.back().reads = std::move(makers);
+    makers = {operations_.size() - 1};
+  }
+  for (const jit::Value* output : node.outputs()) makers_[output] = makers;
 }
 
 void LiveTrace::read_attribute(const jit::Node& node) {
@@ -278,6 +297,8 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
       const Term number = term_of(node.input(), env);
       if (!number.number || open_.back().call == 0) return false;
       env[node.output()] = *number.number;
+      keep({}, node, false);
+      operations_.back().passed_over = true;
       return true;
     }
     default:
@@ -320,10 +341,10 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
   return recorded;
 }
 
-void LiveTrace::keep(Node node, const jit::Node& from) {
+void LiveTrace::keep(Node node, const jit::Node& from, bool stays) {
   const auto source = from.sourceRange().source();
   if (source) by_source_[source.get()] = operations_.size();
-  operations_.push_back({std::move(node), from.sourceRange()});
+  operations_.push_back({std::move(node), from.sourceRange(), {}, stays, false});
 }
 
 // The results, where they follow from the example's sizes and from constants alone.

@@ -47,6 +47,9 @@ class LiveTrace {
   struct Operation {
     Node node;  // origin.scope is an index into calls_
     torch::jit::SourceRange range;
+    std::vector<std::size_t> reads;  // the operations whose results it reads
+    bool stays = false;              // writes into a tensor, is random, or is scripted: stays although nothing reads it
+    bool passed_over = false;        // one of a pair of conversions that cancel out: no operation of the Program
   };
   using Env = std::unordered_map<const torch::jit::Value*, Term>;
 
@@ -56,7 +59,9 @@ class LiveTrace {
   void read_attribute(const torch::jit::Node& node);
   bool read_structure(const torch::jit::Node& node, Env& env);
   Node read_operation(const torch::jit::Node& node, Env& env, bool run);
-  void keep(Node node, const torch::jit::Node& from);
+  void keep(Node node, const torch::jit::Node& from, bool stays);
+  void note_makers(const torch::jit::Node& node, bool operation);
+  std::vector<bool> needed_operations() const;
   Term term_of(const torch::jit::Value* value, Env& env);
   Term constant(const c10::IValue& value);
   Term new_value(const torch::jit::Value& value, ValueSource source, std::int32_t index);
@@ -89,6 +94,7 @@ class LiveTrace {
   Env env_;
   std::vector<Value> values_;
   std::vector<Operation> operations_;
+  std::unordered_map<const torch::jit::Value*, std::vector<std::size_t>> makers_;  // the operations behind a value
   std::unordered_map<const torch::jit::Source*, std::size_t> by_source_;  // operation by its own source text
   LiveModules modules_;
   std::size_t read_inputs_ = 0;
