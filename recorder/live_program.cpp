@@ -92,7 +92,7 @@ Program LiveTrace::program(bool digests) {
   }
 
   SourceFrames frames(program);
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
+  for (const std::size_t i : order()) {
     const Operation& operation = operations_[i];
     if (!needed[i]) continue;
     Node node = operation.node;
@@ -123,6 +123,26 @@ Program LiveTrace::program(bool digests) {
   finish_program(program, known_);
   if (digests) compute_digests(program);
   return program;
+}
+
+// Execution order: as they were read, but for those that the tracer inserted further up.
+std::vector<std::size_t> LiveTrace::order() const {
+  std::unordered_map<std::size_t, std::vector<std::size_t>> behind;
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    if (operations_[i].after) behind[*operations_[i].after].push_back(i);
+  }
+  std::vector<std::size_t> order;
+  const std::function<void(std::size_t)> place = [&](std::size_t i) {
+    order.push_back(i);
+    const auto late = behind.find(i);
+    if (late == behind.end()) return;
+    // The tracer inserts at one place, so what came last stands first.
+    for (auto each = late->second.rbegin(); each != late->second.rend(); ++each) place(*each);
+  };
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    if (!operations_[i].after) place(i);
+  }
+  return order;
 }
 
 // As PyTorch does when a trace becomes a graph: an operation that nothing reads and that changes nothing goes.

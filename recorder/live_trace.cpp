@@ -54,6 +54,7 @@ constexpr std::size_t largest_folded = 1 << 20;
 LiveTrace::LiveTrace(std::shared_ptr<jit::Graph> graph) : graph_(std::move(graph)) {
   cursor_ = graph_->block()->param_node();
   open_.push_back({nullptr, 0});
+  call_of_block_[graph_->block()] = 0;
 }
 
 // Of the graph's inputs, those that are new: the module comes first, and the others after all of its tensors.
@@ -93,6 +94,7 @@ void LiveTrace::look() {
         call = static_cast<std::int32_t>(calls_.size() - 1);
       }
       open_.push_back({next, call});
+      call_of_block_[next->blocks()[0]] = call;
       cursor_ = next->blocks()[0]->param_node();
       continue;
     }
@@ -136,6 +138,20 @@ void LiveTrace::read(const jit::Node& node) {
     keep(read_operation(node, env_, true), node, stays);
   }
   note_makers(node, operations_.size() > before_it);
+}
+
+// The tracer puts some conversions right behind the operation whose result they convert, where we have been already.
+void LiveTrace::read_late(const jit::Node& node) {
+  if (node.kind() == c10::prim::Param) return;
+  const std::size_t before = operations_.size();
+  read(node);
+  if (operations_.size() == before || operations_.back().reads.empty()) return;
+  operations_.back().after = operations_.back().reads.back();
+}
+
+std::int32_t LiveTrace::call_of(const jit::Node& node) const {
+  const auto block = call_of_block_.find(node.owningBlock());
+  return block == call_of_block_.end() ? open_.back().call : block->second;  // scripted code has blocks of its own
 }
 
 // Which operations a value comes from, through lists and tuples.
@@ -203,7 +219,11 @@ Term LiveTrace::new_value(const jit::Value& value, ValueSource source, std::int3
 }
 
 Term LiveTrace::term_of(const jit::Value* value, Env& env) {
-  const auto found = env.find(value);
+  auto found = env.find(value);
+  if (found == env.end() && call_of_block_.count(value->node()->owningBlock()) > 0) {
+    read_late(*value->node());
+    found = env.find(value);
+  }
   if (found == env.end()) return {};
   // The tracer asks for a variable's Python name when an operation first reads it.
   if (found->second.is_value() && value->hasDebugName()) {
@@ -295,7 +315,7 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
       // Tracing turns sizes into tensors and back around every use. PyTorch keeps these pairs in the outermost module
       // only; so do we, that our operations are those of the archive that the trace becomes.
       const Term number = term_of(node.input(), env);
-      if (!number.number || open_.back().call == 0) return false;
+      if (!number.number || call_of(node) == 0) return false;
       env[node.output()] = *number.number;
       keep({}, node, false);
       operations_.back().passed_over = true;
@@ -318,7 +338,7 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
     recorded.arguments.push_back({named ? schema->arguments()[i].name() : "arg" + std::to_string(i),
                                   argument(arguments[i], named ? schema->arguments()[i].real_type().get() : nullptr)});
   }
-  recorded.origin.scope = open_.back().call;
+  recorded.origin.scope = call_of(node);
   const auto results = run ? compute(node, arguments) : std::nullopt;
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
     const jit::Value& output = *node.outputs()[i];
@@ -344,7 +364,7 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
 void LiveTrace::keep(Node node, const jit::Node& from, bool stays) {
   const auto source = from.sourceRange().source();
   if (source) by_source_[source.get()] = operations_.size();
-  operations_.push_back({std::move(node), from.sourceRange(), {}, stays, false});
+  operations_.push_back({std::move(node), from.sourceRange(), {}, std::nullopt, stays, false});
 }
 
 // The results, where they follow from the example's sizes and from constants alone.

@@ -48,6 +48,7 @@ class LiveTrace {
     Node node;  // origin.scope is an index into calls_
     torch::jit::SourceRange range;
     std::vector<std::size_t> reads;  // the operations whose results it reads
+    std::optional<std::size_t> after;  // its place, where the tracer inserted it among operations that it had before
     bool stays = false;              // writes into a tensor, is random, or is scripted: stays although nothing reads it
     bool passed_over = false;        // one of a pair of conversions that cancel out: no operation of the Program
   };
@@ -55,6 +56,8 @@ class LiveTrace {
 
   // ---- live_trace.cpp
   void read_inputs();
+  void read_late(const torch::jit::Node& node);
+  std::int32_t call_of(const torch::jit::Node& node) const;
   void read(const torch::jit::Node& node);
   void read_attribute(const torch::jit::Node& node);
   bool read_structure(const torch::jit::Node& node, Env& env);
@@ -62,6 +65,7 @@ class LiveTrace {
   void keep(Node node, const torch::jit::Node& from, bool stays);
   void note_makers(const torch::jit::Node& node, bool operation);
   std::vector<bool> needed_operations() const;
+  std::vector<std::size_t> order() const;
   Term term_of(const torch::jit::Value* value, Env& env);
   Term constant(const c10::IValue& value);
   Term new_value(const torch::jit::Value& value, ValueSource source, std::int32_t index);
@@ -90,6 +94,7 @@ class LiveTrace {
   };
   std::vector<Open> open_;  // the blocks around the cursor
   std::vector<LiveCall> calls_{{-1, ""}};
+  std::unordered_map<const torch::jit::Block*, std::int32_t> call_of_block_;
 
   Env env_;
   std::vector<Value> values_;
