@@ -34,6 +34,7 @@ Type type_of(const c10::TypePtr& type) {
   }
   switch (type->kind()) {
     case c10::TypeKind::IntType:
+    case c10::TypeKind::NumberType:  // of sizes, which is all that the tracer converts
       return {ValueKind::integer, DType::int64, std::nullopt};
     case c10::TypeKind::FloatType:
       return {ValueKind::floating, DType::float64, std::nullopt};
@@ -131,13 +132,12 @@ void LiveTrace::read(const jit::Node& node) {
       return;
     }
   }
-  const std::size_t before_it = operations_.size();
   if (!read_structure(node, env_)) {
     const c10::FunctionSchema* schema = node.maybeSchema();
     const bool stays = schema == nullptr || schema->is_mutable() || node.isNondeterministic();
     keep(read_operation(node, env_, true), node, stays);
   }
-  note_makers(node, operations_.size() > before_it);
+  note_makers(node);
 }
 
 // The tracer puts some conversions right behind the operation whose result they convert, where we have been already.
@@ -149,19 +149,24 @@ void LiveTrace::read_late(const jit::Node& node) {
   operations_.back().after = operations_.back().reads.back();
 }
 
+// The traced module's own forward, which an ONNX export gives a block and a scope without a name.
+bool LiveTrace::is_outermost(std::int32_t call) const {
+  return call == 0 || (calls_[call].parent == 0 && calls_[call].scope.ends_with("::"));
+}
+
 std::int32_t LiveTrace::call_of(const jit::Node& node) const {
   const auto block = call_of_block_.find(node.owningBlock());
   return block == call_of_block_.end() ? open_.back().call : block->second;  // scripted code has blocks of its own
 }
 
 // Which operations a value comes from, through lists and tuples.
-void LiveTrace::note_makers(const jit::Node& node, bool operation) {
+void LiveTrace::note_makers(const jit::Node& node) {
   std::vector<std::size_t> makers;
   for (const jit::Value* input : node.inputs()) {
     const auto known = makers_.find(input);
     if (known != makers_.end()) makers.insert(makers.end(), known->second.begin(), known->second.end());
   }
-  if (operation) {
+  if (last_kept_ == &node) {
     operations_.back().reads = std::move(makers);
     makers = {operations_.size() - 1};
   }
@@ -315,7 +320,7 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
       // Tracing turns sizes into tensors and back around every use. PyTorch keeps these pairs in the outermost module
       // only; so do we, that our operations are those of the archive that the trace becomes.
       const Term number = term_of(node.input(), env);
-      if (!number.number || call_of(node) == 0) return false;
+      if (!number.number || is_outermost(call_of(node))) return false;
       env[node.output()] = *number.number;
       keep({}, node, false);
       operations_.back().passed_over = true;
@@ -362,6 +367,7 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
 }
 
 void LiveTrace::keep(Node node, const jit::Node& from, bool stays) {
+  last_kept_ = &from;
   const auto source = from.sourceRange().source();
   if (source) by_source_[source.get()] = operations_.size();
   operations_.push_back({std::move(node), from.sourceRange(), {}, std::nullopt, stays, false});

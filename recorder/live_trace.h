@@ -58,12 +58,13 @@ class LiveTrace {
   void read_inputs();
   void read_late(const torch::jit::Node& node);
   std::int32_t call_of(const torch::jit::Node& node) const;
+  bool is_outermost(std::int32_t call) const;
   void read(const torch::jit::Node& node);
   void read_attribute(const torch::jit::Node& node);
   bool read_structure(const torch::jit::Node& node, Env& env);
   Node read_operation(const torch::jit::Node& node, Env& env, bool run);
   void keep(Node node, const torch::jit::Node& from, bool stays);
-  void note_makers(const torch::jit::Node& node, bool operation);
+  void note_makers(const torch::jit::Node& node);
   std::vector<bool> needed_operations() const;
   std::vector<std::size_t> order() const;
   Term term_of(const torch::jit::Value* value, Env& env);
@@ -99,6 +100,7 @@ class LiveTrace {
   Env env_;
   std::vector<Value> values_;
   std::vector<Operation> operations_;
+  const torch::jit::Node* last_kept_ = nullptr;
   std::unordered_map<const torch::jit::Value*, std::vector<std::size_t>> makers_;  // the operations behind a value
   std::unordered_map<const torch::jit::Source*, std::size_t> by_source_;  // operation by its own source text
   LiveModules modules_;
