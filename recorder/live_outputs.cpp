@@ -15,6 +15,7 @@ void LiveTrace::end() {
   std::vector<Env> callers(1);
   for (const jit::Value* output : graph_->outputs()) {
     const auto term = resolve(output, callers);
+    if (!term) complete_ = false;  // made by scripted code after the last operation that we could see
     if (term) add_outputs(*term, "");
   }
   // Nothing of the graph is needed any more but the names of its inputs.
