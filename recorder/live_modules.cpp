@@ -126,13 +126,15 @@ std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>&
     for (const LiveTensor& tensor : tensors_) {
       if (!is_below(tensor.name, module.path)) continue;
       any = true;
-      form += "|" + tensor.name.substr(module.path.size()) + "=" + (tensor.tied_to.empty() ? tensor.name : tensor.tied_to);
+      form +=
+          "|" + tensor.name.substr(module.path.size()) + "=" + (tensor.tied_to.empty() ? tensor.name : tensor.tied_to);
     }
     if (any && !module.path.empty()) forms[form].push_back(module.path);
   }
   for (const auto& [form, paths] : forms) {
     if (paths.size() < 2) continue;
-    const auto calls = std::count_if(paths.begin(), paths.end(), [&](const auto& path) { return in_calls.contains(path); });
+    const auto calls =
+        std::count_if(paths.begin(), paths.end(), [&](const auto& path) { return in_calls.contains(path); });
     if (calls > 1) continue;
     for (std::size_t i = 1; i < paths.size(); ++i) first_names[paths[i]] = paths.front();
   }

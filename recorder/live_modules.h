@@ -1,5 +1,5 @@
-// LiveModules: the module tree and the parameters of a live trace, from what the tracer says of them: names and types of
-// attributes in one kind of trace, scopes and names of parameters in the other.
+// LiveModules: the module tree and the parameters of a live trace, from what the tracer says of them: names and types
+// of attributes in one kind of trace, scopes and names of parameters in the other.
 #pragma once
 
 #include <map>
@@ -24,8 +24,8 @@ struct LiveTensor {
   bool trainable = false;
   DType dtype = DType::undefined;
   std::vector<std::int64_t> shape;
-  at::Tensor data;           // undefined when the trace never read it
-  std::string tied_to;       // the first name of the same tensor; empty when this is it
+  at::Tensor data;      // undefined when the trace never read it
+  std::string tied_to;  // the first name of the same tensor; empty when this is it
   ValueId value = none_id;
 };
 

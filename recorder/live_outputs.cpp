@@ -57,7 +57,8 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
       return container(Term::Kind::dict);
     case c10::prim::TupleUnpack: {
       const auto whole = resolve(node->input(), callers);
-      if (whole && whole->is_container() && value->offset() < whole->items->size()) return (*whole->items)[value->offset()];
+      if (whole && whole->is_container() && value->offset() < whole->items->size())
+        return (*whole->items)[value->offset()];
       return std::nullopt;
     }
     default:
@@ -66,8 +67,7 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
   const jit::Node* maker = node->kind() == c10::prim::ListUnpack ? node->input()->node() : node;
   const auto source = maker->sourceRange().source();
   const auto known = by_source_.find(source.get());
-  if (source && known != by_source_.end() &&
-      operations_[known->second].node.target == maker->kind().toQualString()) {
+  if (source && known != by_source_.end() && operations_[known->second].node.target == maker->kind().toQualString()) {
     const std::vector<ValueId>& outputs = operations_[known->second].node.outputs;
     if (value->offset() >= outputs.size()) return std::nullopt;
     Term term;

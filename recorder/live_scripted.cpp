@@ -88,7 +88,8 @@ Term LiveTrace::enter(jit::Function& function, std::vector<Term> arguments, cons
           const auto owner = modules.find(node->inputs()[0]);
           const auto type = node->inputs()[0]->type()->cast<c10::ClassType>();
           jit::Function* method = type ? type->findMethod(node->s(c10::attr::name)) : nullptr;
-          if (owner == modules.end() || method == nullptr || !method->isGraphFunction()) refuse("it calls a custom class");
+          if (owner == modules.end() || method == nullptr || !method->isGraphFunction())
+            refuse("it calls a custom class");
           std::vector<Term> inner;
           for (std::size_t i = 1; i < node->inputs().size(); ++i) inner.push_back(term_of(node->inputs()[i], env));
           env[node->output()] = enter(*method, std::move(inner), owner->second, is_forward(method->name()));

@@ -1,17 +1,16 @@
 #include "recorder/live_session.h"
 
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include <ATen/record_function.h>
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <torch/csrc/jit/frontend/tracer.h>
+#include <unistd.h>
 
 #include "recorder/live_trace.h"
 #include "recorder/live_unobserved.h"
@@ -64,8 +63,8 @@ class Session {
  public:
   explicit Session(std::string path) : path_(std::move(path)), file_lock_(path_) {
     const AtomicFile probe(path_);  // fails here, not after an hour of tracing
-    callback_ = at::addGlobalCallback(
-        at::RecordFunctionCallback(&on_start, &on_end).scopes({at::RecordScope::FUNCTION}));
+    callback_ =
+        at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end).scopes({at::RecordScope::FUNCTION}));
   }
   ~Session() { listen_no_more(); }
 
@@ -278,10 +277,11 @@ std::string Session::finish() {
     programs.emplace_back(std::move(program), followed->trace->complete());
   }
   if (programs.empty()) {
-    Error nothing(Code::recording_state, "nothing was traced while the recording ran",
-                  "call torch.jit.trace or torch.onnx.export(..., dynamo=False) inside it; for a scripted module save it "
-                  "and run: whence record model.pt",
-                  {.file = path_, .stage = "record"});
+    Error nothing(
+        Code::recording_state, "nothing was traced while the recording ran",
+        "call torch.jit.trace or torch.onnx.export(..., dynamo=False) inside it; for a scripted module save it "
+        "and run: whence record model.pt",
+        {.file = path_, .stage = "record"});
     if (diagnostics_.empty()) throw nothing;
     throw Error(diagnostics_);
   }
@@ -295,7 +295,8 @@ std::string Session::finish() {
                      {"complete", complete}});
   }
   nlohmann::ordered_json diagnostics = nlohmann::ordered_json::array();
-  for (const Diagnostic& diagnostic : diagnostics_) diagnostics.push_back(nlohmann::ordered_json::parse(to_json(diagnostic)));
+  for (const Diagnostic& diagnostic : diagnostics_)
+    diagnostics.push_back(nlohmann::ordered_json::parse(to_json(diagnostic)));
   return nlohmann::ordered_json{{"files", files}, {"diagnostics", diagnostics}}.dump();
 }
 
@@ -306,8 +307,7 @@ std::string Session::state() {
     const std::lock_guard trace_guard(followed->lock);
     count += followed->trace->operations();
   }
-  return nlohmann::ordered_json{
-      {"recording", true}, {"file", path_}, {"traces", traces_.size()}, {"operations", count}}
+  return nlohmann::ordered_json{{"recording", true}, {"file", path_}, {"traces", traces_.size()}, {"operations", count}}
       .dump();
 }
 

@@ -244,7 +244,8 @@ Term LiveTrace::constant(const c10::IValue& value) {
   const at::Tensor tensor = value.toTensor().detach();
   // A Python number in an expression; it must not decide the result's dtype when it is folded.
   const auto type = tensor.scalar_type();
-  if (tensor.dim() == 0 && (type == at::kDouble || type == at::kLong || type == at::kBool || type == at::kComplexDouble))
+  if (tensor.dim() == 0 &&
+      (type == at::kDouble || type == at::kLong || type == at::kBool || type == at::kComplexDouble))
     tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   Value row;
   row.type.dtype = dtype_of(tensor);
@@ -404,7 +405,7 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
     stack.push_back(std::move(*value));
   }
   try {
-      node.getOperation()(stack);
+    node.getOperation()(stack);
   } catch (const std::exception&) {
     return std::nullopt;  // it is recorded as an operation, which it is
   }

@@ -47,10 +47,10 @@ class LiveTrace {
   struct Operation {
     Node node;  // origin.scope is an index into calls_
     torch::jit::SourceRange range;
-    std::vector<std::size_t> reads;  // the operations whose results it reads
+    std::vector<std::size_t> reads;    // the operations whose results it reads
     std::optional<std::size_t> after;  // its place, where the tracer inserted it among operations that it had before
-    bool stays = false;              // writes into a tensor, is random, or is scripted: stays although nothing reads it
-    bool passed_over = false;        // one of a pair of conversions that cancel out: no operation of the Program
+    bool stays = false;        // writes into a tensor, is random, or is scripted: stays although nothing reads it
+    bool passed_over = false;  // one of a pair of conversions that cancel out: no operation of the Program
   };
   using Env = std::unordered_map<const torch::jit::Value*, Term>;
 
@@ -102,16 +102,16 @@ class LiveTrace {
   std::vector<Operation> operations_;
   const torch::jit::Node* last_kept_ = nullptr;
   std::unordered_map<const torch::jit::Value*, std::vector<std::size_t>> makers_;  // the operations behind a value
-  std::unordered_map<const torch::jit::Source*, std::size_t> by_source_;  // operation by its own source text
+  std::unordered_map<const torch::jit::Source*, std::size_t> by_source_;           // operation by its own source text
   LiveModules modules_;
   std::size_t read_inputs_ = 0;
-  std::vector<ValueId> inputs_;               // of the graph, without self
-  std::vector<std::string> names_at_end_;     // of the same, when the trace ended
-  std::vector<at::Tensor> input_tensors_;     // of the same, where seen
-  std::map<std::string, c10::ClassTypePtr> module_types_;  // by path
+  std::vector<ValueId> inputs_;                                             // of the graph, without self
+  std::vector<std::string> names_at_end_;                                   // of the same, when the trace ended
+  std::vector<at::Tensor> input_tensors_;                                   // of the same, where seen
+  std::map<std::string, c10::ClassTypePtr> module_types_;                   // by path
   std::unordered_map<const torch::jit::Value*, std::string> attribute_of_;  // TracedAttr values: their names
-  std::vector<at::Tensor> constants_;         // by index
-  std::vector<Term> constant_terms_;          // the same
+  std::vector<at::Tensor> constants_;                                       // by index
+  std::vector<Term> constant_terms_;                                        // the same
   std::unordered_map<const torch::jit::Source*, Term> scripted_results_;
   std::unordered_map<ValueId, c10::IValue> known_;
   std::vector<ProgramOutput> outputs_;

@@ -19,7 +19,8 @@ std::optional<Diagnostic> branched_on_tensor(const at::RecordFunction& function)
   for (const torch::jit::StackEntry& entry : torch::jit::tracer::pythonCallstack()) {
     const auto place = entry.range.file_line_col();
     if (!place) continue;
-    warning.where.source = base_name(std::get<0>(*place)) + ":" + std::to_string(std::get<1>(*place)) + " " + entry.filename;
+    warning.where.source =
+        base_name(std::get<0>(*place)) + ":" + std::to_string(std::get<1>(*place)) + " " + entry.filename;
     break;  // the innermost Python frame
   }
   return warning;

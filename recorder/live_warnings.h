@@ -1,5 +1,5 @@
-// Where a model's Python branches on the value of a traced tensor: the trace then holds one branch. PyTorch warns of it in
-// general words; here it is a diagnostic with the source line.
+// Where a model's Python branches on the value of a traced tensor: the trace then holds one branch. PyTorch warns of it
+// in general words; here it is a diagnostic with the source line.
 #pragma once
 
 #include <optional>

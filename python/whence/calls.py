@@ -1,8 +1,8 @@
 """Makes a call of a model one that both of PyTorch's tracers accept: tensors in order, tensors out.
 
 Keyword arguments, arguments that are no tensors (flags, None) and results that are dataclasses are everyday in
-transformers, and neither tracer takes them as they are. The model's ``forward`` is replaced for the time of the trace by
-one that takes the tensors alone. The module itself stays what it is, so no path of a submodule changes.
+transformers, and neither tracer takes them as they are. The model's ``forward`` is replaced for the time of the trace
+by one that takes the tensors alone. The module itself stays what it is, so no path of a submodule changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import torch
 from .errors import error
 
 
-def named_arguments(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None) -> dict:
+def named_arguments(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
+                    kwargs: Mapping[str, Any] | None) -> dict:
     """The arguments of ``model.forward`` by their names, in the order of its signature."""
     positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     try:

@@ -28,8 +28,8 @@ class ExportReport:
     validation: ValidationReport
 
 
-def export(model, args: Sequence[Any] | Any = (), path: str | os.PathLike = "model.onnx", backend: Backend = "native", *,
-           kwargs: Mapping[str, Any] | None = None, dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
+def export(model, args: Sequence[Any] | Any = (), path: str | os.PathLike = "model.onnx", backend: Backend = "native",
+           *, kwargs: Mapping[str, Any] | None = None, dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
            opset: int = 18, sidecar: str | os.PathLike | None = None) -> ExportReport:
     """Exports ``model`` called with ``args`` and ``kwargs`` to ``path``, with the origin of every node in it.
 
@@ -77,9 +77,11 @@ def _export_native(archive, tensors: Mapping, target: Path, axes: dict, opset: i
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         archive.save(str(saved))
         torch.save({name: tensor.detach().clone() for name, tensor in tensors.items()}, inputs)
-        dynamic = [part for name, each in axes.items()
-                   for part in ("--dynamic", name + ":" + ",".join(f"{axis}={symbol}" for axis, symbol in each.items()))]
-        run_json("export", saved, "-o", target, "--sidecar-out", sidecar, "--inputs", inputs, "--opset", opset, *dynamic)
+        dynamic = []
+        for name, each in axes.items():
+            dynamic += ["--dynamic", name + ":" + ",".join(f"{axis}={symbol}" for axis, symbol in each.items())]
+        run_json("export", saved, "-o", target, "--sidecar-out", sidecar, "--inputs", inputs, "--opset", opset,
+                 *dynamic)
     return _finish(target, sidecar)
 
 
@@ -106,11 +108,13 @@ def _record_trace(model, tensors: Mapping, sidecar: Path) -> None:
         raise
     except Exception as failure:  # whatever the model raises while it is traced
         raise error("E0303", "unsupported_feature",
-                    f"the model cannot be traced, and the torch-dynamo backend takes its record from a trace: {failure}",
+                    "the model cannot be traced, and the torch-dynamo backend takes its record from a trace: "
+                    f"{failure}",
                     "backend='torch-torchscript' or 'native' after changing what fails") from failure
 
 
-def _export_script(model, args, target: Path, backend: str, kwargs, axes: dict, opset: int, sidecar: Path) -> ExportReport:
+def _export_script(model, args, target: Path, backend: str, kwargs, axes: dict, opset: int,
+                   sidecar: Path) -> ExportReport:
     import torch
 
     if backend == "torch-dynamo":

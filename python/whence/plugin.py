@@ -32,12 +32,14 @@ def library() -> Path:
     given = os.environ.get("WHENCE_RECORDER")
     path = Path(given) if given else binary().resolve().parents[1] / "lib" / "libwhence_recorder.so"
     if not path.exists():
-        raise error("E0307", "needs_libtorch", f"no plugin at {path}", "install whence with its recorder", file=str(path))
+        raise error("E0307", "needs_libtorch", f"no plugin at {path}", "install whence with its recorder",
+                    file=str(path))
     return path
 
 
 def operators():
-    """``torch.ops.whence``, loaded when it is first needed. Raises WhenceError E0307 when it does not fit this torch."""
+    """``torch.ops.whence``, loaded when it is first needed. Raises WhenceError E0307 when it does not fit this torch.
+    """
     try:
         import torch
     except ImportError:

@@ -91,7 +91,7 @@ class ValidationReport:
 
 def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
              full: bool = False) -> ValidationReport:
-    """How much is known of an annotated file, and what is wrong with it. ``clean`` is false when a check found something.
+    """How much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
 
     min_covered  the least share of nodes, in per cent, that must have a module.
     full         run onnx's own checker and shape inference too; loads the weights.

@@ -65,12 +65,13 @@ def test_in_an_empty_environment(wheel, tmp_path):
             source = Path(file.locate()).parents[len(file.parts) - 2] if len(file.parts) > 1 else Path(file.locate())
             if top != ".." and source.exists() and not (packages / top).exists():
                 (packages / top).symlink_to(source)
-    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)],
-                   check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index",
+                    str(wheel)], check=True, capture_output=True)
     clean = {key: value for key, value in os.environ.items()
              if not key.startswith("WHENCE") and key not in ("PYTHONPATH", "TORCH_DIR")}
     (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
-    result = subprocess.run([str(python), "script.py"], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+    result = subprocess.run([str(python), "script.py"], cwd=tmp_path, env=clean, capture_output=True, text=True,
+                            check=False)
     assert result.returncode == 0, result.stderr[-3000:]
     said = subprocess.run([str(python.parent / "whence"), "show", "model.onnx"], cwd=tmp_path, env=clean,
                           capture_output=True, text=True, check=True).stdout
