@@ -118,18 +118,18 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
 std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>& modules,
                                                        const std::vector<std::string>& called) const {
   std::map<std::string, std::string> first_names;
+  std::map<std::string, std::string> tensors_below;
+  for (const LiveTensor& tensor : tensors_) {
+    const std::string& first = tensor.tied_to.empty() ? tensor.name : tensor.tied_to;
+    for (std::string path = parent_of(tensor.name); !path.empty(); path = parent_of(path)) {
+      tensors_below[path].append("|").append(tensor.name, path.size()).append("=").append(first);
+    }
+  }
   std::map<std::string, std::vector<std::string>> forms;
   const std::set<std::string> in_calls(called.begin(), called.end());
   for (const Named& module : modules) {
-    std::string form = module.type;
-    bool any = false;
-    for (const LiveTensor& tensor : tensors_) {
-      if (!is_below(tensor.name, module.path)) continue;
-      any = true;
-      form +=
-          "|" + tensor.name.substr(module.path.size()) + "=" + (tensor.tied_to.empty() ? tensor.name : tensor.tied_to);
-    }
-    if (any && !module.path.empty()) forms[form].push_back(module.path);
+    const auto below = tensors_below.find(module.path);
+    if (below != tensors_below.end()) forms[module.type + below->second].push_back(module.path);
   }
   for (const auto& [form, paths] : forms) {
     if (paths.size() < 2) continue;

@@ -243,7 +243,7 @@ void Session::write_partial(Followed& followed) {
   const auto before = Clock::now();
   write(followed.trace->program(false), false, path_);
   const auto cost = Clock::now() - before;
-  next_write_ = Clock::now() + std::max<Clock::duration>(20 * cost, std::chrono::milliseconds(500));
+  next_write_ = Clock::now() + std::max<Clock::duration>(50 * cost, std::chrono::milliseconds(500));
 }
 
 // "model.whence.json" -> "model.2.whence.json"

@@ -7,7 +7,7 @@
 // recording there is no callback, and nothing costs anything.
 //
 // Crash safety: the file is written beside the target and renamed, again and again while a trace runs (at most a
-// twentieth of the time), and says that it is not complete until it is.
+// fiftieth of the time), and says that it is not complete until it is.
 #pragma once
 
 #include <string>
