@@ -4,6 +4,7 @@
 #   make build     the command at build/bin/whence, the virtual environment at build/venv
 #   make test      build, then every test
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
+#   make wheel     build the Python package as a wheel and try it in an empty environment: tests/python/test_wheel.py
 #   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
 #   make bench     build, then the benchmarks of tests/bench
 #   make lint      format and clang-tidy
@@ -14,7 +15,7 @@
 
 PREFIX ?= /usr/local
 
-.PHONY: demo build test accuracy install bench lint clean setup
+.PHONY: demo build test wheel accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -29,6 +30,9 @@ demo: build
 
 test: build
 	@tools/setup/test.sh
+
+wheel: build
+	@WHENCE_WHEEL=build build/venv/bin/python -m pytest tests/python/test_wheel.py -q
 
 accuracy: build
 	@tools/setup/accuracy.sh

@@ -33,14 +33,14 @@ bool holds_tensor(const c10::Type& type) {
   return false;
 }
 
+}  // namespace
+
 std::string base_name_of_value(const std::string& debug_name) {
   const std::size_t dot = debug_name.find_last_of('.');
   const bool numbered = dot != std::string::npos && dot + 1 < debug_name.size() &&
                         debug_name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
   return numbered ? debug_name.substr(0, dot) : debug_name;
 }
-
-}  // namespace
 
 void Evaluator::operate(const jit::Node& node, Call& call) {
   std::vector<Term> arguments;
@@ -218,7 +218,7 @@ Term Evaluator::result(const jit::Value& output, PerRun<std::optional<c10::IValu
   return Term::container(Term::Kind::list, std::move(items), depth_);
 }
 
-Argument Evaluator::argument(const Term& term, const c10::Type* type) const {
+Argument argument(const Term& term, const c10::Type* type) {
   if (type != nullptr && type->kind() == c10::TypeKind::OptionalType) {
     type = type->castRaw<c10::OptionalType>()->getElementType().get();
   }
@@ -268,8 +268,7 @@ Argument Evaluator::argument(const Term& term, const c10::Type* type) const {
   return {None{}};
 }
 
-// The value that run `run` sees; empty when it was never computed.
-std::optional<c10::IValue> Evaluator::host(const Term& term, const c10::TypePtr& type, int run) const {
+std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run) {
   c10::TypePtr wanted = type;
   while (wanted && wanted->kind() == c10::TypeKind::OptionalType)
     wanted = wanted->expect<c10::OptionalType>()->getElementType();

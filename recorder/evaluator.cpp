@@ -1,5 +1,6 @@
 #include "recorder/evaluator.h"
 
+#include "recorder/finish.h"
 #include "recorder/torch_error.h"
 
 namespace whence {
@@ -41,7 +42,7 @@ void Evaluator::run(const jit::Module& root) {
     arguments.push_back(input(given, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));
   }
   add_outputs(call(forward, std::move(arguments), 0, {}), "");
-  finish();
+  finish_program(program_, known_);
 }
 
 // Tensors become inputs of the program; containers are flattened; numbers, strings and None are what the example says.

@@ -86,8 +86,6 @@ class Evaluator {
   PerRun<std::optional<std::vector<c10::IValue>>> execute(const torch::jit::Node& node, Call& call,
                                                           const std::vector<Term>& arguments);
   Term result(const torch::jit::Value& output, PerRun<std::optional<c10::IValue>> seen, bool known, Node& node);
-  Argument argument(const Term& term, const c10::Type* type) const;
-  std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run) const;
 
   // ---- values.cpp: types, what is known, what shapes depend on
   ValueId new_value(const std::string& name, ValueSource source, std::int32_t index);
@@ -101,9 +99,6 @@ class Evaluator {
   void after_write(const torch::jit::Node& node, const std::vector<Term>& arguments, bool known);
   void follow_data(const std::vector<Term>& arguments, const Node& recorded);
   bool indexes_by_mask(const Node& node) const;
-
-  // ---- finish.cpp: numbering and folded constants
-  void finish();
 
   struct ValueFacts {
     bool from_sizes = false;   // computed from sizes and constants alone

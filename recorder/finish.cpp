@@ -1,21 +1,13 @@
-// The last step of an evaluation: operations get their numbers, of all that is known only what the rest of the program
-// reads is kept, as constants, and values that nothing mentions (those of later iterations of a loop) go.
+#include "recorder/finish.h"
+
 #include <functional>
 #include <set>
 
-#include "recorder/evaluator.h"
+#include "recorder/module_tree.h"
 
 namespace whence {
 
 namespace {
-
-// Calls `visit` for every reference to a value, to be read or, where the argument is not const, changed.
-void visit_argument(auto& argument, const auto& visit) {
-  if (auto* value = std::get_if<ValueRef>(&argument.data)) visit(value->id);
-  if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
-    for (auto& element : *list) visit_argument(element, visit);
-  }
-}
 
 void each_argument(const Node& node, const std::function<void(ValueId)>& visit) {
   for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
@@ -87,32 +79,32 @@ void drop_unmentioned_values(Program& program) {
 
 }  // namespace
 
-void Evaluator::finish() {
+void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known) {
   std::int32_t next = 0;
-  number(program_.body.nodes, next);
+  number(program.body.nodes, next);
 
   std::unordered_map<ValueId, const Node*> producers;
-  for (const Node* node : operations(program_)) {
+  for (const Node* node : operations(program)) {
     for (ValueId output : node->outputs) producers[output] = node;
   }
   // Read by something that is not itself known.
   std::set<ValueId> frontier;
   const auto mark = [&](ValueId id) {
-    if (known_.count(id) > 0) frontier.insert(id);
+    if (known.count(id) > 0) frontier.insert(id);
   };
-  for (const Node* node : operations(program_)) {
+  for (const Node* node : operations(program)) {
     bool all_known = !node->outputs.empty();
-    for (ValueId output : node->outputs) all_known = all_known && known_.count(output) > 0;
+    for (ValueId output : node->outputs) all_known = all_known && known.count(output) > 0;
     if (!all_known) each_argument(*node, mark);
   }
-  for (const ProgramOutput& output : program_.outputs) visit_argument(output.value, mark);
+  for (const ProgramOutput& output : program.outputs) visit_argument(output.value, mark);
 
   for (ValueId id : frontier) {
-    const c10::IValue& value = known_.at(id);
+    const c10::IValue& value = known.at(id);
     if (!storable(value)) continue;
     Constant constant;
     constant.data = data_of(value);
-    constant.name = program_.values[id].name;
+    constant.name = program.values[id].name;
     std::set<std::int32_t> folded;
     std::set<ValueId> seen;
     std::vector<ValueId> pending{id};
@@ -120,15 +112,15 @@ void Evaluator::finish() {
       const ValueId at = pending.back();
       pending.pop_back();
       const auto producer = producers.find(at);
-      if (!seen.insert(at).second || producer == producers.end() || known_.count(at) == 0) continue;
+      if (!seen.insert(at).second || producer == producers.end() || known.count(at) == 0) continue;
       if (!folded.insert(producer->second->origin.op).second) continue;
       each_argument(*producer->second, [&](ValueId input) { pending.push_back(input); });
     }
     constant.ops.assign(folded.begin(), folded.end());
-    program_.values[id].known = static_cast<ConstantId>(program_.constants.size());
-    program_.constants.push_back(std::move(constant));
+    program.values[id].known = static_cast<ConstantId>(program.constants.size());
+    program.constants.push_back(std::move(constant));
   }
-  drop_unmentioned_values(program_);
+  drop_unmentioned_values(program);
 }
 
 }  // namespace whence

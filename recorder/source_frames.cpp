@@ -74,14 +74,7 @@ std::optional<Frame> scripted_frame(const torch::jit::SourceRange& range, const 
 StackId SourceFrames::stack_of(const torch::jit::Node& node, const std::string& function, const Stack& callers) {
   const auto range = python_source(node);
   if (!range || !range->source()) return none_id;
-  const std::string text = range->source()->text_str().str();
-  if (is_trace_text(text)) {
-    const auto known = by_text_.find(text);
-    if (known != by_text_.end()) return known->second;
-    const StackId id = intern(parse_trace(text));
-    by_text_.emplace(text, id);
-    return id;
-  }
+  if (is_trace_text(range->source()->text_str().str())) return traced_stack(*range);
   const auto frame = scripted_frame(*range, function);
   if (!frame) return none_id;
   Stack stack{*frame};
@@ -95,6 +88,17 @@ ScopeBasis SourceFrames::basis(const torch::jit::Node& node) {
   const std::string text = range->source()->text_str().str();
   if (text.ends_with(inferred_mark)) return ScopeBasis::inferred;
   return text.ends_with(enclosing_mark) ? ScopeBasis::enclosing : ScopeBasis::observed;
+}
+
+StackId SourceFrames::traced_stack(const torch::jit::SourceRange& range) {
+  if (!range.source()) return none_id;
+  std::string text = range.source()->text_str().str();
+  if (!is_trace_text(text)) return none_id;
+  const auto known = by_text_.find(text);
+  if (known != by_text_.end()) return known->second;
+  const StackId id = intern(parse_trace(text));
+  by_text_.emplace(std::move(text), id);
+  return id;
 }
 
 std::optional<Frame> SourceFrames::call_site(const torch::jit::Node& node, const std::string& function) {

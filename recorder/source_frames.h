@@ -19,6 +19,8 @@ class SourceFrames {
   StackId stack_of(const torch::jit::Node& node, const std::string& function, const Stack& callers);
   // How the recorder of live C++ modules knows the operation's module (live_mark.h).
   static ScopeBasis basis(const torch::jit::Node& node);
+  // The stack of an operation that was traced in this process; none_id when tracing left none.
+  StackId traced_stack(const torch::jit::SourceRange& range);
   // The one frame of a call site in scripted code; none for traced code.
   std::optional<Frame> call_site(const torch::jit::Node& node, const std::string& function);
 

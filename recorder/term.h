@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "recorder/runs.h"
@@ -56,6 +57,16 @@ struct Term {
     return std::nullopt;
   }
 };
+
+// The term as an argument of an operator whose schema has `type` there (may be null): dtypes and layouts are numbers in
+// TorchScript, and only the schema tells.
+Argument argument(const Term& term, const c10::Type* type);
+
+// The value that run `run` sees; empty when it was never computed.
+std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run);
+
+// "x.17", as TorchScript makes a name unique -> "x".
+std::string base_name_of_value(const std::string& debug_name);
 
 inline bool same_literal(const c10::IValue& a, const c10::IValue& b) {
   return a.tagKind() == b.tagKind() && a.equals(b).toBool();

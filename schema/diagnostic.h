@@ -28,6 +28,7 @@ enum class Code : std::uint16_t {
   bad_input_spec = 103,
   input_mismatch = 104,
   unknown_node = 105,
+  recording_state = 106,
   // 02xx malformed input
   empty_file = 201,
   truncated_file = 202,
@@ -45,6 +46,7 @@ enum class Code : std::uint16_t {
   over_limit = 306,
   needs_libtorch = 307,
   state_not_kept = 308,
+  baked_value = 309,
   module_in_use = 310,
   needs_command = 311,
   // 04xx output

@@ -109,7 +109,7 @@ void add_cast_digests(Parameter& parameter) {
 void compute_digests(Program& program) {
   for (Parameter& parameter : program.parameters) {
     const TensorData& data = parameter.data;
-    if (data.dtype == DType::undefined) continue;
+    if (data.dtype == DType::undefined || (data.bytes.data == nullptr && data.bytes.size > 0)) continue;
     Hasher content;
     for (std::size_t at = 0; at < data.bytes.size; at += chunk) {
       content.add(data.bytes.data + at, std::min(chunk, data.bytes.size - at));

@@ -18,7 +18,7 @@
 namespace whence {
 
 inline constexpr int sidecar_major = 1;
-inline constexpr int sidecar_minor = 1;  // 1: parameters have digest_bfloat16
+inline constexpr int sidecar_minor = 1;  // 1: digest_bfloat16, inferred and enclosing modules, incomplete recordings
 
 // An ONNX file that was exported from the program: which file, so that a mismatch can be said.
 struct Binding {
@@ -31,6 +31,7 @@ struct Binding {
 struct Sidecar {
   Program program;
   std::vector<Binding> bindings;
+  bool complete = true;                                // false: the recording ended early, what is there is right
   int minor = sidecar_minor;                           // of the file that was read
   std::shared_ptr<const std::string> unknown;          // fields of a newer minor version: one JSON object, as text
   std::shared_ptr<const std::string> unknown_columns;  // and columns: {table: {columns, rows}}, as text

@@ -74,6 +74,7 @@ class Reader {
     sidecar.program = read_program(document_, text_);
     read_header(sidecar.program);
     sidecar.bindings = bindings();
+    if (document_.contains("complete")) sidecar.complete = field("complete", Json::value_t::boolean);  // since 1.1
     sidecar.unknown = unknown();
     sidecar.unknown_columns = unknown_columns();
     if (program_digest(sidecar.program) != field("program_digest", Json::value_t::string)) {
@@ -160,7 +161,7 @@ class Reader {
       const auto& known = sidecar_form::fields;
       const auto& bases = sidecar_form::bases;
       const bool ours = std::find(known.begin(), known.end(), name) != known.end() ||
-                        std::find(bases.begin(), bases.end(), name) != bases.end();
+                        std::find(bases.begin(), bases.end(), name) != bases.end() || name == sidecar_form::complete;
       if (!ours) unknown[name] = content;
     }
     return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());

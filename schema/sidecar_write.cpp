@@ -82,7 +82,7 @@ class Writer {
     const SourceFile& source = program_.source;
     std::string out;
     field(out, "format", json_string(sidecar_form::format));
-    const int minor = std::max({sidecar_minor, bases().empty() ? 0 : 1, sidecar_.minor});
+    const int minor = std::max(sidecar_minor, sidecar_.minor);
     field(out, "version", json_string(std::to_string(sidecar_major) + "." + std::to_string(minor)));
     field(out, "producer", json_string(program_.producer));
     field(out, "source",
@@ -90,6 +90,7 @@ class Writer {
               ", \"size\": " + std::to_string(source.size) + ", \"digest\": " + json_string(source.digest) + "}");
     field(out, "program_digest", json_string(program_digest(program_)));
     field(out, "ran", program_.ran ? "true" : "false");
+    if (!sidecar_.complete) field(out, "complete", "false");
     return out;
   }
 

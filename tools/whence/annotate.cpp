@@ -63,6 +63,15 @@ AnnotateReport annotate(const CommandLine& line, const std::string& input, const
   const std::string sidecar = sidecar_file(line, input);
   if (sidecar.empty()) return unwrap(annotate_alone(input, output, options), notes);
   const Sidecar recorded = unwrap(read_sidecar(sidecar), notes);
+  if (!recorded.complete) {
+    notes.push_back({Code::sidecar_mismatch,
+                     Severity::warning,
+                     "the sidecar is incomplete: its recording ended before the model did",
+                     {.file = sidecar, .stage = "read"},
+                     "record the model again",
+                     1,
+                     {}});
+  }
   return unwrap(annotate_file(input, recorded, output, options), notes);
 }
 

@@ -1,0 +1,51 @@
+"""The ``whence`` command, which does the work: it is run as a process of its own, with JSON on its standard output.
+
+Not bound into this process: ONNX and its protobuf never meet PyTorch's own copies there, a limit or a crash on a broken
+file ends the command and not the caller, and what users see on the command line is what they get here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .errors import error, from_command
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def binary() -> Path:
+    """The command: $WHENCE, else the one in this package. Raises WhenceError E0102 when there is none."""
+    path = Path(os.environ.get("WHENCE") or FOLDER / "bin" / "whence")
+    if not path.exists():
+        raise error("E0102", "missing_file", f"no command at {path}",
+                    "install the package (pip install .), or set WHENCE to the command that was built", file=str(path))
+    return path
+
+
+def environment() -> dict[str, str]:
+    """Tells the command where this Python's LibTorch is, unless the caller did."""
+    values = dict(os.environ)
+    if not values.get("TORCH_DIR") and not values.get("WHENCE_TORCH_DIR"):
+        found = importlib.util.find_spec("torch")
+        if found is not None and found.submodule_search_locations:
+            values["WHENCE_TORCH_DIR"] = str(next(iter(found.submodule_search_locations)))
+    return values
+
+
+def run_json(*arguments: object, accepted: tuple[int, ...] = (0,)) -> dict:
+    """Runs the command with --json and returns what it printed. Raises WhenceError for other exit codes."""
+    result = subprocess.run([str(binary()), *map(str, arguments), "--json"], capture_output=True, text=True,
+                            env=environment(), stdin=subprocess.DEVNULL, check=False)
+    if result.returncode not in accepted:
+        raise from_command(result.stdout, result.stderr, result.returncode)
+    return json.loads(result.stdout)
+
+
+def main() -> int:
+    """The console script: the command itself, in the place of this process."""
+    os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())

@@ -1,0 +1,77 @@
+"""What went wrong, as the command says it: a stable code, where, and what to try."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One error, warning or note. ``code`` is stable (``whence codes`` lists them all)."""
+
+    code: str
+    name: str
+    severity: str
+    message: str
+    remedy: str = ""
+    where: dict = field(default_factory=dict)
+    count: int = 1
+
+    @classmethod
+    def from_json(cls, entry: dict) -> Diagnostic:
+        return cls(entry["code"], entry["name"], entry["severity"], entry["message"], entry.get("remedy", ""),
+                   entry.get("where", {}), entry.get("count", 1))
+
+    def __str__(self) -> str:
+        place = ", ".join(str(self.where[key]) for key in ("file", "module", "op", "source")
+                          if key in self.where and str(self.where[key]) not in self.message)
+        return (f"{self.code} {self.name.replace('_', ' ')}: {self.message}" + (f" at {place}" if place else "")
+                + (f"; try: {self.remedy}" if self.remedy else ""))
+
+
+class WhenceError(Exception):
+    """Something failed; ``code`` is that of the first error, ``diagnostics`` holds all of them."""
+
+    def __init__(self, diagnostics: list[Diagnostic]):
+        self.diagnostics = diagnostics
+        super().__init__("\n".join(map(str, diagnostics)))
+
+    @property
+    def code(self) -> str:
+        return self.diagnostics[0].code
+
+    @property
+    def remedy(self) -> str:
+        return self.diagnostics[0].remedy
+
+
+class WhenceWarning(UserWarning):
+    """Something that a user should know, and that did not stop the work."""
+
+
+def error(code: str, name: str, message: str, remedy: str, **where: str) -> WhenceError:
+    return WhenceError([Diagnostic(code, name, "error", message, remedy, where)])
+
+
+def from_operator(raised: RuntimeError) -> Exception:
+    """What an operator of the plugin raised, as a WhenceError; anything else stays what it is."""
+    match = re.match(r"(E\d{4}) (.*?): (.*?)(?:; try: (.*?))?(?:\n|$)", str(raised))
+    if match is None:
+        return raised
+    code, name, message, remedy = match.groups()
+    return WhenceError([Diagnostic(code, name.replace(" ", "_"), "error", message, remedy or "")])
+
+
+def from_command(output: str, complaint: str, exit_code: int) -> WhenceError:
+    """The errors of a command that failed: JSON on standard output, or whatever it said instead."""
+    try:
+        entries = [Diagnostic.from_json(entry) for entry in json.loads(output)["diagnostics"]]
+        errors = [entry for entry in entries if entry.severity == "error"]
+        if errors:
+            return WhenceError(errors)
+    except (ValueError, KeyError, TypeError):
+        pass
+    said = (complaint or output).strip() or f"the command ended with exit code {exit_code}"
+    return error("E0901", "internal", said, "please report this with the file")

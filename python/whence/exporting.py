@@ -1,0 +1,139 @@
+"""Record, export, annotate and validate in one call, whichever exporter does the work."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from .command import run_json
+from .errors import WhenceError, error
+from .plugin import record
+from .reports import AnnotateReport, ValidationReport, annotate, validate
+
+Backend = Literal["native", "torch-dynamo", "torch-torchscript"]
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """An exported, annotated and validated file."""
+
+    path: Path
+    sidecar: Path
+    annotated: AnnotateReport
+    validation: ValidationReport
+
+
+def export(model, args: Sequence[Any] | Any = (), path: str | os.PathLike = "model.onnx", backend: Backend = "native",
+           *, kwargs: Mapping[str, Any] | None = None, dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
+           opset: int = 18, sidecar: str | os.PathLike | None = None) -> ExportReport:
+    """Exports ``model`` called with ``args`` and ``kwargs`` to ``path``, with the origin of every node in it.
+
+    backend  "native": a trace of the model, exported by whence. "torch-torchscript": torch.onnx.export(dynamo=False),
+             recorded while it traces. "torch-dynamo": torch.onnx.export(dynamo=True); its record is a trace of the same
+             call, because torch.export shows nothing to the plugin, and a model that cannot be traced is refused.
+    kwargs   arguments by name; those that are no tensors are fixed in the file.
+    dynamic_axes  {"x": {0: "batch"}}: axes that may differ at run time.
+    sidecar  where the record goes; beside the file as ``model.whence.json`` by default.
+
+    ``model`` may be a torch.jit.ScriptModule ("native" and "torch-torchscript"). Raises WhenceError with the command's
+    codes: E0301 for operators without a converter, E0104 for arguments that do not fit, E0303 for what the backend
+    cannot do. Exceptions of PyTorch's own exporters pass through.
+    """
+    import torch
+
+    target = Path(path)
+    record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
+    if backend not in ("native", "torch-dynamo", "torch-torchscript"):
+        raise error("E0101", "usage", f"there is no backend '{backend}'", "native, torch-dynamo or torch-torchscript")
+    axes = {name: dict(each) for name, each in (dynamic_axes or {}).items()}
+    if isinstance(model, torch.jit.ScriptModule):
+        return _export_script(model, args, target, backend, kwargs, axes, opset, record_file)
+
+    from . import calls
+
+    with calls.tensors_only(model, args, kwargs) as tensors, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # told with their source lines by record
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        if backend == "native":
+            return _export_native(calls.trace(model, tensors), tensors, target, axes, opset, record_file)
+        if backend == "torch-torchscript":
+            with record(record_file):
+                _torch_export(model, tensors, target, axes, opset)
+        else:
+            _record_trace(model, tensors, record_file)
+            _torch_export(model, tensors, target, axes, opset, dynamo=True)
+    return _finish(target, record_file)
+
+
+def _export_native(archive, tensors: Mapping, target: Path, axes: dict, opset: int, sidecar: Path) -> ExportReport:
+    import torch
+
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
+        archive.save(str(saved))
+        torch.save({name: tensor.detach().clone() for name, tensor in tensors.items()}, inputs)
+        dynamic = []
+        for name, each in axes.items():
+            dynamic += ["--dynamic", name + ":" + ",".join(f"{axis}={symbol}" for axis, symbol in each.items())]
+        run_json("export", saved, "-o", target, "--sidecar-out", sidecar, "--inputs", inputs, "--opset", opset,
+                 *dynamic)
+    return _finish(target, sidecar)
+
+
+def _torch_export(model, tensors: Mapping, target: Path, axes: dict, opset: int, dynamo: bool = False) -> None:
+    import torch
+
+    if dynamo:
+        shapes = {name: {axis: torch.export.Dim.AUTO for axis in axes.get(name, {})} or None for name in tensors}
+        options = {"dynamic_shapes": tuple(shapes.values())} if axes else {}
+    else:
+        options = {"dynamic_axes": axes} if axes else {}
+    with torch.no_grad():
+        torch.onnx.export(model, tuple(tensors.values()), str(target), input_names=list(tensors), opset_version=opset,
+                          dynamo=dynamo, **options)
+
+
+def _record_trace(model, tensors: Mapping, sidecar: Path) -> None:
+    from . import calls
+
+    try:
+        with record(sidecar):
+            calls.trace(model, tensors)
+    except WhenceError:
+        raise
+    except Exception as failure:  # whatever the model raises while it is traced
+        raise error("E0303", "unsupported_feature",
+                    "the model cannot be traced, and the torch-dynamo backend takes its record from a trace: "
+                    f"{failure}",
+                    "backend='torch-torchscript' or 'native' after changing what fails") from failure
+
+
+def _export_script(model, args, target: Path, backend: str, kwargs, axes: dict, opset: int,
+                   sidecar: Path) -> ExportReport:
+    import torch
+
+    if backend == "torch-dynamo":
+        raise error("E0303", "unsupported_feature", "torch.export takes no scripted module",
+                    "backend='native' or 'torch-torchscript'")
+    names = [argument.name for argument in model.forward.schema.arguments][1:]
+    given = dict(zip(names, (args,) if isinstance(args, torch.Tensor) else args)) | dict(kwargs or {})
+    if backend == "native":
+        return _export_native(model, given, target, axes, opset, sidecar)
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
+        model.save(str(saved))
+        torch.save({name: tensor.detach().clone() for name, tensor in given.items()}, inputs)
+        run_json("record", saved, "-o", sidecar, "--inputs", inputs)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        _torch_export(model, given, target, axes, opset)
+    return _finish(target, sidecar)
+
+
+def _finish(target: Path, sidecar: Path) -> ExportReport:
+    return ExportReport(target, sidecar, annotate(target, sidecar), validate(target, sidecar))

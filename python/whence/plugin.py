@@ -1,0 +1,98 @@
+"""The recorder inside this process: loads the plugin and starts and stops recordings."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .command import FOLDER, binary
+from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator
+
+
+@dataclass
+class Recording:
+    """What a recording became; filled when it ends."""
+
+    path: Path
+    files: list[dict] = field(default_factory=list)  # {"file", "operations", "modules", "complete"}
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.files) and all(entry["complete"] for entry in self.files)
+
+
+def library() -> Path:
+    """The plugin: $WHENCE_RECORDER, else the one that was installed with the command."""
+    given = os.environ.get("WHENCE_RECORDER")
+    path = Path(given) if given else binary().resolve().parents[1] / "lib" / "libwhence_recorder.so"
+    if not path.exists():
+        raise error("E0307", "needs_libtorch", f"no plugin at {path}", "install whence with its recorder",
+                    file=str(path))
+    return path
+
+
+def operators():
+    """``torch.ops.whence``, loaded when it is first needed. Raises WhenceError E0307 when it does not fit this torch.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch") from None
+    built_for = FOLDER / "torch_version.txt"
+    running = torch.__version__.partition("+")[0]
+    if built_for.exists() and built_for.read_text().strip() != running:
+        wanted = built_for.read_text().strip()
+        raise error("E0307", "needs_libtorch",
+                    f"the plugin was built for PyTorch {wanted}, and this process runs PyTorch {running}",
+                    f"pip install torch=={wanted}, or install whence again with this PyTorch")
+    try:
+        torch.ops.load_library(str(library()))
+    except OSError as failure:
+        raise error("E0307", "needs_libtorch", f"the plugin could not be loaded into PyTorch {running}: "
+                    f"{failure.__cause__ or failure}", "install whence again with this PyTorch") from failure
+    return torch.ops.whence
+
+
+@contextmanager
+def record(path: str | os.PathLike) -> Iterator[Recording]:
+    """Records whatever is traced or exported inside the block: torch.jit.trace, torch.onnx.export(dynamo=False).
+
+    Writes the sidecar ``path``; further traces of other programs go beside it (``model.2.whence.json``). Yields a
+    Recording, whose ``files`` are known afterwards. When the block raises, what was traced until then is written and
+    marked incomplete, and the block's exception goes on.
+
+    Raises WhenceError: E0106 (a recording is running, or nothing was traced), E0307, E0401. Warns (WhenceWarning) of
+    branches on the values of tensors, with the source line.
+    """
+    whence = operators()
+    recording = Recording(Path(path))
+    try:
+        whence.start(str(path))
+    except RuntimeError as raised:
+        raise from_operator(raised) from None
+    try:
+        yield recording
+    except BaseException:
+        try:
+            _stop(whence, recording)
+        except (RuntimeError, WhenceError):
+            pass  # the block's own exception says more
+        raise
+    _stop(whence, recording)
+    for diagnostic in recording.diagnostics:
+        warnings.warn(str(diagnostic), WhenceWarning, stacklevel=3)
+
+
+def _stop(whence, recording: Recording) -> None:
+    try:
+        report = json.loads(whence.stop())
+    except RuntimeError as raised:
+        raise from_operator(raised) from None
+    recording.files = report["files"]
+    recording.diagnostics = [Diagnostic.from_json(entry) for entry in report["diagnostics"]]

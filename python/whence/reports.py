@@ -1,0 +1,130 @@
+"""annotate, validate and compare: what the command says, as objects."""
+
+from __future__ import annotations
+
+import html
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .command import run_json
+from .errors import Diagnostic
+from .naming import Naming, naming
+
+CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
+
+
+@dataclass(frozen=True)
+class AnnotateReport:
+    """How many nodes got a module, by confidence."""
+
+    path: Path
+    nodes: int
+    exact: int
+    matched: int
+    inferred: int
+    ancestor: int
+    unattributed: int
+    changed: bool
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
+             output: str | os.PathLike | None = None, source: str | os.PathLike | None = None) -> AnnotateReport:
+    """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
+
+    sidecar  the record of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
+             neither, the sidecar beside the file is taken, or else the file's own names.
+
+    Raises WhenceError: E0206 when they do not belong together, E02xx for broken files, E0401.
+    """
+    target = Path(output or model)
+    options = (["--sidecar", sidecar] if sidecar else []) + (["--from", source] if source else [])
+    report = run_json("annotate", model, "-o", target, *options)
+    return AnnotateReport(target, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
+                          tuple(map(Diagnostic.from_json, report["diagnostics"])))
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Nodes by how surely their module is known; ``covered`` are exact, matched and inferred."""
+
+    nodes: int
+    exact: int
+    matched: int
+    inferred: int
+    ancestor: int
+    unattributed: int
+    covered: int
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.covered / self.nodes if self.nodes else 100.0
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """What `whence validate --json` says; ``raw`` is all of it (schema/validate.schema.json)."""
+
+    path: Path
+    clean: bool
+    coverage: Coverage
+    findings: list[dict]
+    raw: dict
+
+    def to_html(self, path: str | os.PathLike) -> Path:
+        """Writes one page without outside parts: the coverage, and a table of modules. Returns its path."""
+        head = "".join(f"<th>{name}</th>" for name in ("module", "nodes", *CONFIDENCES))
+        rows = "".join(
+            f"<tr><td>{html.escape(row['path']) or '(root)'}</td><td>{row['nodes']}</td>"
+            + "".join(f"<td>{row[name]}</td>" for name in CONFIDENCES) + "</tr>" for row in self.raw["modules"])
+        text = (f"<!doctype html><meta charset=utf-8><title>{html.escape(self.path.name)}</title>"
+                "<style>body{font:14px sans-serif;margin:2em}td,th{padding:.2em .8em;text-align:right}"
+                "td:first-child,th:first-child{text-align:left;font-family:monospace}</style>"
+                f"<h1>{html.escape(self.path.name)}</h1><p>{self.coverage.covered} of {self.coverage.nodes} nodes "
+                f"({self.coverage.percent:.1f} %) have a module; {len(self.findings)} findings.</p>"
+                f"<table><tr>{head}</tr>{rows}</table>\n")
+        target = Path(path)
+        target.write_text(text, encoding="utf-8")
+        return target
+
+
+def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
+             full: bool = False) -> ValidationReport:
+    """How much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
+
+    min_covered  the least share of nodes, in per cent, that must have a module.
+    full         run onnx's own checker and shape inference too; loads the weights.
+
+    Raises WhenceError for files that cannot be read.
+    """
+    options = (["--sidecar", sidecar] if sidecar else []) + (["--full"] if full else [])
+    options += ["--min-covered", min_covered] if min_covered is not None else []
+    raw = run_json("validate", model, *options, accepted=(0, 1))
+    return ValidationReport(Path(model), raw["clean"], Coverage(**raw["coverage"]), raw["findings"], raw)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A baseline export beside an enhanced one of the same model."""
+
+    baseline: Naming
+    enhanced: Naming
+    diff: dict  # `whence diff --json`, schema/diff.schema.json
+
+    def __str__(self) -> str:
+        rows = [("", "baseline", "enhanced")]
+        rows += [(name.replace("_", " "), str(getattr(self.baseline, name)), str(getattr(self.enhanced, name)))
+                 for name in Naming.__dataclass_fields__]
+        rows += [(name, "", str(count)) for name, count in self.diff["changes"].items()]
+        return "\n".join(f"{name:<16}{first:>12}{second:>12}" for name, first, second in rows)
+
+
+def compare(baseline: str | os.PathLike, enhanced: str | os.PathLike,
+            sidecar: str | os.PathLike | None = None) -> Comparison:
+    """How two exports of one model differ: kinds of node names, metadata, size, and what became of the nodes.
+
+    Raises WhenceError for files that cannot be read.
+    """
+    options = ["--sidecar", sidecar] if sidecar else []
+    return Comparison(naming(baseline), naming(enhanced), run_json("diff", baseline, enhanced, *options))

@@ -1,0 +1,356 @@
+#include "recorder/live_session.h"
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include <ATen/record_function.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <unistd.h>
+
+#include "recorder/live_trace.h"
+#include "recorder/live_unobserved.h"
+#include "recorder/live_warnings.h"
+#include "recorder/torch_error.h"
+#include "schema/files.h"
+#include "schema/sidecar.h"
+
+namespace whence::live {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// One trace, followed by the thread that traces. The lock is for stop(), which may come from another.
+struct Followed {
+  std::mutex lock;
+  std::unique_ptr<LiveTrace> trace;
+};
+
+class FileLock {
+ public:
+  explicit FileLock(const std::string& target) : path_(target + ".lock") {
+    fd_ = open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (fd_ < 0) {
+      throw Error(Code::cannot_write, "the folder of '" + target + "' cannot be written to",
+                  "record to a file in a folder that exists and is yours", {.file = target, .stage = "record"});
+    }
+    if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      close(fd_);
+      throw Error(Code::recording_state, "another process records to '" + target + "'",
+                  "give each recording a file of its own", {.file = target, .stage = "record"});
+    }
+  }
+  ~FileLock() {
+    unlink(path_.c_str());
+    close(fd_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+class Session {
+ public:
+  explicit Session(std::string path) : path_(std::move(path)), file_lock_(path_) {
+    const AtomicFile probe(path_);  // fails here, not after an hour of tracing
+    callback_ =
+        at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Session() { listen_no_more(); }
+
+  void listen_no_more() {
+    if (callback_ != at::INVALID_CALLBACK_HANDLE) at::removeCallback(callback_);
+    callback_ = at::INVALID_CALLBACK_HANDLE;
+  }
+
+  static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction&);
+  static void on_end(const at::RecordFunction& function, at::ObserverContext*);
+
+  void operation_starts(const std::shared_ptr<Session>& self);
+  void operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self);
+  void trace_ended(Followed& followed);
+  std::string finish();
+  std::string state();
+  const std::string& path() const { return path_; }
+
+ private:
+  Followed& follow(const std::shared_ptr<Session>& self);
+  void guard_model(const std::function<void()>& step);
+  void fail(const Error& error);
+  void write_partial(Followed& followed);
+  std::string beside(std::size_t number) const;
+  void write(const Program& program, bool complete, const std::string& path) const;
+
+  const std::string path_;
+  const FileLock file_lock_;
+  at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;
+  std::mutex lock_;  // of what follows
+  std::vector<std::shared_ptr<Followed>> traces_;
+  Diagnostics diagnostics_;
+  bool failed_ = false;
+  Clock::time_point next_write_ = Clock::now();
+};
+
+std::mutex session_lock;
+std::shared_ptr<Session> session;  // guarded by session_lock
+
+std::shared_ptr<Session> running() {
+  const std::lock_guard guard(session_lock);
+  return session;
+}
+
+// Lives as long as the trace does: the tracer owns it, by the function below.
+struct Watch {
+  std::weak_ptr<Session> session;
+  std::shared_ptr<Followed> followed;
+  tracer::TracingState* state;
+  ~Watch() {
+    if (tracer::getTracingState().get() == state) return;  // the tracer set a function of its own: not the end
+    if (const auto owner = session.lock()) owner->trace_ended(*followed);
+  }
+};
+
+// The tracer asks this for the Python name of each tensor that an operation reads: so we learn which tensor is which
+// parameter. The answer is the one that the tracer would have had without us.
+struct NameLookup {
+  std::function<std::string(const torch::autograd::Variable&)> original;
+  std::shared_ptr<Watch> watch;
+
+  std::string operator()(const torch::autograd::Variable& variable) const {
+    static thread_local bool asking = false;
+    if (asking) return "";
+    asking = true;
+    try {
+      if (const auto& state = tracer::getTracingState(); state && !watch->session.expired()) {
+        const torch::jit::Value* value = state->getValue(variable);
+        const Unobserved unobserved;
+        const std::lock_guard guard(watch->followed->lock);
+        watch->followed->trace->see(value, variable);
+      }
+    } catch (const std::exception&) {
+      // A tensor that the tracer does not know is no parameter.
+    }
+    asking = false;
+    return original ? original(variable) : "";
+  }
+};
+
+std::unique_ptr<at::ObserverContext> Session::on_start(const at::RecordFunction&) {
+  if (!tracer::isTracing()) return nullptr;  // inside an operation the tracer is off, so this is an outermost one
+  if (const auto current = running()) current->operation_starts(current);
+  return nullptr;
+}
+
+void Session::on_end(const at::RecordFunction& function, at::ObserverContext*) {
+  if (!tracer::isTracing()) return;
+  if (const auto current = running()) current->operation_ended(function, current);
+}
+
+// The trace that this thread is in. The tracer has a default function for names while it prepares the module's tensors,
+// and then sets its own, so ours may have to be put in place twice.
+Followed& Session::follow(const std::shared_ptr<Session>& self) {
+  tracer::TracingState& state = *tracer::getTracingState();
+  const NameLookup* lookup = state.lookup_var_name_fn.target<NameLookup>();
+  if (lookup != nullptr && lookup->watch->session.lock() == self) return *lookup->watch->followed;
+  std::shared_ptr<Followed> followed;
+  {
+    const std::lock_guard guard(lock_);
+    for (const auto& known : traces_) {
+      const std::lock_guard trace_guard(known->lock);
+      if (known->trace->follows(state.graph.get())) followed = known;
+    }
+    if (followed == nullptr) {
+      followed = std::make_shared<Followed>();
+      followed->trace = std::make_unique<LiveTrace>(state.graph);
+      traces_.push_back(followed);
+    }
+  }
+  auto original = lookup == nullptr ? state.lookup_var_name_fn : lookup->original;
+  Followed& result = *followed;
+  state.lookup_var_name_fn =
+      NameLookup{std::move(original), std::shared_ptr<Watch>(new Watch{self, std::move(followed), &state})};
+  const Unobserved unobserved;
+  const std::lock_guard guard(result.lock);
+  result.trace->look();  // inputs and parameters, before an operation asks for them
+  return result;
+}
+
+// Before the operation's arguments are looked up, so that the tensors of the first are seen too.
+void Session::operation_starts(const std::shared_ptr<Session>& self) {
+  guard_model([&] { follow(self); });
+}
+
+void Session::operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self) {
+  guard_model([&] {
+    Followed& followed = follow(self);
+    const Unobserved unobserved;
+    const std::lock_guard guard(followed.lock);
+    followed.trace->look();
+    if (auto warning = branched_on_tensor(function)) {
+      const std::lock_guard all(lock_);
+      add_warning(diagnostics_, std::move(*warning));
+    }
+    if (Clock::now() >= next_write_) write_partial(followed);
+  });
+}
+
+// An exception of ours must not reach the user's model: the recording ends, tracing goes on.
+void Session::guard_model(const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    fail(error);
+  } catch (const std::exception& error) {
+    fail(Error(Code::internal, "the recording stopped: " + torch_message(error), "please report this with the model",
+               {.file = path_, .stage = "record"}));
+  }
+}
+
+void Session::fail(const Error& error) {
+  listen_no_more();
+  const std::lock_guard guard(lock_);
+  for (const Diagnostic& diagnostic : error.diagnostics()) diagnostics_.push_back(diagnostic);
+  failed_ = true;
+}
+
+void Session::trace_ended(Followed& followed) {
+  guard_model([&] {
+    const Unobserved unobserved;
+    const std::lock_guard guard(followed.lock);
+    followed.trace->end();
+  });
+}
+
+void Session::write(const Program& program, bool complete, const std::string& path) const {
+  Sidecar sidecar;
+  sidecar.program = program;
+  sidecar.program.source.digest = program_digest(program);
+  sidecar.complete = complete;
+  write_sidecar(sidecar, path);
+}
+
+void Session::write_partial(Followed& followed) {
+  const auto before = Clock::now();
+  write(followed.trace->program(false), false, path_);
+  const auto cost = Clock::now() - before;
+  next_write_ = Clock::now() + std::max<Clock::duration>(50 * cost, std::chrono::milliseconds(500));
+}
+
+// "model.whence.json" -> "model.2.whence.json"
+std::string Session::beside(std::size_t number) const {
+  const std::size_t folder = path_.rfind('/') + 1;  // 0 when there is none
+  const std::size_t dot = path_.find('.', folder + 1);
+  if (number == 1) return path_;
+  const std::string inserted = "." + std::to_string(number);
+  return dot == std::string::npos ? path_ + inserted : path_.substr(0, dot) + inserted + path_.substr(dot);
+}
+
+std::string Session::finish() {
+  listen_no_more();
+  const Unobserved unobserved;
+  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+  std::set<std::string> seen;
+  const std::lock_guard guard(lock_);
+  std::vector<std::pair<Program, bool>> programs;
+  bool any_complete = false;
+  for (const auto& followed : traces_) {
+    const std::lock_guard trace_guard(followed->lock);
+    if (failed_) followed->trace->end_incomplete();
+    any_complete |= followed->trace->complete();
+  }
+  for (const auto& followed : traces_) {
+    const std::lock_guard trace_guard(followed->lock);
+    // What failed says nothing that a later, complete trace does not; and check_trace traces everything twice.
+    if (any_complete && !followed->trace->complete()) continue;
+    Program program = followed->trace->program(followed->trace->ended());
+    if (!seen.insert(program_digest(program)).second) continue;
+    programs.emplace_back(std::move(program), followed->trace->complete());
+  }
+  if (programs.empty()) {
+    Error nothing(
+        Code::recording_state, "nothing was traced while the recording ran",
+        "call torch.jit.trace or torch.onnx.export(..., dynamo=False) inside it; for a scripted module save it "
+        "and run: whence record model.pt",
+        {.file = path_, .stage = "record"});
+    if (diagnostics_.empty()) throw nothing;
+    throw Error(diagnostics_);
+  }
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const auto& [program, complete] = programs[i];
+    const std::string path = beside(i + 1);
+    write(program, complete, path);
+    files.push_back({{"file", path},
+                     {"operations", operations(program).size()},
+                     {"modules", program.modules.size()},
+                     {"complete", complete}});
+  }
+  nlohmann::ordered_json diagnostics = nlohmann::ordered_json::array();
+  for (const Diagnostic& diagnostic : diagnostics_)
+    diagnostics.push_back(nlohmann::ordered_json::parse(to_json(diagnostic)));
+  return nlohmann::ordered_json{{"files", files}, {"diagnostics", diagnostics}}.dump();
+}
+
+std::string Session::state() {
+  const std::lock_guard guard(lock_);
+  std::size_t count = 0;
+  for (const auto& followed : traces_) {
+    const std::lock_guard trace_guard(followed->lock);
+    count += followed->trace->operations();
+  }
+  return nlohmann::ordered_json{{"recording", true}, {"file", path_}, {"traces", traces_.size()}, {"operations", count}}
+      .dump();
+}
+
+// A script that ends without stop() keeps what it traced.
+void stop_at_exit() {
+  if (running() == nullptr) return;
+  try {
+    stop();
+  } catch (const std::exception&) {
+    // Nobody is left to be told; the partial file says that it is partial.
+  }
+}
+
+}  // namespace
+
+void start(const std::string& path) {
+  static const int registered = std::atexit(&stop_at_exit);
+  (void)registered;
+  const std::lock_guard guard(session_lock);
+  if (session != nullptr) {
+    throw Error(Code::recording_state, "a recording to '" + session->path() + "' is running",
+                "stop it first: torch.ops.whence.stop()", {.file = path, .stage = "record"});
+  }
+  session = std::make_shared<Session>(path);
+}
+
+std::string stop() {
+  std::shared_ptr<Session> ending;
+  {
+    const std::lock_guard guard(session_lock);
+    ending = std::move(session);
+    session = nullptr;
+  }
+  if (ending == nullptr) {
+    throw Error(Code::recording_state, "no recording is running", "start one: torch.ops.whence.start(path)",
+                {.stage = "record"});
+  }
+  return ending->finish();
+}
+
+std::string status() {
+  const auto current = running();
+  return current ? current->state() : nlohmann::ordered_json{{"recording", false}}.dump();
+}
+
+}  // namespace whence::live

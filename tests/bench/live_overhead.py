@@ -1,0 +1,46 @@
+"""What recording costs: tracing with a recording against tracing without, ratio of medians of one run, interleaved.
+
+    WHENCE=build/bin/whence python tests/bench/live_overhead.py [rounds]
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from live_python.live import PLUGIN  # noqa: E402
+from models import zoo  # noqa: E402
+
+
+def timed(model, inputs) -> float:
+    begin = time.perf_counter()
+    zoo.trace_module(model, inputs)
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    torch.ops.load_library(str(PLUGIN))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("bert_tiny", "resnet50", "gpt2"):
+            entry = zoo.MODELS[name]
+            model, inputs = entry.model(), entry.inputs(entry.first)
+            timed(model, inputs)
+            plain, recorded = [], []
+            for _ in range(rounds):
+                plain.append(timed(model, inputs))
+                torch.ops.whence.start(f"{folder}/m.whence.json")
+                recorded.append(timed(model, inputs))
+                torch.ops.whence.stop()
+            ratio = statistics.median(recorded) / statistics.median(plain)
+            print(f"{name}: {statistics.median(plain) * 1e3:.0f} ms without, "
+                  f"{statistics.median(recorded) * 1e3:.0f} ms with, ratio {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The plugin as a process finds it: torch.ops.load_library, and nothing of whence's Python."""
+
+import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+import command
+from sidecar import Sidecar
+
+PLUGIN = Path(os.environ.get("WHENCE_PLUGIN", command.BINARY.parents[1] / "lib" / "libwhence_recorder.so"))
+
+
+@contextmanager
+def recording(path):
+    """Records what is traced inside to `path`; yields a dict that holds stop()'s report in the end."""
+    torch.ops.load_library(str(PLUGIN))
+    report = {}
+    torch.ops.whence.start(str(path))
+    try:
+        yield report
+    finally:
+        report.update(json.loads(torch.ops.whence.stop()))
+
+
+def described(path) -> list[tuple]:
+    """Every operation of a sidecar with its module path, call number and source line."""
+    sidecar = Sidecar(path)
+    modules, scopes = sidecar.table("modules"), sidecar.table("scopes")
+    rows = []
+    for row in sidecar.operations():
+        scope = scopes[row["scope"]]
+        place = row["frames"][0] if row["frames"] else None
+        rows.append((row["target"], modules[scope["module"]]["path"], scope["call"],
+                     place and (place["file"], place["line"], place["function"])))
+    return rows

@@ -1,0 +1,239 @@
+"""The plugin in unmodified scripts of their own: what goes wrong, and what is left behind."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import command
+from live_python.live import PLUGIN
+
+HEAD = """
+import json, os, signal, threading, time, warnings
+import torch
+warnings.simplefilter("ignore")
+torch.ops.load_library({plugin!r})
+whence = torch.ops.whence
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.second = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+def trace(model=None):
+    return torch.jit.trace((model or Net()).eval(), torch.randn(2, 4), check_trace=False)
+"""
+
+
+def script(body: str, folder, code: int = 0) -> str:
+    """Runs HEAD and `body` in a process of its own, in `folder`; returns what it printed."""
+    file = folder.with_suffix(".py")  # torch.jit.script reads the source
+    file.write_text(HEAD.format(plugin=str(PLUGIN)) + textwrap.dedent(body))
+    result = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, cwd=folder, timeout=120,
+                            check=False)
+    assert result.returncode == code, result.stderr[-3000:]
+    return result.stdout + result.stderr
+
+
+def sidecar(folder, name: str = "m.whence.json") -> dict:
+    return json.loads((folder / name).read_text())
+
+
+def test_start_twice(tmp_path):
+    said = script("""
+        whence.start("a.whence.json")
+        try: whence.start("b.whence.json")
+        except RuntimeError as error: print(error)
+        """, tmp_path)
+    assert "E0106" in said and "a.whence.json" in said and "try: stop it first" in said
+
+
+def test_stop_without_start_and_without_a_trace(tmp_path):
+    said = script("""
+        for step in (whence.stop, lambda: (whence.start("m.whence.json"), whence.stop())):
+            try: step()
+            except RuntimeError as error: print(error)
+        """, tmp_path)
+    assert said.count("E0106") == 2 and "no recording is running" in said and "nothing was traced" in said
+
+
+def test_a_path_that_cannot_be_written(tmp_path):
+    said = script("""
+        try: whence.start("missing/m.whence.json")
+        except RuntimeError as error: print(error)
+        print(whence.status())
+        """, tmp_path)
+    assert "E0401" in said and '"recording":false' in said
+
+
+def test_two_processes_to_one_file(tmp_path):
+    said = script(f"""
+        import subprocess, sys
+        whence.start("m.whence.json")
+        other = f'''import torch; torch.ops.load_library({str(PLUGIN)!r}); torch.ops.whence.start("m.whence.json")'''
+        print(subprocess.run([sys.executable, "-c", other], capture_output=True, text=True).stderr)
+        trace(); whence.stop()
+        """, tmp_path)
+    assert "E0106" in said and "another process" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["m.whence.json"]
+
+
+def test_two_models_in_one_recording(tmp_path):
+    script("""
+        whence.start("m.whence.json")
+        trace(); trace(); trace(torch.nn.Sequential(torch.nn.Linear(4, 2)))
+        print(whence.stop())
+        """, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.2.whence.json", "m.whence.json"]
+
+
+def test_a_forward_that_throws(tmp_path):
+    said = script("""
+        class Bad(Net):
+            def forward(self, x):
+                x = self.first(x)
+                raise ValueError("no")
+        whence.start("m.whence.json")
+        try: trace(Bad())
+        except ValueError as error: print("user's own:", error)
+        print(whence.stop())
+        """, tmp_path)
+    assert "user's own: no" in said and '"complete":false' in said
+    left = sidecar(tmp_path)
+    assert left["complete"] is False and len(left["operations"]["rows"]) == 1
+
+
+def test_a_killed_process(tmp_path):
+    script("""
+        class Killed(Net):
+            def forward(self, x):
+                for _ in range(3):
+                    time.sleep(0.6)
+                    x = self.first(x)
+                os.kill(os.getpid(), signal.SIGKILL)
+        whence.start("m.whence.json")
+        trace(Killed())
+        """, tmp_path, code=-9)
+    left = sidecar(tmp_path)
+    assert left["complete"] is False and len(left["operations"]["rows"]) >= 2
+
+
+def test_a_script_that_ends_without_stop(tmp_path):
+    script("""
+        whence.start("m.whence.json")
+        trace()
+        """, tmp_path)
+    assert "complete" not in sidecar(tmp_path)
+
+
+def test_two_threads_trace_at_once(tmp_path):
+    script("""
+        class Slow(Net):
+            def __init__(self, extra):
+                super().__init__()
+                self.extra = extra
+            def forward(self, x):
+                for _ in range(self.extra):
+                    time.sleep(0.02)
+                    x = self.first(x)
+                return self.second(x)
+        whence.start("m.whence.json")
+        threads = [threading.Thread(target=trace, args=(Slow(extra),)) for extra in (5, 9)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(whence.stop())
+        """, tmp_path)
+    counts = sorted(len(sidecar(tmp_path, name)["operations"]["rows"]) for name in ("m.whence.json", "m.2.whence.json"))
+    assert counts == [6, 10]
+
+
+def test_a_branch_on_data_is_told_with_its_line(tmp_path):
+    (tmp_path / "branch.py").write_text(textwrap.dedent("""
+        import torch
+        class Branch(torch.nn.Module):
+            def forward(self, x):
+                if x.sum() > 0:
+                    return x + 1
+                return x - 1
+        """))
+    said = script("""
+        import sys; sys.path.insert(0, ".")
+        import branch
+        whence.start("m.whence.json"); trace(branch.Branch()); print(whence.stop())
+        """, tmp_path)
+    assert "E0309" in said and "branch.py:5 forward" in said
+
+
+def test_check_trace_is_one_model(tmp_path):
+    script("""
+        whence.start("m.whence.json")
+        torch.jit.trace(Net().eval(), torch.randn(2, 4))
+        assert len(json.loads(whence.stop())["files"]) == 1
+        """, tmp_path)
+
+
+def test_scripted_parts_are_entered(tmp_path):
+    said = script("""
+        @torch.jit.script
+        def twice(x):
+            return x * 2 + 1
+        class Mixed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = torch.jit.script(Net())
+            def forward(self, x):
+                return twice(self.net(x)) + x
+        whence.start("m.whence.json"); trace(Mixed()); print(whence.stop())
+        """, tmp_path)
+    left = sidecar(tmp_path)
+    text = left["strings"]
+    modules = [text[row[0]] for row in left["modules"]["rows"]]
+    placed = [(text[row[0]], modules[left["scopes"]["rows"][row[2]][1]]) for row in left["operations"]["rows"]]
+    assert placed == [("aten::linear", "net.first"), ("aten::relu", "net"), ("aten::linear", "net.second"),
+                      ("aten::mul", ""), ("aten::add", ""), ("aten::add", "")], said
+    assert len(left["outputs"]["rows"]) == 1
+
+
+def test_annotate_warns_of_an_incomplete_record(tmp_path):
+    script("""
+        class Bad(Net):
+            def forward(self, x):
+                self.first(x)
+                raise ValueError("no")
+        whence.start("m.whence.json")
+        try: trace(Bad())
+        except ValueError: pass
+        whence.stop()
+        torch.onnx.export(Net().eval(), (torch.randn(2, 4),), "m.onnx", dynamo=False)
+        """, tmp_path)
+    result = command.run("annotate", tmp_path / "m.onnx", "-o", tmp_path / "a.onnx", "--allow-different-weights",
+                         code=None)
+    assert "incomplete" in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("step", ["save", "freeze"])
+def test_the_record_fits_the_archive(tmp_path, step):
+    """What was recorded while tracing names every node of the export of the archive, frozen or not."""
+    script(f"""
+        class Folding(Net):
+            def forward(self, x):
+                return super().forward(x + torch.arange(4) * 0.5)
+        whence.start("m.whence.json")
+        traced = trace(Folding())
+        whence.stop()
+        if {step!r} == "freeze":
+            frozen = torch.jit.freeze(traced)
+            torch.onnx.export(frozen, (torch.randn(2, 4),), "m.onnx", input_names=["x"], dynamo=False)
+        traced.save("m.pt")
+        """, tmp_path)
+    if step == "save":
+        command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,4]")
+    report = command.run_json("annotate", tmp_path / "m.onnx", "--sidecar", tmp_path / "m.whence.json", "-o",
+                              tmp_path / "annotated.onnx")
+    assert report["exact"] + report["matched"] == report["nodes"], report
