@@ -196,12 +196,22 @@ class ProgramReader {
     if (!spec[1]["context"].is_string() || !spec[1].contains("children_spec")) return;
     const ArchiveJson keys = ArchiveJson::parse(spec[1]["context"].get<std::string>(), nullptr, false);
     const ArchiveJson& children = spec[1]["children_spec"];
-    if (!keys.is_array() || keys.size() != children.size() || children.size() != program_.outputs.size()) return;
+    if (!keys.is_array() || keys.size() != children.size()) return;
+    std::size_t output = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (keys[i].is_string() && children[i].value("type", ArchiveJson()).is_null()) {
-        program_.outputs[i].name = keys[i].get<std::string>();
+      const bool one = children[i].is_object() && children[i].value("type", ArchiveJson()).is_null();
+      if (one && keys[i].is_string() && output < program_.outputs.size()) {
+        program_.outputs[output].name = keys[i].get<std::string>();
       }
+      output += leaves_of(children[i]);
     }
+  }
+
+  static std::size_t leaves_of(const ArchiveJson& spec) {
+    if (!spec.is_object() || !spec.contains("children_spec") || spec.value("type", ArchiveJson()).is_null()) return 1;
+    std::size_t leaves = 0;
+    for (const ArchiveJson& child : spec["children_spec"]) leaves += leaves_of(child);
+    return leaves;
   }
 
   void sum_parameters() {
@@ -265,7 +275,7 @@ class ProgramReader {
 
 bool is_exported_program(const std::string& path) {
   const auto answer = guarded([&] { return root_of(ZipArchive(path)).has_value(); });
-  return answer && *answer;
+  return answer ? *answer : path.ends_with(".pt2");  // of what cannot be read, the name says who should tell why
 }
 
 Result<Program> read_exported_program(const ReadOptions& options) {

@@ -68,7 +68,7 @@ def write_sidecar(blocks: int, path: Path) -> None:
     def parameter(module: str, name: str, shape: list) -> int:
         size = 4 * int(np.prod(shape))
         index = t.add("parameters", [t.text(f"{module}.{name}"), [], "parameter", True, True, "float32", shape,
-                                     "model.pt", f"data/{module}.{name}", 0, size, None, None, None])
+                                     "model.pt", f"data/{module}.{name}", 0, size, None, None, None, None])
         return t.add("values", [t.text(f"{module}.{name}"), "tensor", "float32", shape, "parameter", index, -1])
 
     def operation(target: str, overload: str, scope: int, arguments: list) -> int:

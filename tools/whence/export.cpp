@@ -167,7 +167,7 @@ Binding bind(const std::string& file, int opset, std::int64_t nodes) {
 }
 
 void declare(CommandLine& line) {
-  line.positional("archive", "what torch.jit.save wrote, traced or scripted");
+  line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
   line.option("output,o", "FILE", "the ONNX file to write");
   declare_inputs(line, /*dynamic=*/true);
   line.option("opset", "N", "13 to 23, 18 by default");
@@ -183,8 +183,8 @@ void declare(CommandLine& line) {
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("export", "model.pt -o model.onnx [--inputs FILE | --input SPEC]... [--dynamic SPEC]...",
-                   "Exports a TorchScript archive to ONNX, every node stamped with the operation that it comes from.\n"
-                   "Needs LibTorch.");
+                   "Exports a TorchScript or torch.export archive to ONNX, every node stamped with the operation that it\n"
+                   "comes from. TorchScript needs LibTorch.");
   declare(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 

@@ -1,0 +1,205 @@
+"""torch.export archives (.pt2): the same results as PyTorch, the same modules as the trace, and what is refused."""
+
+import json
+import warnings
+import zipfile
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+from models import zoo
+
+KINDS = ("plain", "decomposed", "dynamic")
+# A batch of one or a length as long as the model allows cannot be dynamic for torch.export; the second sizes can.
+MODELS = ("bert_tiny", "distilbert", "gpt2", "vit", "mobilenet_v2", "unet", "lstm_tagger", "shared_block")
+NOT_DYNAMIC = {"lstm_tagger"}  # torch.export fixes the length of a packed sequence
+
+
+def exported(name: str, kind: str) -> torch.export.ExportedProgram:
+    entry = zoo.MODELS[name]
+    inputs, shapes = entry.inputs(entry.second if kind == "dynamic" else entry.first), None
+    if kind == "dynamic":
+        shapes = {key: {axis: torch.export.Dim.AUTO for axis in entry.dynamic.get(key, {})} or None for key in inputs}
+    program = torch.export.export(entry.model(), (), dict(inputs), dynamic_shapes=shapes, strict=False)
+    return program.run_decompositions() if kind == "decomposed" else program
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("pt2")
+
+
+def archive(folder, name: str, kind: str):
+    path = folder / f"{name}.{kind}.pt2"
+    if not path.exists():
+        torch.export.save(exported(name, kind), path)
+    return path
+
+
+def tensors(result) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    values = result.values() if hasattr(result, "values") else result
+    return [tensor for value in values for tensor in tensors(value)]
+
+
+def assert_same(path, model, inputs) -> None:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = {value.name for value in session.get_inputs()}
+    results = session.run(None, {key: tensor.numpy() for key, tensor in inputs.items() if key in names})
+    with torch.no_grad():
+        expected = tensors(model(**inputs))
+    assert len(results) == len(expected)
+    for ours, theirs in zip(results, expected):
+        scale = max(1.0, float(theirs.abs().max()))
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=2e-4 * scale)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_results_equal_pytorch(folder, tmp_path, name, kind):
+    if kind == "dynamic" and name in NOT_DYNAMIC:
+        pytest.skip("torch.export fixes the length of a packed sequence")
+    entry = zoo.MODELS[name]
+    command.run("export", archive(folder, name, kind), "-o", tmp_path / "m.onnx", "--annotate")
+    onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
+    sizes = [entry.first, entry.second] if kind == "dynamic" else [entry.first]
+    for size in sizes:
+        assert_same(tmp_path / "m.onnx", entry.model(), entry.inputs(size))
+
+
+def modules(path) -> set:
+    nodes = onnx.load(path, load_external_data=False).graph.node
+    return {entry.value for node in nodes for entry in node.metadata_props if entry.key == "pkg.whence.module"
+            and node.op_type not in {"Constant", "Reshape", "Transpose", "Expand", "Unsqueeze"}}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_modules_are_those_of_the_trace(folder, tmp_path, name):
+    command.run("export", archive(folder, name, "plain"), "-o", tmp_path / "pt2.onnx", "--annotate")
+    command.run("export", zoo.trace(name), "-o", tmp_path / "trace.onnx", "--annotate", "--inputs", zoo.inputs_file(name))
+    assert modules(tmp_path / "pt2.onnx") == modules(tmp_path / "trace.onnx")
+
+
+def test_recorded_without_libtorch(folder, tmp_path):
+    """The sidecar of the archive annotates what PyTorch's own exporter makes of it."""
+    path = archive(folder, "unet", "plain")
+    command.run("record", path, "-o", tmp_path / "m.json", env={"WHENCE_RECORDER": "/nowhere"})
+    assert json.loads((tmp_path / "m.json").read_text())["source"]["kind"] == "torch.export"
+    torch.onnx.export(torch.export.load(path), dynamo=True, f=tmp_path / "m.onnx", optimize=True)
+    said = command.run_json("annotate", tmp_path / "m.onnx", "--sidecar", tmp_path / "m.json", "-o", tmp_path / "a.onnx")
+    assert said["matched"] >= 0.98 * said["nodes"]
+
+
+def test_dynamic_gives_a_symbol_another_name(folder, tmp_path):
+    path = archive(folder, "unet", "dynamic")
+    command.run("export", path, "-o", tmp_path / "m.onnx", "--dynamic", "x:0=images")
+    assert onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "images"
+    refused = command.run("export", path, "-o", tmp_path / "n.onnx", "--dynamic", "x:1=channels", code=4).stderr
+    assert "E0304" in refused and "dynamic_shapes" in refused and not (tmp_path / "n.onnx").exists()
+
+
+class Branches(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        with torch.no_grad():
+            y = self.linear(x) + 1
+        self.calls.add_(1)
+        (z,) = torch.cond(x.sum() > 0, lambda a: (a + 1,), lambda a: (a - float("inf"),), (y,))
+        values, indices = z.max(1)
+        return {"values": values, "rest": (indices, y.split([1, 3], 1))}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_contexts_conditions_and_state(tmp_path, sign):
+    model, x = Branches().eval(), torch.full((2, 4), 0.5)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
+    said = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate").stderr
+    assert "E0308" in said and "'calls'" in said
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    assert [node.op_type for node in graph.node if node.op_type == "If"] == ["If"]
+    assert graph.output[0].name == "values"
+    assert "linear" in modules(tmp_path / "m.onnx")
+    assert_same(tmp_path / "m.onnx", model, {"x": sign * x})
+
+
+def rewritten(path, target, change) -> None:
+    """The archive with its program's JSON changed."""
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name.endswith("models/model.json"):
+                document = json.loads(content)
+                change(document)
+                content = json.dumps(document)
+            new.writestr(name, content)
+
+
+def set_version(major):
+    return lambda document: document["schema_version"].update(major=major)
+
+
+def forget_tensor(document):
+    del document["graph_module"]["graph"]["tensor_values"]["conv2d"]
+
+
+def unknown_operator(document):
+    document["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.acme.convolve.default"
+
+
+@pytest.mark.parametrize("change, code, words", [
+    (set_version(9), 3, ["E0205", "newer whence"]), (set_version(7), 4, ["E0303", "export it again"]),
+    (forget_tensor, 3, ["E0204", "conv2d"]), (unknown_operator, 4, ["E0301", "acme::convolve"]),
+])
+def test_programs_that_cannot_be_read(folder, tmp_path, change, code, words):
+    rewritten(archive(folder, "unet", "plain"), tmp_path / "m.pt2", change)
+    (tmp_path / "out.onnx").write_text("before")
+    error = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "out.onnx", code=code).stderr
+    assert all(word in error for word in words) and "try:" in error
+    assert (tmp_path / "out.onnx").read_text() == "before"
+
+
+def packed(old, target) -> None:
+    with zipfile.ZipFile(old) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in source.namelist():
+            new.writestr(name, source.read(name))
+
+
+def with_member(name: str):
+    def make(old, target) -> None:
+        target.write_bytes(old.read_bytes())
+        with zipfile.ZipFile(target, "a", zipfile.ZIP_STORED) as new, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a name that is there twice
+            new.writestr(name, b"x")
+    return make
+
+
+def truncated(old, target) -> None:
+    target.write_bytes(old.read_bytes()[:-400])
+
+
+def short_weight(old, target) -> None:
+    with zipfile.ZipFile(old) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+        for name in source.namelist():
+            content = source.read(name)
+            new.writestr(name, content[:-4] if name.endswith("weight_0") else content)
+
+
+@pytest.mark.parametrize("make, code, words", [
+    (packed, 4, ["E0303", "compressed"]), (with_member("../evil"), 6, ["E0502"]),
+    (with_member("unet.plain/data/weights/weight_0"), 3, ["E0204", "twice"]),
+    (truncated, 3, ["E020"]), (short_weight, 3, ["E0204", "shorter"]),
+])
+def test_archives_that_are_refused(folder, tmp_path, make, code, words):
+    source = archive(folder, "unet", "plain")
+    make(source, tmp_path / "m.pt2")
+    result = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "out.onnx", code=code).stderr
+    assert all(word in result for word in words) and not (tmp_path / "out.onnx").exists()
