@@ -1,11 +1,11 @@
 // A live trace as a Program, at any time: what was read so far, under the names that are known by then.
 #include <torch/version.h>
 
-#include "schema/digests.h"
 #include "recorder/finish.h"
 #include "recorder/live_trace.h"
 #include "recorder/module_tree.h"
 #include "recorder/source_frames.h"
+#include "schema/digests.h"
 
 namespace whence {
 

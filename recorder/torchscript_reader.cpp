@@ -3,11 +3,11 @@
 
 #include <torch/version.h>
 
-#include "schema/digests.h"
 #include "recorder/evaluator.h"
 #include "recorder/example_inputs.h"
 #include "recorder/torch_error.h"
 #include "recorder_abi.h"
+#include "schema/digests.h"
 #include "schema/recorder_api.h"
 
 namespace whence {

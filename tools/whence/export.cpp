@@ -182,9 +182,10 @@ void declare(CommandLine& line) {
 }
 
 ExitCode run(int argc, char** argv) {
-  CommandLine line("export", "model.pt -o model.onnx [--inputs FILE | --input SPEC]... [--dynamic SPEC]...",
-                   "Exports a TorchScript or torch.export archive to ONNX, every node stamped with the operation that it\n"
-                   "comes from. TorchScript needs LibTorch.");
+  CommandLine line(
+      "export", "model.pt -o model.onnx [--inputs FILE | --input SPEC]... [--dynamic SPEC]...",
+      "Exports a TorchScript or torch.export archive to ONNX, every node stamped with the operation that it\n"
+      "comes from. TorchScript needs LibTorch.");
   declare(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
