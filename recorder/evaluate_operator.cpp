@@ -47,15 +47,7 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   for (const jit::Value* value : node.inputs()) arguments.push_back(term(value, call));
   if (on_host(node, call, arguments)) return;
 
-  Node recorded;
-  recorded.target = node.kind().toQualString();
-  const c10::FunctionSchema* schema = node.maybeSchema();
-  if (schema != nullptr) recorded.overload = schema->overload_name();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const bool named = schema != nullptr && i < schema->arguments().size();
-    recorded.arguments.push_back({named ? schema->arguments()[i].name() : "arg" + std::to_string(i),
-                                  argument(arguments[i], named ? schema->arguments()[i].real_type().get() : nullptr)});
-  }
+  Node recorded = operation_of(node, arguments);
   recorded.origin.scope = call.scope;
   recorded.origin.stack = frames_.stack_of(node, call.function, call.callers);
   recorded.origin.basis = SourceFrames::basis(node);

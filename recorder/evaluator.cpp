@@ -41,7 +41,7 @@ void Evaluator::run(const jit::Module& root) {
     for (int run = 0; run < runs_ && i < inputs_.arguments.size(); ++run) given[run] = &inputs_.arguments[i][run];
     arguments.push_back(input(given, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));
   }
-  add_outputs(call(forward, std::move(arguments), 0, {}), "");
+  add_outputs(call(forward, std::move(arguments), 0, {}), "", program_.outputs);
   finish_program(program_, known_);
 }
 
@@ -108,32 +108,6 @@ Term Evaluator::input(const PerRun<const c10::IValue*>& given, const c10::TypePt
          {}});
   }
   return Term::literal(*first);
-}
-
-void Evaluator::add_outputs(const Term& term, const std::string& name) {
-  const auto below = [&](const std::string& key) { return name.empty() ? key : name + "." + key; };
-  switch (term.kind) {
-    case Term::Kind::none:
-    case Term::Kind::object:
-      return;
-    case Term::Kind::literal:
-    case Term::Kind::value:
-      program_.outputs.push_back({name, argument(term, nullptr)});
-      return;
-    case Term::Kind::dict:
-      for (std::size_t i = 0; i + 1 < term.items->size(); i += 2) {
-        const c10::IValue key = (*term.items)[i].settled().value_or(c10::IValue());
-        add_outputs((*term.items)[i + 1], below(key.isString() ? key.toStringRef() : std::to_string(i / 2)));
-      }
-      return;
-    case Term::Kind::list:
-    case Term::Kind::tuple:
-      // Elements of the outermost tuple have no names of their own.
-      for (std::size_t i = 0; i < term.items->size(); ++i) {
-        add_outputs((*term.items)[i], name.empty() ? "" : name + "." + std::to_string(i));
-      }
-      return;
-  }
 }
 
 Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, ScopeId scope, Stack callers) {

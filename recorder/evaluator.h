@@ -59,7 +59,6 @@ class Evaluator {
   Term parameter(ParameterId id, const at::Tensor& tensor);
   Term from_host(const c10::IValue& value, const std::string& name);
   Term input(const PerRun<const c10::IValue*>& given, const c10::TypePtr& type, const std::string& name);
-  void add_outputs(const Term& term, const std::string& name);
   const Term& term(const torch::jit::Value* value, const Call& call) const;
   Place place(const torch::jit::Node& node, const Call& call);
   [[noreturn]] void refuse(const torch::jit::Node& node, const Call& call, const std::string& why,

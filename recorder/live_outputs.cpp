@@ -16,7 +16,7 @@ void LiveTrace::end() {
   for (const jit::Value* output : graph_->outputs()) {
     const auto term = resolve(output, callers);
     if (!term) complete_ = false;  // made by scripted code after the last operation that we could see
-    if (term) add_outputs(*term, "");
+    if (term) add_outputs(*term, "", outputs_);
   }
   // Nothing of the graph is needed any more but the names of its inputs.
   env_.clear();
@@ -93,32 +93,6 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
   auto result = graph.outputs().empty() ? std::nullopt : resolve(graph.outputs()[0], callers);
   callers.pop_back();
   return result;
-}
-
-void LiveTrace::add_outputs(const Term& term, const std::string& name) {
-  const auto below = [&](const std::string& key) { return name.empty() ? key : name + "." + key; };
-  switch (term.kind) {
-    case Term::Kind::none:
-    case Term::Kind::object:
-      return;
-    case Term::Kind::literal:
-    case Term::Kind::value:
-      outputs_.push_back({name, argument(term, nullptr)});
-      return;
-    case Term::Kind::dict:
-      for (std::size_t i = 0; i + 1 < term.items->size(); i += 2) {
-        const c10::IValue key = (*term.items)[i].settled().value_or(c10::IValue());
-        add_outputs((*term.items)[i + 1], below(key.isString() ? key.toStringRef() : std::to_string(i / 2)));
-      }
-      return;
-    case Term::Kind::list:
-    case Term::Kind::tuple:
-      // Elements of the outermost tuple have no names of their own.
-      for (std::size_t i = 0; i < term.items->size(); ++i) {
-        add_outputs((*term.items)[i], name.empty() ? "" : name + "." + std::to_string(i));
-      }
-      return;
-  }
 }
 
 }  // namespace whence

@@ -335,15 +335,7 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
 Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
   std::vector<Term> arguments;
   for (const jit::Value* value : node.inputs()) arguments.push_back(term_of(value, env));
-  Node recorded;
-  recorded.target = node.kind().toQualString();
-  const c10::FunctionSchema* schema = node.maybeSchema();
-  if (schema != nullptr) recorded.overload = schema->overload_name();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const bool named = schema != nullptr && i < schema->arguments().size();
-    recorded.arguments.push_back({named ? schema->arguments()[i].name() : "arg" + std::to_string(i),
-                                  argument(arguments[i], named ? schema->arguments()[i].real_type().get() : nullptr)});
-  }
+  Node recorded = operation_of(node, arguments);
   recorded.origin.scope = call_of(node);
   const auto results = run ? compute(node, arguments) : std::nullopt;
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {

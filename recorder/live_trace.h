@@ -80,7 +80,6 @@ class LiveTrace {
 
   // ---- live_outputs.cpp
   std::optional<Term> resolve(const torch::jit::Value* value, std::vector<Env>& callers);
-  void add_outputs(const Term& term, const std::string& name);
 
   // ---- live_program.cpp
   void name_parameters();

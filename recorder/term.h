@@ -62,6 +62,12 @@ struct Term {
 // TorchScript, and only the schema tells.
 Argument argument(const Term& term, const c10::Type* type);
 
+// The operation that `node` is, on these arguments: its names and arguments, without results and origin.
+Node operation_of(const torch::jit::Node& node, const std::vector<Term>& arguments);
+
+// What a program returns, containers flattened: names are dict keys and positions, joined by dots.
+void add_outputs(const Term& term, const std::string& name, std::vector<ProgramOutput>& outputs);
+
 // The value that run `run` sees; empty when it was never computed.
 std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run);
 

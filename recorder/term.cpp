@@ -1,0 +1,44 @@
+#include "recorder/term.h"
+
+namespace whence {
+
+Node operation_of(const torch::jit::Node& node, const std::vector<Term>& arguments) {
+  Node recorded;
+  recorded.target = node.kind().toQualString();
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema != nullptr) recorded.overload = schema->overload_name();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool named = schema != nullptr && i < schema->arguments().size();
+    recorded.arguments.push_back({named ? schema->arguments()[i].name() : "arg" + std::to_string(i),
+                                  argument(arguments[i], named ? schema->arguments()[i].real_type().get() : nullptr)});
+  }
+  return recorded;
+}
+
+void add_outputs(const Term& term, const std::string& name, std::vector<ProgramOutput>& outputs) {
+  const auto below = [&](const std::string& key) { return name.empty() ? key : name + "." + key; };
+  switch (term.kind) {
+    case Term::Kind::none:
+    case Term::Kind::object:
+      return;
+    case Term::Kind::literal:
+    case Term::Kind::value:
+      outputs.push_back({name, argument(term, nullptr)});
+      return;
+    case Term::Kind::dict:
+      for (std::size_t i = 0; i + 1 < term.items->size(); i += 2) {
+        const c10::IValue key = (*term.items)[i].settled().value_or(c10::IValue());
+        add_outputs((*term.items)[i + 1], below(key.isString() ? key.toStringRef() : std::to_string(i / 2)), outputs);
+      }
+      return;
+    case Term::Kind::list:
+    case Term::Kind::tuple:
+      // Elements of the outermost tuple have no names of their own.
+      for (std::size_t i = 0; i < term.items->size(); ++i) {
+        add_outputs((*term.items)[i], name.empty() ? "" : name + "." + std::to_string(i), outputs);
+      }
+      return;
+  }
+}
+
+}  // namespace whence
