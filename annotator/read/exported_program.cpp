@@ -244,7 +244,7 @@ class ProgramReader {
       const auto input = std::ranges::find(program_.inputs, axis.input, &ProgramInput::name);
       if (input == program_.inputs.end()) {
         throw Error(Code::input_mismatch, "the program has no input '" + axis.input + "'",
-                    "its inputs are listed by `whence show " + options_.path + "`", place());
+                    "its inputs are those that `whence export` prints", place());
       }
       const auto& dims = program_.values[input->value].type.dims;
       if (!dims || axis.axis < 0 || static_cast<std::size_t>(axis.axis) >= dims->size()) {
