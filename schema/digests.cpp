@@ -2,8 +2,8 @@
 
 #define XXH_INLINE_ALL
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -34,65 +34,87 @@ class Hasher {
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
 };
 
-// Columns are gathered into rows block by block, so that reading stays close to sequential.
+// Columns are gathered into rows block by block, so that reading stays close to sequential. The width of an element is a
+// constant here: with one known only at run time every element would cost a call.
+template <std::size_t element>
+void gather_columns(const TensorData& matrix, std::size_t first, std::size_t count, std::byte* gathered) {
+  constexpr std::size_t tile = 32;  // rows whose lines of the cache are written to at once
+  const auto rows = static_cast<std::size_t>(matrix.shape[0]), columns = static_cast<std::size_t>(matrix.shape[1]);
+  for (std::size_t top = 0; top < rows; top += tile) {
+    const std::size_t bottom = std::min(rows, top + tile);
+    for (std::size_t column = 0; column < count; ++column) {
+      for (std::size_t row = top; row < bottom; ++row) {
+        std::memcpy(gathered + (column * rows + row) * element,
+                    matrix.bytes.data + (row * columns + first + column) * element, element);
+      }
+    }
+  }
+}
+
+template <std::size_t element>
 std::string transposed_digest(const TensorData& matrix) {
-  const std::size_t rows = static_cast<std::size_t>(matrix.shape[0]),
-                    columns = static_cast<std::size_t>(matrix.shape[1]);
-  const std::size_t element = size_of(matrix.dtype);
+  const auto rows = static_cast<std::size_t>(matrix.shape[0]), columns = static_cast<std::size_t>(matrix.shape[1]);
   const std::size_t block =
       std::max<std::size_t>(1, std::min(columns, chunk / std::max<std::size_t>(1, rows * element)));
   std::vector<std::byte> gathered(block * rows * element);
   Hasher hasher;
   for (std::size_t first = 0; first < columns; first += block) {
     const std::size_t count = std::min(block, columns - first);
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::byte* source = matrix.bytes.data + (row * columns + first) * element;
-      for (std::size_t column = 0; column < count; ++column) {
-        std::memcpy(gathered.data() + (column * rows + row) * element, source + column * element, element);
-      }
-    }
+    gather_columns<element>(matrix, first, count, gathered.data());
     hasher.add(gathered.data(), count * rows * element);
   }
   return hasher.hex();
 }
 
-// Both round to the nearest, ties to even, and make one NaN of all, as PyTorch does.
+std::string transposed_digest(const TensorData& matrix) {
+  switch (size_of(matrix.dtype)) {
+    case 1:
+      return transposed_digest<1>(matrix);
+    case 2:
+      return transposed_digest<2>(matrix);
+    case 4:
+      return transposed_digest<4>(matrix);
+    case 8:
+      return transposed_digest<8>(matrix);
+    default:
+      return transposed_digest<16>(matrix);
+  }
+}
+
+// Both round to the nearest, ties to even, and make one NaN of all, as PyTorch does. Every case is computed and one
+// chosen, so that the compiler can make vector instructions of a loop over them.
 std::uint16_t to_float16(float value) {
   constexpr std::uint32_t infinity = 0x7f800000, rounds_to_infinity = 0x477ff000, smallest_normal = 0x38800000;
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint32_t>(bits >> 16U & 0x8000U);
+  const std::uint32_t sign = bits >> 16U & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  std::uint32_t half = 0;
-  if (magnitude > infinity) {
-    half = 0x7e00;
-  } else if (magnitude >= rounds_to_infinity) {
-    half = 0x7c00;
-  } else if (magnitude < smallest_normal) {
-    half = static_cast<std::uint32_t>(std::lrint(std::fabs(value) * 0x1p24F));
-  } else {
-    half = (magnitude + 0xfffU + (magnitude >> 13U & 1U) - 0x38000000U) >> 13U;
-  }
+  const std::uint32_t normal = (magnitude + 0xfffU + (magnitude >> 13U & 1U) - 0x38000000U) >> 13U;
+  // Adding a half lets the addition itself round to multiples of 2^-24, the smallest float16.
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
+  std::uint32_t half = magnitude < smallest_normal ? subnormal : normal;
+  half = magnitude >= rounds_to_infinity ? 0x7c00U : half;
+  half = magnitude > infinity ? 0x7e00U : half;
   return static_cast<std::uint16_t>(sign | half);
 }
 
 std::uint16_t to_bfloat16(float value) {
-  if (std::isnan(value)) return 0x7fc0;
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U);
+  const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U;
+  return static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? 0x7fc0U : rounded);
 }
 
 template <class T, std::uint16_t (*narrow)(float)>
 std::string cast_digest(const TensorData& tensor) {
   const std::size_t count = tensor.bytes.size / sizeof(T);
-  std::vector<std::uint16_t> cast(std::min<std::size_t>(count, chunk / sizeof(T)));
+  constexpr std::size_t most = std::size_t{1} << 13;  // what stays in the first cache
+  std::array<T, most> read;
+  std::array<std::uint16_t, most> cast;
   Hasher hasher;
-  for (std::size_t first = 0; first < count; first += cast.size()) {
-    const std::size_t here = std::min(cast.size(), count - first);
-    for (std::size_t i = 0; i < here; ++i) {
-      T value;
-      std::memcpy(&value, tensor.bytes.data + (first + i) * sizeof(T), sizeof(T));
-      cast[i] = narrow(static_cast<float>(value));
-    }
+  for (std::size_t first = 0; first < count; first += most) {
+    const std::size_t here = std::min(most, count - first);
+    std::memcpy(read.data(), tensor.bytes.data + first * sizeof(T), here * sizeof(T));  // it may not be aligned
+    for (std::size_t i = 0; i < here; ++i) cast[i] = narrow(static_cast<float>(read[i]));
     hasher.add(cast.data(), here * sizeof(std::uint16_t));
   }
   return hasher.hex();

@@ -1,7 +1,5 @@
 """The module and parameter tables of `whence record` against named_modules() and named_parameters(), row by row."""
 
-import ctypes
-import ctypes.util
 import functools
 import json
 
@@ -81,39 +79,6 @@ def test_own_parameters_equal_named_parameters(name):
         listed = {alias for number in row["own_parameters"] if parameters[number]["kind"] == "parameter"
                   for alias in [parameters[number]["name"], *parameters[number]["aliases"]]}
         assert own <= listed
-
-
-class Hash128(ctypes.Structure):
-    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
-
-
-@functools.cache
-def xxhash_library() -> ctypes.CDLL:
-    library = ctypes.CDLL(ctypes.util.find_library("xxhash"))
-    library.XXH3_128bits.restype = Hash128
-    library.XXH3_128bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-    return library
-
-
-def xxh3_128(tensor: torch.Tensor) -> str:
-    """The digest of the contiguous bytes as the system's xxHash library computes it in one go."""
-    content = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()  # numpy has no bfloat16
-    digest = xxhash_library().XXH3_128bits(content, len(content))
-    return f"{digest.high:016x}{digest.low:016x}"
-
-
-def test_digests_equal_xxhash(name):
-    rows = {row["name"]: row for row in recorded(name).table("parameters")}
-    for path, tensor in [*model(name).named_parameters(), *model(name).named_buffers()]:
-        if path not in rows:  # buffers that the trace does not use are not stored
-            assert path not in dict(model(name).named_parameters())
-            continue
-        assert rows[path]["digest"] == xxh3_128(tensor), path
-        if tensor.ndim == 2:
-            assert rows[path]["digest_transposed"] == xxh3_128(tensor.t()), path
-        if tensor.is_floating_point():
-            assert rows[path]["digest_float16"] == xxh3_128(tensor.half()), path
-            assert rows[path]["digest_bfloat16"] == xxh3_128(tensor.bfloat16()), path
 
 
 def test_the_sidecar_follows_its_json_schema(name):
