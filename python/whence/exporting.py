@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .command import run_json
-from .errors import WhenceError, error
+from .errors import error
 from .plugin import record
 from .reports import AnnotateReport, ValidationReport, annotate, validate
 
@@ -34,8 +34,8 @@ def export(model, args: Sequence[Any] | Any = (), path: str | os.PathLike = "mod
     """Exports ``model`` called with ``args`` and ``kwargs`` to ``path``, with the origin of every node in it.
 
     backend  "native": a trace of the model, exported by whence. "torch-torchscript": torch.onnx.export(dynamo=False),
-             recorded while it traces. "torch-dynamo": torch.onnx.export(dynamo=True); its record is a trace of the same
-             call, because torch.export shows nothing to the plugin, and a model that cannot be traced is refused.
+             recorded while it traces. "torch-dynamo": torch.onnx.export(dynamo=True); its record is that of the program
+             that torch.export made for it.
     kwargs   arguments by name; those that are no tensors are fixed in the file.
     dynamic_axes  {"x": {0: "batch"}}: axes that may differ at run time.
     sidecar  where the record goes; beside the file as ``model.whence.json`` by default.
@@ -61,12 +61,8 @@ def export(model, args: Sequence[Any] | Any = (), path: str | os.PathLike = "mod
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         if backend == "native":
             return _export_native(calls.trace(model, tensors), tensors, target, axes, opset, record_file)
-        if backend == "torch-torchscript":
-            with record(record_file):
-                _torch_export(model, tensors, target, axes, opset)
-        else:
-            _record_trace(model, tensors, record_file)
-            _torch_export(model, tensors, target, axes, opset, dynamo=True)
+        with record(record_file):
+            _torch_export(model, tensors, target, axes, opset, dynamo=backend == "torch-dynamo")
     return _finish(target, record_file)
 
 
@@ -96,21 +92,6 @@ def _torch_export(model, tensors: Mapping, target: Path, axes: dict, opset: int,
     with torch.no_grad():
         torch.onnx.export(model, tuple(tensors.values()), str(target), input_names=list(tensors), opset_version=opset,
                           dynamo=dynamo, **options)
-
-
-def _record_trace(model, tensors: Mapping, sidecar: Path) -> None:
-    from . import calls
-
-    try:
-        with record(sidecar):
-            calls.trace(model, tensors)
-    except WhenceError:
-        raise
-    except Exception as failure:  # whatever the model raises while it is traced
-        raise error("E0303", "unsupported_feature",
-                    "the model cannot be traced, and the torch-dynamo backend takes its record from a trace: "
-                    f"{failure}",
-                    "backend='torch-torchscript' or 'native' after changing what fails") from failure
 
 
 def _export_script(model, args, target: Path, backend: str, kwargs, axes: dict, opset: int,

@@ -61,38 +61,57 @@ def operators():
 
 @contextmanager
 def record(path: str | os.PathLike) -> Iterator[Recording]:
-    """Records whatever is traced or exported inside the block: torch.jit.trace, torch.onnx.export(dynamo=False).
+    """Records whatever is traced or exported inside the block: torch.jit.trace, torch.export.export, torch.onnx.export.
 
-    Writes the sidecar ``path``; further traces of other programs go beside it (``model.2.whence.json``). Yields a
-    Recording, whose ``files`` are known afterwards. When the block raises, what was traced until then is written and
-    marked incomplete, and the block's exception goes on.
+    Writes the sidecar ``path``; further programs go beside it (``model.2.whence.json``), traces before what torch.export
+    made. Yields a Recording, whose ``files`` are known afterwards. When the block raises, what was traced until then is
+    written and marked incomplete, and the block's exception goes on.
 
-    Raises WhenceError: E0106 (a recording is running, or nothing was traced), E0307, E0401. Warns (WhenceWarning) of
-    branches on the values of tensors, with the source line.
+    Raises WhenceError: E0106 (a recording is running, or nothing was traced or exported), E0303 (a program that PyTorch
+    cannot save), E0307, E0401. Warns (WhenceWarning) of branches on the values of tensors, with the source line.
     """
     whence = operators()
+    from . import exported
+
     recording = Recording(Path(path))
     try:
         whence.start(str(path))
     except RuntimeError as raised:
         raise from_operator(raised) from None
     try:
-        yield recording
+        with exported.captured() as programs:
+            yield recording
     except BaseException:
         try:
             _stop(whence, recording)
         except (RuntimeError, WhenceError):
             pass  # the block's own exception says more
         raise
-    _stop(whence, recording)
+    _stop(whence, recording, traced=not programs)
+    for program in programs:
+        file, diagnostics = exported.write(program, _beside(recording.path, len(recording.files) + 1))
+        recording.files.append(file)
+        recording.diagnostics += diagnostics
     for diagnostic in recording.diagnostics:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=3)
 
 
-def _stop(whence, recording: Recording) -> None:
+def _stop(whence, recording: Recording, traced: bool = True) -> None:
+    """``traced``: there must be something to write."""
     try:
         report = json.loads(whence.stop())
     except RuntimeError as raised:
-        raise from_operator(raised) from None
+        failure = from_operator(raised)
+        if failure.code == "E0106" and not traced:
+            return
+        raise failure from None
     recording.files = report["files"]
     recording.diagnostics = [Diagnostic.from_json(entry) for entry in report["diagnostics"]]
+
+
+def _beside(path: Path, number: int) -> Path:
+    """model.whence.json -> model.2.whence.json, as the plugin names them."""
+    if number == 1:
+        return path
+    stem, dot, rest = path.name.partition(".")
+    return path.with_name(f"{stem}.{number}{dot}{rest}")

@@ -1,9 +1,11 @@
 """The Python package against a model with keyword arguments and a dataclass for a result, by every backend."""
 
+import ast
 import os
 import sys
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -102,6 +104,63 @@ def test_three_captures_agree(tmp_path):
     for name in ("trace", "m"):
         rows = [(row["target"], row["module"]) for row in Sidecar(tmp_path / f"{name}.whence.json").operations()]
         assert [row for row in rows if row[0].startswith("aten::")] == kept_by_torch, name
+
+
+def exporters_scopes(path) -> dict[str, str]:
+    """Module path by node name, as the torch.export exporter itself wrote it."""
+    import onnx
+
+    scopes = {}
+    for node in onnx.load(path).graph.node:
+        found = {entry.key: entry.value for entry in node.metadata_props}.get("pkg.torch.onnx.name_scopes")
+        if found:
+            scopes[node.name] = ast.literal_eval(found)[-2]
+    return scopes
+
+
+def test_dynamo_export_is_recorded_from_the_exported_program(tmp_path):
+    entry = zoo.MODELS["bert_tiny"]
+    model, file = entry.model(), tmp_path / "m.onnx"
+    with whence.record(tmp_path / "m.whence.json") as recording:
+        torch.onnx.export(model, (), str(file), kwargs=entry.inputs(entry.first), dynamo=True, verbose=False)
+    assert [each["file"] for each in recording.files] == [str(tmp_path / "m.whence.json")] and recording.complete
+    assert torch.onnx.export.__module__.startswith("torch") and not hasattr(torch.onnx.export, "__wrapped__")
+    sources = {row["target"] for row in Sidecar(tmp_path / "m.whence.json").operations()}
+    assert "aten::linear" in sources  # what torch.export saw, not what a trace decomposes it into
+
+    truth = exporters_scopes(file)
+    whence.annotate(file, tmp_path / "m.whence.json")
+    import onnx
+
+    seen = {}
+    for node in onnx.load(file).graph.node:
+        data = {prop.key: prop.value for prop in node.metadata_props}
+        seen[data.get("pkg.whence.original_name", node.name)] = data["pkg.whence.module"]
+    assert len(truth) > 50 and seen == truth
+
+
+def test_a_trace_and_two_exported_programs_in_one_block(tmp_path):
+    x = torch.randn(2, 4)
+    with whence.record(tmp_path / "m.whence.json") as recording:
+        zoo.trace_module(Block().eval(), {"x": x})
+        first = torch.export.export(Block().eval(), (x,))
+        torch.onnx.export(first, f=str(tmp_path / "first.onnx"), dynamo=True, verbose=False)  # known already
+        torch.export.export(torch.nn.Sequential(Block(), torch.nn.ReLU()).eval(), (x,))
+    assert [Path(each["file"]).name for each in recording.files] == [
+        "m.whence.json", "m.2.whence.json", "m.3.whence.json"]
+    modules = [{row["module"] for row in Sidecar(each["file"]).operations()} for each in recording.files]
+    assert modules[0] == modules[1] == {"", "norm", "linear"} and modules[2] == {"0", "0.norm", "0.linear", "1"}
+
+
+def test_a_dynamo_export_that_fails_leaves_its_own_exception(tmp_path):
+    class Refuses(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("not this model")
+
+    with pytest.raises(Exception, match="not this model"):
+        with whence.record(tmp_path / "m.whence.json"):
+            torch.export.export(Refuses(), (torch.randn(2),))
+    assert not hasattr(torch.export.export, "__wrapped__") and not (tmp_path / "m.whence.json").exists()
 
 
 def test_compare_and_html(tmp_path):

@@ -1,0 +1,72 @@
+"""What torch.export makes while a recording runs, recorded from the program itself.
+
+torch.export shows nothing to a plugin of LibTorch: it runs the model on fake tensors, in Python. What it returns says more
+than a trace would, so that is what is kept: the functions that return a program are replaced for the time of the block by
+ones that call them and remember the result. ``torch.onnx.export(dynamo=True)`` calls the same functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from .command import run_json
+from .errors import Diagnostic, error
+
+
+@contextmanager
+def captured() -> Iterator[list[torch.export.ExportedProgram]]:
+    """Yields the list of the programs that were made, or given to torch.onnx.export, inside the block so far."""
+    programs: list[torch.export.ExportedProgram] = []
+
+    def keep(program) -> None:
+        if isinstance(program, torch.export.ExportedProgram) and all(program is not known for known in programs):
+            programs.append(program)
+
+    def returning(function):
+        @functools.wraps(function)
+        def remember(*args, **kwargs):
+            program = function(*args, **kwargs)
+            keep(program)
+            return program
+        return remember
+
+    def given(function):
+        @functools.wraps(function)
+        def remember(model=None, *args, **kwargs):
+            keep(model)
+            return function(model, *args, **kwargs)
+        return remember
+
+    replaced = [(torch.export, "export", returning), (torch.export, "draft_export", returning),
+                (torch.onnx, "export", given)]
+    originals = [(module, name, getattr(module, name)) for module, name, _ in replaced]
+    for module, name, wrap in replaced:
+        setattr(module, name, wrap(getattr(module, name)))
+    try:
+        yield programs
+    finally:
+        for module, name, original in originals:
+            setattr(module, name, original)
+
+
+def write(program: torch.export.ExportedProgram, sidecar: Path) -> tuple[dict, list[Diagnostic]]:
+    """Writes the record of ``program``; returns the row for Recording.files and what is to be told.
+
+    Raises WhenceError: E0303 for a program that PyTorch cannot save, E0401.
+    """
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        archive = Path(folder) / "model.pt2"
+        try:
+            torch.export.save(program, archive)
+        except Exception as failure:  # PyTorch raises many kinds here, from ValueError to its own
+            raise error("E0303", "unsupported_feature", f"PyTorch cannot save the exported program: {failure}",
+                        "export with dynamo=False, or register what it names with torch.export") from failure
+        report = run_json("record", archive, "-o", sidecar)
+    return ({"file": str(sidecar), "operations": report["operations"], "modules": report["modules"],
+             "complete": True}, [Diagnostic.from_json(entry) for entry in report["diagnostics"]])
