@@ -17,8 +17,33 @@ namespace jit = torch::jit;
 
 namespace {
 
+// LibTorch has one hook for source lines and no way to ask which; where Python runs in this process, it was Python's. So
+// for traces that are not ours the Python stack, which LibTorch does hand out, becomes a source range as Python has it:
+// a line "FILE(LINE): FUNCTION" for each frame. Without Python the stack is empty.
+void note_python_stack(jit::Node* node) {
+  std::string stack;
+  std::optional<std::string> file;
+  std::size_t first_line = 0;
+  for (const jit::StackEntry& entry : jit::tracer::pythonCallstack()) {
+    const auto& source = entry.range.source();
+    if (source == nullptr || !source->filename()) continue;
+    const std::size_t line = source->starting_line_no() + source->lineno_for_offset(entry.range.start());
+    stack += *source->filename() + "(" + std::to_string(line) + "): " + entry.filename + "\n";
+    if (file) continue;
+    file = source->filename();
+    first_line = line;
+  }
+  if (!file) return;
+  const std::size_t length = stack.size();
+  node->setSourceRange(jit::SourceRange(std::make_shared<jit::Source>(std::move(stack), file, first_line), 0, length));
+}
+
 void on_operation(jit::Node* node) {
-  if (Session* session = Session::current()) session->note_operation(node);
+  if (Session* session = Session::current()) {
+    session->note_operation(node);
+  } else {
+    note_python_stack(node);
+  }
 }
 
 // Operations that give a tensor's value to the program are not traced, so LibTorch's profiler callbacks tell of them.

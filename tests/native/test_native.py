@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import textwrap
 
 import numpy
 import onnx
@@ -138,6 +139,31 @@ def test_a_model_of_a_shared_library(built):
     result = torch.jit.load(folder / "library.pt")(torch.ones(3, 4))
     assert result.shape == (3, 2)
     command.run("export", folder / "library.pt", "-o", folder / "library.onnx", "--input", "x=float32[3,4]")
+
+
+def test_a_python_process_keeps_its_source_lines(built, tmp_path):
+    """C++ is recorded inside a Python process; what Python traces afterwards has the lines it would have had."""
+    script = tmp_path / "both.py"
+    script.write_text(textwrap.dedent("""
+        import ctypes, sys, torch
+
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return torch.relu(x) + 1  # line 5
+
+        def stacks():
+            traced = torch.jit.trace(Net(), torch.ones(2))
+            return [node.sourceRange() for node in traced.inlined_graph.nodes() if node.kind().startswith("aten")]
+
+        before = stacks()
+        status = ctypes.CDLL(sys.argv[1]).record_library(sys.argv[2].encode())
+        assert status == 0 and stacks() == before and "both.py(5)" in before[0].split("forward")[0], (before, stacks())
+    """).lstrip())
+    library = next(built.glob("modules/build/libin_python.so"))
+    output = programs.run(sys.executable, script, library, tmp_path,
+                          env={**programs.without_whence_variables(), "LD_PRELOAD": str(library)})
+    assert output == "5 5\n"
+    assert [row["module"] for row in operations(tmp_path, "library")] == ["in", "in", "", "out", "out"]
 
 
 def test_every_forward_of_libtorch_is_in_the_table():
