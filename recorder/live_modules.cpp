@@ -79,7 +79,7 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
     const std::string& scope = calls[i].scope;
     const std::string& caller = paths[calls[i].parent];
     const std::size_t mark = scope.find("::");
-    if (mark == std::string::npos) {
+    if (!modules_.empty() || mark == std::string::npos) {  // torch.jit.trace, which names modules in full
       paths[i] = scope.size() > 9 ? scope.substr(9) : "";  // "__module."
       continue;
     }
@@ -137,6 +137,19 @@ std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>&
         std::count_if(paths.begin(), paths.end(), [&](const auto& path) { return in_calls.contains(path); });
     if (calls > 1) continue;
     for (std::size_t i = 1; i < paths.size(); ++i) first_names[paths[i]] = paths.front();
+  }
+  // What a shared module holds is shared with it, though it may have no tensors to tell.
+  std::map<std::string, std::string> types;
+  for (const Named& module : modules) types.emplace(module.path, module.type);
+  for (const Named& module : modules) {
+    const std::string parent = parent_of(module.path);
+    const auto above = parent.empty() ? first_names.end() : first_names.find(parent);
+    if (above == first_names.end()) continue;
+    const std::string same = above->second + module.path.substr(parent.size());
+    const auto known = types.find(same);
+    if (known == types.end() || known->second != module.type) continue;
+    const auto first = first_names.find(same);
+    first_names.emplace(module.path, first == first_names.end() ? same : first->second);
   }
   return first_names;
 }
@@ -209,12 +222,13 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
     const ScopeId parent = result.scope_of[calls[i].parent];
     const auto id = ids.find(paths[i]);
     const bool root_itself = paths[i].empty() && parent == 0;
+    const std::int32_t call = root_itself || id == ids.end() ? 0 : counts[id->second]++;
     if (!used[i] || root_itself || id == ids.end()) {
       result.scope_of[i] = parent;
       continue;
     }
     result.scope_of[i] = static_cast<ScopeId>(program.scopes.size());
-    program.scopes.push_back({parent, id->second, counts[id->second]++});
+    program.scopes.push_back({parent, id->second, call});
   }
   return result;
 }

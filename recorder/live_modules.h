@@ -41,7 +41,7 @@ class LiveModules {
     std::vector<ParameterId> parameter_of;  // by tensor
   };
   // Fills modules, parameters and scopes of `program`. `touched`: the tensors that the operations of each call read,
-  // which tell modules of like names apart. A call that is not `used` holds no operation and gets no scope.
+  // which tell modules of like names apart. A call that is not `used` holds no operation and gets no scope, but counts.
   Ids fill(Program& program, const std::vector<LiveCall>& calls, const std::vector<std::vector<std::string>>& touched,
            const std::vector<bool>& used) const;
 

@@ -11,11 +11,11 @@ void LiveTrace::end() {
   if (ended_) return;
   ended_ = true;
   for (const jit::Value* input : graph_->inputs()) names_at_end_.push_back(input->debugName());
-  complete_ = !graph_->outputs().empty();
+  reached_end_ = !graph_->outputs().empty();
   std::vector<Env> callers(1);
   for (const jit::Value* output : graph_->outputs()) {
     const auto term = resolve(output, callers);
-    if (!term) complete_ = false;  // made by scripted code after the last operation that we could see
+    if (!term) reached_end_ = false;  // made by scripted code after the last operation that we could see
     if (term) add_outputs(*term, "", outputs_);
   }
   // Nothing of the graph is needed any more but the names of its inputs.

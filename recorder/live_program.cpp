@@ -147,7 +147,7 @@ std::vector<std::size_t> LiveTrace::order() const {
 
 // As PyTorch does when a trace becomes a graph: an operation that nothing reads and that changes nothing goes.
 std::vector<bool> LiveTrace::needed_operations() const {
-  std::vector<bool> needed(operations_.size(), !complete_);
+  std::vector<bool> needed(operations_.size(), !reached_end_);
   std::vector<bool> returned(values_.size(), false);
   for (const ProgramOutput& output : outputs_) visit_argument(output.value, [&](ValueId id) { returned[id] = true; });
   for (std::size_t i = operations_.size(); i-- > 0;) {

@@ -2,13 +2,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
+#include <ATen/TracerMode.h>
 #include <ATen/record_function.h>
-#include <fcntl.h>
-#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <unistd.h>
 
@@ -31,38 +35,52 @@ using Clock = std::chrono::steady_clock;
 struct Followed {
   std::mutex lock;
   std::unique_ptr<LiveTrace> trace;
+  std::thread::id thread = std::this_thread::get_id();
+  bool in_python = !tracer::pythonCallstack().empty();
 };
 
+// One recording a file on this machine. A name in the kernel, not a file: nothing is left behind by a process that died.
 class FileLock {
  public:
-  explicit FileLock(const std::string& target) : path_(target + ".lock") {
-    fd_ = open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-    if (fd_ < 0) {
-      throw Error(Code::cannot_write, "the folder of '" + target + "' cannot be written to",
-                  "record to a file in a folder that exists and is yours", {.file = target, .stage = "record"});
-    }
-    if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      close(fd_);
-      throw Error(Code::recording_state, "another process records to '" + target + "'",
-                  "give each recording a file of its own", {.file = target, .stage = "record"});
-    }
+  explicit FileLock(const std::string& target) {
+    std::error_code unknown;
+    const std::string whole = std::filesystem::weakly_canonical(target, unknown).string();
+    const std::string name = "whence-recording-" + digest_of(whole.data(), whole.size());
+    socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    name.copy(&address.sun_path[1], sizeof address.sun_path - 1);  // a leading zero: no file
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const bool taken = socket_ >= 0 && bind(socket_, reinterpret_cast<const sockaddr*>(&address), length) != 0 &&
+                       errno == EADDRINUSE;
+    if (!taken) return;
+    close(socket_);
+    throw Error(Code::recording_state, "another process records to '" + target + "'",
+                "give each recording a file of its own", {.file = target, .stage = "record"});
   }
   ~FileLock() {
-    unlink(path_.c_str());
-    close(fd_);
+    if (socket_ >= 0) close(socket_);
   }
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
  private:
-  std::string path_;
-  int fd_ = -1;
+  int socket_ = -1;
 };
+
+// Where a recording ends up is known before it starts, not after an hour of tracing.
+const std::string& checked(const std::string& path) {
+  if (path.empty() || path.ends_with('/')) {
+    throw Error(Code::cannot_write, "'" + path + "' names no file", "name the sidecar: model.whence.json",
+                {.file = path, .stage = "record"});
+  }
+  const AtomicFile probe(path);
+  return path;
+}
 
 class Session {
  public:
-  explicit Session(std::string path) : path_(std::move(path)), file_lock_(path_) {
-    const AtomicFile probe(path_);  // fails here, not after an hour of tracing
+  explicit Session(const std::string& path) : path_(checked(path)), file_lock_(path_) {
     callback_ =
         at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end).scopes({at::RecordScope::FUNCTION}));
   }
@@ -87,6 +105,7 @@ class Session {
   Followed& follow(const std::shared_ptr<Session>& self);
   void guard_model(const std::function<void()>& step);
   void fail(const Error& error);
+  void doubt_modules(Followed& before, Followed& now);
   void write_partial(Followed& followed);
   std::string beside(std::size_t number) const;
   void write(const Program& program, bool complete, const std::string& path) const;
@@ -145,14 +164,18 @@ struct NameLookup {
   }
 };
 
+// Whether the tracer sees what runs here. Inside an operation it does not, so what it sees is an outermost one; nor
+// does it see what PyTorch's Python bindings compute on the way to an operation, such as the view of an index assignment.
+bool is_traced() { return tracer::isTracing() && at::tracer::impl::is_dispatch_enabled(); }
+
 std::unique_ptr<at::ObserverContext> Session::on_start(const at::RecordFunction&) {
-  if (!tracer::isTracing()) return nullptr;  // inside an operation the tracer is off, so this is an outermost one
+  if (!is_traced()) return nullptr;
   if (const auto current = running()) current->operation_starts(current);
   return nullptr;
 }
 
 void Session::on_end(const at::RecordFunction& function, at::ObserverContext*) {
-  if (!tracer::isTracing()) return;
+  if (!is_traced()) return;
   if (const auto current = running()) current->operation_ended(function, current);
 }
 
@@ -172,6 +195,7 @@ Followed& Session::follow(const std::shared_ptr<Session>& self) {
     if (followed == nullptr) {
       followed = std::make_shared<Followed>();
       followed->trace = std::make_unique<LiveTrace>(state.graph);
+      for (const auto& other : traces_) doubt_modules(*other, *followed);
       traces_.push_back(followed);
     }
   }
@@ -183,6 +207,23 @@ Followed& Session::follow(const std::shared_ptr<Session>& self) {
   const std::lock_guard guard(result.lock);
   result.trace->look();  // inputs and parameters, before an operation asks for them
   return result;
+}
+
+// PyTorch keeps one map of modules for all traces of a Python process, so of two at once neither has its modules.
+void Session::doubt_modules(Followed& before, Followed& now) {
+  const std::lock_guard trace_guard(before.lock);
+  if (before.trace->ended() || before.thread == now.thread || !before.in_python || !now.in_python) return;
+  before.trace->doubt_modules();
+  now.trace->doubt_modules();
+  Diagnostic warning;
+  warning.code = Code::module_in_use;
+  warning.severity = Severity::warning;
+  warning.message =
+      "two threads traced at once, and PyTorch keeps one map of modules a process: operations of both may stand in an "
+      "enclosing module";
+  warning.remedy = "trace one model after the other";
+  warning.where.stage = "record";
+  add_warning(diagnostics_, std::move(warning));
 }
 
 // Before the operation's arguments are looked up, so that the tensors of the first are seen too.
@@ -255,6 +296,17 @@ std::string Session::beside(std::size_t number) const {
   return dot == std::string::npos ? path_ + inserted : path_.substr(0, dot) + inserted + path_.substr(dot);
 }
 
+// Equal for two traces of one model with one example, as check_trace makes them, and for nothing else.
+std::string identity(const Program& program) {
+  std::string text = program_digest(program);
+  for (const Parameter& parameter : program.parameters) text += "," + parameter.digest;
+  for (const Value& value : program.values) {
+    if (!value.type.dims) continue;
+    for (const Dim& dim : *value.type.dims) text += " " + std::to_string(dim.size);
+  }
+  return text;
+}
+
 std::string Session::finish() {
   listen_no_more();
   const Unobserved unobserved;
@@ -262,18 +314,18 @@ std::string Session::finish() {
   std::set<std::string> seen;
   const std::lock_guard guard(lock_);
   std::vector<std::pair<Program, bool>> programs;
-  bool any_complete = false;
+  bool any_reached_end = false;
   for (const auto& followed : traces_) {
     const std::lock_guard trace_guard(followed->lock);
     if (failed_) followed->trace->end_incomplete();
-    any_complete |= followed->trace->complete();
+    any_reached_end |= followed->trace->reached_end();
   }
   for (const auto& followed : traces_) {
     const std::lock_guard trace_guard(followed->lock);
-    // What failed says nothing that a later, complete trace does not; and check_trace traces everything twice.
-    if (any_complete && !followed->trace->complete()) continue;
+    // What failed says nothing that a later trace does not; and check_trace traces everything twice.
+    if (any_reached_end && !followed->trace->reached_end()) continue;
     Program program = followed->trace->program(followed->trace->ended());
-    if (!seen.insert(program_digest(program)).second) continue;
+    if (!seen.insert(identity(program)).second) continue;
     programs.emplace_back(std::move(program), followed->trace->complete());
   }
   if (programs.empty()) {

@@ -370,6 +370,7 @@ void LiveTrace::keep(Node node, const jit::Node& from, bool stays) {
 std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node, const std::vector<Term>& arguments) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   if (schema == nullptr || schema->is_mutable() || node.isNondeterministic()) return std::nullopt;
+  if (!node.kind().is_aten() && !node.kind().is_prim()) return std::nullopt;  // what it does, only its author knows
   if (node.kind() == c10::aten::size && arguments.size() == 2 && arguments[0].is_value()) {
     const auto& dims = values_[arguments[0].id].type.dims;
     const auto axis = arguments[1].settled();

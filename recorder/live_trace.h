@@ -33,11 +33,14 @@ class LiveTrace {
   // The trace is over, and its graph was rearranged or left unfinished: finds the outputs. No look after this.
   void end();
   // Nothing further can be said of it, whatever the tracer says.
-  void end_incomplete() { complete_ = false; }
+  void end_incomplete() { reached_end_ = false; }
+  // Its operations are all there, but the modules that the tracer gave them may be wrong.
+  void doubt_modules() { modules_doubtful_ = true; }
 
   bool follows(const torch::jit::Graph* graph) const { return !ended_ && graph_.get() == graph; }
   bool ended() const { return ended_; }
-  bool complete() const { return complete_; }
+  bool reached_end() const { return reached_end_; }
+  bool complete() const { return reached_end_ && !modules_doubtful_; }
   std::size_t operations() const { return operations_.size(); }
 
   // What is known by now. Digests only when the trace is over: they read every weight.
@@ -85,7 +88,7 @@ class LiveTrace {
   void name_parameters();
 
   std::shared_ptr<torch::jit::Graph> graph_;
-  bool has_self_ = false, ended_ = false, complete_ = false, named_ = false;
+  bool has_self_ = false, ended_ = false, reached_end_ = false, modules_doubtful_ = false, named_ = false;
 
   torch::jit::Node* cursor_ = nullptr;  // the last node that was read
   struct Open {

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include <ATen/TracerMode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -16,7 +17,13 @@ class Unobserved {
   Unobserved& operator=(const Unobserved&) = delete;
 
  private:
-  std::function<void()> resume_ = torch::jit::tracer::pauseTracing();
+  // Where PyTorch itself has excluded the tracer (while Python assigns to an index) there is nothing to pause, and
+  // LibTorch refuses to.
+  static std::function<void()> pause() {
+    return at::tracer::impl::is_dispatch_enabled() ? torch::jit::tracer::pauseTracing() : [] {};
+  }
+
+  std::function<void()> resume_ = pause();
   at::RecordFunctionGuard no_callbacks_{false};
   at::NoGradGuard no_grad_;
 };

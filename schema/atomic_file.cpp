@@ -102,6 +102,7 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& ta
 AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
   struct stat status {};
   const bool exists = ::stat(target_.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) fail(target_, errno);
   if (exists && S_ISDIR(status.st_mode)) {
     throw Error(Code::cannot_write, target_ + " is a folder", "name a file in it", {.file = target_, .stage = "write"});
   }

@@ -87,7 +87,7 @@ def test_two_processes_to_one_file(tmp_path):
 def test_two_models_in_one_recording(tmp_path):
     script("""
         whence.start("m.whence.json")
-        trace(); trace(); trace(torch.nn.Sequential(torch.nn.Linear(4, 2)))
+        net = Net(); trace(net); trace(net); trace(torch.nn.Sequential(torch.nn.Linear(4, 2)))
         print(whence.stop())
         """, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.2.whence.json", "m.whence.json"]
@@ -133,7 +133,8 @@ def test_a_script_that_ends_without_stop(tmp_path):
 
 
 def test_two_threads_trace_at_once(tmp_path):
-    script("""
+    """All operations are there, and it is told that PyTorch's one map of modules served two traces."""
+    said = script("""
         class Slow(Net):
             def __init__(self, extra):
                 super().__init__()
@@ -151,6 +152,27 @@ def test_two_threads_trace_at_once(tmp_path):
         """, tmp_path)
     counts = sorted(len(sidecar(tmp_path, name)["operations"]["rows"]) for name in ("m.whence.json", "m.2.whence.json"))
     assert counts == [6, 10]
+    assert "E0310" in said and "one map of modules" in said
+    assert all(sidecar(tmp_path, name)["complete"] is False for name in ("m.whence.json", "m.2.whence.json"))
+
+
+def test_nothing_is_left_of_a_killed_process_but_its_file(tmp_path):
+    script("""
+        whence.start("m.whence.json")
+        trace()
+        os.kill(os.getpid(), signal.SIGKILL)
+        """, tmp_path, code=-9)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.whence.json"]
+
+
+@pytest.mark.parametrize("path", ["", "folder/", "x" * 300])
+def test_a_path_that_names_no_file_is_refused_at_once(tmp_path, path):
+    said = script(f"""
+        try: whence.start({path!r})
+        except RuntimeError as error: print(error)
+        print(whence.status())
+        """, tmp_path)
+    assert "E0401" in said and "try:" in said and '"recording":false' in said
 
 
 def test_a_branch_on_data_is_told_with_its_line(tmp_path):
