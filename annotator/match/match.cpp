@@ -216,7 +216,9 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   pairs.grow();
 
   Placement placement{structure, reference, pairs, std::vector<NodeMatch>(structure.nodes.size())};
-  if (find_property(model.metadata, keys::program) && !reference.values_keep_names) place_stamped(placement, foreign);
+  if (reference.program && find_property(model.metadata, keys::program) == reference.program) {
+    place_stamped(placement, foreign);
+  }
   place_corresponding(placement);
   place_stretches(placement);
   place_kept(placement);

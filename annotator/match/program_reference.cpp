@@ -343,6 +343,7 @@ Reference make_reference(const Program& program, int opset) {
       if (count == 1) throw;
       continue;
     }
+    reference.program = program_digest(program);
     add_units(program, reference);
     add_parameters(program, reference);
     reference.index_units();

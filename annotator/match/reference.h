@@ -57,7 +57,8 @@ class ScopeTree {
 };
 
 struct Reference {
-  bool values_keep_names = false;  // made from what the foreign file was made from
+  bool values_keep_names = false;      // made from what the foreign file was made from
+  std::optional<std::string> program;  // digest of the program that it was made from: stamps may be of this one
   Structure structure;
   std::vector<std::vector<std::int32_t>> units_of_node;  // of the structure; ascending
   std::vector<ReferenceUnit> units;

@@ -120,22 +120,25 @@ class AnnotateEditor : public NodeEditor {
   std::string last_path_;
 };
 
-// Whence exported the file, and nobody added nodes to it since: every node has its stamp.
-bool all_stamped(const OnnxSummary& model) {
-  if (!find_property(model.metadata, keys::program)) return false;
+// Whence exported the file from the program with this digest, and nobody added nodes to it since: each has its stamp.
+bool all_stamped(const OnnxSummary& model, const std::string& digest) {
+  if (find_property(model.metadata, keys::program) != digest) return false;
   const auto nodes = nodes_with_functions(model);
   return std::ranges::all_of(nodes,
                              [](const OnnxNode* node) { return find_property(node->metadata, keys::op).has_value(); });
 }
 
-void require_same_program(const OnnxSummary& model, const Sidecar& sidecar, const Place& place) {
-  const auto stamped = find_property(model.metadata, keys::program);
-  const std::string recorded = program_digest(sidecar.program);
-  if (!stamped || *stamped == recorded) return;
-  throw Error(
-      Code::sidecar_mismatch,
-      "the file was exported from program " + std::string(*stamped) + ", the sidecar describes program " + recorded,
-      "give the sidecar of the same export, or export again with --sidecar-out", place);
+// A file may be exported from one record of a model and annotated by another, such as that of the trace before it was
+// frozen; but by one of them only.
+void require_no_other_annotation(const OnnxSummary& model, const std::string& recorded, const Place& place) {
+  const auto exported = find_property(model.metadata, keys::program);
+  if (!exported || !find_property(model.metadata, keys::annotated)) return;
+  const std::string_view by = find_property(model.metadata, keys::matched).value_or(*exported);
+  if (by == recorded) return;
+  throw Error(Code::sidecar_mismatch,
+              "the file is annotated already, with the sidecar of program " + std::string(by) +
+                  "; this one describes program " + recorded,
+              "take the annotation off first: `whence strip " + place.file + " -o ...`", place);
 }
 
 class ProgramKeys : public KeySource {
@@ -246,11 +249,11 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
     const NodeKeys keys(sidecar.program, wanted_keys(options));
     auto model = read_onnx_summary(input);
     if (!model) throw Error(model.diagnostics());
-    require_same_program(*model, sidecar, place);
+    const std::string digest = program_digest(sidecar.program);
+    require_no_other_annotation(*model, digest, place);
     if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
     AnnotateReport report;
-    if (!all_stamped(*model)) {
-      const std::string digest = program_digest(sidecar.program);
+    if (!all_stamped(*model, digest)) {
       const ProgramKeys source(keys, sidecar.program);
       MatchReport found = nothing_found(*model);
       if (!fully_annotated(*model, digest)) {

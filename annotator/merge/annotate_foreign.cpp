@@ -33,15 +33,17 @@ bool says_something(const OnnxProperties& metadata) { return find_property(metad
 class ForeignEditor : public NodeEditor {
  public:
   // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
-  // `stamps`: also write which operations of the sidecar a node stands for.
+  // `stamps`: also write which operations of the sidecar a node stands for; `of_another`: those that it has are of
+  // another program than the sidecar's, and go.
   ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets,
-                const AnnotateOptions& options, bool stamps, const std::vector<std::string_view>& known_names,
-                AnnotateReport& report)
+                const AnnotateOptions& options, bool stamps, bool of_another,
+                const std::vector<std::string_view>& known_names, AnnotateReport& report)
       : found_(found),
         source_(source),
         offsets_(offsets),
         options_(options),
         stamps_(stamps),
+        of_another_(of_another),
         known_names_(known_names),
         report_(report) {
     report_ = {};
@@ -64,6 +66,7 @@ class ForeignEditor : public NodeEditor {
     if (match.scope < 0) {
       edit.added.emplace_back(keys::confidence, std::string(name_of(match.confidence)));
       keep_what_was_there(node, edit);
+      if (of_another_) set_aside(entries_in_the_way(node, keys::op), edit);
       return edit;
     }
     if (options_.names) rename(node, index, edit);
@@ -73,20 +76,19 @@ class ForeignEditor : public NodeEditor {
     if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
       edit.added.emplace_back(keys::evidence, found_.evidence[index]);
     }
-    if (stamps_ && !match.units.empty() && !find_property(node.metadata, keys::op))
+    if (stamps_ && !match.units.empty() && (of_another_ || !find_property(node.metadata, keys::op)))
       edit.added.emplace_back(keys::op, to_stamp(origin_of(match)));
     keep_what_was_there(node, edit);
-    merge_repeated(node, edit);
+    set_aside(of_another_ ? entries_in_the_way(node, keys::op) : repeated_entries(node), edit);
     if (options_.carry) carry_name(node, edit);
     return edit;
   }
 
  private:
-  static void merge_repeated(const NodeView& node, NodeEdit& edit) {
-    const std::vector<PlacedEntry> repeated = repeated_entries(node);
-    if (repeated.empty()) return;
-    for (const PlacedEntry& entry : repeated) edit.dropped_positions.push_back(entry.position);
-    edit.added.emplace_back(keys::merged, to_text(repeated));
+  static void set_aside(const std::vector<PlacedEntry>& entries, NodeEdit& edit) {
+    if (entries.empty()) return;
+    for (const PlacedEntry& entry : entries) edit.dropped_positions.push_back(entry.position);
+    edit.added.emplace_back(keys::merged, to_text(entries));
   }
 
   void count(Confidence confidence) {
@@ -106,7 +108,7 @@ class ForeignEditor : public NodeEditor {
 
   void keep_what_was_there(const NodeView& node, NodeEdit& edit) const {
     std::string kept;
-    if (stamps_ && find_property(node.metadata, keys::op)) kept = keys::op;
+    if (stamps_ && !of_another_ && find_property(node.metadata, keys::op)) kept = keys::op;
     if (node.has_name && node.name.empty()) kept += kept.empty() ? "name" : ",name";
     for (const std::string_view key : annotation_keys()) {
       if (!find_property(node.metadata, key)) continue;
@@ -120,7 +122,7 @@ class ForeignEditor : public NodeEditor {
   const KeySource& source_;
   const Offsets& offsets_;
   const AnnotateOptions& options_;
-  bool stamps_;
+  bool stamps_, of_another_;
   const std::vector<std::string_view>& known_names_;
   AnnotateReport& report_;
   UniqueNames unique_;
@@ -161,11 +163,13 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   ModelEdit edit = annotation_of_model(model);
   if (!find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;
-  // A stamp means something beside the sidecar that it was found with; nodes of whence's own export have theirs.
-  const bool stamps =
-      source.units_are_operations() && source.wants(keys::confidence) && !find_property(model.metadata, keys::program);
+  // A stamp means something beside the sidecar that it was found with; nodes of whence's own export have theirs, which
+  // are of use with their own sidecar.
+  const auto exported = find_property(model.metadata, keys::program);
+  const bool stamps = source.units_are_operations() && source.wants(keys::confidence) && exported != digest;
+  const bool of_another = stamps && exported;
   const auto make_editor = [&] {
-    return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, known_names, report);
+    return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, of_another, known_names, report);
   };
   report.changed = rewrite_file(model.file->path(), output, make_editor, std::move(edit), external_locations(model));
   report.fit = found.fit;

@@ -231,6 +231,7 @@ class Walk {
       } else if (field.is_bytes(node_attribute)) {
         attribute(field.bytes, span(start, reader), depth);
       } else if (field.is_bytes(node_metadata)) {
+        restore();  // what stood before all others
         const bool goes = std::ranges::find(edit.dropped_positions, read++) != edit.dropped_positions.end() ||
                           dropped(field, edit.dropped_keys);
         changes_ |= goes;

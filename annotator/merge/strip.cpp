@@ -96,7 +96,8 @@ Result<StripReport> strip_file(const std::string& input, const std::string& outp
       auto model = read_onnx_summary(input);
       if (!model) throw Error(model.diagnostics());
       annotated = find_property(model->metadata, keys::annotated).has_value();
-      stamps = find_property(model->metadata, keys::matched) && !find_property(model->metadata, keys::program);
+      const auto matched = find_property(model->metadata, keys::matched);
+      stamps = matched && find_property(model->metadata, keys::program) != matched;
       if (annotated) edit = model_edit(*model, {.file = input, .stage = "strip"});
       data_files = external_locations(*model);
     }

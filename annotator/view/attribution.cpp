@@ -74,9 +74,9 @@ Attribution attribution_of(const OnnxNode& node, const Recorded* recorded) {
 }
 
 bool belongs_to(const OnnxSummary& model, const Program& program) {
-  const std::string digest = program_digest(program);
-  return find_property(model.metadata, keys::program) == digest ||
-         find_property(model.metadata, keys::matched) == digest;
+  // A file that was matched with the record of another program than it was exported from has that one's stamps.
+  const auto matched = find_property(model.metadata, keys::matched);
+  return (matched ? matched : find_property(model.metadata, keys::program)) == program_digest(program);
 }
 
 std::string frame_text(const Frame& frame) {

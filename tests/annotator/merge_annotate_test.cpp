@@ -273,12 +273,29 @@ TEST_F(Annotate, MatchesFilesOfOthers) {
   EXPECT_FALSE(annotate(out, out).changed);
 }
 
-TEST_F(Annotate, RefusesAnotherProgramsSidecar) {
+// A frozen archive is another program than the one that was recorded before.
+TEST_F(Annotate, MatchesAnExportOfAnotherProgramAndSetsItsStampsAside) {
   write_stamped_file(plain, {.program = "0123456789abcdef"});
-  const Diagnostic diagnostic = refused(plain);
+  const AnnotateReport report = annotate(plain, out);
+  EXPECT_EQ(report.exact, 0);
+  EXPECT_GT(report.matched, 0);
+  expect_stripping_gives_back(out, plain);
+  EXPECT_FALSE(annotate(out, out).changed);
+}
+
+TEST_F(Annotate, RefusesToAnnotateByTwoPrograms) {
+  write_stamped_file(plain, {.program = "0123456789abcdef"});
+  annotate(plain, out);
+  onnx::ModelProto model = load(out);
+  for (auto& entry : *model.mutable_metadata_props()) {
+    if (entry.key() == "pkg.whence.matched") entry.set_value("fedcba9876543210");
+  }
+  save(model, folder / "other.onnx");
+  const Diagnostic diagnostic = refused(folder / "other.onnx");
   EXPECT_EQ(diagnostic.code, Code::sidecar_mismatch);
-  EXPECT_NE(diagnostic.message.find("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(diagnostic.message.find("fedcba9876543210"), std::string::npos);
   EXPECT_NE(diagnostic.message.find(program_digest(sidecar.program)), std::string::npos);
+  EXPECT_NE(diagnostic.remedy.find("whence strip"), std::string::npos);
 }
 
 TEST_F(Annotate, RefusesAStampThatNamesNoOperation) {

@@ -239,7 +239,7 @@ def test_annotate_warns_of_an_incomplete_record(tmp_path):
     assert "incomplete" in result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("step", ["save", "freeze"])
+@pytest.mark.parametrize("step", ["save", "freeze", "freeze and save"])
 def test_the_record_fits_the_archive(tmp_path, step):
     """What was recorded while tracing names every node of the export of the archive, frozen or not."""
     script(f"""
@@ -252,10 +252,14 @@ def test_the_record_fits_the_archive(tmp_path, step):
         if {step!r} == "freeze":
             frozen = torch.jit.freeze(traced)
             torch.onnx.export(frozen, (torch.randn(2, 4),), "m.onnx", input_names=["x"], dynamo=False)
-        traced.save("m.pt")
+        (torch.jit.freeze(traced) if {step!r} == "freeze and save" else traced).save("m.pt")
         """, tmp_path)
-    if step == "save":
+    if step.endswith("save"):
         command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,4]")
     report = command.run_json("annotate", tmp_path / "m.onnx", "--sidecar", tmp_path / "m.whence.json", "-o",
                               tmp_path / "annotated.onnx")
     assert report["exact"] + report["matched"] == report["nodes"], report
+    findings = command.run_json("validate", tmp_path / "annotated.onnx", "--sidecar", tmp_path / "m.whence.json")
+    assert not [each for each in findings["findings"] if each["rule"] == "V302"], findings
+    command.run("strip", tmp_path / "annotated.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "m.onnx").read_bytes()
