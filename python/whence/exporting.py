@@ -37,12 +37,14 @@ def export(model, args: Sequence[Any] | Any = (), path: str | os.PathLike = "mod
              recorded while it traces. "torch-dynamo": torch.onnx.export(dynamo=True); its record is that of the program
              that torch.export made for it.
     kwargs   arguments by name; those that are no tensors are fixed in the file.
-    dynamic_axes  {"x": {0: "batch"}}: axes that may differ at run time.
+    dynamic_axes  {"x": {0: "batch"}}: axes that may differ at run time; {"x": [0]} names them as PyTorch does,
+             x_dynamic_axes_1 and so on.
     sidecar  where the record goes; beside the file as ``model.whence.json`` by default.
 
     ``model`` may be a torch.jit.ScriptModule ("native" and "torch-torchscript"). Raises WhenceError with the command's
     codes: E0301 for operators without a converter, E0104 for arguments that do not fit, E0303 for what the backend
-    cannot do. Exceptions of PyTorch's own exporters pass through.
+    cannot do, E0106 when the record is incomplete (``path`` then holds the export without annotation). Exceptions of
+    PyTorch's own exporters pass through.
     """
     import torch
 
@@ -50,20 +52,44 @@ def export(model, args: Sequence[Any] | Any = (), path: str | os.PathLike = "mod
     record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
     if backend not in ("native", "torch-dynamo", "torch-torchscript"):
         raise error("E0101", "usage", f"there is no backend '{backend}'", "native, torch-dynamo or torch-torchscript")
-    axes = {name: dict(each) for name, each in (dynamic_axes or {}).items()}
+    if not isinstance(model, torch.nn.Module):
+        raise error("E0104", "input_mismatch", f"the model is a {type(model).__name__}, not a torch.nn.Module",
+                    "wrap what computes in a module: its forward is what is exported")
+    axes = {name: _named_axes(name, each) for name, each in (dynamic_axes or {}).items()}
     if isinstance(model, torch.jit.ScriptModule):
         return _export_script(model, args, target, backend, kwargs, axes, opset, record_file)
 
     from . import calls
 
     with calls.tensors_only(model, args, kwargs) as tensors, warnings.catch_warnings():
+        _check_axes(axes, tensors)
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # told with their source lines by record
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         if backend == "native":
             return _export_native(calls.trace(model, tensors), tensors, target, axes, opset, record_file)
-        with record(record_file):
+        with record(record_file) as recording:
             _torch_export(model, tensors, target, axes, opset, dynamo=backend == "torch-dynamo")
+        if not recording.complete:
+            raise error("E0106", "recording_state", "; ".join(map(str, recording.diagnostics)) or "the record is incomplete",
+                        "backend='native' reads the trace itself", file=str(record_file))
     return _finish(target, record_file)
+
+
+def _named_axes(name: str, axes: Mapping[int, str] | Sequence[int]) -> dict[int, str]:
+    if isinstance(axes, Mapping):
+        return dict(axes)
+    return {axis: f"{name}_dynamic_axes_{number}" for number, axis in enumerate(axes, 1)}
+
+
+def _check_axes(axes: Mapping[str, Mapping[int, str]], tensors: Mapping) -> None:
+    for name, each in axes.items():
+        if name not in tensors:
+            raise error("E0104", "input_mismatch", f"dynamic_axes names '{name}', and forward takes no such tensor",
+                        f"its tensors are: {', '.join(tensors)}")
+        for axis in each:
+            if not 0 <= axis < tensors[name].dim():
+                raise error("E0104", "input_mismatch", f"'{name}' has no axis {axis}: its rank is {tensors[name].dim()}",
+                            f"give axes from 0 to {tensors[name].dim() - 1}" if tensors[name].dim() else "it is a scalar")
 
 
 def _export_native(archive, tensors: Mapping, target: Path, axes: dict, opset: int, sidecar: Path) -> ExportReport:
@@ -103,6 +129,7 @@ def _export_script(model, args, target: Path, backend: str, kwargs, axes: dict, 
                     "backend='native' or 'torch-torchscript'")
     names = [argument.name for argument in model.forward.schema.arguments][1:]
     given = dict(zip(names, (args,) if isinstance(args, torch.Tensor) else args)) | dict(kwargs or {})
+    _check_axes(axes, given)
     if backend == "native":
         return _export_native(model, given, target, axes, opset, sidecar)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:

@@ -187,6 +187,44 @@ def test_a_graph_that_raises_leaves_a_record(tmp_path):
     assert recording.files and not recording.complete
 
 
+@pytest.mark.parametrize("backend", ["native", "torch-dynamo", "torch-torchscript"])
+def test_dynamic_axes(backend, tmp_path):
+    import onnx
+
+    x = torch.randn(3, 4)
+    report = whence.export(Block().eval(), x, tmp_path / "m.onnx", backend, dynamic_axes={"x": [0]})
+    dims = onnx.load(report.path).graph.input[0].type.tensor_type.shape.dim
+    assert dims[0].dim_param and dims[1].dim_value == 4
+    if backend != "torch-dynamo":  # torch.export names its symbols itself
+        assert dims[0].dim_param == "x_dynamic_axes_1"
+    for axes, said in (({"nope": {0: "n"}}, "nope"), ({"x": {2: "n"}}, "rank is 2"), ({"x": {-1: "n"}}, "axis -1")):
+        with pytest.raises(whence.WhenceError, match=said) as raised:
+            whence.export(Block().eval(), x, tmp_path / "n.onnx", backend, dynamic_axes=axes)
+        assert raised.value.code == "E0104" and raised.value.remedy and not (tmp_path / "n.onnx").exists()
+
+
+def test_export_fails_where_the_record_is_incomplete(tmp_path):
+    import threading
+
+    class Meets(Block):
+        """Traced on two threads at once, which PyTorch itself mixes up."""
+
+        def forward(self, x):
+            inside.wait(60)
+            return super().forward(x)
+
+    inside = threading.Barrier(2)
+    other = threading.Thread(target=lambda: zoo.trace_module(Meets().eval(), {"x": torch.randn(2, 4)}))
+    other.start()
+    try:
+        with pytest.raises(whence.WhenceError, match="two threads") as raised:
+            whence.export(Meets().eval(), torch.randn(3, 4), tmp_path / "m.onnx", "torch-torchscript")
+    finally:
+        inside.abort()
+        other.join()
+    assert raised.value.code == "E0106"
+
+
 def test_errors_carry_codes(tmp_path):
     with pytest.raises(whence.WhenceError) as raised:
         whence.validate(tmp_path / "missing.onnx")
@@ -202,6 +240,9 @@ def test_errors_carry_codes(tmp_path):
     assert raised.value.code == "E0106"
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Net(), (), tmp_path / "m.onnx")
+    assert raised.value.code == "E0104"
+    with pytest.raises(whence.WhenceError, match="not a torch.nn.Module") as raised:
+        whence.export(lambda x: x, torch.ones(2), tmp_path / "m.onnx")
     assert raised.value.code == "E0104"
     (tmp_path / "text.onnx").write_text("not a model at all, but text")
     with pytest.raises(whence.WhenceError):
