@@ -56,7 +56,19 @@ void arange(Ctx& c) {
   const auto bound = [&](const char* name, double otherwise) {
     return c.schema().find(name) ? c.scalar(name, dtype) : c.constant_number(otherwise, dtype);
   };
-  c.yield(c.emit("Range", {bound("start", 0), c.scalar("end", dtype), bound("step", 1)}));
+  const Val start = bound("start", 0), end = c.scalar("end", dtype), step = bound("step", 1);
+  const auto number = [&](Val value) {
+    const TensorData* known = c.constant(value);
+    return known ? single_number(*known) : std::nullopt;
+  };
+  if (!is_integral(dtype) || number(step).value_or(1) > 0) return c.yield(c.emit("Range", {start, end, step}));
+  // Counting down is counting up between the negatives. ONNX Runtime (1.31) turns a Gather by a Range with a negative
+  // step into a Slice that holds nothing.
+  const auto negative = [&](Val value) {
+    const auto known = number(value);
+    return known ? c.constant_number(-*known, dtype) : c.emit("Neg", {value});
+  };
+  c.yield(c.emit("Neg", {c.emit("Range", {negative(start), negative(end), negative(step)})}));
 }
 
 // `steps` numbers from start to end, both included, equally far apart.

@@ -18,6 +18,10 @@ CASES = [
     case("aten::arange.start", lambda x: torch.arange(-1, x.size(0), dtype=torch.int32), f32(4), dynamic="x:0=n"),
     case("aten::arange.start_step", lambda x: torch.arange(0, x.size(0), 2), f32(5), dynamic="x:0=n"),
     case("aten::arange.start_step", lambda x: torch.arange(x.size(0), 0, -1), f32(5), dynamic="x:0=n"),
+    # ONNX Runtime rewrites what reads a Range by Gather.
+    case("aten::arange.start_step", lambda x: x.index_select(1, torch.arange(x.size(1) - 1, -1, -1)), f32(2, 5),
+         dynamic="x:1=n"),
+    case("aten::arange.start_step", lambda x: x[:, torch.arange(x.size(1) - 1, 0, -2)], f32(2, 6), dynamic="x:1=n"),
     case("aten::arange.start_step", lambda x: torch.arange(0, x.size(0), 0.5), f32(5), dynamic="x:0=n"),
     case("aten::as_tensor.bool", scripted("torch.as_tensor(x.size(0) > 3)"), f32(4), dynamic="x:0=n"),
     case("aten::as_tensor.float", scripted("torch.as_tensor(float(x.size(0)))"), f32(4), dynamic="x:0=n"),
