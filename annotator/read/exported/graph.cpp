@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "annotator/export/op_table.h"
@@ -254,6 +255,23 @@ Origin ExportedGraph::origin_of(const Part& node) {
   return origin;
 }
 
+void ExportedGraph::place_in_body(Node& node) const {
+  node.origin.basis = ScopeBasis::enclosing;
+  std::optional<ModuleId> owner;
+  for (const NamedArgument& given : node.arguments) {
+    const auto* value = given.value.as<ValueRef>();
+    if (value == nullptr || program_.values[value->id].source != ValueSource::parameter) continue;
+    const ModuleId module = modules_.owner_of(program_.parameters[program_.values[value->id].index].name);
+    if (owner && *owner != module) return;
+    owner = module;
+  }
+  if (!owner) return;
+  const auto scope = modules_.scope_below(node.origin.scope, *owner);
+  if (!scope) return;
+  node.origin.scope = *scope;
+  node.origin.basis = ScopeBasis::inferred;
+}
+
 void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& node) {
   const auto add = [&](const std::string& name) {
     node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
@@ -308,6 +326,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     set_target(target, node);
   }
   read_outputs(graph, part.at("outputs"), node);
+  if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }
 

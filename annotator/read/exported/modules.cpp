@@ -101,6 +101,16 @@ ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
   return scope;
 }
 
+std::optional<ScopeId> ExportedModules::scope_below(ScopeId scope, ModuleId module) {
+  const ModuleId around = program_.scopes[scope].module;
+  if (module == around) return scope;
+  const std::string& outer = program_.modules[around].path;
+  if (!outer.empty() && !program_.modules[module].path.starts_with(outer + ".")) return std::nullopt;
+  const auto [known, is_new] = below_.try_emplace({scope, module}, static_cast<ScopeId>(program_.scopes.size()));
+  if (is_new) program_.scopes.push_back({scope, module, 0});
+  return known->second;
+}
+
 StackId ExportedModules::stack_of(std::string_view stack_trace) {
   if (stack_trace.empty()) return none_id;
   const auto known = by_trace_.find(std::string(stack_trace));
