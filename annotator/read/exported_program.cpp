@@ -1,6 +1,7 @@
 #include "annotator/read/exported_program.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "annotator/read/exported/graph.h"
@@ -11,6 +12,8 @@
 
 namespace whence {
 namespace {
+
+using ArchiveJson = nlohmann::ordered_json;  // of small documents within strings
 
 constexpr std::int64_t schema_major = 8;
 
@@ -36,9 +39,9 @@ class ProgramReader {
                   place());
     }
     root_ = *root;
-    const ArchiveJson json = ArchiveJson::parse(program_text(), nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) reading_.corrupt("the program is not JSON");
-    const Part document(json, reading_);
+    const auto json = Json::parse(program_text());
+    if (!json) reading_.corrupt("the program is not JSON");
+    const Part document(*json, reading_);
     check_version(document);
 
     const Part module = document.at("graph_module"), graph = module.at("graph");
@@ -61,7 +64,7 @@ class ProgramReader {
       program_.modules[modules.owner_of(program_.parameters[i].name)].own_parameters.push_back(
           static_cast<ParameterId>(i));
     }
-    sum_parameters();
+    sum_parameters(modules);
     rename_symbols();
     program_.source = {"torch.export", base_name(options_.path), archive_.size(), digest_of_file(options_.path)};
     program_.producer = "whence " WHENCE_VERSION ", PyTorch " + torch_version_;
@@ -191,7 +194,9 @@ class ProgramReader {
     if (module_call_graph.size() == 0) return;
     const Part signature = module_call_graph[0].at("signature");
     if (signature.is_null()) return;
-    const ArchiveJson spec = ArchiveJson::parse(signature.at("out_spec").text(), nullptr, false);
+    const std::string form = signature.at("out_spec").text();
+    if (!Json::parse(form)) return;  // bounds its depth
+    const ArchiveJson spec = ArchiveJson::parse(form, nullptr, false);
     if (!spec.is_array() || spec.size() != 2 || !spec[1].is_object() || !spec[1].contains("context")) return;
     if (!spec[1]["context"].is_string() || !spec[1].contains("children_spec")) return;
     const ArchiveJson keys = ArchiveJson::parse(spec[1]["context"].get<std::string>(), nullptr, false);
@@ -214,19 +219,14 @@ class ProgramReader {
     return leaves;
   }
 
-  void sum_parameters() {
-    for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
-      const Parameter& parameter = program_.parameters[i];
+  // Every module that holds a parameter under one of its names counts it once.
+  void sum_parameters(const ExportedModules& modules) {
+    for (const Parameter& parameter : program_.parameters) {
       if (parameter.kind != ParameterKind::parameter) continue;
-      // Every module that holds it under one of its names, once.
       std::vector<ModuleId> holders;
       const auto hold = [&](const std::string& name) {
-        for (std::size_t id = 0; id < program_.modules.size(); ++id) {
-          const std::string& path = program_.modules[id].path;
-          if (!path.empty() && !name.starts_with(path + ".")) continue;
-          if (std::ranges::find(holders, static_cast<ModuleId>(id)) == holders.end()) {
-            holders.push_back(static_cast<ModuleId>(id));
-          }
+        for (ModuleId id = modules.owner_of(name); id != none_id; id = program_.modules[id].parent) {
+          if (std::ranges::find(holders, id) == holders.end()) holders.push_back(id);
         }
       };
       hold(parameter.name);

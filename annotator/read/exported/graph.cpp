@@ -250,8 +250,8 @@ Origin ExportedGraph::origin_of(const Part& node) {
   origin.op = next_op_++;
   if (node.has("name") && !node.at("name").is_null()) origin.name = node.at("name").text();
   const Part metadata = node.at("metadata");
-  origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").text()) : scope_;
-  origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").text()) : none_id;
+  origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").view()) : scope_;
+  origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
   return origin;
 }
 
@@ -304,7 +304,7 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
 
 void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
   constexpr std::string_view higher_order = "torch.ops.higher_order.";
-  const std::string& target = part.at("target").text();
+  const std::string target = part.at("target").text();
   if (target.starts_with(higher_order)) {
     const std::string name = target.substr(higher_order.size());
     if (read_higher_order(name, graph, part, block)) return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 namespace whence {
@@ -161,9 +162,10 @@ void ExportedModules::join_aliases(const std::map<std::string, std::string>& sto
     Module module = std::move(modules[i]);
     if (module.parent != none_id) module.parent = number[to[module.parent]];
     std::vector<ModuleId> children;
+    std::unordered_set<ModuleId> seen;
     for (const ModuleId child : module.children) {
       const ModuleId id = number[to[child]];
-      if (std::ranges::find(children, id) == children.end()) children.push_back(id);
+      if (seen.insert(id).second) children.push_back(id);
     }
     module.children = std::move(children);
     kept.push_back(std::move(module));

@@ -25,7 +25,7 @@ inline Operands operands_of(const Part& node) {
 }
 
 // The name that a graph's input or output gives to a value.
-inline const std::string& name_in(const Part& argument) {
+inline std::string name_in(const Part& argument) {
   const auto [kind, content] = argument.alternative();
   return kind == "as_tensor" ? content.at("name").text() : content.at("as_name").text();
 }
