@@ -81,8 +81,8 @@ Dim ExportedGraph::dim_of(const Part& size) {
 
 Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
   Type type;
-  if (const Part tensors = graph.at("tensor_values"); tensors.has(name.c_str())) {
-    const Part meta = tensors.at(name.c_str());
+  if (const auto known = graph.at("tensor_values").maybe(name)) {
+    const Part& meta = *known;
     type.dtype = exported_dtype(meta.at("dtype").integer());
     std::vector<Dim>& dims = type.dims.emplace();
     const Part sizes = meta.at("sizes");

@@ -252,6 +252,8 @@ class JsonParser {
 
 std::unique_ptr<const Json> Json::parse(std::string_view text) {
   auto json = std::make_unique<Json>();
+  constexpr std::size_t usual = 24;  // bytes of text for one value; memory that is not used is not touched
+  json->values_.reserve(text.size() / usual);
   return JsonParser(text, *json).document() ? std::move(json) : nullptr;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +28,11 @@ class Part {
  public:
   Part(const Json& document, const Reading& reading) : Part(document, document.root(), reading) {}
 
-  bool has(const char* key) const { return find(key) != nullptr; }
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  std::optional<Part> maybe(std::string_view key) const {
+    const JsonValue* found = find(key);
+    return found == nullptr ? std::nullopt : std::optional<Part>(Part(json_, *found, reading_));
+  }
   Part at(const char* key) const {
     const JsonValue* found = find(key);
     if (found == nullptr) reading_.corrupt(std::string("'") + key + "' is missing");
@@ -78,7 +83,7 @@ class Part {
       : json_(json), value_(value), reading_(reading) {}
 
   bool is(JsonValue::Kind kind) const { return value_.kind == kind; }
-  const JsonValue* find(const char* key) const {
+  const JsonValue* find(std::string_view key) const {
     return is(JsonValue::Kind::object) ? json_.find(value_, key) : nullptr;
   }
   [[noreturn]] void wrong(const char* expected) const;
