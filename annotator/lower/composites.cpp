@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "annotator/export/op_table.h"
 #include "schema/result.h"
@@ -185,26 +186,57 @@ class Opening {
       return value == nullptr ? first : Argument{ValueRef{to_.at(static_cast<std::size_t>(value->id))}};
     }
     const auto *size = first.as<std::int64_t>(), *larger = second.as<std::int64_t>();
-    const auto axis = size == nullptr || larger == nullptr ? axes_.end() : axes_.find({*size, *larger});
-    if (axis == axes_.end()) {
+    const auto computed = size == nullptr || larger == nullptr ? std::nullopt : size_as_axes({*size, *larger});
+    if (!computed) {
       refuse(Code::baked_size, "a number in its steps depends on a dynamic size, in a way that is not known");
     }
-    return size_of_axis(axis->second);
+    return *computed;
+  }
+
+  // A number that was this in the two runs: n, n + k, n * k or n * m of axes n and m.
+  std::optional<Argument> size_as_axes(const Sizes& sizes) {
+    if (const auto axis = axes_.find(sizes); axis != axes_.end()) return size_of_axis(axis->second);
+    for (const auto& [n, axis] : axes_) {
+      if (sizes.second - sizes.first == n.second - n.first) {
+        return computed("aten::add", size_of_axis(axis), {sizes.first - n.first});
+      }
+    }
+    for (const auto& [n, axis] : axes_) {
+      if (n.first == 0 || sizes.first % n.first != 0) continue;
+      const std::int64_t factor = sizes.first / n.first;
+      if (n.second * factor == sizes.second) return computed("aten::mul", size_of_axis(axis), {factor});
+    }
+    for (const auto& [n, axis] : axes_) {
+      for (const auto& [m, other] : axes_) {
+        if (sizes == Sizes{n.first * m.first, n.second * m.second}) {
+          return computed("aten::mul", size_of_axis(axis), size_of_axis(other));
+        }
+      }
+    }
+    return std::nullopt;
   }
 
   Argument size_of_axis(const Axis& axis) {
-    Node size;
-    size.target = "aten::size";
-    size.overload = "int";
-    size.arguments = {{"self", {ValueRef{axis.value}}}, {"dim", {axis.axis}}};
-    size.origin = whole_.origin;
+    return integer("aten::size", {{"self", {ValueRef{axis.value}}}, {"dim", {axis.axis}}});
+  }
+
+  Argument computed(const char* target, Argument a, Argument b) {
+    return integer(target, {{"a", std::move(a)}, {"b", std::move(b)}});
+  }
+
+  Argument integer(const char* target, std::vector<NamedArgument> arguments) {
+    Node node;
+    node.target = target;
+    node.overload = "int";
+    node.arguments = std::move(arguments);
+    node.origin = whole_.origin;
     const auto id = static_cast<ValueId>(program_.values.size());
     Value value;
     value.name = "size.step." + std::to_string(id);
     value.type = {ValueKind::integer, DType::int64, std::nullopt};
     program_.values.push_back(std::move(value));
-    size.outputs.push_back(id);
-    nodes_.push_back(std::move(size));
+    node.outputs.push_back(id);
+    nodes_.push_back(std::move(node));
     return {ValueRef{id}};
   }
 
