@@ -17,6 +17,8 @@ using ArchiveJson = nlohmann::ordered_json;  // of small documents within string
 
 constexpr std::int64_t schema_major = 8;
 
+constexpr std::string_view program_before_2_7 = "serialized_exported_program.json";
+
 // "model/models/model.json" -> "model/", the folder that everything lies in; nullopt when there is no program.
 std::optional<std::string> root_of(const ZipArchive& archive) {
   for (const auto& [name, content] : archive.members()) {
@@ -34,6 +36,10 @@ class ProgramReader {
 
   Program read() {
     const auto root = root_of(archive_);
+    if (!root && archive_.has(program_before_2_7)) {
+      throw Error(Code::unsupported_feature, "the archive is in the form that PyTorch wrote before 2.7",
+                  "load it with that PyTorch and export it again with PyTorch 2.13", place());
+    }
     if (!root) {
       throw Error(Code::wrong_kind, "the archive holds no exported program", "give what torch.export.save wrote",
                   place());
@@ -274,7 +280,10 @@ class ProgramReader {
 }  // namespace
 
 bool is_exported_program(const std::string& path) {
-  const auto answer = guarded([&] { return root_of(ZipArchive(path)).has_value(); });
+  const auto answer = guarded([&] {
+    const ZipArchive archive(path);
+    return root_of(archive).has_value() || archive.has(program_before_2_7);
+  });
   return answer ? *answer : path.ends_with(".pt2");  // of what cannot be read, the name says who should tell why
 }
 
