@@ -6,6 +6,7 @@
 
 #include "annotator/read/exported/graph.h"
 #include "annotator/read/exported/modules.h"
+#include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
 #include "annotator/read/zip_archive.h"
 #include "schema/digests.h"
@@ -244,7 +245,7 @@ class ProgramReader {
     }
   }
 
-  // --dynamic 'x:0=batch': the size at that place is called so from now on.
+  // --dynamic 'x:0=batch': the size at that place is called so from now on, also where others follow from it.
   void rename_symbols() {
     for (const DynamicAxis& axis : options_.dynamic) {
       const auto input = std::ranges::find(program_.inputs, axis.input, &ProgramInput::name);
@@ -264,6 +265,8 @@ class ProgramReader {
             "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
             "export it again with dynamic_shapes for this axis", place());
       }
+      const std::string before = program_.symbols[dim.symbol].name;
+      for (Symbol& symbol : program_.symbols) symbol.name = renamed(symbol.name, before, axis.symbol);
       program_.symbols[dim.symbol].name = axis.symbol;
     }
   }

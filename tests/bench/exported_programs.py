@@ -3,7 +3,7 @@
     python tests/bench/exported_programs.py [--runs 5] [bert_tiny resnet50 ...]
 
 Whole processes on the same archive: CPU time (user + system) and peak resident memory as the kernel counts them,
-medians over the runs, the two taking turns. Then a chain of operations of growing length (exported_chain.py).
+medians over the runs, the two taking turns. Then a chain of operations of growing length (models/exported_chain.py).
 Exit code 1 when a figure misses its aim: a fortieth of the CPU time, a quarter of the memory, 100,000 operations in 3 s,
 and ten times the operations in at most fifteen times the time.
 """
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import command
 from bench.export_cost import measure
-from bench.exported_chain import write_chain
+from models.exported_chain import write_chain
 
 CPU_AIM, MEMORY_AIM = 40.0, 4.0
 LENGTHS, SECONDS_AIM, GROWTH_AIM = (1_000, 10_000, 100_000), 3.0, 15.0

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "annotator/export/op_table.h"
+#include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
 
 namespace whence {
@@ -20,16 +21,6 @@ constexpr std::array<std::string_view, 8> checks = {"aten::_assert_tensor_metada
                                                     "aten::_functional_assert_async",
                                                     "aten::_functional_sym_constrain_range",
                                                     "aten::_functional_sym_constrain_range_for_size"};
-
-// The name in "Symbol('s77', positive=True, integer=True)"; empty for any other expression.
-std::string symbol_in(std::string_view expression) {
-  constexpr std::string_view start = "Symbol('";
-  if (!expression.starts_with(start)) return "";
-  const std::size_t quote = expression.find('\'', start.size());
-  const std::size_t close = expression.find(')');
-  if (quote == std::string_view::npos || close + 1 != expression.size()) return "";
-  return std::string(expression.substr(start.size(), quote - start.size()));
-}
 
 std::string device_name(const Part& device) {
   std::string name = device.at("type").text();
@@ -73,7 +64,7 @@ void ExportedGraph::read_symbols(const Part& range_constraints) {
 Dim ExportedGraph::dim_of(const Part& size) {
   const auto [kind, content] = size.alternative();
   if (kind == "as_int") return {content.integer(), false, none_id};
-  const std::string name = symbol_in(content.at("expr_str").text());
+  const std::string name = size_expression(content.at("expr_str").view()).value_or("");
   const Part hint = content.at("hint");
   const std::int64_t example = hint.is_null() ? -1 : hint.at("as_int").integer();
   return {example, true, name.empty() ? none_id : symbol(name, example)};

@@ -67,11 +67,17 @@ TensorData scaled_as(const TensorData& weight, const std::vector<double>& factor
   return {weight.dtype, weight.shape, Bytes::owned(std::move(bytes))};
 }
 
+// Made only while it is written: all folded weights at once would take as much memory as the model.
 TensorData scaled(const TensorData& weight, const std::vector<double>& factor, const GraphNode& conv) {
   const bool transposed = conv.op_type == "ConvTranspose";
   const std::int64_t groups = conv.int_attribute("group", 1);
-  if (weight.dtype == DType::float64) return scaled_as<double>(weight, factor, transposed, groups);
-  return scaled_as<float>(weight, factor, transposed, groups);
+  TensorData result{weight.dtype, weight.shape, {}};
+  result.bytes.size = weight.bytes.size;
+  result.bytes.when_written = [weight, factor, transposed, groups] {
+    return weight.dtype == DType::float64 ? scaled_as<double>(weight, factor, transposed, groups).bytes
+                                          : scaled_as<float>(weight, factor, transposed, groups).bytes;
+  };
+  return result;
 }
 
 TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype) {
