@@ -21,7 +21,8 @@ bool is_json(const std::string& path) {
 }
 
 bool is_archive(const std::string& path) {
-  return MappedFile::open(path)->text().starts_with("PK") || is_exported_program(path);
+  const bool zipped = MappedFile::open(path)->text().starts_with("PK");
+  return (zipped && !path.ends_with(".onnx")) || is_exported_program(path);
 }
 
 // Modules and operations need no run, so none is made.
