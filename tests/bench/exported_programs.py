@@ -1,11 +1,11 @@
-"""What `whence export x.pt2` costs beside Python's `torch.export.load` + `torch.onnx.export(dynamo=True)`, and how it grows.
+"""What `whence export x.pt2` costs beside `torch.export.load` + `torch.onnx.export(dynamo=True)`, and how it grows.
 
     python tests/bench/exported_programs.py [--runs 5] [bert_tiny resnet50 ...]
 
 Whole processes on the same archive: CPU time (user + system) and peak resident memory as the kernel counts them,
 medians over the runs, the two taking turns. Then a chain of operations of growing length (models/exported_chain.py).
-Exit code 1 when a figure misses its aim: a fortieth of the CPU time, a quarter of the memory, 100,000 operations in 3 s,
-and ten times the operations in at most fifteen times the time.
+Exit code 1 when a figure misses its aim: a fortieth of the CPU time, a quarter of the memory, 100,000 operations in
+3 s, and ten times the operations in at most fifteen times the time.
 """
 
 import argparse
@@ -63,7 +63,8 @@ def compare(name: str, runs: int, folder: Path) -> bool:
                    for column in (0, 1))
     cpu_ratio, memory_ratio = cpu["python"] / cpu["whence"], memory["python"] / memory["whence"]
     print(f"{name:14} CPU {cpu['whence']:6.3f} s against {cpu['python']:6.2f} s: {cpu_ratio:5.1f} x less   "
-          f"memory {memory['whence']:6.0f} MiB against {memory['python']:6.0f} MiB: {memory_ratio:4.1f} x less", flush=True)
+          f"memory {memory['whence']:6.0f} MiB against {memory['python']:6.0f} MiB: {memory_ratio:4.1f} x less",
+          flush=True)
     return cpu_ratio >= CPU_AIM and memory_ratio >= MEMORY_AIM
 
 

@@ -135,8 +135,8 @@ def test_random_bytes_never_crash(good, tmp_path):
             place = int(torch.randint(0, len(content), (1,), generator=generator))
             broken[place] = int(torch.randint(0, 256, (1,), generator=generator))
         path.write_bytes(broken)
-        result = subprocess.run([str(command.BINARY), "export", path, "-o", tmp_path / "out.onnx"], capture_output=True,
-                                text=True)
+        result = subprocess.run([str(command.BINARY), "export", path, "-o", tmp_path / "out.onnx"],
+                                capture_output=True, text=True)
         assert result.returncode in (0, 3, 4, 6), result.stderr
 
 
@@ -267,7 +267,8 @@ def test_functions_of_sizes_that_cannot_be_expressed(tmp_path):
         def forward(self, x):
             return x.new_ones(x.shape[0] // 2 + 3)
 
-    good = saved(tmp_path / "good.pt2", Repeat(), (torch.randn(8),), dynamic_shapes=({0: torch.export.Dim("n", min=4)},))
+    length = torch.export.Dim("n", min=4)
+    good = saved(tmp_path / "good.pt2", Repeat(), (torch.randn(8),), dynamic_shapes=({0: length},))
 
     def unknown(document):
         for node in document["graph_module"]["graph"]["nodes"]:

@@ -1,4 +1,4 @@
-"""while_loop and scan of torch.export archives: the same results as PyTorch, and what is known of operations in a body."""
+"""while_loop and scan of torch.export archives: the same results as PyTorch, and what is known of a body."""
 
 import onnx
 import pytest
