@@ -7,22 +7,6 @@
 
 namespace whence {
 
-namespace {
-
-void each_argument(const Node& node, const std::function<void(ValueId)>& visit) {
-  for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
-  for (const Block& block : node.blocks) {
-    for (const Argument& output : block.outputs) visit_argument(output, visit);
-  }
-}
-
-void number(std::vector<Node>& nodes, std::int32_t& next) {
-  for (Node& node : nodes) {
-    node.origin.op = next++;
-    for (Block& block : node.blocks) number(block.nodes, next);
-  }
-}
-
 TensorData data_of(const c10::IValue& value) {
   at::Tensor tensor;
   if (value.isTensor()) {
@@ -41,6 +25,22 @@ TensorData data_of(const c10::IValue& value) {
   data.bytes.data = static_cast<const std::byte*>(tensor.const_data_ptr());
   data.bytes.size = tensor.nbytes();
   return data;
+}
+
+namespace {
+
+void each_argument(const Node& node, const std::function<void(ValueId)>& visit) {
+  for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
+  for (const Block& block : node.blocks) {
+    for (const Argument& output : block.outputs) visit_argument(output, visit);
+  }
+}
+
+void number(std::vector<Node>& nodes, std::int32_t& next) {
+  for (Node& node : nodes) {
+    node.origin.op = next++;
+    for (Block& block : node.blocks) number(block.nodes, next);
+  }
 }
 
 bool storable(const c10::IValue& value) {

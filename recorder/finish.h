@@ -17,6 +17,9 @@ void visit_argument(auto& argument, const auto& visit) {
   }
 }
 
+// A tensor, or a number as a tensor without axes; the bytes are the tensor's own.
+TensorData data_of(const c10::IValue& value);
+
 // `known`: what values are that depend on no input.
 void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known);
 

@@ -3,6 +3,7 @@
 
 #include <torch/version.h>
 
+#include "recorder/composite.h"
 #include "recorder/evaluator.h"
 #include "recorder/example_inputs.h"
 #include "recorder/torch_error.h"
@@ -96,6 +97,6 @@ void operator_schemas(std::vector<std::string>& schemas) {
 
 extern "C" __attribute__((visibility("default"))) const whence::RecorderApi* whence_recorder() {
   static const whence::RecorderApi api{whence::recorder_abi, TORCH_VERSION, &whence::read_torchscript,
-                                       &whence::operator_schemas};
+                                       &whence::trace_composite, &whence::operator_schemas};
   return &api;
 }

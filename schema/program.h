@@ -178,7 +178,7 @@ struct NamedArgument {
 };
 
 struct Node;
-// A nested body: a branch of prim::If, the body of prim::Loop (inputs: iteration number, carried values).
+// A branch of prim::If, the body of prim::Loop (inputs: iteration, carried; outputs: condition, carried, stacked).
 struct Block {
   std::vector<ValueId> inputs;
   std::vector<Node> nodes;

@@ -41,11 +41,23 @@ struct ReadOptions {
   std::uint64_t seed = 0;
 };
 
+// One call of an operator that ATen defines by other operators: `call` reads inputs 0, 1, ...; each is made anew, with
+// these dtypes and sizes and random content.
+struct CompositeCall {
+  Node call;
+  std::vector<Type> inputs;
+  std::uint64_t seed = 0;
+  bool (*convertible)(const std::string& key) = nullptr;  // "aten::add.Tensor": needs no opening
+};
+
 struct RecorderApi {
   const char* abi;
   const char* torch_version;
   // Fills `program`; false when diagnostics hold an error. Never throws.
   bool (*read_torchscript)(const ReadOptions& options, Program& program, Diagnostics& diagnostics);
+  // What `call` calls, as the body of a program with its inputs, constants and outputs. False when diagnostics hold an
+  // error, and when the operator is no composite: then there are none. Never throws.
+  bool (*trace_composite)(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
   // Every operator schema that LibTorch's dispatcher knows, for the table check.
   void (*operator_schemas)(std::vector<std::string>& schemas);
 };

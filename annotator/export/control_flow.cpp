@@ -86,7 +86,7 @@ void ConvertSession::convert_if(const Node& node) {
 }
 
 // Arguments: max_trip_count, condition, initial (the list of carried values). The block ends with the next condition
-// and the next carried values.
+// and the next carried values; results beyond those are stacked over all iterations, along a new first axis.
 void ConvertSession::convert_loop(const Node& node) {
   std::vector<GraphValueId> inputs;
   for (const NamedArgument& argument : node.arguments) {
@@ -104,7 +104,7 @@ void ConvertSession::convert_loop(const Node& node) {
   const auto results =
       emit("", "Loop", std::move(inputs), {{"body", body.graph}}, static_cast<int>(node.outputs.size()));
   for (std::size_t i = 0; i < results.size(); ++i) {
-    graph().values[results[i]].dtype = dtypes[i + 1];
+    graph().values[results[i]].dtype = body.graph->values[body.graph->outputs[i + 1]].dtype;
     bind(node.outputs[i], results[i]);
   }
 }

@@ -1,11 +1,13 @@
 // The stages of an export in order, and the names of the interface.
 #include "annotator/export/export.h"
 
+#include <map>
 #include <set>
 #include <utility>
 
 #include "annotator/export/convert.h"
 #include "annotator/export/names.h"
+#include "annotator/export/op_table.h"
 #include "annotator/lower/pipeline.h"
 #include "annotator/simplify/pipeline.h"
 
@@ -60,6 +62,72 @@ void separate_outputs(Graph& graph, std::size_t chosen) {
   }
 }
 
+// Keys of operators that have no converter, and the operations that they are.
+using Unconvertible = std::map<std::string, std::set<std::int32_t>>;
+
+void collect_unconvertible(const Block& block, Unconvertible& found) {
+  for (const Node& node : block.nodes) {
+    if (node.blocks.empty() && OpTable::get().find(qualified(node)) == nullptr) {
+      found[qualified(node)].insert(node.origin.op);
+    }
+    for (const Block& nested : node.blocks) collect_unconvertible(nested, found);
+  }
+}
+
+Unconvertible unconvertible_in(const Program& lowered) {
+  Unconvertible found;
+  collect_unconvertible(lowered.body, found);
+  return found;
+}
+
+// What was opened in vain: operators of `wanted` with a step that has no converter either.
+std::set<std::string> opened_in_vain(const Program& program, const std::set<std::string>& wanted,
+                                     const Unconvertible& left) {
+  std::set<std::int32_t> ops;
+  for (const auto& [key, places] : left) {
+    if (!wanted.contains(key)) ops.insert(places.begin(), places.end());
+  }
+  std::set<std::string> keys;
+  for (const Node* node : operations(program)) {
+    if (ops.contains(node->origin.op) && wanted.contains(qualified(*node))) keys.insert(qualified(*node));
+  }
+  return keys;
+}
+
+// Lowered, with the operators opened that have no converter but are composites of some that do. Most programs have no
+// such operator and are lowered once.
+Program lower_for_conversion(const Program& program, const ExportOptions& options, Diagnostics& failures,
+                             Diagnostics& notes) {
+  Diagnostics own_failures, own_notes;
+  Program lowered = lower(program, own_failures, own_notes);
+  std::set<std::string> wanted;
+  if (options.trace_composite) {
+    for (const auto& [key, places] : unconvertible_in(lowered)) wanted.insert(key);
+  }
+  while (!wanted.empty()) {
+    own_failures.clear(), own_notes.clear();
+    Program opened = program;
+    Diagnostics refused;
+    Lowering opening{opened, refused, own_notes};
+    expand_composites(opening, wanted, options.trace_composite);
+    lowered = lower(opened, own_failures, own_notes);
+    for (Diagnostic& diagnostic : refused) {
+      if (options.unsupported_as_domain) diagnostic.severity = Severity::warning;
+      (options.unsupported_as_domain ? own_notes : own_failures).push_back(std::move(diagnostic));
+    }
+    const std::set<std::string> in_vain = opened_in_vain(program, wanted, unconvertible_in(lowered));
+    if (in_vain.empty()) break;
+    for (const std::string& key : in_vain) wanted.erase(key);
+    if (wanted.empty()) {
+      own_failures.clear(), own_notes.clear();
+      lowered = lower(program, own_failures, own_notes);
+    }
+  }
+  failures.insert(failures.end(), own_failures.begin(), own_failures.end());
+  notes.insert(notes.end(), own_notes.begin(), own_notes.end());
+  return lowered;
+}
+
 }  // namespace
 
 Result<Graph> export_program(const Program& program, const ExportOptions& options) {
@@ -67,7 +135,7 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
   Result<Graph> result = guarded([&] {
     check_opset(options.opset);
     Diagnostics failures;
-    const Program lowered = lower(program, failures, notes);
+    const Program lowered = lower_for_conversion(program, options, failures, notes);
     Graph graph;
     ConvertSession session(lowered, graph, {options.opset, options.unsupported_as_domain, options.as_other_exporters});
     session.convert(std::move(failures));

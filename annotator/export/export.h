@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/lower/composites.h"
 #include "schema/program.h"
 #include "schema/result.h"
 
@@ -24,6 +25,8 @@ struct ExportOptions {
   // As other exporters write: operators that turn out to do nothing (a pad by zero) still become a node, a tied weight
   // is transposed by one. For comparison only: nodes that do nothing lack the inputs that would make them run.
   bool as_other_exporters = false;
+  // Asked for operators that have no converter, once it is known that there are some; none: they are refused.
+  TraceComposite trace_composite;
   // Receives which value of the graph stands for which value of the program, where one does. Simplification may have
   // left the value without a producer.
   std::unordered_map<ValueId, GraphValueId>* values = nullptr;

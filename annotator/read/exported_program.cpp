@@ -1,10 +1,12 @@
 #include "annotator/read/exported_program.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "annotator/read/exported/graph.h"
 #include "annotator/read/exported/modules.h"
+#include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
 #include "annotator/read/zip_archive.h"
 #include "schema/digests.h"
@@ -12,7 +14,11 @@
 namespace whence {
 namespace {
 
+using ArchiveJson = nlohmann::ordered_json;  // of small documents within strings
+
 constexpr std::int64_t schema_major = 8;
+
+constexpr std::string_view program_before_2_7 = "serialized_exported_program.json";
 
 // "model/models/model.json" -> "model/", the folder that everything lies in; nullopt when there is no program.
 std::optional<std::string> root_of(const ZipArchive& archive) {
@@ -31,14 +37,18 @@ class ProgramReader {
 
   Program read() {
     const auto root = root_of(archive_);
+    if (!root && archive_.has(program_before_2_7)) {
+      throw Error(Code::unsupported_feature, "the archive is in the form that PyTorch wrote before 2.7",
+                  "load it with that PyTorch and export it again with PyTorch 2.13", place());
+    }
     if (!root) {
       throw Error(Code::wrong_kind, "the archive holds no exported program", "give what torch.export.save wrote",
                   place());
     }
     root_ = *root;
-    const ArchiveJson json = ArchiveJson::parse(program_text(), nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) reading_.corrupt("the program is not JSON");
-    const Part document(json, reading_);
+    const auto json = Json::parse(program_text());
+    if (!json) reading_.corrupt("the program is not JSON");
+    const Part document(*json, reading_);
     check_version(document);
 
     const Part module = document.at("graph_module"), graph = module.at("graph");
@@ -61,7 +71,7 @@ class ProgramReader {
       program_.modules[modules.owner_of(program_.parameters[i].name)].own_parameters.push_back(
           static_cast<ParameterId>(i));
     }
-    sum_parameters();
+    sum_parameters(modules);
     rename_symbols();
     program_.source = {"torch.export", base_name(options_.path), archive_.size(), digest_of_file(options_.path)};
     program_.producer = "whence " WHENCE_VERSION ", PyTorch " + torch_version_;
@@ -191,7 +201,9 @@ class ProgramReader {
     if (module_call_graph.size() == 0) return;
     const Part signature = module_call_graph[0].at("signature");
     if (signature.is_null()) return;
-    const ArchiveJson spec = ArchiveJson::parse(signature.at("out_spec").text(), nullptr, false);
+    const std::string form = signature.at("out_spec").text();
+    if (!Json::parse(form)) return;  // bounds its depth
+    const ArchiveJson spec = ArchiveJson::parse(form, nullptr, false);
     if (!spec.is_array() || spec.size() != 2 || !spec[1].is_object() || !spec[1].contains("context")) return;
     if (!spec[1]["context"].is_string() || !spec[1].contains("children_spec")) return;
     const ArchiveJson keys = ArchiveJson::parse(spec[1]["context"].get<std::string>(), nullptr, false);
@@ -214,19 +226,14 @@ class ProgramReader {
     return leaves;
   }
 
-  void sum_parameters() {
-    for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
-      const Parameter& parameter = program_.parameters[i];
+  // Every module that holds a parameter under one of its names counts it once.
+  void sum_parameters(const ExportedModules& modules) {
+    for (const Parameter& parameter : program_.parameters) {
       if (parameter.kind != ParameterKind::parameter) continue;
-      // Every module that holds it under one of its names, once.
       std::vector<ModuleId> holders;
       const auto hold = [&](const std::string& name) {
-        for (std::size_t id = 0; id < program_.modules.size(); ++id) {
-          const std::string& path = program_.modules[id].path;
-          if (!path.empty() && !name.starts_with(path + ".")) continue;
-          if (std::ranges::find(holders, static_cast<ModuleId>(id)) == holders.end()) {
-            holders.push_back(static_cast<ModuleId>(id));
-          }
+        for (ModuleId id = modules.owner_of(name); id != none_id; id = program_.modules[id].parent) {
+          if (std::ranges::find(holders, id) == holders.end()) holders.push_back(id);
         }
       };
       hold(parameter.name);
@@ -238,7 +245,7 @@ class ProgramReader {
     }
   }
 
-  // --dynamic 'x:0=batch': the size at that place is called so from now on.
+  // --dynamic 'x:0=batch': the size at that place is called so from now on, also where others follow from it.
   void rename_symbols() {
     for (const DynamicAxis& axis : options_.dynamic) {
       const auto input = std::ranges::find(program_.inputs, axis.input, &ProgramInput::name);
@@ -258,6 +265,8 @@ class ProgramReader {
             "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
             "export it again with dynamic_shapes for this axis", place());
       }
+      const std::string before = program_.symbols[dim.symbol].name;
+      for (Symbol& symbol : program_.symbols) symbol.name = renamed(symbol.name, before, axis.symbol);
       program_.symbols[dim.symbol].name = axis.symbol;
     }
   }
@@ -274,7 +283,10 @@ class ProgramReader {
 }  // namespace
 
 bool is_exported_program(const std::string& path) {
-  const auto answer = guarded([&] { return root_of(ZipArchive(path)).has_value(); });
+  const auto answer = guarded([&] {
+    const ZipArchive archive(path);
+    return root_of(archive).has_value() || archive.has(program_before_2_7);
+  });
   return answer ? *answer : path.ends_with(".pt2");  // of what cannot be read, the name says who should tell why
 }
 

@@ -67,7 +67,15 @@ ZipArchive::Directory ZipArchive::find_directory() const {
   if (end >= locator_size && number(end - locator_size, 4) == locator_signature) {
     const std::uint64_t end64 = number(end - locator_size + 8, 8);
     if (number(end64, 4) != end64_signature) corrupt("the ZIP64 directory is not where it should be");
+    const Directory in32 = directory;
     directory = {number(end64 + 32, 8), number(end64 + 48, 8), number(end64 + 40, 8)};
+    const auto agree = [](std::uint64_t small, std::uint64_t full, std::uint64_t largest) {
+      return small == full || small == largest;
+    };
+    if (!agree(in32.entries, directory.entries, 0xffff) || !agree(in32.offset, directory.offset, in_zip64) ||
+        !agree(in32.size, directory.size, in_zip64)) {
+      corrupt("the archive has two directories that disagree");
+    }
   }
   if (directory.offset > end || directory.size > end - directory.offset) corrupt("the directory lies outside the file");
   return directory;

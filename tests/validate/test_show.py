@@ -1,6 +1,7 @@
-"""`whence show`: module trees of sidecars and of ONNX files."""
+"""`whence show`: module trees of sidecars, of archives and of ONNX files."""
 
 import pytest
+import torch
 
 import command
 from models import zoo
@@ -23,6 +24,31 @@ def test_a_sidecars_tree_is_the_module_tree():
             assert row[ours] == truth[path][theirs], path
     assert rows["encoder.layer.0.attention.self.query"]["operators"] == {"aten::linear": 1}
     assert rows[""]["operations"] >= rows["encoder"]["operations"] + rows["embeddings"]["operations"]
+
+
+def test_a_torch_export_archives_tree_needs_no_libtorch(tmp_path):
+    entry, path = zoo.MODELS["bert_tiny"], tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(entry.model(), (), dict(entry.inputs(entry.first)), strict=False), path)
+    rows = modules(path)
+    assert set(rows) == {row["path"] for row in truth_of_modules(entry.model())}
+    assert rows["encoder.layer.1.attention.self.query"]["operators"] == {"aten::linear": 1}
+    assert rows[""]["parameters"] == modules(annotated("bert_tiny")[1])[""]["parameters"]
+    schema("show").validate(command.run_json("show", path))
+    assert "BertModel" in command.run("show", path, "--depth", 1, env={"WHENCE_RECORDER": "/nowhere"}).stdout
+
+
+def test_a_torchscript_archives_tree_is_its_sidecars(tmp_path):
+    path = zoo.trace("shared_block")
+    command.run("record", path, "-o", tmp_path / "m.json", "--inputs", zoo.inputs_file("shared_block"))
+    assert modules(path) == modules(tmp_path / "m.json")
+    assert "E0307" in command.run("show", path, code=4, env={"WHENCE_RECORDER": "/nowhere"}).stderr
+
+
+def test_what_only_looks_like_an_archive(tmp_path):
+    (tmp_path / "m.pt2").write_bytes(b"PK\x03\x04" + bytes(60))
+    (tmp_path / "n.pt2").write_bytes(b"not a zip")
+    for name in ("m.pt2", "n.pt2"):
+        assert "E020" in command.run("show", tmp_path / name, code=3).stderr
 
 
 def test_shared_modules_show_aliases_and_calls():

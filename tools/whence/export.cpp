@@ -44,6 +44,7 @@ ExportOptions parse_export_options(const CommandLine& line) {
                 Place{.stage = "command line"});
   }
   options.unsupported_as_domain = unsupported == "domain";
+  options.trace_composite = trace_composite;
   return options;
 }
 

@@ -91,6 +91,10 @@ const RecorderApi& recorder() {
   return *api;
 }
 
+bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics) {
+  return recorder().trace_composite(call, steps, diagnostics);
+}
+
 Program read_archive(const ReadOptions& options, Diagnostics& notes) {
   if (is_exported_program(options.path)) return unwrap(read_exported_program(options), notes);
   Program program;

@@ -15,6 +15,10 @@ namespace whence {
 // Loaded once; never unloaded, since LibTorch does not survive that.
 const RecorderApi& recorder();
 
+// RecorderApi::trace_composite, which loads LibTorch when it is first called; throws Error(needs_libtorch) as
+// recorder() does.
+bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
+
 // Reads and runs a TorchScript archive. Notes are appended; throws Error with everything that went wrong.
 Program read_archive(const ReadOptions& options, Diagnostics& notes);
 

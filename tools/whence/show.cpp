@@ -1,13 +1,15 @@
-// `whence show`: the module tree of a sidecar or of an annotated ONNX file.
+// `whence show`: the module tree of a sidecar, of an archive or of an annotated ONNX file.
 #include <iostream>
 #include <optional>
 
+#include "annotator/read/exported_program.h"
 #include "annotator/view/tree_text.h"
 #include "schema/files.h"
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"
+#include "tools/whence/recorder_library.h"
 
 namespace whence {
 namespace {
@@ -16,6 +18,19 @@ bool is_json(const std::string& path) {
   const auto file = MappedFile::open(path);
   const std::size_t first = file->text().find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && file->text()[first] == '{';
+}
+
+bool is_archive(const std::string& path) {
+  const bool zipped = MappedFile::open(path)->text().starts_with("PK");
+  return (zipped && !path.ends_with(".onnx")) || is_exported_program(path);
+}
+
+// Modules and operations need no run, so none is made.
+Program read_program(const std::string& path, Diagnostics& notes) {
+  ReadOptions options;
+  options.path = path;
+  options.run = false;
+  return read_archive(options, notes);
 }
 
 TreeSelection parse_selection(const CommandLine& line) {
@@ -34,6 +49,7 @@ TreeSelection parse_selection(const CommandLine& line) {
 
 ModuleTree read_tree(const std::string& path, const std::optional<std::string>& sidecar_path, Diagnostics& notes) {
   if (is_json(path)) return tree_of(unwrap(read_sidecar(path), notes).program);
+  if (is_archive(path)) return tree_of(read_program(path, notes));
   std::optional<Sidecar> sidecar;
   if (sidecar_path) sidecar = unwrap(read_sidecar(*sidecar_path), notes);
   return tree_of(unwrap(read_onnx_summary(path), notes), sidecar ? &sidecar->program : nullptr);
@@ -41,13 +57,15 @@ ModuleTree read_tree(const std::string& path, const std::optional<std::string>& 
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("show", "FILE [--sidecar F] [--depth N] [--select GLOB]",
-                   "Shows the module tree of a sidecar, with the operations that each module recorded, or of an\n"
-                   "annotated ONNX file, with the nodes that belong to each module.");
-  line.positional("file", "a sidecar (.whence.json) or an ONNX file");
+                   "Shows the module tree of a sidecar or an archive, with the operations that each module recorded,\n"
+                   "or of an annotated ONNX file, with the nodes that belong to each module. TorchScript archives\n"
+                   "need LibTorch.");
+  line.positional("file", "a sidecar (.whence.json), an archive (.pt2, .pt) or an ONNX file");
   line.option("sidecar,s", "FILE", "with an ONNX file: the sidecar that knows types, aliases and silent modules");
   line.option("depth,d", "N", "levels below the first one shown");
   line.option("select", "GLOB", "only modules that match, and what lies below them; * is one segment, ** any number");
   line.example("whence show model.onnx --depth 2");
+  line.example("whence show model.pt2");
   line.example("whence show model.whence.json --select 'encoder.layer.*.attention'");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
@@ -73,6 +91,6 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command show_command = {"show", "the module tree of a sidecar or an annotated ONNX file", run};
+const Command show_command = {"show", "the module tree of a sidecar, an archive or an annotated ONNX file", run};
 
 }  // namespace whence

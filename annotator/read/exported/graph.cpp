@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "annotator/export/op_table.h"
+#include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
 
 namespace whence {
@@ -19,16 +21,6 @@ constexpr std::array<std::string_view, 8> checks = {"aten::_assert_tensor_metada
                                                     "aten::_functional_assert_async",
                                                     "aten::_functional_sym_constrain_range",
                                                     "aten::_functional_sym_constrain_range_for_size"};
-
-// The name in "Symbol('s77', positive=True, integer=True)"; empty for any other expression.
-std::string symbol_in(std::string_view expression) {
-  constexpr std::string_view start = "Symbol('";
-  if (!expression.starts_with(start)) return "";
-  const std::size_t quote = expression.find('\'', start.size());
-  const std::size_t close = expression.find(')');
-  if (quote == std::string_view::npos || close + 1 != expression.size()) return "";
-  return std::string(expression.substr(start.size(), quote - start.size()));
-}
 
 std::string device_name(const Part& device) {
   std::string name = device.at("type").text();
@@ -72,7 +64,7 @@ void ExportedGraph::read_symbols(const Part& range_constraints) {
 Dim ExportedGraph::dim_of(const Part& size) {
   const auto [kind, content] = size.alternative();
   if (kind == "as_int") return {content.integer(), false, none_id};
-  const std::string name = symbol_in(content.at("expr_str").text());
+  const std::string name = size_expression(content.at("expr_str").view()).value_or("");
   const Part hint = content.at("hint");
   const std::int64_t example = hint.is_null() ? -1 : hint.at("as_int").integer();
   return {example, true, name.empty() ? none_id : symbol(name, example)};
@@ -80,8 +72,8 @@ Dim ExportedGraph::dim_of(const Part& size) {
 
 Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
   Type type;
-  if (const Part tensors = graph.at("tensor_values"); tensors.has(name.c_str())) {
-    const Part meta = tensors.at(name.c_str());
+  if (const auto known = graph.at("tensor_values").maybe(name)) {
+    const Part& meta = *known;
     type.dtype = exported_dtype(meta.at("dtype").integer());
     std::vector<Dim>& dims = type.dims.emplace();
     const Part sizes = meta.at("sizes");
@@ -249,9 +241,26 @@ Origin ExportedGraph::origin_of(const Part& node) {
   origin.op = next_op_++;
   if (node.has("name") && !node.at("name").is_null()) origin.name = node.at("name").text();
   const Part metadata = node.at("metadata");
-  origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").text()) : scope_;
-  origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").text()) : none_id;
+  origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").view()) : scope_;
+  origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
   return origin;
+}
+
+void ExportedGraph::place_in_body(Node& node) const {
+  node.origin.basis = ScopeBasis::enclosing;
+  std::optional<ModuleId> owner;
+  for (const NamedArgument& given : node.arguments) {
+    const auto* value = given.value.as<ValueRef>();
+    if (value == nullptr || program_.values[value->id].source != ValueSource::parameter) continue;
+    const ModuleId module = modules_.owner_of(program_.parameters[program_.values[value->id].index].name);
+    if (owner && *owner != module) return;
+    owner = module;
+  }
+  if (!owner) return;
+  const auto scope = modules_.scope_below(node.origin.scope, *owner);
+  if (!scope) return;
+  node.origin.scope = *scope;
+  node.origin.basis = ScopeBasis::inferred;
 }
 
 void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& node) {
@@ -286,7 +295,7 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
 
 void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
   constexpr std::string_view higher_order = "torch.ops.higher_order.";
-  const std::string& target = part.at("target").text();
+  const std::string target = part.at("target").text();
   if (target.starts_with(higher_order)) {
     const std::string name = target.substr(higher_order.size());
     if (read_higher_order(name, graph, part, block)) return;
@@ -308,6 +317,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     set_target(target, node);
   }
   read_outputs(graph, part.at("outputs"), node);
+  if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }
 

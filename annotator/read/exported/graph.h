@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "annotator/read/exported/modules.h"
@@ -43,7 +44,30 @@ class ExportedGraph {
   bool read_higher_order(const std::string& name, const Part& graph, const Part& node, Block& block);
   void inline_graph(const Part& inner, const std::vector<Argument>& operands, const Part& outputs, Block& block);
   void read_cond(const Part& graph, const Part& node, Block& block);
-  void read_branch(const Part& inner, const std::vector<Argument>& operands, Node& node);
+  void read_while_loop(const Part& graph, const Part& node, Block& block);
+  void read_scan(const Part& graph, const Part& node, Block& block);
+  // The operations of a graph that is given values, into `block`; what it returns.
+  std::vector<Argument> read_inner(const Part& inner, const std::vector<Argument>& given, Block& block);
+  void append(const Part& operand, std::vector<Argument>& to);  // an operand, or those in a list
+  ValueId iteration();
+  Argument length_of(const Argument& scanned, const Origin& origin, Block& block);
+
+  // While it lives, operations are those of a body. A body's operations say nothing of modules: what reads the weights
+  // of one module is taken to be of that, and of the others only the module around is known.
+  class Body {
+   public:
+    Body(ExportedGraph& graph, ScopeId scope)
+        : graph_(graph), scope_(std::exchange(graph.scope_, scope)), inside_(std::exchange(graph.in_body_, true)) {}
+    ~Body() { graph_.scope_ = scope_, graph_.in_body_ = inside_; }
+    Body(const Body&) = delete;
+    Body& operator=(const Body&) = delete;
+
+   private:
+    ExportedGraph& graph_;
+    ScopeId scope_;
+    bool inside_;
+  };
+  void place_in_body(Node& node) const;
 
   void bind(const std::string& name, ValueId value) { names_[name] = value; }
   Type type_of(const Part& graph, const std::string& name);
@@ -57,6 +81,7 @@ class ExportedGraph {
   Names names_;
   std::unordered_map<std::string, SymbolId> symbols_;
   ScopeId scope_ = 0;  // of the operation around, for nodes that say nothing of themselves
+  bool in_body_ = false;
   std::int32_t next_op_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 namespace whence {
@@ -101,6 +102,16 @@ ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
   return scope;
 }
 
+std::optional<ScopeId> ExportedModules::scope_below(ScopeId scope, ModuleId module) {
+  const ModuleId around = program_.scopes[scope].module;
+  if (module == around) return scope;
+  const std::string& outer = program_.modules[around].path;
+  if (!outer.empty() && !program_.modules[module].path.starts_with(outer + ".")) return std::nullopt;
+  const auto [known, is_new] = below_.try_emplace({scope, module}, static_cast<ScopeId>(program_.scopes.size()));
+  if (is_new) program_.scopes.push_back({scope, module, 0});
+  return known->second;
+}
+
 StackId ExportedModules::stack_of(std::string_view stack_trace) {
   if (stack_trace.empty()) return none_id;
   const auto known = by_trace_.find(std::string(stack_trace));
@@ -151,9 +162,10 @@ void ExportedModules::join_aliases(const std::map<std::string, std::string>& sto
     Module module = std::move(modules[i]);
     if (module.parent != none_id) module.parent = number[to[module.parent]];
     std::vector<ModuleId> children;
+    std::unordered_set<ModuleId> seen;
     for (const ModuleId child : module.children) {
       const ModuleId id = number[to[child]];
-      if (std::ranges::find(children, id) == children.end()) children.push_back(id);
+      if (seen.insert(id).second) children.push_back(id);
     }
     module.children = std::move(children);
     kept.push_back(std::move(module));

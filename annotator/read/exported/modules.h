@@ -3,9 +3,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "annotator/read/exported/part.h"
 #include "schema/program.h"
@@ -19,6 +21,9 @@ class ExportedModules {
 
   // "L__self__,,models.Net;L__self__block@1,block,models.Block": the innermost call. The empty text is the root's.
   ScopeId scope_of(std::string_view nn_module_stack);
+  // The call of `module`, which lies in or below that of `scope`, that `scope` makes; one for each scope. nullopt for a
+  // module elsewhere.
+  std::optional<ScopeId> scope_below(ScopeId scope, ModuleId module);
   // 'File "modeling_bert.py", line 215, in forward' lines, outermost first; none_id when there are none.
   StackId stack_of(std::string_view stack_trace);
 
@@ -37,6 +42,7 @@ class ExportedModules {
   Program& program_;
   std::unordered_map<std::string, ModuleId> by_path_;
   std::unordered_map<std::string, ScopeId> by_chain_;
+  std::map<std::pair<ScopeId, ModuleId>, ScopeId> below_;
   std::unordered_map<std::string, StackId> by_trace_;
   std::map<std::string, StackId> by_frames_;
 };

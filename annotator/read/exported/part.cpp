@@ -1,16 +1,24 @@
 #include "annotator/read/exported/part.h"
 
+#include <array>
 #include <limits>
 
 namespace whence {
 
 double Part::number() const {
-  if (json_.is_number()) return json_.get<double>();
-  const std::string& name = text();
+  if (is(JsonValue::Kind::number)) return value_.number;
+  if (is(JsonValue::Kind::integer)) return static_cast<double>(value_.integer);
+  const std::string_view name = view();
   if (name == "Infinity") return std::numeric_limits<double>::infinity();
   if (name == "-Infinity") return -std::numeric_limits<double>::infinity();
   if (name == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  reading_.corrupt("'" + name + "' is no number");
+  reading_.corrupt("'" + text() + "' is no number");
+}
+
+void Part::wrong(const char* expected) const {
+  constexpr std::array<const char*, 7> kinds = {"null",     "a truth value", "an integer", "a number",
+                                                "a string", "a list",        "an object"};
+  reading_.corrupt(std::string("expected ") + expected + ", found " + kinds[static_cast<std::size_t>(value_.kind)]);
 }
 
 }  // namespace whence

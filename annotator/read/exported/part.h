@@ -3,17 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "annotator/read/exported/json.h"
 #include "schema/result.h"
 
 namespace whence {
-
-using ArchiveJson = nlohmann::ordered_json;
 
 // What is being read, for errors: the archive, and the entry in it ("node 'conv2d'").
 struct Reading {
@@ -28,58 +26,70 @@ struct Reading {
 
 class Part {
  public:
-  Part(const ArchiveJson& json, const Reading& reading) : json_(json), reading_(reading) {}
+  Part(const Json& document, const Reading& reading) : Part(document, document.root(), reading) {}
 
-  bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  std::optional<Part> maybe(std::string_view key) const {
+    const JsonValue* found = find(key);
+    return found == nullptr ? std::nullopt : std::optional<Part>(Part(json_, *found, reading_));
+  }
   Part at(const char* key) const {
-    if (!has(key)) reading_.corrupt(std::string("'") + key + "' is missing");
-    return {*json_.find(key), reading_};
+    const JsonValue* found = find(key);
+    if (found == nullptr) reading_.corrupt(std::string("'") + key + "' is missing");
+    return {json_, *found, reading_};
   }
   // The one alternative of a union that is there: {"as_int": 1}.
   std::pair<std::string_view, Part> alternative() const {
-    if (!json_.is_object() || json_.size() != 1) reading_.corrupt("expected one of several alternatives");
-    return {json_.begin().key(), {json_.begin().value(), reading_}};
+    if (!is(JsonValue::Kind::object) || value_.size != 1) reading_.corrupt("expected one of several alternatives");
+    return {json_.key(value_, 0), {json_, json_.entry(value_, 0), reading_}};
   }
 
-  bool is_null() const { return json_.is_null(); }
-  const std::string& text() const {
-    if (!json_.is_string()) wrong("a string");
-    return json_.get_ref<const std::string&>();
+  bool is_null() const { return is(JsonValue::Kind::null); }
+  std::string_view view() const {  // as long as the document lives
+    if (!is(JsonValue::Kind::string)) wrong("a string");
+    return value_.string();
   }
+  std::string text() const { return std::string(view()); }
   std::int64_t integer() const {
-    const bool fits =
-        json_.is_number_integer() && !(json_.is_number_unsigned() && json_.get<std::uint64_t>() >> 63 != 0);
-    if (!fits) wrong("an integer of 64 bits");
-    return json_.get<std::int64_t>();
+    if (!is(JsonValue::Kind::integer)) wrong("an integer of 64 bits");
+    return value_.integer;
   }
   double number() const;  // also "Infinity", "-Infinity" and "NaN", as PyTorch writes them
   bool flag() const {
-    if (!json_.is_boolean()) wrong("true or false");
-    return json_.get<bool>();
+    if (!is(JsonValue::Kind::boolean)) wrong("true or false");
+    return value_.flag;
   }
 
   // Elements of a list.
   std::size_t size() const {
-    if (!json_.is_array()) wrong("a list");
-    return json_.size();
+    if (!is(JsonValue::Kind::array)) wrong("a list");
+    return value_.size;
   }
-  Part operator[](std::size_t i) const { return {json_[i], reading_}; }
+  Part operator[](std::size_t i) const { return {json_, json_.element(value_, i), reading_}; }
 
   // Entries of an object: visit(name, part).
   template <class Visit>
   void entries(Visit visit) const {
-    if (!json_.is_object()) wrong("an object");
-    for (const auto& [key, value] : json_.items()) visit(key, Part(value, reading_));
+    if (!is(JsonValue::Kind::object)) wrong("an object");
+    for (std::size_t i = 0; i < value_.size; ++i) {
+      visit(std::string(json_.key(value_, i)), Part(json_, json_.entry(value_, i), reading_));
+    }
   }
 
   const Reading& reading() const { return reading_; }
 
  private:
-  [[noreturn]] void wrong(const char* expected) const {
-    reading_.corrupt(std::string("expected ") + expected + ", found " + std::string(json_.type_name()));
-  }
+  Part(const Json& json, const JsonValue& value, const Reading& reading)
+      : json_(json), value_(value), reading_(reading) {}
 
-  const ArchiveJson& json_;
+  bool is(JsonValue::Kind kind) const { return value_.kind == kind; }
+  const JsonValue* find(std::string_view key) const {
+    return is(JsonValue::Kind::object) ? json_.find(value_, key) : nullptr;
+  }
+  [[noreturn]] void wrong(const char* expected) const;
+
+  const Json& json_;
+  const JsonValue& value_;
   const Reading& reading_;
 };
 

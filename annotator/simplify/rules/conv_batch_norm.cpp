@@ -67,11 +67,23 @@ TensorData scaled_as(const TensorData& weight, const std::vector<double>& factor
   return {weight.dtype, weight.shape, Bytes::owned(std::move(bytes))};
 }
 
+// Large ones are made only while they are written: all folded weights at once would take as much memory as the model.
 TensorData scaled(const TensorData& weight, const std::vector<double>& factor, const GraphNode& conv) {
   const bool transposed = conv.op_type == "ConvTranspose";
   const std::int64_t groups = conv.int_attribute("group", 1);
-  if (weight.dtype == DType::float64) return scaled_as<double>(weight, factor, transposed, groups);
-  return scaled_as<float>(weight, factor, transposed, groups);
+  const auto make = [weight, factor, transposed, groups] {
+    return weight.dtype == DType::float64 ? scaled_as<double>(weight, factor, transposed, groups).bytes
+                                          : scaled_as<float>(weight, factor, transposed, groups).bytes;
+  };
+  constexpr std::size_t small = std::size_t{1} << 14U;
+  TensorData result{weight.dtype, weight.shape, {}};
+  if (weight.bytes.size <= small) {
+    result.bytes = make();
+  } else {
+    result.bytes.size = weight.bytes.size;
+    result.bytes.when_written = make;
+  }
+  return result;
 }
 
 TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype) {

@@ -29,6 +29,7 @@ std::size_t share_constants(Rewriter& rewriter) {
   for (std::size_t i = 0; i < rewriter.graph().initializers.size(); ++i) {
     const Initializer& initializer = rewriter.graph().initializers[i];
     if (initializer.parameter || initializer.data.bytes.size > largest) continue;
+    if (initializer.data.bytes.when_written) continue;  // not there to be compared
     if (rewriter.use_count(initializer.value) == 0) continue;
     const auto [found, is_new] = first.try_emplace(key(initializer.data), i);
     if (is_new) continue;

@@ -1,0 +1,142 @@
+"""Operators without a converter that ATen defines by others: opened by PyTorch itself, for both kinds of archive."""
+
+import onnx
+import pytest
+import torch
+
+import command
+from export.test_exported_programs import assert_same
+
+
+class Call(torch.nn.Module):
+    """A module that calls one function on its inputs, inside a module of its own."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+class Net(torch.nn.Module):
+    def __init__(self, function, arity):
+        super().__init__()
+        self.call = Call(function)
+        if arity == 1:
+            self.forward = lambda x: self.call(x)
+        elif arity == 2:
+            self.forward = lambda x, y: self.call(x, y)
+        else:
+            self.forward = lambda x, y, z: self.call(x, y, z)
+
+
+F = torch.nn.functional
+SIGNS = torch.tensor([1.0, -1.0, 1.0, -1.0])
+CASES = {
+    "cosine_embedding_loss": (lambda x, y: F.cosine_embedding_loss(x, y, SIGNS, margin=0.2), 2),
+    "hinge_embedding_loss": (lambda x, y: F.hinge_embedding_loss(x, torch.sign(y) + 0.0 * y, margin=0.7), 2),
+    "margin_ranking_loss": (lambda x, y: F.margin_ranking_loss(x, y, SIGNS[:, None], margin=0.1), 2),
+    "triplet_margin_loss": (lambda x, y, z: F.triplet_margin_loss(x, y, z, margin=1.5), 3),
+    "poisson_nll_loss": (lambda x, y: F.poisson_nll_loss(x, y.abs(), full=False), 2),
+    "kron": (torch.kron, 2),
+    "trapezoid": (lambda x: torch.trapezoid(x, dx=0.5), 1),
+    "cumulative_trapezoid": (lambda x: torch.cumulative_trapezoid(x, dx=0.5), 1),
+    "rot90": (lambda x: torch.rot90(x, 1, [0, 1]) * 2, 1),
+    "column_stack": (lambda x, y: torch.column_stack([x, y]), 2),
+    "swapaxes": (lambda x: torch.swapaxes(x, 0, 1) + 1, 1),
+    "chain_matmul": (lambda x, y: torch.linalg.multi_dot([x, y.T, x]), 2),
+}
+
+
+def inputs_of(arity: int, sizes=(4, 6)) -> dict:
+    torch.manual_seed(3)
+    return {name: torch.randn(sizes) for name in "xyz"[:arity]}
+
+
+def keys(path, key: str) -> set:
+    return {entry.value for node in onnx.load(path).graph.node for entry in node.metadata_props if entry.key == key}
+
+
+@pytest.mark.parametrize("kind", ["pt2", "pt"])
+@pytest.mark.parametrize("name", CASES)
+def test_results_equal_pytorch(tmp_path, name, kind):
+    function, arity = CASES[name]
+    model, inputs = Net(function, arity).eval(), inputs_of(arity)
+    if kind == "pt2":
+        torch.export.save(torch.export.export(model, tuple(inputs.values()), strict=False), tmp_path / "m.pt2")
+    else:
+        torch.jit.trace(model, tuple(inputs.values())).save(str(tmp_path / "m.pt"))
+        torch.save(inputs, tmp_path / "inputs.pt")
+    given = ["--inputs", tmp_path / "inputs.pt"] if kind == "pt" else []
+    command.run("export", tmp_path / f"m.{kind}", "-o", tmp_path / "m.onnx", "--annotate", *given)
+    onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
+    assert_same(tmp_path / "m.onnx", model, inputs)
+    assert "call" in keys(tmp_path / "m.onnx", "pkg.whence.module")
+
+
+ROWS = torch.export.Dim("rows", min=2, max=64)
+DYNAMIC = {
+    "trapezoid": CASES["trapezoid"],
+    "triplet_margin_loss": CASES["triplet_margin_loss"],
+    "column_stack": CASES["column_stack"],
+    "hinge_embedding_loss": CASES["hinge_embedding_loss"],
+    "poisson_nll_loss": CASES["poisson_nll_loss"],
+    "swapaxes": CASES["swapaxes"],
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_a_dynamic_axis_stays_dynamic(tmp_path, name):
+    function, arity = DYNAMIC[name]
+    model, inputs = Net(function, arity).eval(), inputs_of(arity)
+    program = torch.export.export(model, tuple(inputs.values()), strict=False,
+                                  dynamic_shapes=tuple({0: ROWS} for _ in inputs))
+    torch.export.save(program, tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
+    for rows in (4, 9):
+        assert_same(tmp_path / "m.onnx", model, inputs_of(arity, (rows, 6)))
+
+
+def traced(folder, function, *options, code=0):
+    """Of a trace with a dynamic first axis: its standard error."""
+    torch.jit.trace(Net(function, 1), (torch.randn(4, 6),)).save(str(folder / "m.pt"))
+    return command.run("export", folder / "m.pt", "-o", folder / "m.onnx", "--input", "x=float32[4,6]", *options,
+                       code=code).stderr
+
+
+def test_sizes_in_steps_are_those_of_axes(tmp_path):
+    """kron reshapes to the sizes of its arguments and to products of them."""
+    traced(tmp_path, lambda x: torch.kron(x, x), "--dynamic", "x:0=rows")
+    for rows in (4, 7):
+        assert_same(tmp_path / "m.onnx", Net(lambda x: torch.kron(x, x), 1), inputs_of(1, (rows, 6)))
+
+
+def exported(folder, function, arity):
+    program = torch.export.export(Net(function, arity), tuple(inputs_of(arity).values()), strict=False)
+    torch.export.save(program, folder / "m.pt2")
+    return folder / "m.pt2"
+
+
+def test_without_libtorch_the_refusal_says_so(tmp_path):
+    path = exported(tmp_path, *CASES["hinge_embedding_loss"])
+    said = command.run("export", path, "-o", tmp_path / "m.onnx", code=4, env={"WHENCE_RECORDER": "/nowhere"}).stderr
+    assert "E0301" in said and "E0307" in said and "aten::hinge_embedding_loss" in said
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_converter_comes_first(tmp_path):
+    """Nothing is asked of LibTorch where every operator has one."""
+    path = exported(tmp_path, lambda x: torch.relu(x) * 2, 1)
+    command.run("export", path, "-o", tmp_path / "m.onnx", env={"WHENCE_RECORDER": "/nowhere"})
+
+
+def test_what_depends_on_data_is_refused(tmp_path):
+    said = traced(tmp_path, torch.cov, code=4)
+    assert "E0302" in said and "aten::cov" in said and "depends on the content" in said
+
+
+def test_all_that_is_missing_is_said_at_once(tmp_path):
+    path = exported(tmp_path, lambda x: (torch.linalg.eigvalsh(x @ x.T), torch.linalg.qr(x)[0], torch.kron(x, x)), 1)
+    said = command.run("export", path, "-o", tmp_path / "m.onnx", code=4).stderr
+    assert "aten::linalg_eigvalsh" in said and "aten::linalg_qr" in said and "aten::kron" not in said

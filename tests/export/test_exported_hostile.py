@@ -1,0 +1,277 @@
+"""torch.export archives that are broken, hostile, or beyond ONNX: a code, a place, a remedy, and no output."""
+
+import json
+import struct
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+import command
+
+CENTRAL, END = b"PK\x01\x02", b"PK\x05\x06"
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.second = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+def saved(path, model, inputs, **options) -> Path:
+    torch.export.save(torch.export.export(model.eval(), inputs, strict=False, **options), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("hostile") / "good.pt2", Net(), (torch.randn(2, 4),))
+
+
+def refused(path, *words, code) -> str:
+    target = path.parent / "out.onnx"
+    target.write_text("before")
+    said = command.run("export", path, "-o", target, code=code).stderr
+    assert target.read_text() == "before"
+    assert all(word in said for word in words) and "try:" in said, said
+    return said
+
+
+# ---- the zip ------------------------------------------------------------------------------------------------------
+
+
+def entries(content: bytes) -> dict:
+    """Name -> where its entry in the directory begins."""
+    found, at = {}, struct.unpack_from("<I", content, content.rfind(END) + 16)[0]
+    while content[at:at + 4] == CENTRAL:
+        name, extra, comment = struct.unpack_from("<HHH", content, at + 28)
+        found[content[at + 46:at + 46 + name].decode()] = at
+        at += 46 + name + extra + comment
+    return found
+
+
+def patched(good, target, change) -> Path:
+    """Written anew first, without the ZIP64 directory that PyTorch always adds."""
+    content = bytearray(rewritten(good, target, "none", None).read_bytes())
+    change(content, entries(bytes(content)))
+    target.write_bytes(content)
+    return target
+
+
+def weight(places: dict, number: int) -> str:
+    return next(name for name in places if name.endswith(f"weights/weight_{number}"))
+
+
+def encrypt(content, places):
+    struct.pack_into("<H", content, places[weight(places, 0)] + 8, 1)
+
+
+def overlap(content, places):
+    """The first weight claims to be long enough to reach into the second."""
+    at = places[weight(places, 0)]
+    size = struct.unpack_from("<I", content, at + 24)[0]
+    struct.pack_into("<II", content, at + 20, size + 2000, size + 2000)
+
+
+def share(content, places):
+    """Two names, one place: their own headers disagree."""
+    struct.pack_into("<I", content, places[weight(places, 1)] + 42,
+                     struct.unpack_from("<I", content, places[weight(places, 0)] + 42)[0])
+
+
+def beyond(content, places):
+    struct.pack_into("<I", content, places[weight(places, 0)] + 42, 0x7FFFFFF0)
+
+
+def cut_directory(content, places):
+    struct.pack_into("<H", content, content.rfind(END) + 10, 60000)
+
+
+@pytest.mark.parametrize("change, code, words", [
+    (encrypt, 4, ["E0303", "encrypted"]), (overlap, 3, ["E0204", "over each other"]), (share, 3, ["E0204"]),
+    (beyond, 3, ["E020"]), (cut_directory, 3, ["E0204", "directory"]),
+])
+def test_zips_that_are_refused(good, tmp_path, change, code, words):
+    refused(patched(good, tmp_path / "m.pt2", change), *words, code=code)
+
+
+def test_two_directories_that_disagree(good, tmp_path):
+    content = bytearray(good.read_bytes())
+    struct.pack_into("<H", content, content.rfind(END) + 10, 3)
+    (tmp_path / "m.pt2").write_bytes(content)
+    refused(tmp_path / "m.pt2", "E0204", "disagree", code=3)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "c:evil"])
+def test_names_that_climb_out(good, tmp_path, name):
+    path = tmp_path / "m.pt2"
+    path.write_bytes(good.read_bytes())
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:
+        info = zipfile.ZipInfo("placeholder" if "\\" in name else name)
+        info.filename = name
+        archive.writestr(info, b"x")
+    refused(path, "E0502", code=6)
+
+
+def test_every_truncation_is_an_error(good, tmp_path):
+    content, path = good.read_bytes(), tmp_path / "m.pt2"
+    for end in range(1, len(content), max(1, len(content) // 40)):
+        path.write_bytes(content[:end])
+        refused(path, "E020", code=3)
+
+
+def test_random_bytes_never_crash(good, tmp_path):
+    generator = torch.Generator().manual_seed(1)
+    content, path = good.read_bytes(), tmp_path / "m.pt2"
+    for _ in range(60):
+        broken = bytearray(content)
+        for _ in range(6):
+            place = int(torch.randint(0, len(content), (1,), generator=generator))
+            broken[place] = int(torch.randint(0, 256, (1,), generator=generator))
+        path.write_bytes(broken)
+        result = subprocess.run([str(command.BINARY), "export", path, "-o", tmp_path / "out.onnx"],
+                                capture_output=True, text=True)
+        assert result.returncode in (0, 3, 4, 6), result.stderr
+
+
+# ---- the JSON -----------------------------------------------------------------------------------------------------
+
+
+def rewritten(good, target, member: str, change) -> Path:
+    """`change` gets a member's content and gives the new one; None leaves the member out."""
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+        for name in old.namelist():
+            content = change(old.read(name)) if name.endswith(member) else old.read(name)
+            if content is not None:
+                new.writestr(name, content)
+    return target
+
+
+def of_json(change):
+    def make(content: bytes) -> str:
+        document = json.loads(content)
+        change(document)
+        return json.dumps(document)
+    return make
+
+
+PROGRAM, WEIGHTS = "models/model.json", "model_weights_config.json"
+
+
+@pytest.mark.parametrize("change", [
+    lambda text: text[:-10], lambda text: text + b"}", lambda text: b"\xff" + text, lambda text: b"[" * 100_000,
+    lambda text: text.replace(b'"relu"', b'"re\xc0\xaflu"'), lambda text: text.replace(b'"target"', b'"tar\\ud800get"'),
+    lambda text: text.replace(b'"opset_version"', b'"graph_module"'), lambda text: text.replace(b"null", b"nul"),
+    lambda text: text.replace(b'"nodes": [', b'"nodes": [0123, '), lambda text: b"",
+])
+def test_what_is_not_json(good, tmp_path, change):
+    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, change), "E0204", "JSON", code=3)
+
+
+def test_graphs_within_graphs_without_end(tmp_path):
+    """A thousand nested conditions are nested JSON as well, whose depth is bounded."""
+    class Branch(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    def nest(document):
+        node = next(node for node in document["graph_module"]["graph"]["nodes"] if "cond" in node["target"])
+        inner = next(item["arg"]["as_graph"] for item in node["inputs"] if "as_graph" in item["arg"])
+        text = json.dumps(node)
+        nested = json.dumps(inner["graph"]["nodes"][0])
+        document["graph_module"]["graph"]["nodes"] = ["@"]
+        whole = json.dumps(document)
+        for _ in range(1000):
+            text = json.dumps(node).replace(nested, text)
+            if len(text) > 30_000_000:
+                break
+        return whole.replace('"@"', text)
+
+    good = saved(tmp_path / "good.pt2", Branch(), (torch.randn(3),))
+    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, lambda text: nest(json.loads(text))), "E0204", code=3)
+
+
+def set_meta(**fields):
+    def change(document):
+        next(iter(document["config"].values()))["tensor_meta"].update(fields)
+    return change
+
+
+def sizes(*numbers) -> list:
+    return [{"as_int": number} for number in numbers]
+
+
+@pytest.mark.parametrize("change, code, words", [
+    (set_meta(sizes=sizes(4, 400)), 3, ["E0204", "shorter"]),
+    (set_meta(strides=sizes(400, 1)), 3, ["E0204", "shorter"]),
+    (set_meta(strides=sizes(4)), 3, ["E0204", "strides"]),
+    (set_meta(sizes=sizes(-4, 4)), 3, ["E0204", "negative"]),
+    (set_meta(sizes=sizes(2**62, 2**62), strides=sizes(0, 0)), 3, ["E0204"]),
+    (set_meta(sizes=sizes(2**40), strides=sizes(0)), 3, ["E0204", "larger than the whole archive"]),
+    (set_meta(strides=sizes(2**62, 2**62)), 3, ["E0204"]),
+    (set_meta(storage_offset={"as_int": 2**60}), 3, ["E0204"]),
+    (set_meta(storage_offset={"as_int": -4}), 3, ["E0204"]),
+    (set_meta(dtype=14), 4, ["E0303", "first.weight", "dtype"]),
+    (set_meta(layout=1), 4, ["E0303", "first.weight", "dense"]),
+    (lambda document: next(iter(document["config"].values())).update(use_pickle=True), 4, ["E0303", "Python object"]),
+    (lambda document: next(iter(document["config"].values())).update(path_name="weight_99"), 3, ["E0204", "weight_99"]),
+    (lambda document: document["config"].popitem(), 3, ["E0204", "does not hold its bytes"]),
+])
+def test_weights_that_are_refused(good, tmp_path, change, code, words):
+    refused(rewritten(good, tmp_path / "m.pt2", WEIGHTS, of_json(change)), *words, code=code)
+
+
+def test_weights_that_are_missing(good, tmp_path):
+    refused(rewritten(good, tmp_path / "m.pt2", "weights/weight_1", lambda content: None), "E0204", "missing", code=3)
+    refused(rewritten(good, tmp_path / "n.pt2", WEIGHTS, lambda content: None), "E0204", "bytes", code=3)
+
+
+def test_archives_of_older_pytorch(tmp_path):
+    with zipfile.ZipFile(tmp_path / "m.pt2", "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("version", "5.1")
+        archive.writestr("serialized_exported_program.json", "{}")
+        archive.writestr("serialized_state_dict.pt", b"")
+    refused(tmp_path / "m.pt2", "E0303", "before 2.7", "export it again", code=4)
+
+
+# ---- what ONNX cannot say -----------------------------------------------------------------------------------------
+
+
+def test_complex_numbers_are_refused_with_the_node(tmp_path):
+    class Spectrum(torch.nn.Module):
+        def forward(self, x):
+            return torch.complex(x, x) * 2
+
+    said = refused(saved(tmp_path / "m.pt2", Spectrum(), (torch.randn(3),)), "E030", code=4)
+    assert "complex" in said and "test_exported_hostile.py" in said
+
+
+def test_every_missing_operator_is_said_at_once(good, tmp_path):
+    def rename(document):
+        nodes = document["graph_module"]["graph"]["nodes"]
+        for node, target in zip(nodes, ("acme.first", "acme.second", "acme.first")):
+            node["target"] = f"torch.ops.{target}.default"
+    said = refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(rename)), "acme::first (x2)", "acme::second",
+                   code=4)
+    assert said.count("E0301") == 2
+
+
+def test_functions_of_sizes_that_cannot_be_expressed(tmp_path):
+    class Repeat(torch.nn.Module):
+        def forward(self, x):
+            return x.new_ones(x.shape[0] // 2 + 3)
+
+    length = torch.export.Dim("n", min=4)
+    good = saved(tmp_path / "good.pt2", Repeat(), (torch.randn(8),), dynamic_shapes=({0: length},))
+
+    def unknown(document):
+        for node in document["graph_module"]["graph"]["nodes"]:
+            if node["target"].endswith("floordiv"):
+                node["target"] = "torch._sym_acosh"
+    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(unknown)), "E0303", "_sym_acosh", "floordiv", code=4)

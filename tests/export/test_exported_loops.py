@@ -1,0 +1,143 @@
+"""while_loop and scan of torch.export archives: the same results as PyTorch, and what is known of a body."""
+
+import onnx
+import pytest
+import torch
+from torch._higher_order_ops.scan import scan
+
+import command
+from export.test_exported_programs import assert_same
+
+LINEAR = torch.nn.Linear
+
+
+class Repeat(torch.nn.Module):
+    """A trip count that data decides; the body reads a module's weights and an input."""
+
+    def __init__(self):
+        super().__init__()
+        self.step = LINEAR(3, 3)
+
+    def forward(self, n, x, y):
+        def proceed(i, carried):
+            return i < n
+
+        def body(i, carried):
+            return i + 1, torch.tanh(self.step(carried)) + y
+
+        return torch.while_loop(proceed, body, (torch.zeros((), dtype=torch.int64), x))
+
+
+class Newton(torch.nn.Module):
+    """A condition on what is carried; a loop in a branch."""
+
+    def forward(self, x):
+        def halve(value):
+            return torch.while_loop(lambda v: v.abs().max() > 1, lambda v: (v / 2,), (value,))
+
+        return torch.cond(x.sum() > 0, halve, lambda value: (value - 1,), (x,))
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.cell = LINEAR(3, 3)
+        self.options = options
+
+    def forward(self, state, xs):
+        def combine(carried, x):
+            following = torch.relu(self.cell(carried) + x)
+            return following, following * 2
+
+        return scan(combine, state, xs, **self.options)
+
+
+class Several(torch.nn.Module):
+    """Two carried values, two scanned, two stacked; one of the results is what was carried in."""
+
+    def forward(self, state, xs):
+        def combine(carried, x):
+            total, last = carried
+            return (total + x[0] * x[1], x[0].clone()), (total * 1.0, x[1] + 1)
+
+        (total, last), (before, after) = scan(combine, (state, state + 1), (xs, xs * 3))
+        return total, last, before, after
+
+
+@pytest.fixture(autouse=True)
+def without_what_was_compiled_before():
+    torch._dynamo.reset()
+
+
+def exported(folder, model, inputs: dict, decomposed: bool, **options):
+    program = torch.export.export(model.eval(), (), inputs, **options)
+    torch.export.save(program.run_decompositions() if decomposed else program, folder / "m.pt2")
+    command.run("export", folder / "m.pt2", "-o", folder / "m.onnx", "--annotate")
+    onnx.checker.check_model(folder / "m.onnx", full_check=True)
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_while_loop_runs_as_often_as_in_pytorch(tmp_path, decomposed):
+    model, inputs = Repeat(), {"x": torch.randn(2, 3), "y": torch.randn(2, 3)}
+    path = exported(tmp_path, model, {"n": torch.tensor(3), **inputs}, decomposed)
+    for times in (0, 1, 5):
+        assert_same(path, model, {"n": torch.tensor(times), **inputs})
+
+
+@pytest.mark.parametrize("scale", [9.0, 0.1, -5.0])
+def test_while_loop_in_a_branch(tmp_path, scale):
+    x = torch.rand(4) + 0.1
+    path = exported(tmp_path, Newton(), {"x": x}, False)
+    assert_same(path, Newton(), {"x": x * scale})
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("options", [{}, {"reverse": True}, {"dim": 1}, {"dim": 1, "reverse": True}])
+def test_scan(tmp_path, options, decomposed):
+    inputs = {"state": torch.randn(4, 3), "xs": torch.randn(4, 4, 3)}
+    model = Recurrent(**options)
+    assert_same(exported(tmp_path, model, inputs, decomposed), model, inputs)
+
+
+def test_scan_of_several(tmp_path):
+    inputs = {"state": torch.randn(2, 3), "xs": torch.randn(5, 2, 3)}
+    assert_same(exported(tmp_path, Several(), inputs, False), Several(), inputs)
+
+
+def test_scan_of_dynamic_length(tmp_path):
+    model = Recurrent()
+    length = torch.export.Dim("length", min=2, max=64)
+    sizes = [{"state": torch.randn(4, 3), "xs": torch.randn(size, 4, 3)} for size in (5, 9)]
+    path = exported(tmp_path, model, sizes[0], False, dynamic_shapes={"state": None, "xs": {0: length}})
+    for inputs in sizes:
+        assert_same(path, model, inputs)
+
+
+def keys_in_bodies(path, key: str) -> dict:
+    """Operator -> values of `key` of the nodes in the bodies of loops."""
+    found: dict = {}
+
+    def visit(graph, inside: bool) -> None:
+        for node in graph.node:
+            for entry in node.metadata_props:
+                if inside and entry.key == key:
+                    found.setdefault(node.op_type, set()).add(entry.value)
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    visit(attribute.g, True)
+
+    visit(onnx.load(path).graph, False)
+    return found
+
+
+def test_what_is_known_of_a_body(tmp_path):
+    """PyTorch records no modules in a body: weights tell the module, the rest is known to lie in the one around."""
+    inputs = {"n": torch.tensor(3), "x": torch.randn(2, 3), "y": torch.randn(2, 3)}
+    path = exported(tmp_path, Repeat(), inputs, False)
+    modules, confidence = (keys_in_bodies(path, f"pkg.whence.{key}") for key in ("module", "confidence"))
+    product = "Gemm" if "Gemm" in modules else "MatMul"
+    assert modules[product] == {"step"} and confidence[product] == {"inferred"}
+    assert modules["Tanh"] == {""} and confidence["Tanh"] == {"ancestor"}
+    sources = keys_in_bodies(path, "pkg.whence.source")
+    assert all("test_exported_loops.py" in source for source in sources["Tanh"])

@@ -1,0 +1,74 @@
+"""Dynamic sizes of torch.export archives: their names and bounds, what follows from them, and arithmetic on them."""
+
+import onnx
+import pytest
+import torch
+
+import command
+from export.test_exported_programs import assert_same
+from sidecar import Sidecar
+
+BATCH, TIME = torch.export.Dim("batch", min=2, max=64), torch.export.Dim("time", min=8, max=1024)
+
+
+class Sizes(torch.nn.Module):
+    """Every form of arithmetic that torch.export leaves in a program."""
+
+    def forward(self, x, y):
+        batch, time = x.shape
+        return (x.reshape(batch * time), x * batch**2 + time / 2, torch.cat([x, y], 0), x.repeat(2, 1),
+                x.new_ones(time * 3 - batch), x.new_ones(torch.sym_min(batch, time)),
+                x.new_zeros(torch.sym_max(batch, time)), x.new_ones(time // 2 + 7), x.new_ones(time % 3 + 2),
+                x * (batch > 5), x * torch.sym_sqrt(time), x * torch.sym_float(batch), x * (batch == 2 * time))
+
+
+def inputs_of(batch: int, time: int) -> dict:
+    torch.manual_seed(0)
+    return {"x": torch.randn(batch, time), "y": torch.randn(2 * batch, time)}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "decomposed"])
+def archive(request, tmp_path_factory):
+    program = torch.export.export(Sizes(), (), inputs_of(4, 10), strict=False,
+                                  dynamic_shapes={"x": {0: BATCH, 1: TIME}, "y": {0: 2 * BATCH, 1: TIME}},
+                                  prefer_deferred_runtime_asserts_over_guards=True)
+    path = tmp_path_factory.mktemp("shapes") / "m.pt2"
+    torch.export.save(program.run_decompositions() if request.param else program, path)
+    return path
+
+
+def dims(values) -> list:
+    return [[dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in values]
+
+
+def test_arithmetic_equals_pytorch(archive, tmp_path):
+    command.run("export", archive, "-o", tmp_path / "m.onnx")
+    onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
+    for sizes in [(4, 10), (7, 11), (20, 9)]:
+        assert_same(tmp_path / "m.onnx", Sizes(), inputs_of(*sizes))
+
+
+def test_names_are_those_of_the_archive_or_of_the_user(archive, tmp_path):
+    """An archive does not hold the names of Dim objects; sizes that follow from others are called by the expression."""
+    program = torch.export.load(archive)
+    assert not any(name in str(program.range_constraints) for name in ("batch", "time"))
+    batch, time = (str(size) for size in program.graph_signature and next(
+        node for node in program.graph.nodes if node.name == "x").meta["val"].shape)
+    command.run("export", archive, "-o", tmp_path / "m.onnx")
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    assert dims(graph.input) == [[batch, time], [f"2*{batch}", time]]
+    command.run("export", archive, "-o", tmp_path / "n.onnx", "--dynamic", "x:0=batch,1=time")
+    graph = onnx.load(tmp_path / "n.onnx").graph
+    assert dims(graph.input) == [["batch", "time"], ["2*batch", "time"]]
+    assert dims(graph.output)[0] in (["batch*time"], ["time*batch"])
+    assert dims(graph.output)[2] == ["3*batch", "time"]
+    assert dims(graph.output)[7] == ["(time//2) + 7"]
+
+
+def test_range_constraints_are_kept(archive, tmp_path):
+    command.run("record", archive, "-o", tmp_path / "m.json")
+    symbols = {row["name"]: (row["min"], row["max"]) for row in Sidecar(tmp_path / "m.json").table("symbols")
+               if row["min"] is not None}
+    ranges = {str(symbol): (int(bounds.lower), int(bounds.upper))
+              for symbol, bounds in torch.export.load(archive).range_constraints.items()}
+    assert symbols == ranges and set(symbols.values()) == {(2, 64), (8, 1024), (4, 128)}
