@@ -8,6 +8,7 @@
 #include "annotator/export/convert.h"
 #include "annotator/export/names.h"
 #include "annotator/export/op_table.h"
+#include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 #include "annotator/simplify/pipeline.h"
 
@@ -130,12 +131,36 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
 
 }  // namespace
 
+namespace {
+
+Program with_weights_as_inputs(Program program) {
+  std::vector<bool> read(program.values.size(), false);
+  const auto note = [&](ValueId id) { read[id] = true; };
+  for (const Node* node : operations(program)) {
+    for (const NamedArgument& argument : node->arguments) for_each_value(argument.value, note);
+  }
+  for (const ProgramOutput& output : program.outputs) for_each_value(output.value, note);
+  for (std::size_t id = 0; id < program.values.size(); ++id) {
+    Value& value = program.values[id];
+    if (value.source != ValueSource::parameter || !read[id]) continue;
+    value.source = ValueSource::input;
+    const Parameter& parameter = program.parameters[value.index];
+    value.index = static_cast<std::int32_t>(program.inputs.size());
+    program.inputs.push_back({parameter.name, static_cast<ValueId>(id)});
+  }
+  return program;
+}
+
+}  // namespace
+
 Result<Graph> export_program(const Program& program, const ExportOptions& options) {
   Diagnostics notes;
   Result<Graph> result = guarded([&] {
     check_opset(options.opset);
     Diagnostics failures;
-    const Program lowered = lower_for_conversion(program, options, failures, notes);
+    const Program lowered =
+        options.weights_as_inputs ? lower_for_conversion(with_weights_as_inputs(program), options, failures, notes)
+                                  : lower_for_conversion(program, options, failures, notes);
     Graph graph;
     ConvertSession session(lowered, graph, {options.opset, options.unsupported_as_domain, options.as_other_exporters});
     session.convert(std::move(failures));

@@ -54,9 +54,18 @@ onnx::GraphProto GraphProtoMaker::nodes() {
   return proto;
 }
 
-onnx::GraphProto GraphProtoMaker::interface() {
+onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   onnx::GraphProto proto;
   fill_interface(graph_, proto);
+  for (const Initializer& initializer : graph_.initializers) {
+    if (!initializers_too) break;
+    onnx::ValueInfoProto& info = *proto.add_input();
+    info.set_name(names_.of(graph_, initializer.value));
+    onnx::TypeProto_Tensor& type = *info.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(to_onnx(initializer.data.dtype));
+    type.mutable_shape();  // a scalar has one too
+    for (const std::int64_t size : initializer.data.shape) type.mutable_shape()->add_dim()->set_dim_value(size);
+  }
   // What standard operators yield, every reader of ONNX infers by itself, and exactly so; a recorded shape would only
   // repeat it, or contradict it where a size depends on the data. Of custom domains nobody can infer anything.
   for (const GraphNode& node : graph_.nodes) {

@@ -16,7 +16,7 @@ class GraphProtoMaker {
       : graph_(graph), names_(graph), stamp_origins_(stamp_origins) {}
 
   onnx::GraphProto nodes();      // the nodes, with their bodies in full
-  onnx::GraphProto interface();  // inputs, outputs, types of values that ONNX cannot infer
+  onnx::GraphProto interface(bool initializers_too);  // inputs, outputs, types of values that ONNX cannot infer
   onnx::TensorProto tensor_header(const Initializer& initializer) const;  // without raw_data
 
  private:

@@ -4,10 +4,13 @@
 #include "annotator/write/onnx_writer.h"
 
 #include <algorithm>
-#include <optional>
+#include <deque>
 #include <set>
 
+#include <sys/resource.h>
+
 #include "annotator/write/graph_proto.h"
+#include "annotator/write/unique_names.h"
 #include "annotator/write/wire_out.h"
 #include "schema/files.h"
 #include "schema/result.h"
@@ -21,12 +24,6 @@ constexpr std::uint32_t model_graph = 7;
 constexpr std::uint32_t graph_initializer = 5;
 constexpr std::uint32_t tensor_raw_data = 9;
 
-// Below this size a tensor stays in the model file also with external data: shapes and axes stay readable to tools
-// that load the model alone, and onnx's shape inference needs them.
-constexpr std::uint64_t smallest_external = 1024;
-// Page size, so that runtimes can map each tensor.
-constexpr std::uint64_t alignment = 4096;
-
 struct Piece {
   std::string head;  // TensorProto without its bytes
   const Bytes* inline_bytes = nullptr;
@@ -37,6 +34,7 @@ struct Piece {
 };
 
 struct External {
+  std::size_t file;  // index into Layout::files
   std::uint64_t offset;
   const Bytes* bytes;
 };
@@ -44,7 +42,8 @@ struct External {
 struct Layout {
   std::string graph_head, graph_tail;
   std::vector<Piece> pieces;
-  std::vector<External> external;
+  std::vector<std::string> files;  // of external data: base names
+  std::vector<External> external;  // by file, ascending offsets
 
   std::uint64_t graph_size() const {
     std::uint64_t total = graph_head.size() + graph_tail.size();
@@ -59,27 +58,44 @@ void add_entry(onnx::TensorProto& tensor, const char* key, const std::string& va
   entry.set_value(value);
 }
 
-// `data_file`: base name of the external data file; empty: everything inline.
-Layout lay_out(const Graph& graph, bool stamp_origins, const std::string& data_file) {
-  GraphProtoMaker maker(graph, stamp_origins);
+// The part of a value's name that a file may have.
+std::string file_part(std::string name) {
+  for (char& letter : name) {
+    if (letter == '/' || static_cast<unsigned char>(letter) < ' ') letter = '_';
+  }
+  return name.substr(0, 150);  // file systems allow 255 bytes
+}
+
+// `model_file`: base name of the model, after which files of external data are named; empty: everything inline.
+Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
+  GraphProtoMaker maker(graph, options.stamp_origins);
   Layout layout;
   layout.graph_head = maker.nodes().SerializeAsString();
-  layout.graph_tail = maker.interface().SerializeAsString();
+  layout.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();
+  const std::uint64_t alignment = options.external.alignment;
+  UniqueNames file_names;
   std::uint64_t end = 0;
   for (const Initializer& initializer : graph.initializers) {
     onnx::TensorProto tensor = maker.tensor_header(initializer);
     const Bytes& bytes = initializer.data.bytes;
     Piece piece;
-    if (data_file.empty() || bytes.size <= smallest_external) {
+    // Axes and shapes are read by shape inference, which does not open other files.
+    const bool always_inline = is_integral(initializer.data.dtype) && !initializer.parameter && bytes.size <= 1024;
+    if (model_file.empty() || bytes.size <= options.external.threshold || always_inline) {
       piece.inline_bytes = &bytes;
     } else {
+      const bool own_file = options.external.file_per_tensor;
+      if (own_file) end = 0;
+      if (own_file || layout.files.empty()) {
+        layout.files.push_back(file_names.claim(model_file + "." + (own_file ? file_part(tensor.name()) : "data")));
+      }
       const std::uint64_t offset = (end + alignment - 1) / alignment * alignment;
       end = offset + bytes.size;
-      add_entry(tensor, "location", data_file);
+      add_entry(tensor, "location", layout.files.back());
       add_entry(tensor, "offset", std::to_string(offset));
       add_entry(tensor, "length", std::to_string(bytes.size));
       tensor.set_data_location(onnx::TensorProto::EXTERNAL);
-      layout.external.push_back({offset, &bytes});
+      layout.external.push_back({layout.files.size() - 1, offset, &bytes});
     }
     piece.head = tensor.SerializeAsString();
     layout.pieces.push_back(std::move(piece));
@@ -139,11 +155,26 @@ void write_model(const Layout& layout, const std::string& head, const std::strin
   file.write(tail);
 }
 
-void write_external(const Layout& layout, AtomicFile& file) {
+// All files stay open until all are complete. Throws Error(over_limit) when the system does not allow so many.
+std::deque<AtomicFile> write_external(const Layout& layout, const std::string& folder) {
+  constexpr rlim_t others = 32;  // the archive, what this process has open besides
+  rlimit open_files{};
+  if (getrlimit(RLIMIT_NOFILE, &open_files) == 0 && layout.files.size() + others > open_files.rlim_cur) {
+    open_files.rlim_cur = open_files.rlim_max;
+    if (layout.files.size() + others > open_files.rlim_max || setrlimit(RLIMIT_NOFILE, &open_files) != 0) {
+      throw Error(Code::over_limit,
+                  std::to_string(layout.files.size()) + " files of external data, more than this system lets be open",
+                  "write one file for all: --external-data", {.file = folder, .stage = "write"});
+    }
+  }
+  std::deque<AtomicFile> files;
+  for (const std::string& name : layout.files) files.emplace_back(folder + name);
   for (const External& tensor : layout.external) {
+    AtomicFile& file = files[tensor.file];
     file.write(std::string(tensor.offset - file.position(), '\0'));
     file.write(*tensor.bytes);
   }
+  return files;
 }
 
 }  // namespace
@@ -156,10 +187,9 @@ void write_onnx(const Graph& graph, const std::string& path, const WriteOptions&
     return head.size() + wire::field_head_size(model_graph, graph_size) + graph_size + tail.size();
   };
 
-  const std::string data_file = base_name(path) + ".data";
-  Layout layout = lay_out(graph, options.stamp_origins, options.external_data ? data_file : "");
-  if (!options.external_data && file_size(layout) > options.protobuf_limit) {
-    layout = lay_out(graph, options.stamp_origins, data_file);
+  Layout layout = lay_out(graph, options, options.external.always ? base_name(path) : "");
+  if (!options.external.always && file_size(layout) > options.protobuf_limit) {
+    layout = lay_out(graph, options, base_name(path));
   }
   if (file_size(layout) > options.protobuf_limit) {
     throw Error(Code::over_limit,
@@ -168,15 +198,11 @@ void write_onnx(const Graph& graph, const std::string& path, const WriteOptions&
                 "export a part of the model", {.file = path, .stage = "write"});
   }
 
-  // Both files are complete before either gets its name, and the data is there before the model that refers to it.
-  std::optional<AtomicFile> data;
-  if (!layout.external.empty()) {
-    data.emplace(path + ".data");
-    write_external(layout, *data);
-  }
+  // All files are complete before any gets its name, and the data is there before the model that refers to it.
+  std::deque<AtomicFile> data = write_external(layout, path.substr(0, path.size() - base_name(path).size()));
   AtomicFile model(path);
   write_model(layout, head, tail, model);
-  if (data) data->commit();
+  for (AtomicFile& file : data) file.commit();
   model.commit();
 }
 

@@ -10,18 +10,27 @@
 
 namespace whence {
 
+// Weights in files beside the model.
+struct ExternalData {
+  bool always = false;             // else only when the model file would pass 2 GiB
+  bool file_per_tensor = false;    // "model.onnx.encoder.weight", instead of "model.onnx.data" for all
+  std::uint64_t threshold = 1024;  // bytes: what is not larger stays in the model file; axes and shapes always do
+  std::uint64_t alignment = 4096;  // of tensors in the file for all; a page by default, so that runtimes can map each
+};
+
 struct WriteOptions {
   int opset = 18;
   int ir_version = 10;
   std::string producer_version = {};
   std::vector<std::pair<std::string, std::string>> metadata = {};  // of the model
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
-  // External data: used when the file would pass 2 GiB, or always when asked for. One file beside the model.
-  bool external_data = false;
+  ExternalData external = {};
+  bool initializers_as_inputs = false;  // list them among the graph's inputs too, as files before IR version 4 do
   std::uint64_t protobuf_limit = 2147483647;  // tests lower it
 };
 
-// Throws Error: cannot_write (nothing is left behind), unsupported_feature for a dtype that ONNX lacks.
+// Throws Error: cannot_write (nothing is left behind), unsupported_feature for a dtype that ONNX lacks, over_limit for a
+// graph that passes 2 GiB without its weights, or more tensors than files can be open.
 void write_onnx(const Graph& graph, const std::string& path, const WriteOptions& options);
 
 }  // namespace whence

@@ -96,7 +96,7 @@ void write_stamped_file(const std::string& path, const StampedFile& options) {
   name_nodes(g.graph, stamped_sidecar().program);
   WriteOptions write;
   write.metadata = {{"author", "me"}, {std::string(keys::program), options.program}};
-  write.external_data = options.external_data;
+  write.external.always = options.external_data;
   write_onnx(g.graph, path, write);
 }
 

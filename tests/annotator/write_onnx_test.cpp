@@ -87,7 +87,7 @@ TEST(WriteOnnx, AlignsExternalTensors) {
   const std::vector<float> big(500, 2);
   const auto a = g.parameter("a", {500}, big), b = g.parameter("b", {500}, big);
   g.output(g.node("Add", {a, b}, {}, DType::float32, {500}));
-  write_onnx(g.graph, folder / "m.onnx", {.external_data = true});
+  write_onnx(g.graph, folder / "m.onnx", {.external = {.always = true}});
   const onnx::ModelProto model = load(folder / "m.onnx");
   EXPECT_EQ(model.graph().initializer(1).external_data(1).value(), "4096");
   EXPECT_EQ(content_of(folder / "m.onnx.data").size(), 4096U + 2000U);

@@ -3,6 +3,7 @@
 // archive -> recorder -> Program -> export_program -> write_onnx, and on request the sidecar and the annotation.
 #include "annotator/export/export.h"
 
+#include <bit>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -44,17 +45,41 @@ ExportOptions parse_export_options(const CommandLine& line) {
                 Place{.stage = "command line"});
   }
   options.unsupported_as_domain = unsupported == "domain";
+  options.simplify = !line.has("no-optimize");
+  options.weights_as_inputs = line.has("weights-as-inputs");
   options.trace_composite = trace_composite;
   return options;
 }
 
-WriteOptions write_options(const Program& program, const ExportOptions& exported, bool external_data) {
+std::uint64_t bytes_option(const CommandLine& line, const std::string& name, std::uint64_t otherwise) {
+  const std::int64_t bytes = line.integer_or(name, static_cast<std::int64_t>(otherwise));
+  if (bytes >= 0) return static_cast<std::uint64_t>(bytes);
+  throw Error(Code::usage, "--" + name + " " + std::to_string(bytes) + " is no number of bytes", "give 0 or more",
+              Place{.stage = "command line"});
+}
+
+ExternalData parse_external_data(const CommandLine& line) {
+  ExternalData external;
+  external.file_per_tensor = line.has("external-data-per-tensor");
+  external.always = line.has("external-data") || external.file_per_tensor || line.has("external-data-threshold") ||
+                    line.has("external-data-alignment");
+  external.threshold = bytes_option(line, "external-data-threshold", external.threshold);
+  external.alignment = bytes_option(line, "external-data-alignment", external.alignment);
+  if (!std::has_single_bit(external.alignment)) {
+    throw Error(Code::usage, "--external-data-alignment " + std::to_string(external.alignment) + " is no power of two",
+                "1 for none, 4096 for pages", Place{.stage = "command line"});
+  }
+  return external;
+}
+
+WriteOptions write_options(const Program& program, const ExportOptions& exported, const CommandLine& line) {
   WriteOptions options;
   options.opset = exported.opset;
   options.ir_version = exported.opset >= 23 ? 11 : 10;  // node metadata needs 10; opset 23 was released with 11
   options.producer_version = WHENCE_VERSION;
   options.metadata = {{std::string(keys::program), program_digest(program)}};
-  options.external_data = external_data;
+  options.external = parse_external_data(line);
+  options.initializers_as_inputs = line.has("keep-initializers-as-inputs");
   return options;
 }
 
@@ -177,7 +202,13 @@ void declare(CommandLine& line) {
   line.option("on-unsupported", "error|domain", "what to do with operators that have no converter; error by default");
   line.option("input-names", "A,B", "names of the graph's inputs, in order; forward's argument names by default");
   line.option("output-names", "A,B", "names of the graph's outputs, in order");
+  line.flag("no-optimize", "leave the graph as it was converted: no folding, no merging, nothing shared");
+  line.flag("weights-as-inputs", "leave the weights out: parameters and buffers become inputs, by qualified name");
+  line.flag("keep-initializers-as-inputs", "list the weights among the graph's inputs too");
   line.flag("external-data", "keep the weights in a file beside the model (done by itself above 2 GiB)");
+  line.flag("external-data-per-tensor", "a file for each of the weights: model.onnx.encoder.weight");
+  line.option("external-data-threshold", "BYTES", "weights that are not larger stay in the model file; 1024 by default");
+  line.option("external-data-alignment", "BYTES", "where weights start in the file; 4096 by default");
   line.example(
       "whence export bert.pt -o bert.onnx --input 'input_ids=int64[2,16]<30522' --dynamic 'input_ids:0=batch,1=seq'");
 }
@@ -207,7 +238,7 @@ ExitCode run(int argc, char** argv) {
   // Opened before the ONNX file is written, so that a sidecar that cannot be written leaves no ONNX file either.
   std::optional<AtomicFile> sidecar_file;
   if (!sidecar_output.empty()) sidecar_file.emplace(sidecar_output);
-  const WriteOptions writing = write_options(sidecar.program, options, line.has("external-data"));
+  const WriteOptions writing = write_options(sidecar.program, options, line);
   if (line.has("annotate")) {
     write_annotated(graph, sidecar, output, writing, notes);
   } else {

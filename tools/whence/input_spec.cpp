@@ -101,8 +101,10 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const auto axis = parse_number<int>(std::string_view(part).substr(0, equals));
     if (!axis || *axis < 0) fail(text, "'" + part + "' has no axis number", kDynamicForm);
-    const std::string symbol = equals < part.size() ? part.substr(equals + 1) : "";
-    if (!identifier(symbol)) fail(text, "'" + part + "' has no name for the size", kDynamicForm);
+    // Without a name the axis is called as torch.onnx.export calls it.
+    const std::string given = text.substr(0, colon) + "_dynamic_axes_" + std::to_string(axes.size() + 1);
+    const std::string symbol = equals < part.size() ? part.substr(equals + 1) : given;
+    if (equals < part.size() && !identifier(symbol)) fail(text, "'" + part + "' has no name for the size", kDynamicForm);
     for (const DynamicAxis& other : axes) {
       if (other.axis == *axis) fail(text, "axis " + std::to_string(*axis) + " is named twice", kDynamicForm);
     }

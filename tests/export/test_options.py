@@ -1,0 +1,162 @@
+"""Options of export that change what is written and not what is computed, each against PyTorch through ONNX Runtime."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import command
+
+
+class Net(nn.Module):
+    """x: float32[n, 3, 8, 8]"""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
+        self.norm = nn.LayerNorm(8)
+        self.lstm = nn.LSTM(8, 12, batch_first=True)
+        self.out = nn.Linear(12, 5)
+        self.register_buffer("scale", torch.rand(8))
+        self.features[1].running_mean.uniform_()
+
+    def forward(self, x):
+        x = self.norm(self.features(x)) * self.scale
+        y, _ = self.lstm(x.mean(1))
+        return self.out(y[:, -1])
+
+
+class Flat(Net):
+    """The same without a recurrent layer."""
+
+    def forward(self, x):
+        x = self.norm(self.features(x)) * self.scale
+        return self.out(x.mean((1, 2))[:, [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]])
+
+
+def exporter(archive, module, x):
+    """Saves `module` as `archive`; returns a function that exports it with options and gives the file's path."""
+    if archive.suffix == ".pt":
+        torch.jit.trace(module, x, check_trace=False).save(str(archive))
+    else:
+        torch.export.save(torch.export.export(module, (x,)), archive)
+
+    def export(*options, name="m.onnx", code=0):
+        path = archive.parent / name.split(".")[0] / name
+        path.parent.mkdir(exist_ok=True)
+        command.run("export", archive, "-o", path, *options, code=code)
+        if code == 0:
+            onnx.checker.check_model(str(path), full_check=True)
+        return path
+    return export
+
+
+@pytest.fixture(scope="module", params=["m.pt", "m.pt2"])
+def archive(request, tmp_path_factory):
+    return tmp_path_factory.mktemp("options") / request.param
+
+
+@pytest.fixture(scope="module")
+def exported(archive):
+    """(module, input, function that exports)"""
+    torch.manual_seed(0)
+    module, x = Net().eval(), torch.randn(2, 3, 8, 8)
+    return module, x, exporter(archive, module, x)
+
+
+def check(path, module, x, more=None):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    got = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
+    np.testing.assert_allclose(got[0], module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def weights(module) -> dict:
+    return {name: tensor.detach().numpy() for name, tensor in [*module.named_parameters(), *module.named_buffers()]}
+
+
+def test_no_optimize(exported):
+    module, x, export = exported
+    plain, left = export(name="a.onnx"), export("--no-optimize", name="b.onnx")
+    check(left, module, x)
+    assert len(onnx.load(left).graph.node) > len(onnx.load(plain).graph.node)
+    assert "BatchNormalization" in [node.op_type for node in onnx.load(left).graph.node]
+
+
+def test_keep_initializers_as_inputs(exported):
+    module, x, export = exported
+    path = export("--keep-initializers-as-inputs", name="c.onnx")
+    model = onnx.load(path)
+    names = [value.name for value in model.graph.input]
+    assert names == [names[0]] + [tensor.name for tensor in model.graph.initializer] and len(names) > 5
+    check(path, module, x)
+    # They may be given other values at run time, which is what the option is for.
+    changed = {"out.bias": weights(module)["out.bias"] + 1}
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    got = session.run(None, {names[0]: x.numpy(), **changed})[0]
+    np.testing.assert_allclose(got, module(x).detach().numpy() + 1, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_as_inputs(exported, archive, tmp_path):
+    _, x, export = exported
+    export("--weights-as-inputs", name="d.onnx", code=4)  # recurrent layers need their weights as constants
+    torch.manual_seed(0)
+    module = Flat().eval()
+    export = exporter(tmp_path / archive.name, module, x)
+    path = export("--weights-as-inputs", name="d.onnx")
+    model = onnx.load(path)
+    given = {value.name for value in model.graph.input[1:]}
+    known = weights(module)
+    assert given == {name for name in known if not name.startswith("lstm.")} - {"features.1.num_batches_tracked"}
+    assert not given & {tensor.name for tensor in model.graph.initializer}
+    check(path, module, x, {name: known[name] for name in given})
+    # Other weights, as if the module had been trained further.
+    torch.manual_seed(1)
+    other = Flat().eval()
+    check(path, other, x, {name: weights(other)[name] for name in given})
+
+
+def external_of(path) -> dict:
+    """{initializer: (file, offset)}"""
+    found = {}
+    for tensor in onnx.load(path, load_external_data=False).graph.initializer:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if entries:
+            found[tensor.name] = entries["location"], int(entries["offset"])
+    return found
+
+
+@pytest.mark.parametrize("annotate", [(), ("--annotate",)])
+def test_external_data(exported, annotate):
+    module, x, export = exported
+    path = export("--external-data", *annotate, name="e.onnx")
+    places = external_of(path)
+    assert {file for file, _ in places.values()} == {"e.onnx.data"} and all(at % 4096 == 0 for _, at in places.values())
+    check(path, module, x)
+    packed = export("--external-data-threshold", "0", "--external-data-alignment", "1", *annotate, name="f.onnx")
+    assert len(external_of(packed)) > len(places)
+    assert (packed.parent / "f.onnx.data").stat().st_size < (path.parent / "e.onnx.data").stat().st_size
+    check(packed, module, x)
+    several = export("--external-data-per-tensor", *annotate, name="g.onnx")
+    files = [file for file, _ in external_of(several).values()]
+    assert len(set(files)) == len(files) == len(places) and all(file.startswith("g.onnx.") for file in files)
+    assert all((several.parent / file).exists() for file in files)
+    check(several, module, x)
+
+
+@pytest.mark.parametrize("options", [("--external-data-alignment", "3"), ("--external-data-threshold", "-1"),
+                                     ("--opset", "12"), ("--opset", "99")])
+def test_bad_options_write_nothing(exported, options):
+    _, _, export = exported
+    assert not export(*options, name="h.onnx", code=2).exists()
+
+
+def test_axes_without_a_name_are_called_as_pytorch_calls_them(tmp_path):
+    module, x = nn.Linear(4, 4).eval(), torch.randn(2, 3, 4)
+    torch.jit.trace(module, x, check_trace=False).save(str(tmp_path / "m.pt"))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "input=float32[2,3,4]", "--dynamic",
+                "input:0,1")
+    dims = onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param for dim in dims][:2] == ["input_dynamic_axes_1", "input_dynamic_axes_2"]
+    check(tmp_path / "m.onnx", module, torch.randn(5, 2, 4))
