@@ -160,3 +160,65 @@ def test_axes_without_a_name_are_called_as_pytorch_calls_them(tmp_path):
     dims = onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_param for dim in dims][:2] == ["input_dynamic_axes_1", "input_dynamic_axes_2"]
     check(tmp_path / "m.onnx", module, torch.randn(5, 2, 4))
+
+
+class Lacking(nn.Module):
+    """Two operators without a converter, one of them twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(4, 4), Cumulative())
+
+    def forward(self, x):
+        return torch.linalg.matrix_exp(self.block(x)) + Cumulative()(x)
+
+
+class Cumulative(nn.Module):
+    def forward(self, x):
+        return torch.cumprod(x, 0)
+
+
+def test_what_is_missing_is_listed_at_once_and_reported(tmp_path):
+    x = torch.randn(4, 4)
+    torch.jit.trace(Lacking().eval(), x, check_trace=False).save(str(tmp_path / "m.pt"))
+    listed = command.run_json("ops", "--missing", tmp_path / "m.pt", code=4)["missing"]
+    found = {entry["message"]: (entry["count"], entry["where"]["module"]) for entry in listed}
+    assert found == {"aten::cumprod": (2, "block.1"), "aten::linalg_matrix_exp": (1, "")}
+    report = tmp_path / "report.md"
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--report", report, code=4)
+    assert not (tmp_path / "m.onnx").exists()
+    text = report.read_text()
+    assert "Nothing was written" in text and "*convert*" in text
+    assert "| E0301 no\\_converter |".replace("\\", "") in text and "`block.1`" in text
+    assert "| `aten::cumprod` | 2 | `block.1` | **missing** |" in text
+    assert "| `aten::linear` | 1 | `block.0` | yes |" in text
+
+
+def test_report_and_profile_of_an_export(exported, tmp_path):
+    _, _, export = exported
+    report = tmp_path / "report.md"
+    path = export("--report", report, "--annotate", name="r.onnx")
+    text = report.read_text()
+    assert f"{len(onnx.load(path).graph.node)} nodes for" in text and "| write and annotate |" in text
+    assert "| `features.0` | `torch.nn.modules.conv.Conv2d` | 1 | 448 |" in text and "missing" not in text
+    assert "| `LSTM` | 1 |" in text
+
+
+def test_a_complete_model_lacks_nothing(archive, exported):
+    assert command.run_json("ops", "--missing", archive) == {"missing": []}
+
+
+def test_profile(archive, exported, tmp_path):
+    said = command.run("export", archive, "-o", tmp_path / "m.onnx", "--profile").stdout
+    assert [line.split("s  ")[1] for line in said.splitlines() if " s  " in line] == [
+        "read the archive", "convert", "write"]
+    times = command.run_json("export", archive, "-o", tmp_path / "m.onnx")["seconds"]
+    assert set(times) == {"read the archive", "convert", "write"} and all(value >= 0 for value in times.values())
+
+
+def test_a_report_must_not_overwrite_what_is_exported(archive, exported, tmp_path):
+    before = archive.read_bytes()
+    command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", archive, code=2)
+    command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", tmp_path / "m.onnx", code=2)
+    command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", tmp_path / "none" / "r.md", code=5)
+    assert archive.read_bytes() == before and not (tmp_path / "m.onnx").exists()

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdlib>
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,7 @@
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/export_report.h"
 #include "tools/whence/input_spec.h"
 #include "tools/whence/recorder_library.h"
 
@@ -169,23 +171,27 @@ Written describe_written(const Graph& graph, const std::string& file, const std:
   return written;
 }
 
-void print_json(const Written& written, const Diagnostics& notes) {
+void print_json(const Written& written, const ExportRun& run) {
   nlohmann::ordered_json object = {{"file", written.file},           {"size", written.size},
                                    {"opset", written.opset},         {"nodes", written.nodes},
                                    {"operators", written.operators}, {"inputs", written.inputs},
                                    {"outputs", written.outputs}};
   if (!written.sidecar.empty()) object["sidecar"] = written.sidecar;
-  object["diagnostics"] = nlohmann::ordered_json::parse(json_array(notes));
+  for (const auto& [stage, seconds] : run.stages.seconds()) object["seconds"][stage] = seconds;
+  object["diagnostics"] = nlohmann::ordered_json::parse(json_array(run.diagnostics));
   std::cout << object.dump(2) << "\n";
 }
 
-void print_people(const Written& written, const Diagnostics& notes) {
-  print_text(notes);
+void print_people(const Written& written, const ExportRun& run, bool times) {
+  print_text(run.diagnostics);
   std::cout << written.file << ": " << written.nodes << " nodes of " << written.operators.size() << " operators, opset "
             << written.opset << ", " << human_size(written.size) << "\n";
   for (const std::string& input : written.inputs) std::cout << "  input   " << input << "\n";
   for (const std::string& output : written.outputs) std::cout << "  output  " << output << "\n";
   if (!written.sidecar.empty()) std::cout << written.sidecar << ": its sidecar\n";
+  for (const auto& [stage, seconds] : run.stages.seconds()) {
+    if (times) std::cout << "  " << std::fixed << std::setprecision(3) << seconds << " s  " << stage << "\n";
+  }
 }
 
 Binding bind(const std::string& file, int opset, std::int64_t nodes) {
@@ -199,6 +205,8 @@ void declare(CommandLine& line) {
   line.option("opset", "N", "13 to 23, 18 by default");
   line.option("sidecar-out", "FILE", "write the sidecar too, bound to the ONNX file");
   line.flag("annotate", "annotate the file too, as `whence annotate` does");
+  line.option("report", "FILE", "a Markdown report, also when the export fails: what is missing, where, operators, times");
+  line.flag("profile", "print the time of each stage");
   line.option("on-unsupported", "error|domain", "what to do with operators that have no converter; error by default");
   line.option("input-names", "A,B", "names of the graph's inputs, in order; forward's argument names by default");
   line.option("output-names", "A,B", "names of the graph's outputs, in order");
@@ -229,29 +237,53 @@ ExitCode run(int argc, char** argv) {
     require_distinct(read.path, sidecar_output);
     require_two_outputs(output, sidecar_output);
   }
-
-  Diagnostics notes;
-  Sidecar sidecar;
-  sidecar.program = read_archive(read, notes);
-  const Graph graph = unwrap(export_program(sidecar.program, options), notes);
-
-  // Opened before the ONNX file is written, so that a sidecar that cannot be written leaves no ONNX file either.
-  std::optional<AtomicFile> sidecar_file;
-  if (!sidecar_output.empty()) sidecar_file.emplace(sidecar_output);
-  const WriteOptions writing = write_options(sidecar.program, options, line);
-  if (line.has("annotate")) {
-    write_annotated(graph, sidecar, output, writing, notes);
-  } else {
-    write_onnx(graph, output, writing);
+  for (const std::string& other : {output, sidecar_output, read.path}) {
+    if (line.has("report") && !other.empty()) require_two_outputs(line.text("report"), other);
   }
 
-  const Written written = describe_written(graph, output, sidecar_output, options.opset);
+  ExportRun done{.archive = read.path, .output = output, .opset = options.opset};
+  Diagnostics& notes = done.diagnostics;
+  Sidecar sidecar;
+  std::optional<Graph> graph;
+  // Opened before the work begins, so that what cannot be written is told at once and leaves no ONNX file.
+  std::optional<AtomicFile> report_file, sidecar_file;
+  if (line.has("report")) report_file.emplace(line.text("report"));
+  if (!sidecar_output.empty()) sidecar_file.emplace(sidecar_output);
+  const auto finish_report = [&] {
+    done.stages.end();
+    if (!report_file) return;
+    report_file->write(to_markdown(done));
+    report_file->commit();
+  };
+  try {
+    done.stages.begin("read the archive");
+    sidecar.program = read_archive(read, notes);
+    done.program = &sidecar.program;
+    done.stages.begin("convert");
+    graph = unwrap(export_program(sidecar.program, options), notes);
+    done.graph = &*graph;
+    done.stages.begin(line.has("annotate") ? "write and annotate" : "write");
+    const WriteOptions writing = write_options(sidecar.program, options, line);
+    if (line.has("annotate")) {
+      write_annotated(*graph, sidecar, output, writing, notes);
+    } else {
+      write_onnx(*graph, output, writing);
+    }
+    done.written = true;
+  } catch (const Error& error) {
+    notes.insert(notes.end(), error.diagnostics().begin(), error.diagnostics().end());
+    finish_report();
+    throw;
+  }
+  finish_report();
+
+  const Written written = describe_written(*graph, output, sidecar_output, options.opset);
   if (sidecar_file) {
     sidecar.bindings.push_back(bind(output, options.opset, written.nodes));
     sidecar_file->write(to_json_text(sidecar));
     sidecar_file->commit();
   }
-  line.json() ? print_json(written, notes) : print_people(written, notes);
+  line.json() ? print_json(written, done) : print_people(written, done, line.has("profile"));
   return ExitCode::ok;
 }
 

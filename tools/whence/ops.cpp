@@ -2,17 +2,43 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "annotator/export/export.h"
 #include "annotator/export/op_table.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/input_spec.h"
+#include "tools/whence/recorder_library.h"
 
 namespace whence {
 namespace {
 
+// Everything that stands in the way of an export, at once; nothing is written.
+ExitCode missing(const CommandLine& line) {
+  Diagnostics notes;
+  ReadOptions read;
+  read.path = line.text("missing");
+  ExportOptions options;
+  options.opset = static_cast<int>(line.integer_or("opset", default_opset));
+  options.trace_composite = trace_composite;
+  const auto graph = export_program(read_archive(read, notes), options);
+  const Diagnostics problems = graph ? Diagnostics{} : graph.diagnostics();
+  if (line.json()) {
+    std::cout << nlohmann::ordered_json{{"missing", nlohmann::ordered_json::parse(json_array(problems))}}.dump(2) << "\n";
+  } else {
+    print_text(problems);
+    if (problems.empty()) std::cout << "every operator has a converter\n";
+  }
+  return exit_code(problems);
+}
+
 ExitCode run(int argc, char** argv) {
-  CommandLine line("ops", "[--json]", "Lists the operators that have a converter, each with its overload.");
+  CommandLine line("ops", "[--json] [--missing ARCHIVE]",
+                   "Lists the operators that have a converter, each with its overload.");
   line.flag("schemas", "the whole schema of each");
+  line.option("missing", "ARCHIVE", "instead: what of this archive cannot be converted, and where; exit code 4 when any");
+  line.option("opset", "N", "for --missing: 13 to 23, 18 by default");
   if (!line.parse(argc, argv)) return ExitCode::ok;
+  if (line.has("missing")) return missing(line);
 
   const OpTable& table = OpTable::get();
   if (line.json()) {
