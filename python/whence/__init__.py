@@ -13,9 +13,11 @@ from .exporting import ExportReport, export
 from .naming import Naming, naming
 from .plugin import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
+from .verifying import OutputDifference, Verification, verify
 
 __version__ = "0.1.0"
 __all__ = [
-    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "ExportReport", "Naming", "Recording", "ValidationReport",
-    "WhenceError", "WhenceWarning", "annotate", "compare", "export", "naming", "record", "validate",
+    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "ExportReport", "Naming", "OutputDifference", "Recording",
+    "ValidationReport", "Verification", "WhenceError", "WhenceWarning", "annotate", "compare", "export", "naming",
+    "record", "validate", "verify",
 ]

@@ -1,8 +1,8 @@
 """What torch.export makes while a recording runs, recorded from the program itself.
 
-torch.export shows nothing to a plugin of LibTorch: it runs the model on fake tensors, in Python. What it returns says more
-than a trace would, so that is what is kept: the functions that return a program are replaced for the time of the block by
-ones that call them and remember the result. ``torch.onnx.export(dynamo=True)`` calls the same functions.
+torch.export shows nothing to a plugin of LibTorch: it runs the model on fake tensors, in Python. What it returns says
+more than a trace would, so that is what is kept: the functions that return a program are replaced for the time of the
+block by ones that call them and remember the result. ``torch.onnx.export(dynamo=True)`` calls the same functions.
 """
 
 from __future__ import annotations

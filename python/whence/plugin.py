@@ -63,9 +63,9 @@ def operators():
 def record(path: str | os.PathLike) -> Iterator[Recording]:
     """Records whatever is traced or exported inside the block: torch.jit.trace, torch.export.export, torch.onnx.export.
 
-    Writes the sidecar ``path``; further programs go beside it (``model.2.whence.json``), traces before what torch.export
-    made. Yields a Recording, whose ``files`` are known afterwards. When the block raises, what was traced until then is
-    written and marked incomplete, and the block's exception goes on.
+    Writes the sidecar ``path``; further programs go beside it (``model.2.whence.json``), traces before what
+    torch.export made. Yields a Recording, whose ``files`` are known afterwards. When the block raises, what was traced
+    until then is written and marked incomplete, and the block's exception goes on.
 
     Raises WhenceError: E0106 (a recording is running, or nothing was traced or exported), E0303 (a program that PyTorch
     cannot save), E0307, E0401. Warns (WhenceWarning) of branches on the values of tensors, with the source line.

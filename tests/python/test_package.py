@@ -203,6 +203,49 @@ def test_dynamic_axes(backend, tmp_path):
         assert raised.value.code == "E0104" and raised.value.remedy and not (tmp_path / "n.onnx").exists()
 
 
+@pytest.mark.parametrize("backend", ["native", "torch-dynamo", "torch-torchscript"])
+def test_options_mean_the_same_by_every_backend(backend, tmp_path):
+    import onnx
+
+    model, x = Block().eval(), torch.randn(3, 4)
+    report = whence.export(model, x, tmp_path / "m.onnx", backend, input_names=["tokens"], output_names=["states"],
+                           keep_initializers_as_inputs=True)
+    graph = onnx.load(report.path).graph
+    assert graph.input[0].name == "tokens" and graph.output[0].name == "states" and len(graph.input) > 4
+    assert whence.verify(report.path, model, x).ok
+    if backend != "torch-dynamo":  # which has no such option
+        bare = whence.export(model, x, tmp_path / "bare.onnx", backend, export_params=False)
+        inputs = [value.name for value in onnx.load(bare.path).graph.input]
+        assert {"linear.weight", "linear.bias", "norm.weight", "norm.bias"} <= set(inputs)
+
+
+def test_report_of_the_native_backend(tmp_path):
+    whence.export(Block().eval(), torch.randn(3, 4), tmp_path / "m.onnx", report=tmp_path / "r.md")
+    assert "`linear`" in (tmp_path / "r.md").read_text()
+    with pytest.raises(whence.WhenceError, match="native"):
+        whence.export(Block().eval(), torch.randn(3, 4), tmp_path / "m.onnx", "torch-dynamo", report="r.md")
+
+
+def test_verify_names_the_first_module_that_differs(tmp_path):
+    import onnx
+    from onnx import numpy_helper
+
+    model, example = Net().eval(), torch.randn(3, 4)
+    path = whence.export(model, (example,), tmp_path / "m.onnx", kwargs=ARGUMENTS).path
+    good = whence.verify(path, model, (example,), kwargs=ARGUMENTS)
+    assert good.ok and [each.name for each in good.outputs] == ["hidden", "pooled"] and "equal" in str(good)
+    file = onnx.load(path)
+    bias = next(tensor for tensor in file.graph.initializer if tensor.name == "blocks.1.linear.bias")
+    bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))
+    onnx.save(file, tmp_path / "wrong.onnx")
+    bad = whence.verify(tmp_path / "wrong.onnx", model, (example,), kwargs=ARGUMENTS)
+    assert not bad.ok and bad.first_module == "blocks.1.linear" and bad.modules_compared == 4
+    assert "blocks.1.linear" in str(bad) and abs(bad.outputs[1].largest - float(1 * ARGUMENTS["scale"].max())) < 1e-4
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.verify(path, Block(), example)
+    assert raised.value.code == "E0104"
+
+
 def test_export_fails_where_the_record_is_incomplete(tmp_path):
     import threading
 
