@@ -219,6 +219,55 @@ def test_options_mean_the_same_by_every_backend(backend, tmp_path):
         assert {"linear.weight", "linear.bias", "norm.weight", "norm.bias"} <= set(inputs)
 
 
+class Lacking(torch.nn.Module):
+    """No exporter of whence has matrix_exp."""
+
+    def forward(self, x):
+        return torch.linalg.matrix_exp(x)
+
+
+def test_a_chain_of_backends_says_which_one_did_it(tmp_path):
+    model, x = Branches().eval(), torch.ones(3, 3)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        report = whence.export(model, x, tmp_path / "m.onnx", ["torch-dynamo", "native"])
+    assert report.backend == "native" and [name for name, _ in report.fell_back] == ["torch-dynamo"]
+    assert any("torch-dynamo failed" in str(each.message) for each in told)
+    assert whence.verify(report.path, model, x).ok
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Lacking(), x, tmp_path / "n.onnx", ["native"])
+    assert raised.value.code == "E0301" and not (tmp_path / "n.onnx").exists()
+    for wrong in ([], ["nobody"]):
+        with pytest.raises(whence.WhenceError) as raised:
+            whence.export(model, x, tmp_path / "n.onnx", wrong)
+        assert raised.value.code == "E0101"
+
+
+class Branches(torch.nn.Module):
+    """Which way it goes depends on data: a trace holds the way that was taken, torch.export refuses."""
+
+    def forward(self, x):
+        return x + 1 if bool(x.sum() > 0) else x - 1
+
+
+@pytest.mark.parametrize("backend", ["native", "torch-dynamo", "torch-torchscript"])
+def test_mode_of_the_model(backend, tmp_path):
+    import onnx
+
+    model, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train(), torch.randn(3, 4)
+    model[0].eval()  # mixed on purpose
+    report = whence.export(model, x, tmp_path / "m.onnx", backend)
+    assert model.training and not model[0].training and model[1].training
+    with torch.no_grad():
+        assert whence.verify(report.path, torch.nn.Sequential(model[0]), x).ok  # dropout does nothing
+    report = whence.export(model, x, tmp_path / "t.onnx", backend, training="preserve")
+    assert "Dropout" in [node.op_type for node in onnx.load(report.path).graph.node]
+    assert model.training and not model[0].training
+    with pytest.raises(Exception):
+        whence.export(model, torch.randn(3, 5), tmp_path / "m.onnx", backend)
+    assert model.training and not model[0].training
+
+
 def test_report_of_the_native_backend(tmp_path):
     whence.export(Block().eval(), torch.randn(3, 4), tmp_path / "m.onnx", report=tmp_path / "r.md")
     assert "`linear`" in (tmp_path / "r.md").read_text()
@@ -254,7 +303,9 @@ def test_export_fails_where_the_record_is_incomplete(tmp_path):
 
         def forward(self, x):
             inside.wait(60)
-            return super().forward(x)
+            x = super().forward(x)
+            inside.wait(60)
+            return x
 
     inside = threading.Barrier(2)
     other = threading.Thread(target=lambda: zoo.trace_module(Meets().eval(), {"x": torch.randn(2, 4)}))
