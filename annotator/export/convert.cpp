@@ -107,6 +107,8 @@ void ConvertSession::convert_node(const Node& node) {
       convert_if(node);
     } else if (node.target == "prim::Loop") {
       convert_loop(node);
+    } else if (options_.custom_operators.contains(node.target)) {
+      convert_as_custom(node);
     } else {
       convert_with_table(node);
     }

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -26,6 +27,7 @@ struct ConvertOptions {
   int opset = 18;
   bool unsupported_as_domain = false;
   bool as_other_exporters = false;  // see ExportOptions
+  std::set<std::string> custom_operators;
 };
 
 // Thrown by value_of() for a result of a node that failed; the driver catches it, nobody is blamed a second time.

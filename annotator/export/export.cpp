@@ -103,7 +103,9 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
   Program lowered = lower(program, own_failures, own_notes);
   std::set<std::string> wanted;
   if (options.trace_composite) {
-    for (const auto& [key, places] : unconvertible_in(lowered)) wanted.insert(key);
+    for (const auto& [key, places] : unconvertible_in(lowered)) {
+      if (!options.custom_operators.contains(key.substr(0, key.find('.')))) wanted.insert(key);
+    }
   }
   while (!wanted.empty()) {
     own_failures.clear(), own_notes.clear();
@@ -162,7 +164,8 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
         options.weights_as_inputs ? lower_for_conversion(with_weights_as_inputs(program), options, failures, notes)
                                   : lower_for_conversion(program, options, failures, notes);
     Graph graph;
-    ConvertSession session(lowered, graph, {options.opset, options.unsupported_as_domain, options.as_other_exporters});
+    ConvertSession session(lowered, graph, {options.opset, options.unsupported_as_domain, options.as_other_exporters,
+                                            options.custom_operators});
     session.convert(std::move(failures));
     if (options.values != nullptr) *options.values = session.outermost_values();
     set_names(graph, graph.inputs, options.input_names, "input");

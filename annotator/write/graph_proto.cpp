@@ -1,5 +1,7 @@
 #include "annotator/write/graph_proto.h"
 
+#include <algorithm>
+
 #include "annotator/merge/keys.h"
 #include "annotator/merge/stamp.h"
 #include "schema/result.h"
@@ -19,6 +21,11 @@ void fill_type(const GraphValue& value, const std::vector<Symbol>& symbols, onnx
     if (dim.is_static()) proto_dim.set_dim_value(dim.size);
     if (dim.dynamic && dim.symbol != none_id) proto_dim.set_dim_param(symbols[dim.symbol].name);
   }
+}
+
+bool has_attribute(const onnx::FunctionProto& function, const std::string& name) {
+  return std::ranges::find(function.attribute(), name) != function.attribute().end() ||
+         std::ranges::any_of(function.attribute_proto(), [&](const auto& known) { return known.name() == name; });
 }
 
 }  // namespace
@@ -99,7 +106,10 @@ void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
     to.set_name(node_names_.claim(node.name.empty() ? node.op_type : node.name));
     for (const GraphValueId id : node.inputs) to.add_input(names_.of(graph, id));
     for (const GraphValueId id : node.outputs) to.add_output(names_.of(graph, id));
-    for (const Attribute& attribute : node.attributes) fill_attribute(attribute, *to.add_attribute());
+    const onnx::FunctionProto* called = functions_ ? functions_->find(node.domain, node.op_type) : nullptr;
+    for (const Attribute& attribute : node.attributes) {
+      if (called == nullptr || has_attribute(*called, attribute.name)) fill_attribute(attribute, *to.add_attribute());
+    }
     if (!stamp_origins_) continue;
     onnx::StringStringEntryProto& stamp = *to.add_metadata_props();
     stamp.set_key(std::string(keys::op));

@@ -6,14 +6,16 @@
 
 #include "annotator/graph/graph.h"
 #include "annotator/write/unique_names.h"
+#include "annotator/write/user_functions.h"
 #include "annotator/write/value_names.h"
 
 namespace whence {
 
 class GraphProtoMaker {
  public:
-  GraphProtoMaker(const Graph& graph, bool stamp_origins)
-      : graph_(graph), names_(graph), stamp_origins_(stamp_origins) {}
+  // `functions` may be null. Of what they are called with, only attributes that they have are written.
+  GraphProtoMaker(const Graph& graph, bool stamp_origins, const UserFunctions* functions = nullptr)
+      : graph_(graph), names_(graph), stamp_origins_(stamp_origins), functions_(functions) {}
 
   onnx::GraphProto nodes();      // the nodes, with their bodies in full
   onnx::GraphProto interface(bool initializers_too);  // inputs, outputs, types of values that ONNX cannot infer
@@ -29,6 +31,7 @@ class GraphProtoMaker {
   ValueNames names_;
   UniqueNames node_names_;
   bool stamp_origins_;
+  const UserFunctions* functions_;
 };
 
 // dims, data_type. Throws Error: unsupported_feature for a dtype that ONNX lacks; internal when bytes and shape differ.

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <set>
 
 #include <sys/resource.h>
 
+#include "annotator/merge/keys.h"
+#include "annotator/merge/stamp.h"
 #include "annotator/write/graph_proto.h"
 #include "annotator/write/unique_names.h"
 #include "annotator/write/wire_out.h"
@@ -68,7 +71,7 @@ std::string file_part(std::string name) {
 
 // `model_file`: base name of the model, after which files of external data are named; empty: everything inline.
 Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
-  GraphProtoMaker maker(graph, options.stamp_origins);
+  GraphProtoMaker maker(graph, options.stamp_origins, options.functions.get());
   Layout layout;
   layout.graph_head = maker.nodes().SerializeAsString();
   layout.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();
@@ -103,11 +106,40 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
   return layout;
 }
 
-void collect_domains(const Graph& graph, std::set<std::string>& domains) {
-  for (const GraphNode& node : graph.nodes) {
-    domains.insert(node.domain);
-    for (const Graph* body : bodies(node)) collect_domains(*body, domains);
+// Versions by domain, and the user's functions that nodes call, each with the operations that its calls stand for.
+struct Imports {
+  std::map<std::string, std::int64_t> versions;
+  std::map<const onnx::FunctionProto*, NodeOrigin> functions;
+
+  void collect(const Graph& graph, const UserFunctions* known) {
+    for (const GraphNode& node : graph.nodes) {
+      versions.emplace(node.domain, 1);
+      if (known != nullptr) call(known->find(node.domain, node.op_type), node.origin, *known);
+      for (const Graph* body : bodies(node)) collect(*body, known);
+    }
   }
+  // A function may call others of the same file, but never itself (UserFunctions::read).
+  void call(const onnx::FunctionProto* function, const NodeOrigin& origin, const UserFunctions& known) {
+    if (function == nullptr) return;
+    const auto [entry, first] = functions.try_emplace(function, origin);
+    if (!first) entry->second = merge_origins(entry->second, origin, OriginKind::shared);
+    for (const onnx::OperatorSetIdProto& import : function->opset_import()) {
+      versions.emplace(import.domain(), import.version());
+    }
+    for (const onnx::NodeProto& node : function->node()) {
+      call(known.find(node.domain(), node.op_type()), origin, known);
+    }
+  }
+};
+
+onnx::FunctionProto stamped(const onnx::FunctionProto& function, const NodeOrigin& origin) {
+  onnx::FunctionProto result = function;
+  for (onnx::NodeProto& node : *result.mutable_node()) {
+    onnx::StringStringEntryProto& stamp = *node.add_metadata_props();
+    stamp.set_key(std::string(keys::op));
+    stamp.set_value(to_stamp(origin));
+  }
+  return result;
 }
 
 // ModelProto's fields before the graph (numbers 1 to 6) and after it.
@@ -122,12 +154,20 @@ std::string model_head(const WriteOptions& options) {
 
 std::string model_tail(const Graph& graph, const WriteOptions& options) {
   onnx::ModelProto model;
-  std::set<std::string> domains = {""};
-  collect_domains(graph, domains);
-  for (const std::string& domain : domains) {
+  Imports imports;
+  imports.versions.emplace("", options.opset);
+  imports.collect(graph, options.functions.get());
+  for (const auto& [domain, version] : imports.versions) {
     onnx::OperatorSetIdProto& opset = *model.add_opset_import();
     opset.set_domain(domain);
-    opset.set_version(domain.empty() ? options.opset : 1);
+    opset.set_version(version);
+  }
+  if (options.functions != nullptr) {
+    for (const onnx::FunctionProto& function : options.functions->model().functions()) {
+      const auto called = imports.functions.find(&function);
+      if (called == imports.functions.end()) continue;
+      *model.add_functions() = options.stamp_origins ? stamped(function, called->second) : function;
+    }
   }
   for (const auto& [key, value] : options.metadata) {
     onnx::StringStringEntryProto& entry = *model.add_metadata_props();

@@ -2,11 +2,13 @@
 // lie (the archive), so writing needs no second copy of them in memory.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/write/user_functions.h"
 
 namespace whence {
 
@@ -25,6 +27,7 @@ struct WriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata = {};  // of the model
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
   ExternalData external = {};
+  std::shared_ptr<const UserFunctions> functions = nullptr;  // those that nodes call go into the file
   bool initializers_as_inputs = false;  // list them among the graph's inputs too, as files before IR version 4 do
   std::uint64_t protobuf_limit = 2147483647;  // tests lower it
 };

@@ -55,18 +55,23 @@ def captured() -> Iterator[list[torch.export.ExportedProgram]]:
             setattr(module, name, original)
 
 
+def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
+    """torch.export.save, whose failures become WhenceError E0303."""
+    try:
+        torch.export.save(program, archive)
+    except Exception as failure:  # PyTorch raises many kinds here, from ValueError to its own
+        raise error("E0303", "unsupported_feature", f"PyTorch cannot save the exported program: {failure}",
+                    "export with dynamo=False, or register what it names with torch.export") from failure
+    return archive
+
+
 def write(program: torch.export.ExportedProgram, sidecar: Path) -> tuple[dict, list[Diagnostic]]:
     """Writes the record of ``program``; returns the row for Recording.files and what is to be told.
 
     Raises WhenceError: E0303 for a program that PyTorch cannot save, E0401.
     """
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        archive = Path(folder) / "model.pt2"
-        try:
-            torch.export.save(program, archive)
-        except Exception as failure:  # PyTorch raises many kinds here, from ValueError to its own
-            raise error("E0303", "unsupported_feature", f"PyTorch cannot save the exported program: {failure}",
-                        "export with dynamo=False, or register what it names with torch.export") from failure
+        archive = save(program, Path(folder) / "model.pt2")
         report = run_json("record", archive, "-o", sidecar)
     return ({"file": str(sidecar), "operations": report["operations"], "modules": report["modules"],
              "complete": True}, [Diagnostic.from_json(entry) for entry in report["diagnostics"]])

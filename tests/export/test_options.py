@@ -222,3 +222,44 @@ def test_a_report_must_not_overwrite_what_is_exported(archive, exported, tmp_pat
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", tmp_path / "m.onnx", code=2)
     command.run("export", archive, "-o", tmp_path / "m.onnx", "--report", tmp_path / "none" / "r.md", code=5)
     assert archive.read_bytes() == before and not (tmp_path / "m.onnx").exists()
+
+
+def function_file(path, name="gelu", domain="whence.aten", opset=18, body=None):
+    """A model file with one function of one input, tanh(x) unless `body` says otherwise."""
+    node = body or onnx.helper.make_node("Tanh", ["x"], ["y"])
+    function = onnx.helper.make_function(domain, name, ["x"], ["y"], [node],
+                                         [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid(domain, 1)])
+    path.write_bytes(onnx.ModelProto(ir_version=10, functions=[function]).SerializeToString())
+    return path
+
+
+def test_functions_of_the_user(tmp_path):
+    """One function for two calls: what it holds belongs to both modules, so to the one around them."""
+    module, x = nn.Sequential(nn.GELU(), nn.Linear(4, 4), nn.GELU()).eval(), torch.randn(2, 4)
+    torch.jit.trace(module, x, check_trace=False).save(str(tmp_path / "m.pt"))
+    functions = function_file(tmp_path / "functions.onnx")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--functions", functions, "--annotate")
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+    file = onnx.load(tmp_path / "m.onnx")
+    assert [node.op_type for node in file.graph.node] == ["gelu", "Gemm", "gelu"] and len(file.functions) == 1
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    wanted = torch.tanh(module[1](torch.tanh(x))).detach().numpy()
+    np.testing.assert_allclose(session.run(None, {"input": x.numpy()})[0], wanted, rtol=1e-4, atol=1e-5)
+    placed = [{entry.key: entry.value for entry in node.metadata_props}["pkg.whence.module"]
+              for node in [*file.graph.node, *file.functions[0].node]]
+    assert placed == ["0", "1", "2", ""]
+    assert command.run_json("validate", tmp_path / "m.onnx")["clean"]
+
+
+def test_functions_that_cannot_be_used_are_refused(tmp_path):
+    torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
+    calls_itself = onnx.helper.make_node("gelu", ["x"], ["y"], domain="whence.aten")
+    text = tmp_path / "text.onnx"
+    text.write_text("no model")
+    for file, code, exit_code in ((tmp_path / "none.onnx", "E0102", 2), (text, "E0203", 3),
+                                  (function_file(tmp_path / "a.onnx", domain="other"), "E0203", 3),
+                                  (function_file(tmp_path / "b.onnx", opset=21), "E0302", 4),
+                                  (function_file(tmp_path / "c.onnx", body=calls_itself), "E0204", 3)):
+        result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--functions", file,
+                             code=exit_code)
+        assert code in result.stderr and "try:" in result.stderr and not (tmp_path / "m.onnx").exists()

@@ -61,7 +61,7 @@ def quiet():
         yield
 
 
-@pytest.mark.parametrize("backend", ["native", "torch-dynamo", "torch-torchscript"])
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
 def test_export(backend, tmp_path):
     model, example = Net().eval(), torch.randn(3, 4)
     report = whence.export(model, (example,), tmp_path / "m.onnx", backend, kwargs=ARGUMENTS,
@@ -187,7 +187,7 @@ def test_a_graph_that_raises_leaves_a_record(tmp_path):
     assert recording.files and not recording.complete
 
 
-@pytest.mark.parametrize("backend", ["native", "torch-dynamo", "torch-torchscript"])
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
 def test_dynamic_axes(backend, tmp_path):
     import onnx
 
@@ -203,7 +203,7 @@ def test_dynamic_axes(backend, tmp_path):
         assert raised.value.code == "E0104" and raised.value.remedy and not (tmp_path / "n.onnx").exists()
 
 
-@pytest.mark.parametrize("backend", ["native", "torch-dynamo", "torch-torchscript"])
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
 def test_options_mean_the_same_by_every_backend(backend, tmp_path):
     import onnx
 
@@ -250,7 +250,7 @@ class Branches(torch.nn.Module):
         return x + 1 if bool(x.sum() > 0) else x - 1
 
 
-@pytest.mark.parametrize("backend", ["native", "torch-dynamo", "torch-torchscript"])
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
 def test_mode_of_the_model(backend, tmp_path):
     import onnx
 
@@ -266,6 +266,55 @@ def test_mode_of_the_model(backend, tmp_path):
     with pytest.raises(Exception):
         whence.export(model, torch.randn(3, 5), tmp_path / "m.onnx", backend)
     assert model.training and not model[0].training
+
+
+def test_custom_translation_table(tmp_path):
+    """An operator of the user's own, and one that whence would convert itself, both by the user's functions."""
+    import onnx
+    import onnxscript
+    from onnxscript import opset18 as op
+
+    library = torch.library.Library("whence_test_custom", "DEF")
+    library.define("scaled(Tensor x, Tensor y, float factor, int unused=3) -> Tensor")
+    library.impl("scaled", lambda x, y, factor, unused=3: (x - y) * factor, "CompositeExplicitAutograd")
+
+    class Uses(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = torch.nn.GELU()
+
+        def forward(self, x):
+            return torch.ops.whence_test_custom.scaled(self.act(x), x, 2.5)
+
+    mine = onnxscript.values.Opset("mine", 1)
+
+    @onnxscript.script(mine)
+    def scaled(x, y, factor: float):
+        return op.Mul(op.Sub(x, y), op.Constant(value_float=factor))
+
+    @onnxscript.script(mine)
+    def gelu(x):
+        return op.Mul(x, op.Sigmoid(op.Mul(x, op.Constant(value_float=1.702))))
+
+    model, x = Uses().eval(), torch.randn(2, 3)
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(model, x, tmp_path / "m.onnx", "native-export")
+    assert raised.value.code == "E0301"
+    table = {torch.ops.whence_test_custom.scaled.default: scaled, "aten::gelu": gelu}
+    report = whence.export(model, x, tmp_path / "m.onnx", "native-export", custom_translation_table=table)
+    onnx.checker.check_model(str(report.path), full_check=True)
+    file = onnx.load(report.path)
+    assert [node.op_type for node in file.graph.node] == ["gelu", "scaled"] and len(file.functions) == 2
+    import onnxruntime
+
+    got = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"]).run(None, {"x": x.numpy()})[0]
+    torch.testing.assert_close(torch.from_numpy(got), (x * torch.sigmoid(1.702 * x) - x) * 2.5, rtol=1e-4, atol=1e-5)
+    modules = {each.key: each.value for each in file.graph.node[0].metadata_props}
+    assert modules["pkg.whence.module"] == "act" and modules["pkg.whence.confidence"] == "exact"
+    for wrong in ({"scaled": scaled}, {"mine::scaled": lambda x: x}):
+        with pytest.raises(whence.WhenceError) as raised:
+            whence.export(model, x, tmp_path / "n.onnx", "native-export", custom_translation_table=wrong)
+        assert raised.value.code == "E0104"
 
 
 def test_report_of_the_native_backend(tmp_path):

@@ -208,6 +208,8 @@ void declare(CommandLine& line) {
   line.option("report", "FILE", "a Markdown report, also when the export fails: what is missing, where, operators, times");
   line.flag("profile", "print the time of each stage");
   line.option("on-unsupported", "error|domain", "what to do with operators that have no converter; error by default");
+  line.option("functions", "FILE",
+              "your own converters: a model file with ONNX functions; `op` of the domain `whence.mylib` is for mylib::op");
   line.option("input-names", "A,B", "names of the graph's inputs, in order; forward's argument names by default");
   line.option("output-names", "A,B", "names of the graph's outputs, in order");
   line.flag("no-optimize", "leave the graph as it was converted: no folding, no merging, nothing shared");
@@ -230,7 +232,9 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const ReadOptions read = parse_read_options(line);
-  const ExportOptions options = parse_export_options(line);
+  ExportOptions options = parse_export_options(line);
+  const auto functions = line.has("functions") ? UserFunctions::read(line.text("functions"), options.opset) : nullptr;
+  if (functions) options.custom_operators = functions->operators();
   const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");
   require_distinct(read.path, output);
   if (!sidecar_output.empty()) {
@@ -263,7 +267,8 @@ ExitCode run(int argc, char** argv) {
     graph = unwrap(export_program(sidecar.program, options), notes);
     done.graph = &*graph;
     done.stages.begin(line.has("annotate") ? "write and annotate" : "write");
-    const WriteOptions writing = write_options(sidecar.program, options, line);
+    WriteOptions writing = write_options(sidecar.program, options, line);
+    writing.functions = functions;
     if (line.has("annotate")) {
       write_annotated(*graph, sidecar, output, writing, notes);
     } else {
