@@ -16,8 +16,8 @@
 // The mangled types are what stands behind "7forwardE" in `nm -D libtorch_cpu.so | grep 10LinearImpl7forward`: a name
 // has its length before it. S<n>_ is a type that was written before, counted from S_, S0_, S1_: torch, torch::nn, the
 // class, at, Tensor (S3_), const Tensor (S4_), const Tensor& (S5_). So (const Tensor&, const Tensor&) is
-// RKN2at6TensorES5_ and (const Tensor&, Tensor) is RKN2at6TensorES3_. A wrong one is found by the same test, and refused
-// when it is called.
+// RKN2at6TensorES5_ and (const Tensor&, Tensor) is RKN2at6TensorES3_. A wrong one is found by the same test, and
+// refused when it is called.
 #include <optional>
 #include <tuple>
 #include <vector>
