@@ -228,8 +228,8 @@ void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
 }
 
 // Traces, and runs the command on the archive: `arguments` are those of its subcommand beside the inputs.
-Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
-           std::vector<std::string> arguments) {
+Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
+                     std::vector<std::string> arguments) {
   const std::vector<std::string> names = names_of(inputs, options);
   const std::vector<DynamicAxis> axes = axes_of(options);
   Inputs detached;
@@ -253,6 +253,19 @@ Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forwa
   note_state(traced.changed, report.notes);
   if (kept) fs::rename(archive, options.archive);
   return report;
+}
+
+// Nothing but Error leaves the library, also where LibTorch or the file system fails unforeseen.
+Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
+           std::vector<std::string> arguments) {
+  try {
+    return trace_and_run(module, inputs, forward, options, std::move(arguments));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(Code::internal, "recording failed: " + torch_message(error), "report it with the module that shows it",
+                {.stage = "record"});
+  }
 }
 
 }  // namespace
