@@ -113,10 +113,6 @@ ExampleInputs examples_of(const Inputs& inputs, const std::vector<std::string>& 
   examples.given = true;
   examples.names = names;
   for (const at::Tensor& input : inputs) {
-    if (!input.defined()) {
-      mismatch("an input is an undefined tensor",
-               "leave it out, or use export_onnx_call for a forward that takes none");
-    }
     examples.arguments.emplace_back().fill(input);
   }
   return examples;
@@ -150,7 +146,10 @@ void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const 
 // Which second size a module accepts is not known, so several are tried, as with archives.
 Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
                       const Forward& forward, const std::vector<DynamicAxis>& axes) {
-  // What fails in the example's own size is no question of sizes.
+  // What is wrong with the axes is told before forward runs; what fails in the example's own size is no question of
+  // sizes.
+  ExampleInputs named = examples_of(inputs, names);
+  apply_dynamic_axes(named, axes, 0);
   Traced at_example = trace_module(module, inputs, names, forward, {}, {});
   if (axes.empty()) return at_example;
   for (int attempt = 0;; ++attempt) {
@@ -233,7 +232,13 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   const std::vector<std::string> names = names_of(inputs, options);
   const std::vector<DynamicAxis> axes = axes_of(options);
   Inputs detached;
-  for (const at::Tensor& input : inputs) detached.push_back(input.defined() ? input.detach().cpu() : input);
+  for (const at::Tensor& input : inputs) {
+    if (!input.defined()) {
+      mismatch("an input is an undefined tensor",
+               "leave it out, or use export_onnx_call for a forward that takes none");
+    }
+    detached.push_back(input.detach().cpu());
+  }
   const Traced traced = [&] {
     const EvalMode eval(module, options.training);
     return trace_at_sizes(module, detached, names, forward, axes);

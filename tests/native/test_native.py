@@ -273,6 +273,7 @@ REFUSED = {
     "recursive": ("E0310", "being recorded already", ""),
     "too_many_inputs": ("E0104", "2 inputs were given, forward takes 1", None),
     "no_such_input": ("E0104", "no argument 'image'", None),
+    "undefined_input": ("E0104", "undefined tensor", None),
     "names": ("E0104", "2 input_names", None),
     "bad_name": ("E0103", "'a b'", None),
     "opset": ("E0101", "99", None),
