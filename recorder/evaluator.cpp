@@ -359,9 +359,7 @@ Place Evaluator::place(const jit::Node& node, const Call& call) {
   if (place.node.find_first_not_of("0123456789") == std::string::npos) place.node.clear();
   const StackId stack = frames_.stack_of(node, call.function, call.callers);
   if (stack != none_id) {
-    const Frame& frame = program_.stacks[stack].front();
-    place.source = base_name(frame.file) + ":" + std::to_string(frame.line);
-    if (!frame.function.empty()) place.source += " " + frame.function;
+    place.source = source_place(program_.stacks[stack].front());
   }
   return place;
 }

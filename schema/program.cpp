@@ -26,6 +26,12 @@ std::string qualified(const Node& node) {
   return node.overload.empty() ? node.target : node.target + "." + node.overload;
 }
 
+std::string source_place(const Frame& frame) {
+  if (frame.file.empty()) return frame.function;
+  return base_name(frame.file) + ":" + std::to_string(frame.line) + (frame.function.empty() ? "" : " ") +
+         frame.function;
+}
+
 ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes) {
   if (scopes.empty()) return 0;
   ScopeId common = scopes.front();

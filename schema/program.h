@@ -64,6 +64,9 @@ struct Frame {
   bool operator==(const Frame&) const = default;
 };
 
+// "model.py:12 forward"; the function alone where the file is not known, as of native code without debug information.
+std::string source_place(const Frame& frame);
+
 // A source stack, innermost frame first. Frames of PyTorch's own call machinery are left out by the reader.
 using Stack = std::vector<Frame>;
 

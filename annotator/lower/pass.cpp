@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "annotator/graph/tensor_values.h"
-#include "schema/files.h"
 
 namespace whence {
 
@@ -70,9 +69,7 @@ Place place_of(const Program& program, const Node& node, std::string stage) {
   if (node.origin.name.find_first_not_of("0123456789") != std::string::npos) place.node = node.origin.name;
   place.op = qualified(node);
   if (node.origin.stack != none_id && !program.stacks[node.origin.stack].empty()) {
-    const Frame& frame = program.stacks[node.origin.stack].front();
-    place.source = base_name(frame.file) + ":" + std::to_string(frame.line);
-    if (!frame.function.empty()) place.source += " " + frame.function;
+    place.source = source_place(program.stacks[node.origin.stack].front());
   }
   return place;
 }

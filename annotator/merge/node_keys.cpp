@@ -6,7 +6,6 @@
 #include "annotator/export/names.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/python_text.h"
-#include "schema/files.h"
 
 namespace whence {
 
@@ -123,18 +122,15 @@ std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
   std::string text;
   for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
     if (!text.empty()) text += "\n  ";
-    text += "File \"" + frame->file + "\", line " + std::to_string(frame->line);
-    if (!frame->function.empty()) text += ", in " + frame->function;
+    if (!frame->file.empty()) text += "File \"" + frame->file + "\", line " + std::to_string(frame->line);
+    if (!frame->function.empty()) text += (frame->file.empty() ? "in " : ", in ") + frame->function;
   }
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
 std::optional<std::string> NodeKeys::source(const Node& node) const {
   if (node.origin.stack == none_id || program_.stacks[node.origin.stack].empty()) return std::nullopt;
-  const Frame& frame = program_.stacks[node.origin.stack].front();
-  if (frame.file.empty()) return frame.function;  // native code without debug information
-  return base_name(frame.file) + ":" + std::to_string(frame.line) + (frame.function.empty() ? "" : " ") +
-         frame.function;
+  return source_place(program_.stacks[node.origin.stack].front());
 }
 
 // Only a fused node is all of its modules' own; a helper's users would be a list of whoever needs a constant.

@@ -5,7 +5,6 @@
 
 #include "annotator/merge/keys.h"
 #include "annotator/merge/stamp.h"
-#include "schema/files.h"
 
 namespace whence {
 namespace {
@@ -77,11 +76,6 @@ bool belongs_to(const OnnxSummary& model, const Program& program) {
   // A file that was matched with the record of another program than it was exported from has that one's stamps.
   const auto matched = find_property(model.metadata, keys::matched);
   return (matched ? matched : find_property(model.metadata, keys::program)) == program_digest(program);
-}
-
-std::string frame_text(const Frame& frame) {
-  return base_name(frame.file) + ":" + std::to_string(frame.line) +
-         (frame.function.empty() ? "" : " " + frame.function);
 }
 
 }  // namespace whence

@@ -51,7 +51,4 @@ Attribution attribution_of(const OnnxNode& node, const Recorded* recorded);
 // True when the file was exported from this program or matched with it: its stamps may be looked up in it.
 bool belongs_to(const OnnxSummary& model, const Program& program);
 
-// "modeling_bert.py:88 forward"
-std::string frame_text(const Frame& frame);
-
 }  // namespace whence

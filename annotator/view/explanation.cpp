@@ -58,7 +58,7 @@ ExplainedOperation explain_operation(const Recorded& recorded, std::int32_t inde
     result.scope.insert(result.scope.begin(), {module.path, module.type, scope.call});
   }
   if (node.origin.stack != none_id) {
-    for (const Frame& frame : program.stacks[node.origin.stack]) result.source.push_back(frame_text(frame));
+    for (const Frame& frame : program.stacks[node.origin.stack]) result.source.push_back(source_place(frame));
   }
   return result;
 }

@@ -2,7 +2,6 @@
 
 #include <functional>
 
-#include "schema/files.h"
 #include "schema/result.h"
 
 namespace whence::native {
@@ -249,8 +248,7 @@ std::string source_of(const NativeStack& stack, Symbols& symbols) {
   for (const NativeFrame& frame : stack) {
     for (const Frame& line : symbols.at(frame.site)) {
       if (line.function.empty() || of_headers(line.function)) continue;
-      return line.file.empty() ? line.function
-                               : base_name(line.file) + ":" + std::to_string(line.line) + " " + line.function;
+      return source_place(line);
     }
   }
   return "";

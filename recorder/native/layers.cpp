@@ -4,6 +4,20 @@
 //
 // One line a layer, grouped by signature. A line that LibTorch's headers contradict does not compile; one that is
 // missing is found by tests/native, which compares the table with the symbols of libtorch_cpu.so.
+//
+// Which macro, by what forward takes (torch/nn/modules/*.h):
+//   const Tensor&, or Tensor by value    WHENCE_LAYER, WHENCE_LAYER_BY_VALUE
+//   two or three const Tensor&           WHENCE_LAYER_OF_2, WHENCE_LAYER_OF_3
+//   a tensor and an output's size        WHENCE_CONV_TRANSPOSE; of unpooling: WHENCE_UNPOOL
+//   an input and a state                 WHENCE_RECURRENT
+//   forward is a member of a template    WHENCE_PAD; of a normalisation, whose template stands in a header: WHENCE_NORM
+//   anything else                        WHENCE_METHOD, with the parameter types as they are mangled
+//
+// The mangled types are what stands behind "7forwardE" in `nm -D libtorch_cpu.so | grep 10LinearImpl7forward`: a name
+// has its length before it. S<n>_ is a type that was written before, counted from S_, S0_, S1_: torch, torch::nn, the
+// class, at, Tensor (S3_), const Tensor (S4_), const Tensor& (S5_). So (const Tensor&, const Tensor&) is
+// RKN2at6TensorES5_ and (const Tensor&, Tensor) is RKN2at6TensorES3_. A wrong one is found by the same test, and
+// refused when it is called.
 #include <optional>
 #include <tuple>
 #include <vector>

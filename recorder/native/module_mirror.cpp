@@ -3,6 +3,7 @@
 #include <set>
 
 #include <c10/util/Type.h>
+#include <cxxabi.h>
 
 #include "recorder/live_mark.h"
 
@@ -16,6 +17,18 @@ ModuleKind kind_of(const std::string& type) {
                                                    "torch::nn::ParameterDictImpl"};
   if (containers.count(type) > 0) return ModuleKind::container;
   return type.starts_with("torch::nn::") ? ModuleKind::layer : ModuleKind::user;
+}
+
+// A class and those that it derives from, as run-time type information has them; LibTorch's own are left out.
+void add_classes(const std::type_info& type, std::vector<std::string>& classes) {
+  const std::string name = c10::demangle(type.name());
+  if (name.starts_with("torch::nn::")) return;
+  classes.push_back(name);
+  if (const auto* single = dynamic_cast<const abi::__si_class_type_info*>(&type)) {
+    add_classes(*single->__base_type, classes);
+  } else if (const auto* several = dynamic_cast<const abi::__vmi_class_type_info*>(&type)) {
+    for (unsigned i = 0; i < several->__base_count; ++i) add_classes(*several->__base_info[i].__base_type, classes);
+  }
 }
 
 // The name of the module's class in the archive: segments that are identifiers. The library's modules are called as its
@@ -46,7 +59,8 @@ torch::jit::Module ModuleMirror::mirror(const torch::nn::Module& module, const s
   if (const auto known = mirrored_.find(&module); known != mirrored_.end()) return known->second;
   const std::string type = c10::demangle(typeid(module).name());
   const ModuleKind kind = kind_of(type);
-  MirroredModule row{name, "__module", type, kind, parent, 0, {}};
+  MirroredModule row{name, "__module", type, {}, kind, parent, 0, {}};
+  add_classes(typeid(module), row.classes);
   if (parent != nullptr) {
     const MirroredModule& above = modules_.at(parent);
     if (!above.path.empty()) row.path = above.path + "." + name;

@@ -20,9 +20,10 @@ enum class ModuleKind : std::uint8_t {
 };
 
 struct MirroredModule {
-  std::string path;   // qualified name, the first if there are several; the root is ""
-  std::string scope;  // how the tracer names its scopes: "__module.layers.0"
-  std::string type;   // as C++ writes it: "vision::BlockImpl"
+  std::string path;                  // qualified name, the first if there are several; the root is ""
+  std::string scope;                 // how the tracer names its scopes: "__module.layers.0"
+  std::string type;                  // as C++ writes it: "vision::BlockImpl"
+  std::vector<std::string> classes;  // whose code may run on it: its own, then those it derives from
   ModuleKind kind = ModuleKind::user;
   const torch::nn::Module* parent = nullptr;  // the one that its path goes through
   int parents = 0;                            // how many modules hold it

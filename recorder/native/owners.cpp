@@ -1,7 +1,9 @@
 #include "recorder/native/owners.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace whence::native {
 
@@ -10,57 +12,54 @@ using Module = torch::nn::Module;
 
 namespace {
 
-// The innermost code of the model's that was running, and the code that called it.
-struct Speaker {
-  std::string type;             // class, "" when its name is not known
-  std::uintptr_t function = 0;  // in a stripped program, what stands for it
-  std::uintptr_t site = 0, base = 0;
-  bool certain = false;  // from debug information, so nothing was inlined unseen
+using Modules = std::vector<const Module*>;
 
-  bool same_code(const Speaker& other) const {
-    return type == other.type && (!type.empty() || function == other.function);
-  }
-};
+bool contains(const Modules& modules, const Module* module) {
+  return std::find(modules.begin(), modules.end(), module) != modules.end();
+}
 
 struct Event {
   Item item;
-  std::vector<Speaker> speakers;   // innermost first
-  const Module* around = nullptr;  // of calls: the user's module around the layer; none if it has several parents
-  const Speaker* speaker() const { return speakers.empty() ? nullptr : &speakers.front(); }
+  Speakers speakers;
+  std::vector<std::optional<const Module*>> said_by;  // the module of each speaker, as far as it was looked for
+  // Of calls: the user's module around the layer; none if it has several parents. Of operations of a layer from which
+  // the user's class derives: the user's module.
+  const Module* around = nullptr;
+  const Module* parameter = nullptr;  // of operations: the user's module whose own parameter is read
+  bool nameless = false;              // of a stripped program
+  bool unknown = false;               // and the innermost function is nobody's
   bool is_call() const { return item.note->called != nullptr; }
 };
 
-struct Answer {
-  const Module* module;
-  ScopeBasis basis = ScopeBasis::inferred;
+// Another event of the same call of a speaker's code; there it is the speaker `level`.
+struct Neighbour {
+  const Event* event = nullptr;
+  std::size_t level = 0;
 };
+
+// How far apart events of one call are looked for.
+constexpr std::ptrdiff_t horizon = 512;
 
 class OwnerFinder {
  public:
-  OwnerFinder(const Module* scope, const Session& session, Symbols& symbols)
-      : scope_(scope), session_(session), mirror_(session.mirror()), symbols_(symbols) {
-    for (const Module* module : mirror_.modules()) {
-      if (mirror_.at(module).kind != ModuleKind::user) continue;
-      instances_[mirror_.at(module).type].push_back(module);
-    }
-  }
+  OwnerFinder(const Module* scope, const Session& session, SpeakerFinder& finder)
+      : scope_(scope), session_(session), mirror_(session.mirror()), finder_(finder) {}
 
   std::vector<Item> run(jit::Block& block) {
     for (jit::Node* node : block.nodes()) {
       if (const Note* note = session_.note(node)) events_.push_back(event(node, note));
     }
+    name_functions();
     for (const Event& event : events_) {
-      if (event.speaker() != nullptr) first_sites_.emplace(key(*event.speaker()), event.speaker()->site);
+      for (const Speaker& speaker : event.speakers) first_positions_.emplace(code(speaker), speaker.position);
     }
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      if (events_[i].is_call()) events_[i].item.owner = events_[i].around;
+    for (Event& event : events_) {
+      event.said_by.resize(event.speakers.size());
+      event.item.owner = event.around;
     }
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      if (!events_[i].is_call()) decide(i);
-    }
-    // A layer with several parents belongs where its neighbours do.
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      if (events_[i].item.owner == nullptr) decide(i);
+    find_shown();
+    for (Event& event : events_) {
+      if (event.item.owner == nullptr) decide(event);
     }
     find_beginnings();
     std::vector<Item> items;
@@ -69,60 +68,21 @@ class OwnerFinder {
   }
 
  private:
-  static std::string key(const Speaker& speaker) {
-    return speaker.type.empty() ? "@" + std::to_string(speaker.function) : speaker.type;
-  }
-
   Event event(jit::Node* node, const Note* note) {
     Event event;
     event.item.node = node;
     event.item.note = note;
-    for (const NativeFrame& frame : note->stack) {
-      if (auto found = speaker(frame)) event.speakers.push_back(std::move(*found));
-    }
-    if (note->called != nullptr && mirror_.at(note->called).parents == 1) {
-      event.around = mirror_.user_module(mirror_.at(note->called).parent);
-      if (!mirror_.encloses(scope_, event.around)) event.around = scope_;
+    event.speakers = finder_.in(note->stack);
+    if (note->called == nullptr) {
+      event.parameter = owner_of_parameter(*node);
+      if (note->scope != scope_ && mirror_.at(note->scope).kind == ModuleKind::user) event.around = within(note->scope);
+    } else if (mirror_.at(note->called).parents == 1) {
+      event.around = within(mirror_.user_module(mirror_.at(note->called).parent));
     }
     return event;
   }
 
-  // The model's class whose code is at a frame; none for frames of headers and of helper functions.
-  std::optional<Speaker> speaker(const NativeFrame& frame) {
-    const std::vector<Frame>& functions = symbols_.at(frame.site);
-    if (functions.empty()) return Speaker{"", frame.function, frame.site, frame.base, false};
-    for (const Frame& function : functions) {
-      for (const auto& [type, modules] : instances_) {
-        if (function.function.starts_with(type + "::"))
-          return Speaker{type, frame.function, frame.site, frame.base, !function.file.empty()};
-      }
-    }
-    return std::nullopt;
-  }
-
-  // ---- what one event says of another's owner ----------------------------------------------------------------------
-
-  // The module of `speaker`, given that `neighbour` belongs to `around`.
-  const Module* by_neighbour(const Speaker& speaker, const Event& neighbour, const Module* around) const {
-    for (const Speaker& theirs : neighbour.speakers) {
-      if (!speaker.same_code(theirs)) continue;
-      const bool innermost = &theirs == neighbour.speaker();
-      if (innermost && (speaker.type.empty() || mirror_.at(around).type == speaker.type || !speaker.certain)) {
-        return around;  // also when the class differs: its forward was inlined into the speaker's
-      }
-      for (const Module* above = around; above != nullptr; above = mirror_.at(above).parent) {
-        const MirroredModule& module = mirror_.at(above);
-        if (module.kind != ModuleKind::user) continue;
-        if (speaker.type.empty() ? above != around : module.type == speaker.type) return within(above);
-      }
-    }
-    return nullptr;
-  }
-
-  const Module* within(const Module* module) const { return mirror_.encloses(scope_, module) ? module : scope_; }
-
-  // The user's own module whose parameter is read.
-  const Module* by_parameter(const jit::Node& node) const {
+  const Module* owner_of_parameter(const jit::Node& node) const {
     for (const jit::Value* input : node.inputs()) {
       if (input->node()->kind() != jit::prim::TracedAttr) continue;
       const std::string& name = input->node()->s(jit::attr::scope);
@@ -137,149 +97,318 @@ class OwnerFinder {
     return nullptr;
   }
 
-  const Event* neighbour(std::size_t at, int step) const {
-    for (auto i = static_cast<std::ptrdiff_t>(at) + step; i >= 0 && i < static_cast<std::ptrdiff_t>(events_.size());
-         i += step) {
-      if (events_[i].around != nullptr) return &events_[i];
-    }
-    return nullptr;
-  }
+  const Module* within(const Module* module) const { return mirror_.encloses(scope_, module) ? module : scope_; }
 
-  static void take(Event& event, const Answer& answer) {
-    event.item.owner = answer.module;
-    event.item.basis = answer.basis;
-  }
+  // ---- functions without names
+  // ---------------------------------------------------------------------------------------
 
-  void decide(std::size_t at) {
-    Event& event = events_[at];
-    const Event *before = neighbour(at, -1), *after = neighbour(at, 1);
-    if (const Module* module = by_parameter(*event.item.node)) {
-      event.item.owner = module;
-      if (only_one(event) == module) event.item.basis = ScopeBasis::observed;
-      return;
-    }
-    const Speaker* speaker = event.speaker();
-    if (speaker == nullptr) {
-      take(event, between(before, after));
-      return;
-    }
-    const Module* first = before == nullptr ? nullptr : by_neighbour(*speaker, *before, before->around);
-    const Module* second = after == nullptr ? nullptr : by_neighbour(*speaker, *after, after->around);
-    if (const Module* single = only_one(event)) {
-      event.item.owner = single;
-      event.item.basis = ScopeBasis::observed;
-    } else if (first != nullptr && second != nullptr && first != second) {
-      take(event, at_boundary(at, *before, first, *after, second));
-    } else if (first != nullptr || second != nullptr) {
-      event.item.owner = first != nullptr ? first : second;
-      const bool proved = first == second && speaker->certain && mirror_.at(first).type == speaker->type;
-      if (proved) event.item.basis = ScopeBasis::observed;
-    } else {
-      take(event, by_type(*speaker, before, after));
-    }
-  }
-
-  // The module, when debug information proves the class and there is one of it.
-  const Module* only_one(const Event& event) const {
-    const Speaker* speaker = event.speaker();
-    if (speaker == nullptr || !speaker->certain) return nullptr;
-    const auto& instances = instances_.at(speaker->type);
-    return instances.size() == 1 && mirror_.encloses(scope_, instances.front()) ? instances.front() : nullptr;
-  }
-
-  // Between a layer of `first` and one of `second`, run by the same code: where that code begins, `second` begins.
-  Answer at_boundary(std::size_t at, const Event& before, const Module* first, const Event& after,
-                     const Module* second) const {
-    const Speaker& speaker = *events_[at].speaker();
-    const auto is_speakers = [&](const Module* module) {
-      return !speaker.type.empty() && mirror_.at(module).type == speaker.type;
+  // A function of a stripped program is taken for one of the class whose layers it calls: the scope's, into which
+  // others may have been inlined; or one that calls, from one place, layers of several modules of a class that one
+  // module holds. Others are nobody's: their layers may be those of a module that was inlined into whatever is above
+  // it.
+  void name_functions() {
+    struct Caller {
+      const Module* module;
+      bool one_class = true, several = false;
+      std::map<std::uintptr_t, Modules> served = {};  // by position
     };
-    // One is above the other, and its class is speaking; unless the lower one's forward was inlined there unseen.
-    const auto above = [&](const Module* outer, const Module* inner, const Event& neighbour) {
-      const bool inlined = !speaker.certain && neighbour.speaker()->same_code(speaker) && !is_speakers(inner);
-      return Answer{outer, inlined ? ScopeBasis::enclosing : ScopeBasis::inferred};
+    std::map<std::uintptr_t, Caller> callers;
+    const auto holder = [&](const Module* module) {
+      return module == mirror_.root() ? nullptr : mirror_.user_module(mirror_.at(module).parent);
     };
-    if (mirror_.encloses(first, second) && is_speakers(first)) return above(first, second, after);
-    if (mirror_.encloses(second, first) && is_speakers(second)) return above(second, first, before);
-    const std::uintptr_t start = first_sites_.at(key(speaker));
-    bool begun = false, known = after.speaker() != nullptr && after.speaker()->site == start;
-    for (const Event* event = &before + 1; event < &after; ++event) {
-      if (event->speaker() == nullptr || !event->speaker()->same_code(speaker)) continue;
-      begun = begun || (event->speaker()->site == start && event <= &events_[at]);
-      known = known || event->speaker()->site == start;
+    for (const Event& event : events_) {
+      if (event.around == nullptr || event.speakers.empty() || !event.speakers.front().type.empty()) continue;
+      const Speaker& speaker = event.speakers.front();
+      Caller& caller = callers.emplace(speaker.function, Caller{event.around}).first->second;
+      if (event.around == scope_) caller.module = scope_;
+      caller.one_class = caller.one_class && mirror_.at(caller.module).type == mirror_.at(event.around).type;
+      Modules& served = caller.served[speaker.position];
+      for (const Module* other : served) {
+        caller.several = caller.several || (other != event.around && holder(other) == holder(event.around));
+      }
+      if (!contains(served, event.around)) served.push_back(event.around);
     }
-    if (!known) return around(first, second);
-    return {begun ? second : first};
+    for (Event& event : events_) {
+      for (Speaker& speaker : event.speakers) {
+        if (!speaker.type.empty()) continue;
+        event.nameless = true;
+        const auto caller = callers.find(speaker.function);
+        if (caller == callers.end()) continue;
+        const Caller& found = caller->second;
+        if (found.module == scope_ || (found.one_class && found.several)) speaker.type = mirror_.at(found.module).type;
+      }
+      event.unknown = !event.speakers.empty() && event.speakers.front().type.empty();
+      std::erase_if(event.speakers, [](const Speaker& speaker) { return speaker.type.empty(); });
+    }
   }
 
-  // The smallest of the user's modules around both: the answer itself, when they are one.
-  Answer around(const Module* a, const Module* b) const {
-    if (a == b) return {a};
-    return {within(mirror_.user_module(mirror_.common_ancestor(a, b))), ScopeBasis::enclosing};
+  // ---- the module of a speaker
+  // ---------------------------------------------------------------------------------------
+
+  const Module* said_by(Event& event, std::size_t level) {
+    if (level >= event.speakers.size()) return nullptr;
+    if (!event.said_by[level]) event.said_by[level] = find_module(event, level);
+    return *event.said_by[level];
   }
 
-  // A class without layers around it: the instance that its neighbours' modules hold.
-  Answer by_type(const Speaker& speaker, const Event* before, const Event* after) const {
-    const auto known = instances_.find(speaker.type);
-    if (known == instances_.end()) return between(before, after);
-    std::vector<const Module*> near;
+  const Module* find_module(Event& event, std::size_t level) {
+    const Module* outer = said_by(event, level + 1);
+    const Modules candidates = candidates_for(event.speakers[level].type, outer);
+    if (candidates.size() <= 1) return candidates.empty() ? nullptr : candidates.front();
+    if (event.around != nullptr) return told_by({&event, level}, candidates);
+    if (level == 0 && contains(candidates, event.parameter)) return event.parameter;
+    const Neighbour before = neighbour(event, level, -1), after = neighbour(event, level, 1);
+    const Module *first = told_by(before, candidates), *second = told_by(after, candidates);
+    if (first != nullptr && second != nullptr && first != second) {
+      const auto begun = second_has_begun(event, level, *before.event, *after.event);
+      return !begun ? nullptr : *begun ? second : first;
+    }
+    if (first != nullptr || second != nullptr) return first != nullptr ? first : second;
+    // The one that the calling module holds itself.
+    Modules held;
+    for (const Module* each : candidates) {
+      if (each != mirror_.root() && mirror_.user_module(mirror_.at(each).parent) == outer) held.push_back(each);
+    }
+    return held.size() == 1 && !contains(candidates, outer) ? held.front() : nullptr;
+  }
+
+  Modules candidates_for(const std::string& type, const Module* outer) const {
+    Modules inside, below;
+    for (const Module* module : finder_.running(type)) {
+      if (!mirror_.encloses(scope_, module)) continue;
+      inside.push_back(module);
+      if (outer != nullptr && mirror_.encloses(outer, module)) below.push_back(module);
+    }
+    return below.empty() ? inside : below;
+  }
+
+  // The nearest event before or after, of which a layer's path or a parameter's tells something, that the same call of
+  // the speaker's code made, as far as the positions of the code that called it say.
+  Neighbour neighbour(const Event& event, std::size_t level, int step) const {
+    const auto at = &event - events_.data();
+    const std::size_t outer = event.speakers.size() - level;
+    for (auto i = at + step; i >= 0 && i < std::ssize(events_) && std::abs(i - at) <= horizon; i += step) {
+      const Event& other = events_[i];
+      if ((other.around == nullptr && other.parameter == nullptr) || other.speakers.size() < outer) continue;
+      const std::size_t there = other.speakers.size() - outer;
+      if (other.speakers[there].same_code(event.speakers[level]) &&
+          std::equal(event.speakers.end() - static_cast<std::ptrdiff_t>(outer) + 1, event.speakers.end(),
+                     other.speakers.end() - static_cast<std::ptrdiff_t>(outer) + 1)) {
+        return {&other, there};
+      }
+    }
+    return {};
+  }
+
+  // The one of `candidates` that a neighbour's layer or parameter lies in: upwards from there, each speaker is a module
+  // of its class. A class within itself says nothing unless all inlining is known and its one function calls itself.
+  const Module* told_by(const Neighbour& neighbour, const Modules& candidates) const {
+    if (neighbour.event == nullptr) return nullptr;
+    const Event& event = *neighbour.event;
+    const Module* above = event.around;
+    if (above == nullptr) {
+      above = finder_.runs(event.parameter, event.speakers.front().type) ? event.parameter : nullptr;
+    }
+    for (std::size_t i = 0; i <= neighbour.level && above != nullptr; ++i) {
+      const Speaker& speaker = event.speakers[i];
+      if (is_recursive(speaker.type)) {
+        if (!speaker.certain) return nullptr;
+        if (i > 0 && event.speakers[i - 1].type == speaker.type) {
+          if (event.speakers[i - 1].function != speaker.function) return nullptr;
+          above = mirror_.at(above).parent;
+        }
+      }
+      while (above != nullptr && !finder_.runs(above, speaker.type)) above = mirror_.at(above).parent;
+    }
+    return contains(candidates, above) ? above : nullptr;
+  }
+
+  bool is_recursive(const std::string& type) const {
+    const auto [known, fresh] = recursive_.emplace(type, false);
+    if (!fresh) return known->second;
+    for (const Module* outer : finder_.running(type)) {
+      for (const Module* inner : finder_.running(type)) {
+        if (outer != inner && mirror_.encloses(outer, inner)) return known->second = true;
+      }
+    }
+    return false;
+  }
+
+  // Between layers of two modules that the same code called, the second module's call begins where that code begins.
+  // None when the beginning is not seen.
+  std::optional<bool> second_has_begun(const Event& event, std::size_t level, const Event& before,
+                                       const Event& after) const {
+    const std::size_t outer = event.speakers.size() - level;
+    bool known = false, begun = false;
+    for (const Event* each = &before + 1; each <= &after; ++each) {
+      if (each->speakers.size() < outer) continue;
+      const std::size_t there = each->speakers.size() - outer;
+      if (!each->speakers[there].same_code(event.speakers[level]) || !at_beginning(*each, there)) continue;
+      known = true;
+      begun = begun || each <= &event;
+    }
+    return known ? std::optional(begun) : std::nullopt;
+  }
+
+  static std::pair<std::string, std::uintptr_t> code(const Speaker& speaker) {
+    return {speaker.type, speaker.function};
+  }
+
+  bool at_beginning(const Event& event, std::size_t level) const {
+    for (std::size_t i = 0; i <= level; ++i) {
+      if (first_positions_.at(code(event.speakers[i])) != event.speakers[i].position) return false;
+    }
+    return true;
+  }
+
+  // ---- code that was inlined unseen
+  // ----------------------------------------------------------------------------------
+
+  // Modules whose code has frames of its own, so that it is not inlined into the frames of others.
+  void find_shown() {
+    for (Event& event : events_) {
+      for (std::size_t i = 0; i < event.speakers.size(); ++i) {
+        if (const Module* module = said_by(event, i)) shown_.insert(module);
+      }
+      const Module* caller = said_by(event, 0);
+      if (caller == nullptr || event.speakers.front().certain) continue;
+      for (const Module* inlined : {event.around, event.parameter}) {
+        if (inlined != nullptr && inlined != caller) inlined_.insert(inlined);
+      }
+    }
+  }
+
+  bool all_shown_below(const Module* module) const {
+    for (const Module* child : mirror_.at(module).children) {
+      if (mirror_.at(child).kind == ModuleKind::user && (shown_.count(child) == 0 || inlined_.count(child) > 0)) {
+        return false;
+      }
+      if (!all_shown_below(child)) return false;
+    }
+    return true;
+  }
+
+  // A module whose code was inlined into the speaker's: the operation stands between two of its layers, in one call.
+  const Module* inlined_around(const Event& event) const {
+    const Event *before = neighbour(event, 0, -1).event, *after = neighbour(event, 0, 1).event;
+    if (before == nullptr || after == nullptr || before->around == nullptr || before->around != after->around ||
+        !all_shown_below(before->around)) {
+      return nullptr;
+    }
+    // A layer that comes again is of the next call, and between the calls stand operations of who knows whom.
+    for (const Event* each = before; each >= events_.data(); --each) {
+      if (each->around != nullptr && each->around != before->around) break;
+      if (each->item.note->called != nullptr && each->item.note->called == after->item.note->called) return nullptr;
+    }
+    return before->around;
+  }
+
+  // ---- decisions
+  // -----------------------------------------------------------------------------------------------------
+
+  void decide(Event& event) {
+    Item& item = event.item;
+    item.owner = said_by(event, 0);
+    if (item.owner == nullptr) {
+      item.owner = smallest_around(event);
+      item.basis = ScopeBasis::enclosing;
+    } else if (!event.speakers.front().certain && event.parameter != item.owner && !all_shown_below(item.owner)) {
+      const Module* inlined = inlined_around(event);
+      if (inlined == nullptr || inlined == item.owner || !mirror_.encloses(item.owner, inlined)) {
+        item.basis = ScopeBasis::enclosing;
+      } else {
+        item.owner = inlined;
+      }
+    }
+    if (event.unknown || (event.nameless && item.basis == ScopeBasis::enclosing)) {
+      item.owner = scope_;
+      item.basis = ScopeBasis::enclosing;
+    }
+  }
+
+  // What the candidates have in common, or the module that called them.
+  const Module* smallest_around(Event& event) {
+    for (std::size_t i = 1; i < event.speakers.size(); ++i) {
+      if (const Module* module = said_by(event, i)) return module;
+    }
     const Module* common = nullptr;
-    for (const Module* instance : known->second) {
-      if (!mirror_.encloses(scope_, instance)) continue;
-      common = common == nullptr ? instance : mirror_.common_ancestor(common, instance);
-      const Module* holder = instance == mirror_.root() ? instance : mirror_.user_module(mirror_.at(instance).parent);
-      const auto holds = [&](const Event* event) { return event != nullptr && event->around == holder; };
-      if (holds(before) || holds(after)) near.push_back(instance);
+    for (const Module* module : event.speakers.empty() ? Modules() : candidates_for(event.speakers[0].type, nullptr)) {
+      common = common == nullptr ? module : mirror_.common_ancestor(common, module);
     }
-    if (near.size() == 1) return {near.front()};
-    if (common == nullptr) return between(before, after);
-    if (known->second.size() == 1) return {common};
-    return {within(mirror_.user_module(common)), ScopeBasis::enclosing};
+    return common == nullptr ? scope_ : within(mirror_.user_module(common));
   }
 
-  Answer between(const Event* before, const Event* after) const {
-    if (before == nullptr || after == nullptr) return {scope_, ScopeBasis::enclosing};
-    return around(before->around, after->around);
-  }
+  // ---- calls
+  // ---------------------------------------------------------------------------------------------------------
 
-  // A module that is called twice in a row: its first layer comes again, from the same place. The call begins with the
-  // operations before it that stand at the code's first site.
+  // A module that is called several times in a row. Each call is known by the code that called it; where that is the
+  // same, as in a loop, by the first thing that it does, which comes again.
   void find_beginnings() {
-    std::map<const Module*, const Event*> first_calls;
-    const Module* open = nullptr;
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      Event& event = events_[i];
-      if (event.item.owner != open) first_calls.erase(event.item.owner);
-      open = event.item.owner;
-      if (!event.is_call() || event.speaker() == nullptr) continue;
-      const auto [first, fresh] = first_calls.emplace(event.item.owner, &event);
-      if (fresh || first->second->item.note->called != event.item.note->called ||
-          first->second->speaker()->site != event.speaker()->site) {
-        continue;
+    struct Call {
+      const Module* module;
+      const Event *first, *last;
+    };
+    std::vector<Call> open;
+    for (Event& event : events_) {
+      std::vector<const Module*> chain;
+      for (const Module* each = event.item.owner; each != scope_ && each != nullptr; each = mirror_.at(each).parent) {
+        if (mirror_.at(each).kind == ModuleKind::user) chain.insert(chain.begin(), each);
       }
-      std::size_t begin = i;
-      const std::uintptr_t start = first_sites_.at(key(*event.speaker()));
-      for (std::size_t k = i; k > 0 && !events_[k - 1].is_call() && events_[k - 1].item.owner == open; --k) {
-        if (events_[k - 1].speaker() != nullptr && events_[k - 1].speaker()->site == start) begin = k - 1;
+      std::size_t common = 0;
+      while (common < open.size() && common < chain.size() && open[common].module == chain[common]) {
+        Call& call = open[common];
+        if (is_other_call(event, *call.first, *call.last, call.module)) {
+          event.item.begins = call.module;
+          break;
+        }
+        call.last = &event;
+        ++common;
       }
-      events_[begin].item.begins = true;
-      first->second = &event;
+      open.resize(common);
+      for (; common < chain.size(); ++common) open.push_back({chain[common], &event, &event});
     }
+  }
+
+  // `first` and `last` are of the call so far. One function of LibTorch's may perform several operations in a row.
+  bool is_other_call(const Event& event, const Event& first, const Event& last, const Module* module) {
+    const auto level = outermost_level(event, module), first_level = outermost_level(first, module);
+    if (!level || !first_level) {  // inlined
+      return event.is_call() && event.around == module && event.item.note->called == first.item.note->called &&
+             event.speakers == first.speakers;
+    }
+    const auto above = [](const Event& each, std::size_t from) {
+      return Speakers(each.speakers.begin() + static_cast<std::ptrdiff_t>(from) + 1, each.speakers.end());
+    };
+    if (above(event, *level) != above(first, *first_level)) return true;
+    return event.speakers == first.speakers && (event.is_call() || last.speakers != event.speakers);
+  }
+
+  std::optional<std::size_t> outermost_level(const Event& event, const Module* module) const {
+    for (std::size_t i = event.said_by.size(); i > 0; --i) {
+      if (event.said_by[i - 1] != module) continue;
+      std::size_t level = i - 1;  // what calls forward, as the library's AnyModule, may have the class's name too
+      const std::string& type = event.speakers[level].type;
+      while (level + 1 < event.speakers.size() && event.speakers[level + 1].type == type && !is_recursive(type))
+        ++level;
+      return level;
+    }
+    return std::nullopt;
   }
 
   const Module* scope_;
   const Session& session_;
   const ModuleMirror& mirror_;
-  Symbols& symbols_;
-  std::map<std::string, std::vector<const Module*>> instances_;  // the user's modules, by class
-  std::map<std::string, std::uintptr_t> first_sites_;            // by code
+  SpeakerFinder& finder_;
   std::vector<Event> events_;
+  std::map<std::pair<std::string, std::uintptr_t>, std::uintptr_t> first_positions_;  // by code
+  std::set<const Module*> shown_, inlined_;
+  mutable std::map<std::string, bool> recursive_;
 };
 
 }  // namespace
 
-std::vector<Item> find_owners(jit::Block& block, const Module* scope, const Session& session, Symbols& symbols) {
-  return OwnerFinder(scope, session, symbols).run(block);
+std::vector<Item> find_owners(jit::Block& block, const Module* scope, const Session& session, SpeakerFinder& speakers) {
+  return OwnerFinder(scope, session, speakers).run(block);
 }
 
 }  // namespace whence::native

@@ -1,19 +1,17 @@
 // Owners: which of the user's modules performed the operations that no layer and no ModuleScope claimed.
 //
-// The user's forwards are plain functions that announce nothing. What is known of an operation: the layers called
-// before and after it, whose paths are exact; the native stack, which names the class whose code runs, if symbols are
-// there; and the parameters that it reads. A frame is reused by the next call of the same function, so the same stack
-// does not mean the same module: where the neighbouring layers belong to two modules, the code site at which that
-// forward begins tells where the second one started.
-//
-// Exact is what debug information proves: it lists inlined functions too, so the class whose code runs is certain, and
-// the module is the only one of the class, or both neighbours belong to it. All else is inferred; and where
-// two modules are as likely, the one around both is named, as that.
+// The user's forwards are plain functions that announce nothing: `this` is not to be had, so nothing here is exact.
+// What is known of an operation is the classes whose code was running (speakers.h); the layers that the same call of
+// that code called before and after it, whose paths are exact; and the parameters that it reads. Read from the outside
+// inwards, each speaker has a few modules that it can be: those of its class, or of one that derives from it, at or
+// below the speaker that called it. One left, or one that the layers around agree on, is inferred. Where several are
+// left, the module around them is named, as that; so it is where code of a module below may have been inlined unseen.
 #pragma once
 
 #include <vector>
 
 #include "recorder/native/session.h"
+#include "recorder/native/speakers.h"
 
 namespace whence::native {
 
@@ -23,11 +21,11 @@ struct Item {
   const Note* note = nullptr;
   const torch::nn::Module* owner = nullptr;  // a module of the user's at or below the scope's
   ScopeBasis basis = ScopeBasis::inferred;
-  bool begins = false;  // the first of a new call of its owner, though the item before has the same owner
+  const torch::nn::Module* begins = nullptr;  // a module of which this is the first of a new call; it may be open
 };
 
 // The items of `block`, which is the body of `scope`, in order, each with its owner.
 std::vector<Item> find_owners(torch::jit::Block& block, const torch::nn::Module* scope, const Session& session,
-                              Symbols& symbols);
+                              SpeakerFinder& speakers);
 
 }  // namespace whence::native

@@ -113,18 +113,45 @@ ExampleInputs examples_of(const Inputs& inputs, const std::vector<std::string>& 
   examples.given = true;
   examples.names = names;
   for (const at::Tensor& input : inputs) {
-    if (!input.defined()) {
-      mismatch("an input is an undefined tensor",
-               "leave it out, or use export_onnx_call for a forward that takes none");
-    }
     examples.arguments.emplace_back().fill(input);
   }
   return examples;
 }
 
+std::int64_t elements(const Inputs& inputs) {
+  std::int64_t sum = 0;
+  for (const at::Tensor& input : inputs) sum += input.numel();
+  return sum;
+}
+
+// One more size for each dynamic axis, larger than what models commonly limit, so that a limit that is compared with a
+// size shows; the other axes as in the example. Where inputs of that size would be large, they are spared.
+void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
+                     std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
+  constexpr std::int64_t large = 1031, most_elements = 1 << 20;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    Inputs other = inputs;
+    for (const DynamicAxis& axis : axes) {
+      if (axis.symbol != sizes[i].name) continue;
+      at::Tensor& input = other[examples.position_of(axis.input)];
+      if (input.numel() / input.size(axis.axis) * large > most_elements) break;
+      input = input.index_select(axis.axis, at::arange(large, at::kLong).remainder(input.size(axis.axis)));
+    }
+    if (elements(other) == elements(inputs) || elements(other) > most_elements) continue;
+    for (std::size_t k = 0; k < sizes.size(); ++k) sizes[k].seen.push_back(k == i ? large : sizes[k].seen[0]);
+    resized.push_back(std::move(other));
+  }
+}
+
 // Which second size a module accepts is not known, so several are tried, as with archives.
 Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
                       const Forward& forward, const std::vector<DynamicAxis>& axes) {
+  // What is wrong with the axes is told before forward runs; what fails in the example's own size is no question of
+  // sizes.
+  ExampleInputs named = examples_of(inputs, names);
+  apply_dynamic_axes(named, axes, 0);
+  Traced at_example = trace_module(module, inputs, names, forward, {}, {});
+  if (axes.empty()) return at_example;
   for (int attempt = 0;; ++attempt) {
     ExampleInputs examples = examples_of(inputs, names);
     apply_dynamic_axes(examples, axes, attempt);
@@ -141,6 +168,7 @@ Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std
       sizes.push_back({axis->symbol, examples.position_of(axis->input), axis->axis,
                        std::vector<std::int64_t>(seen.begin(), seen.begin() + examples.runs)});
     }
+    add_large_sizes(inputs, examples, axes, sizes, resized);
     try {
       return trace_module(module, inputs, names, forward, std::move(sizes), resized);
     } catch (const OtherSizeFailed&) {
@@ -181,13 +209,36 @@ void save(const Inputs& inputs, const std::string& path) {
   write_file(path, {bytes.data(), bytes.size()});
 }
 
+// Exporting says so too; recording alone does not look at what the operations write.
+void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
+  const auto about_state = [](const Diagnostic& note) { return note.code == Code::state_not_kept; };
+  if (changed.empty() || std::any_of(notes.begin(), notes.end(), about_state)) return;
+  for (const std::string& name : changed) {
+    const auto dot = name.rfind('.');
+    notes.push_back(
+        {Code::state_not_kept,
+         Severity::warning,
+         "forward changes the buffer '" + name + "', which lasts for one run only",
+         {.stage = "record", .module = name.substr(0, dot == std::string::npos ? 0 : dot), .has_module = true},
+         "return the new value as an output and take it as an input, if later runs need it",
+         1,
+         {}});
+  }
+}
+
 // Traces, and runs the command on the archive: `arguments` are those of its subcommand beside the inputs.
-Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
-           std::vector<std::string> arguments) {
+Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
+                     std::vector<std::string> arguments) {
   const std::vector<std::string> names = names_of(inputs, options);
   const std::vector<DynamicAxis> axes = axes_of(options);
   Inputs detached;
-  for (const at::Tensor& input : inputs) detached.push_back(input.defined() ? input.detach().cpu() : input);
+  for (const at::Tensor& input : inputs) {
+    if (!input.defined()) {
+      mismatch("an input is an undefined tensor",
+               "leave it out, or use export_onnx_call for a forward that takes none");
+    }
+    detached.push_back(input.detach().cpu());
+  }
   const Traced traced = [&] {
     const EvalMode eval(module, options.training);
     return trace_at_sizes(module, detached, names, forward, axes);
@@ -204,8 +255,22 @@ Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forwa
   arguments.insert(arguments.end(), {"--inputs", example});
   Report report = traced.report;
   report.notes = run_whence(options.command, arguments);
+  note_state(traced.changed, report.notes);
   if (kept) fs::rename(archive, options.archive);
   return report;
+}
+
+// Nothing but Error leaves the library, also where LibTorch or the file system fails unforeseen.
+Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
+           std::vector<std::string> arguments) {
+  try {
+    return trace_and_run(module, inputs, forward, options, std::move(arguments));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(Code::internal, "recording failed: " + torch_message(error), "report it with the module that shows it",
+                {.stage = "record"});
+  }
 }
 
 }  // namespace

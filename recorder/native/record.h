@@ -8,8 +8,9 @@
 // dynamic axes a few times more at other sizes, on the calling thread, in eval mode and without gradients.
 //
 // Which module an operation belongs to is exact inside the library's own layers, found without any help of the model.
-// For the operations that a module of your own performs itself it is inferred from the layers around them, and marked
-// so, unless every such module below says in its forward who it is:
+// For the operations that a module of your own performs itself it is inferred from the code that ran and the layers
+// around them, and marked so, unless every such module below says who it is, in forward and in whatever else of it is
+// called from outside:
 //
 //   torch::Tensor forward(torch::Tensor x) {
 //     whence::ModuleScope scope(*this);  // costs nothing when nothing is recorded
@@ -21,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -35,12 +37,15 @@ namespace whence {
 // Says that operations belong to `module` until the scope ends.
 class ModuleScope {
  public:
-  explicit ModuleScope(const torch::nn::Module& module);
+  // The class in whose code this stands is told apart from the module's own, which may derive from it.
+  template <class Module>
+  explicit ModuleScope(const Module& module) : ModuleScope(module, typeid(Module)) {}
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;
 
  private:
+  ModuleScope(const torch::nn::Module& module, const std::type_info& speaker);
   bool open_;
 };
 
@@ -65,10 +70,13 @@ struct Options {
 
 // What was recorded, and how sure whence is of the modules.
 struct Report {
-  std::int64_t operations = 0;       // that the trace holds
-  std::int64_t exact = 0;            // of them, inside a layer or a ModuleScope
-  std::int64_t inferred = 0;         // concluded from the layers around them
-  std::int64_t ancestor = 0;         // of which only an enclosing module is known
+  std::int64_t operations = 0;  // that the trace holds
+  std::int64_t exact = 0;       // of them, inside a layer or a ModuleScope
+  std::int64_t inferred = 0;    // concluded from the layers around them
+  std::int64_t ancestor = 0;    // of which only an enclosing module is known
+  // The sizes at which the module was run, by the name of the size, the example's first. What happens at others is not
+  // known: a limit beyond the largest, as of std::min(x.size(0), 5000), is not in the file.
+  std::map<std::string, std::vector<std::int64_t>> sizes;
   std::vector<std::string> dynamic;  // sizes that the trace had baked and that were made dynamic: "net.cpp:12 forward"
   Diagnostics notes;                 // warnings
 };

@@ -1,6 +1,6 @@
 #include "recorder/native/scopes.h"
 
-#include <functional>
+#include <algorithm>
 
 #include "recorder/live_mark.h"
 #include "recorder/native/owners.h"
@@ -15,7 +15,7 @@ namespace {
 class ScopeMaker {
  public:
   ScopeMaker(jit::Graph& graph, const Session& session, Symbols& symbols)
-      : graph_(graph), session_(session), mirror_(session.mirror()), symbols_(symbols) {}
+      : graph_(graph), session_(session), mirror_(session.mirror()), symbols_(symbols), speakers_(mirror_, symbols) {}
 
   ScopeCount run() {
     scope(*graph_.block(), mirror_.root());
@@ -24,7 +24,7 @@ class ScopeMaker {
 
  private:
   void scope(jit::Block& block, const Module* module) {
-    const bool announced = all_announce(module);
+    const bool announced = all_announce(module) && !is_contradicted(block, module);
     // Before anything moves: what stands inside the scopes that are there already.
     for (jit::Node* node : block.nodes()) {
       const Note* note = session_.note(node);
@@ -37,7 +37,7 @@ class ScopeMaker {
       }
       return;
     }
-    const std::vector<Item> items = find_owners(block, module, session_, symbols_);
+    const std::vector<Item> items = find_owners(block, module, session_, speakers_);
     for (const Item& item : items) {
       if (item.note->called == nullptr) finish(item.node, *item.note, item.basis);
     }
@@ -52,6 +52,26 @@ class ScopeMaker {
       if (!all_announce(child)) return false;
     }
     return true;
+  }
+
+  // Whether code of another module of the user's spoke in this scope: a function that opens no ModuleScope, of a class
+  // that has one elsewhere. Code around the scope may seem to, where the scope's own was inlined there unseen.
+  bool is_contradicted(jit::Block& block, const Module* module) {
+    if (mirror_.at(module).kind != ModuleKind::user) return false;
+    const Note* opened = block.owningNode() == nullptr ? nullptr : session_.note(block.owningNode());
+    const std::size_t around = opened == nullptr ? 0 : opened->stack.size();
+    for (jit::Node* node : block.nodes()) {
+      const Note* note = session_.note(node);
+      if (note == nullptr || note->called != nullptr) continue;
+      const auto inside = static_cast<std::ptrdiff_t>(note->stack.size() - std::min(note->stack.size(), around));
+      const Speakers all = speakers_.in(note->stack);
+      const Speakers within = speakers_.in({note->stack.begin(), note->stack.begin() + inside});
+      const auto contradicts = [&](const Speakers& speakers) {
+        return !speakers.empty() && !speakers[0].type.empty() && !speakers_.runs(module, speakers[0].type);
+      };
+      if (contradicts(within) || (contradicts(all) && all[0].certain)) return true;
+    }
+    return false;
   }
 
   // The user's modules from below `scope` down to `owner`.
@@ -79,7 +99,9 @@ class ScopeMaker {
       const std::vector<const Module*> wanted = chain(scope, item->owner);
       std::size_t common = 0;
       while (common < open.size() && common < wanted.size() && open[common].first == wanted[common]) ++common;
-      if (item->begins && common == wanted.size() && common > 0) --common;
+      for (std::size_t i = 0; i < common; ++i) {
+        if (wanted[i] == item->begins) common = i;
+      }
       open.resize(common);
       for (; common < wanted.size(); ++common) {
         jit::Node* inner = graph_.create(jit::prim::TracedModuleForward, 0);
@@ -123,6 +145,7 @@ class ScopeMaker {
   const Session& session_;
   const ModuleMirror& mirror_;
   Symbols& symbols_;
+  SpeakerFinder speakers_;
   ScopeCount count_;
 };
 

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <typeinfo>
+#include <utility>
 
 #include <dlfcn.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -62,15 +64,17 @@ void Session::settle() {
   expecting_ = nullptr;
 }
 
-bool Session::enter(const torch::nn::Module& module) {
+bool Session::enter(const torch::nn::Module& module, const std::type_info& speaker) {
   jit::Graph* graph = traced_graph();
   const MirroredModule* known = mirror_.find(&module);
   if (graph == nullptr || known == nullptr) return false;
   settle();
-  const bool layer = known->kind != ModuleKind::user;
-  if (!layer) announced_.insert(known->type);
-  // The root's scope is the graph itself. A module within itself, as a wrapper's ModuleScope in its own forward.
-  const bool pushed = &module != mirror_.root();
+  if (speaker == typeid(module)) announced_.insert(known->type);
+  // The root's scope is the graph itself; and a forward that calls that of its base class is still in the same call.
+  // A user's class that derives from a layer is no layer: more of its call may stand around this, so that scopes.h
+  // makes the scope.
+  const bool layer_of_user = known->kind == ModuleKind::user && speaker == typeid(LayerScope);
+  const bool pushed = &module != mirror_.root() && !layer_of_user && innermost() != &module;
   if (pushed) {
     graph->push_scope(mirror_.at(&module).scope);
     notes_[graph->insertPoint()->owningBlock()->owningNode()] = {take_native_stack(), nullptr, &module};
@@ -101,6 +105,11 @@ void Session::note_operation(jit::Node* node) {
   if (expecting_open_) settle();
   Note note{take_native_stack(), innermost(), nullptr};
   if (expecting_ != nullptr && std::string_view(node->kind().toQualString()) == expected_kind_) {
+    if (mirror_.at(expecting_).kind == ModuleKind::user) {
+      note.scope = std::exchange(expecting_, nullptr);
+      last_ = &(notes_[node] = std::move(note));
+      return;
+    }
     jit::Graph* graph = traced_graph();
     graph->push_scope(mirror_.at(expecting_).scope);
     notes_[graph->insertPoint()->owningBlock()->owningNode()] = {note.stack, nullptr, expecting_};
@@ -142,7 +151,7 @@ const torch::nn::Module* Session::innermost() const { return open_.empty() ? mir
 
 LayerScope::LayerScope(const torch::nn::Module* module) : open_(false) {
   if (Session* session = Session::current()) {
-    open_ = session->enter(*module);
+    open_ = session->enter(*module, typeid(LayerScope));
   } else {
     Session::note_foreign_thread(*module);
   }
@@ -181,9 +190,9 @@ void check_layers_interposed() {
 
 namespace whence {
 
-ModuleScope::ModuleScope(const torch::nn::Module& module) : open_(false) {
+ModuleScope::ModuleScope(const torch::nn::Module& module, const std::type_info& speaker) : open_(false) {
   if (native::Session* session = native::Session::current()) {
-    open_ = session->enter(module);
+    open_ = session->enter(module, speaker);
   } else {
     native::Session::note_foreign_thread(module);
   }

@@ -1,6 +1,6 @@
 // Session: one call of a module's forward under LibTorch's tracer, on one thread. The library's layers and the user's
 // ModuleScopes announce themselves to it, the tracer's hook tells it of every operation; each with the native stack at
-// that moment. When forward has returned, infer.h reads what was noted and says which module performed what.
+// that moment. When forward has returned, scopes.h reads what was noted and says which module performed what.
 //
 // A session holds nothing back from the tracer: layers become its scopes at once, as Python's modules do.
 #pragma once
@@ -8,6 +8,7 @@
 #include <atomic>
 #include <set>
 #include <string>
+#include <typeinfo>
 #include <unordered_map>
 #include <vector>
 
@@ -41,8 +42,10 @@ class Session {
 
   static Session* current();  // of this thread, or none
 
-  // A call of `module` begins; false when it is no module of the tree, and then it must not be left.
-  bool enter(const torch::nn::Module& module);
+  // A call of `module` begins; false when it is no module of the tree, and then it must not be left. `speaker` is the
+  // class that says so: the module's own, or one that it derives from, which does not speak for all that the module
+  // does.
+  bool enter(const torch::nn::Module& module, const std::type_info& speaker);
   void leave();
   // The next operation is the module's, and it alone, if it is of this kind.
   void expect(const torch::nn::Module& module, const char* kind);
@@ -53,7 +56,7 @@ class Session {
   const Note* note(const torch::jit::Node* node) const;  // null for what was not noted
   const Note* last() const { return last_; }             // the operation noted last, or none
   const std::vector<Read>& reads() const { return reads_; }
-  // Whether modules of this one's type have opened a ModuleScope.
+  // Whether code of this module's own class has opened a ModuleScope.
   bool announces_itself(const torch::nn::Module* module) const;
   // A module of the tree that another thread ran meanwhile, or none.
   const torch::nn::Module* foreign() const { return foreign_; }

@@ -8,6 +8,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
+#include "recorder/native/kept_state.h"
 #include "recorder/torch_error.h"
 #include "schema/files.h"
 
@@ -17,9 +18,9 @@ namespace jit = torch::jit;
 
 namespace {
 
-// LibTorch has one hook for source lines and no way to ask which; where Python runs in this process, it was Python's. So
-// for traces that are not ours the Python stack, which LibTorch does hand out, becomes a source range as Python has it:
-// a line "FILE(LINE): FUNCTION" for each frame. Without Python the stack is empty.
+// LibTorch has one hook for source lines and no way to ask which; where Python runs in this process, it was Python's.
+// So for traces that are not ours the Python stack, which LibTorch does hand out, becomes a source range as Python has
+// it: a line "FILE(LINE): FUNCTION" for each frame. Without Python the stack is empty.
 void note_python_stack(jit::Node* node) {
   std::string stack;
   std::optional<std::string> file;
@@ -118,6 +119,7 @@ class ModuleTracer {
       for (const Step* step : make_dynamic(traced_graph, traces, sizes, symbols_)) {
         traced.report.dynamic.push_back(source_of(step->stack, symbols_));
       }
+      for (const TracedSize& size : sizes) traced.report.sizes[size.name] = size.seen;
     });
     jit::Module& self = mirror.self();
     jit::Function* method = self._ivalue()->compilation_unit()->create_function(
@@ -125,6 +127,7 @@ class ModuleTracer {
     self.type()->addMethod(method);
     traced.module = self;
     if (second) check_other_size(traced.module, resized[0], *second);
+    traced.changed = changed_;
     return traced;
   }
 
@@ -138,6 +141,7 @@ class ModuleTracer {
   Trace trace(ModuleMirror& mirror, const Inputs& inputs, const AtEnd& at_end) {
     jit::Stack stack;
     for (const at::Tensor& input : inputs) stack.emplace_back(input.detach().clone());
+    const KeptState state_kept(module_, changed_);
     Session session(mirror);
     const ReadWatch watch;
     const at::NoGradGuard no_grad;
@@ -166,9 +170,15 @@ class ModuleTracer {
     } catch (const std::exception& error) {
       if (refused) throw *refused;
       refuse_other_threads(session);
-      throw Error(Code::run_failed, "forward failed: " + torch_message(error), "give inputs that the module accepts",
-                  session.last() == nullptr ? Place{.stage = "record"} : place(session, *session.last()));
+      throw failed(session, torch_message(error));
+    } catch (...) {
+      throw failed(session, "it threw something that is no std::exception");
     }
+  }
+
+  Error failed(const Session& session, const std::string& why) {
+    return Error(Code::run_failed, "forward failed: " + why, "give inputs that the module accepts",
+                 session.last() == nullptr ? Place{.stage = "record"} : place(session, *session.last()));
   }
 
   static OtherSizeFailed other_size_failed(const Error& error) {
@@ -180,7 +190,8 @@ class ModuleTracer {
   }
 
   // What the traces do not show, the results do: a size that went into a tensor by another way than the program.
-  static void check_other_size(jit::Module& self, const Inputs& inputs, const c10::IValue& expected) {
+  void check_other_size(jit::Module& self, const Inputs& inputs, const c10::IValue& expected) {
+    const KeptState state_kept(module_, changed_);
     const at::NoGradGuard no_grad;
     const jit::GraphOptimizerEnabledGuard plain(false);
     std::string why;
@@ -246,6 +257,7 @@ class ModuleTracer {
   const std::vector<std::string>& names_;
   const Forward& forward_;
   Symbols symbols_;
+  std::set<std::string> changed_;
 };
 
 }  // namespace

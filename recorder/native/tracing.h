@@ -2,6 +2,8 @@
 // whose methods are the calls of the modules.
 #pragma once
 
+#include <set>
+
 #include "recorder/native/dynamic_sizes.h"
 #include "recorder/native/record.h"
 #include "recorder/native/scopes.h"
@@ -16,6 +18,7 @@ struct OtherSizeFailed : Error {
 struct Traced {
   torch::jit::Module module;
   Report report;
+  std::set<std::string> changed;  // buffers that forward changes; they are what they were
 };
 
 // `sizes` and `resized` say what the other traces are made with: resized[k] are the inputs of trace k + 1. Traces after

@@ -37,6 +37,14 @@ def test_named_paths_exist(readme):
     assert not missing
 
 
+@pytest.mark.parametrize("readme", READMES, ids=readable)
+def test_a_readme_is_markdown(readme):
+    """A formatter of C++ that is given one joins headings and lists to what stands before them."""
+    text = re.sub(r"^```.*?^```", "", readme.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert text.startswith("# ")
+    assert not re.search(r"^[ \t]*#+[A-Za-z]|^[ \t]+#+ ", text, flags=re.MULTILINE)
+
+
 def test_readmes_name_files_at_all():
     assert sum(len(named_files(readme.read_text())) for readme in READMES) > 30
 

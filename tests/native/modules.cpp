@@ -2,6 +2,7 @@
 // case, with the report or the error.
 #include "modules.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 
@@ -32,6 +33,19 @@ void print_error(const std::string& name, const whence::Error& error) {
   std::cout << "]}\n";
 }
 
+std::string to_json(const whence::Diagnostics& notes) {
+  std::string text;
+  for (const auto& note : notes) text += (text.empty() ? "" : ", ") + whence::to_json(note);
+  return "[" + text + "]";
+}
+
+std::int64_t largest(const whence::Report& report) {
+  std::int64_t result = 0;
+  for (const auto& [name, sizes] : report.sizes)
+    result = std::max(result, *std::max_element(sizes.begin(), sizes.end()));
+  return result;
+}
+
 // Exports at the first inputs, and computes at both.
 template <class Module>
 void run(const std::string& name, Module& module, const Inputs& inputs, const Inputs& others,
@@ -43,7 +57,8 @@ void run(const std::string& name, Module& module, const Inputs& inputs, const In
     const auto report = whence::export_onnx(module, inputs, stem + ".onnx", options);
     std::cout << "{\"case\": \"" << name << "\", \"operations\": " << report.operations
               << ", \"exact\": " << report.exact << ", \"inferred\": " << report.inferred
-              << ", \"dynamic\": " << report.dynamic.size()
+              << ", \"dynamic\": " << report.dynamic.size() << ", \"largest\": " << largest(report)
+              << ", \"notes\": " << to_json(report.notes)
               << ", \"mode_kept\": " << (training == module.is_training() ? "true" : "false") << "}\n";
     const torch::NoGradGuard no_grad;
     module.eval();
@@ -93,9 +108,26 @@ int main(int, char** argv) {
       {torch::randn({6, 3, 16}), torch::randn({4, 3, 16})}, batch({"source", "target"}, 1));
   run("sizes", *zoo::Sizes(), {torch::randn({2, 6, 8})}, {torch::randn({5, 9, 8})},
       {.dynamic_axes = {{"x", {{0, "batch"}, {1, "length"}}}}});
+  const Inputs x = {torch::randn({2, 8})}, other = {torch::randn({5, 8})};
+  run("derived", *zoo::Derived(), x, other, batch());
+  run("own_layers", *zoo::OwnLayers(), x, other, batch());
+  run("layerless", *zoo::Layerless(), x, other, batch());
+  run("tree", *zoo::Tree(2), x, other, batch());
+  run("pairs", *zoo::Pairs(), x, other, batch());
+  run("hidden", *zoo::Hidden(), x, other, batch());
+  run("half_scoped", *zoo::HalfScoped(), x, other, batch());
+  zoo::Counting counting;
+  run("counting", *counting, x, x, batch());
+  counting->count.zero_();
+  const auto counted = whence::record(*counting, x, folder + "/counted.whence.json");
+  std::cout << "{\"case\": \"counted\", \"count\": " << counting->count[0].item<float>()
+            << ", \"notes\": " << to_json(counted.notes) << "}\n";
 
-  const Inputs x = {torch::randn({2, 8})};
   refuse("throws", zoo::ThrowsImpl(), x);
+  refuse("throws_number", zoo::ThrowsNumberImpl(), x);
+  refuse("throws_dynamic", zoo::ThrowsImpl(), x, batch());
+  refuse("unregistered", zoo::UnregisteredImpl(), x, batch());
+  refuse("limit", zoo::LimitImpl(), x, batch());
   refuse("branch", zoo::BranchImpl(), x);
   refuse("size_branch", zoo::SizeBranchImpl(), x, batch());
   refuse("baked", zoo::BakedImpl(), x, batch());
@@ -104,6 +136,7 @@ int main(int, char** argv) {
   refuse("recursive", zoo::RecursiveImpl(), x);
   refuse("too_many_inputs", *zoo::Blocks(), {x[0], x[0]});
   refuse("no_such_input", *zoo::Blocks(), x, {.dynamic_axes = {{"image", {{0, "batch"}}}}});
+  refuse("undefined_input", *zoo::Blocks(), {Tensor()});
   refuse("names", *zoo::Blocks(), x, {.input_names = {"a", "b"}});
   refuse("bad_name", *zoo::Blocks(), x, {.input_names = {"a b"}});
   refuse("opset", *zoo::Blocks(), x, {.opset = 99});

@@ -160,11 +160,226 @@ struct SizesImpl : nn::Module {
 };
 TORCH_MODULE(Sizes);
 
+// ---- modules whose `this` the stack does not show -----------------------------------------------------------------
+
+// Code of a base class runs on another module too, by a call and by a virtual function.
+struct ActImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = bend(x);
+    return x * 0.5;
+  }
+  virtual Tensor bend(Tensor x) { return torch::sigmoid(x); }
+};
+TORCH_MODULE(Act);
+
+struct BentImpl : ActImpl {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = ActImpl::forward(x);
+    return torch::neg(linear(x));
+  }
+  Tensor bend(Tensor x) override { return torch::atan(x); }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+TORCH_MODULE(Bent);
+
+struct DerivedImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = act(x);
+    x = torch::exp(x * 0.1);
+    x = bent(x);
+    return x + 1;
+  }
+  Act act = register_module("act", Act());
+  Bent bent = register_module("bent", Bent());
+};
+TORCH_MODULE(Derived);
+
+// The user's classes that derive from layers: operations of their own stand around the layer's.
+struct ScaledImpl : nn::LinearImpl {
+  ScaledImpl() : nn::LinearImpl(8, 8) {}
+  Tensor forward(const Tensor& x) {
+    OPEN_SCOPE
+    return LinearImpl::forward(x * 2) * 0.5;
+  }
+};
+TORCH_MODULE(Scaled);
+
+struct NormedImpl : nn::BatchNorm1dImpl {
+  NormedImpl() : nn::BatchNorm1dImpl(8) {}
+  Tensor forward(const Tensor& x) {
+    OPEN_SCOPE
+    return torch::relu(BatchNorm1dImpl::forward(x));
+  }
+};
+TORCH_MODULE(Normed);
+
+struct OwnLayersImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = scaled(torch::abs(x));
+    x = normed(x);
+    return scaled(x) - x;
+  }
+  Scaled scaled = register_module("scaled", Scaled());
+  Normed normed = register_module("normed", Normed());
+};
+TORCH_MODULE(OwnLayers);
+
+// Modules without a layer: one called several times in a row, two of one class, and one whose parameter others read.
+struct GateImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = torch::tanh(x);
+    return x + 1;
+  }
+};
+TORCH_MODULE(Gate);
+
+struct StepImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = torch::relu(x);
+    return x * 2;
+  }
+};
+TORCH_MODULE(Step);
+
+struct LayerlessImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = step(x);
+    x = step(x);
+    for (int i = 0; i < 2; ++i) x = step(x);
+    x = a(x);
+    x = torch::cos(x);
+    x = b(x);
+    x = a(x);
+    x = scale(x);
+    return x + scale->factor;
+  }
+  Step step = register_module("step", Step());
+  Gate a = register_module("a", Gate()), b = register_module("b", Gate());
+  Scale scale = register_module("scale", Scale());
+};
+TORCH_MODULE(Layerless);
+
+// A class that holds modules of its own class, the second registered and called first.
+struct TreeImpl : nn::Module {
+  explicit TreeImpl(int depth) {
+    if (depth == 0) return;
+    right = register_module("right", std::make_shared<TreeImpl>(depth - 1));
+    left = register_module("left", std::make_shared<TreeImpl>(depth - 1));
+  }
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    auto y = torch::relu(x);
+    if (left) {
+      y = left->forward(y);
+      y = y + right->forward(y);
+    }
+    y = linear(y);
+    return torch::sin(y) * x;
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+  std::shared_ptr<TreeImpl> left, right;
+};
+TORCH_MODULE(Tree);
+
+// One class twice, with its children's roles exchanged, so that only the calling frame tells them apart.
+template <class First, class Second>
+struct PairImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    auto y = first(x);
+    auto z = second(x);
+    return y - z;
+  }
+  First first = this->register_module("first", First());
+  Second second = this->register_module("second", Second());
+};
+struct PairsImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = one->forward(x);
+    x = torch::exp(x * 0.1);
+    return torch::abs(two->forward(x));
+  }
+  std::shared_ptr<PairImpl<Act, Bent>> one = register_module("one", std::make_shared<PairImpl<Act, Bent>>());
+  std::shared_ptr<PairImpl<Bent, Act>> two = register_module("two", std::make_shared<PairImpl<Bent, Act>>());
+};
+TORCH_MODULE(Pairs);
+
+// An object of a registered class that is not registered itself: what it does is its holder's.
+struct HiddenImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    return hidden(linear(x));
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+  Act seen = register_module("seen", Act());
+  Act hidden;
+};
+TORCH_MODULE(Hidden);
+
+// A ModuleScope in the base class alone, and one in forward alone, which leaves the other function out.
+struct SaysImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    whence::ModuleScope scope(*this);
+    return torch::tanh(x);
+  }
+  Tensor other(Tensor x) { return torch::sin(x); }
+};
+struct SaysNothingImpl : SaysImpl {
+  Tensor forward(Tensor x) { return torch::exp(SaysImpl::forward(x)); }
+};
+struct HalfScopedImpl : nn::Module {
+  Tensor forward(Tensor x) { return torch::cos(nothing->forward(says->other(says->forward(x)))); }
+  std::shared_ptr<SaysImpl> says = register_module("says", std::make_shared<SaysImpl>());
+  std::shared_ptr<SaysNothingImpl> nothing = register_module("nothing", std::make_shared<SaysNothingImpl>());
+};
+TORCH_MODULE(HalfScoped);
+
+// Counts its calls in a buffer.
+struct CountingImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    count.add_(1);
+    return linear(x) + count;
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+  Tensor count = register_buffer("count", torch::zeros({8}));
+};
+TORCH_MODULE(Counting);
+
 // ---- what must be refused -----------------------------------------------------------------------------------------
 
 struct ThrowsImpl : nn::Module {
   Tensor forward(Tensor x) { return linear(x); }
   nn::Linear linear = register_module("linear", nn::Linear(5, 5));
+};
+
+struct ThrowsNumberImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    x = linear(x);
+    throw 42;
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+};
+
+struct UnregisteredImpl : nn::Module {
+  Tensor forward(Tensor x) { return linear(x); }
+  nn::Linear linear{8, 8};
+};
+
+struct LimitImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    const auto kept = std::min<int64_t>(x.size(0), 100);
+    return linear(x).narrow(0, 0, kept);
+  }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
 };
 
 struct BranchImpl : nn::Module {
