@@ -9,6 +9,19 @@
 #include "schema/files.h"
 
 namespace whence {
+namespace {
+
+// Further lines of a statement stand as deep as the first.
+std::string indented(const std::string& lines) {
+  std::string text;
+  for (const char c : lines) {
+    text += c;
+    if (c == '\n') text += "    ";
+  }
+  return text;
+}
+
+}  // namespace
 
 const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
@@ -99,13 +112,13 @@ std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
   for (const ModuleId module : modules_on_path(scope)) {
     text += program_.modules[module].path + ": " + program_.modules[module].type + "/";
   }
-  return text + names_.name(node.origin.op) + ": " + torch_target(node);
+  return text + names_.name(node.origin.op) + ": " + names_.target(node.origin.op);
 }
 
 std::string NodeKeys::class_hierarchy(const Node& node, ScopeId scope) const {
   std::vector<std::string> classes;
   for (const ModuleId module : modules_on_path(scope)) classes.push_back(program_.modules[module].type);
-  classes.push_back(torch_target(node));
+  classes.push_back(names_.target(node.origin.op));
   return python_repr(classes);
 }
 
@@ -116,7 +129,7 @@ std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
   return python_repr(names);
 }
 
-// As Python prints a traceback whose source lines are not at hand: outermost frame first.
+// As Python prints a traceback, outermost frame first; without the source lines where they are not at hand.
 std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
   if (node.origin.stack == none_id) return std::nullopt;
   const Stack& stack = program_.stacks[node.origin.stack];
@@ -125,6 +138,7 @@ std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
     if (!text.empty()) text += "\n  ";
     text += "File \"" + frame->file + "\", line " + std::to_string(frame->line);
     if (!frame->function.empty()) text += ", in " + frame->function;
+    if (!frame->text.empty()) text += "\n    " + indented(frame->text);
   }
   return text.empty() ? std::nullopt : std::optional(text);
 }

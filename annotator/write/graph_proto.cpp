@@ -21,6 +21,13 @@ void fill_type(const GraphValue& value, const std::vector<Symbol>& symbols, onnx
   }
 }
 
+void add_entry(std::string_view key, const std::string& value,
+               google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& entries) {
+  onnx::StringStringEntryProto& entry = *entries.Add();
+  entry.set_key(std::string(key));
+  entry.set_value(value);
+}
+
 }  // namespace
 
 onnx::TensorProto tensor_header(const TensorData& data, const std::string& name) {
@@ -57,6 +64,8 @@ onnx::GraphProto GraphProtoMaker::nodes() {
 onnx::GraphProto GraphProtoMaker::interface() {
   onnx::GraphProto proto;
   fill_interface(graph_, proto);
+  fill_parameters(proto);
+  for (const auto& [key, value] : metadata_.graph) add_entry(key, value, *proto.mutable_metadata_props());
   // What standard operators yield, every reader of ONNX infers by itself, and exactly so; a recorded shape would only
   // repeat it, or contradict it where a size depends on the data. Of custom domains nobody can infer anything.
   for (const GraphNode& node : graph_.nodes) {
@@ -71,11 +80,32 @@ onnx::GraphProto GraphProtoMaker::interface() {
   return proto;
 }
 
+// An initializer has its type, but is no place for metadata that others look for: they look in value_info.
+void GraphProtoMaker::fill_parameters(onnx::GraphProto& proto) const {
+  for (const Initializer& initializer : graph_.initializers) {
+    if (!metadata_.values.contains(initializer.value)) continue;
+    onnx::ValueInfoProto& info = *proto.add_value_info();
+    info.set_name(names_.of(graph_, initializer.value));
+    onnx::TypeProto_Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
+    tensor.set_elem_type(to_onnx(initializer.data.dtype));
+    onnx::TensorShapeProto& shape = *tensor.mutable_shape();
+    for (const std::int64_t size : initializer.data.shape) shape.add_dim()->set_dim_value(size);
+    describe(initializer.value, info);
+  }
+}
+
+void GraphProtoMaker::describe(GraphValueId id, onnx::ValueInfoProto& info) const {
+  const auto found = metadata_.values.find(id);
+  if (found == metadata_.values.end()) return;
+  for (const auto& [key, value] : found->second) add_entry(key, value, *info.mutable_metadata_props());
+}
+
 void GraphProtoMaker::fill_interface(const Graph& graph, onnx::GraphProto& proto) const {
   const auto fill = [&](GraphValueId id, onnx::ValueInfoProto& info) {
     info.set_name(names_.of(graph, id));
     // A body's values carry the symbols of the outermost graph.
     if (graph.values[id].dtype != DType::undefined) fill_type(graph.values[id], graph_.symbols, *info.mutable_type());
+    if (&graph == &graph_) describe(id, info);
   };
   for (const GraphValueId id : graph.inputs) fill(id, *proto.add_input());
   for (const GraphValueId id : graph.outputs) fill(id, *proto.add_output());
@@ -92,9 +122,7 @@ void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
     for (const GraphValueId id : node.outputs) to.add_output(names_.of(graph, id));
     for (const Attribute& attribute : node.attributes) fill_attribute(attribute, *to.add_attribute());
     if (!stamp_origins_) continue;
-    onnx::StringStringEntryProto& stamp = *to.add_metadata_props();
-    stamp.set_key(std::string(keys::op));
-    stamp.set_value(to_stamp(node.origin));
+    add_entry(keys::op, to_stamp(node.origin), *to.mutable_metadata_props());
   }
 }
 

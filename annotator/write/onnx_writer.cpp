@@ -60,8 +60,8 @@ void add_entry(onnx::TensorProto& tensor, const char* key, const std::string& va
 }
 
 // `data_file`: base name of the external data file; empty: everything inline.
-Layout lay_out(const Graph& graph, bool stamp_origins, const std::string& data_file) {
-  GraphProtoMaker maker(graph, stamp_origins);
+Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& data_file) {
+  GraphProtoMaker maker(graph, options.interface, options.stamp_origins);
   Layout layout;
   layout.graph_head = maker.nodes().SerializeAsString();
   layout.graph_tail = maker.interface().SerializeAsString();
@@ -157,9 +157,9 @@ void write_onnx(const Graph& graph, const std::string& path, const WriteOptions&
   };
 
   const std::string data_file = base_name(path) + ".data";
-  Layout layout = lay_out(graph, options.stamp_origins, options.external_data ? data_file : "");
+  Layout layout = lay_out(graph, options, options.external_data ? data_file : "");
   if (!options.external_data && file_size(layout) > options.protobuf_limit) {
-    layout = lay_out(graph, options.stamp_origins, data_file);
+    layout = lay_out(graph, options, data_file);
   }
   if (file_size(layout) > options.protobuf_limit) {
     throw Error(Code::over_limit,

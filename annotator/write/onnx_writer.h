@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/write/interface_metadata.h"
 
 namespace whence {
 
@@ -15,6 +16,7 @@ struct WriteOptions {
   int ir_version = 10;
   std::string producer_version = {};
   std::vector<std::pair<std::string, std::string>> metadata = {};  // of the model
+  InterfaceMetadata interface = {};                                // of the graph and its values
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
   // External data: used when the file would pass 2 GiB, or always when asked for. One file beside the model.
   bool external_data = false;

@@ -119,7 +119,7 @@ TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
-  EXPECT_EQ(Json::parse(text)["version"], "1.1");
+  EXPECT_EQ(Json::parse(text)["version"], "1.2");
   const Sidecar read = parsed(text);
   EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
   EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);

@@ -207,7 +207,8 @@ ExitCode run(int argc, char** argv) {
   // Opened before the ONNX file is written, so that a sidecar that cannot be written leaves no ONNX file either.
   std::optional<AtomicFile> sidecar_file;
   if (!sidecar_output.empty()) sidecar_file.emplace(sidecar_output);
-  const WriteOptions writing = write_options(sidecar.program, options, line.has("external-data"));
+  WriteOptions writing = write_options(sidecar.program, options, line.has("external-data"));
+  writing.interface = interface_metadata(graph, sidecar.program);
   if (line.has("annotate")) {
     write_annotated(graph, sidecar, output, writing, notes);
   } else {
