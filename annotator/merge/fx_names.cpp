@@ -70,6 +70,11 @@ std::string base_of(const std::string& target) {
   return colons == std::string::npos ? target : target.substr(colons + 2);
 }
 
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 const char* prefix(ParameterKind kind) {
   switch (kind) {
     case ParameterKind::parameter:
@@ -126,7 +131,7 @@ void FxNames::name_all() {
     const Value& value = program_.values[i];
     if (value.source != ValueSource::parameter) continue;
     const Parameter& parameter = program_.parameters[value.index];
-    values_[i] = names.create(prefix(parameter.kind) + parameter.name);
+    values_[i] = names.create(lower_case(prefix(parameter.kind) + parameter.name));
   }
   for (const ProgramInput& input : program_.inputs) values_[input.value] = names.create(input.name);
   for (std::size_t op = 0; op < operations_.size(); ++op) {

@@ -115,7 +115,10 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
   }
   for (const Initializer& initializer : graph.initializers) {
     const std::string& name = graph.values[initializer.value].name;
-    const auto found = by_target.find(name);
+    auto found = by_target.find(name);
+    if (found == by_target.end() && !initializer.parameter) {
+      found = by_target.find(std::string_view(name).substr(0, name.rfind('.')));  // "w.transposed" is still w
+    }
     if (found == by_target.end()) continue;
     InterfaceMetadata::Entries& entries = metadata.values[initializer.value];
     add_input_kind(*found->second, entries);

@@ -129,6 +129,18 @@ TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/inferred"), std::string::npos);
 }
 
+TEST(Sidecar, SignatureIsKeptAsStated) {
+  const Signature stated = sample_sidecar().program.signature;
+  const Signature read = parsed(to_json_text(sample_sidecar())).program.signature;
+  EXPECT_EQ(read.inputs, stated.inputs);
+  EXPECT_EQ(read.outputs, stated.outputs);
+  Json older = Json::parse(to_json_text(sample_sidecar()));
+  older.erase("signature");
+  EXPECT_TRUE(parsed(older.dump()).program.signature.empty());
+  older["signature"] = Json::parse(R"({"columns": ["role", "kind", "name", "target", "persistent"], "rows": [["both"]]})");
+  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(older.dump()); }).find("/signature"), std::string::npos);
+}
+
 TEST(Sidecar, NewerMajorVersionIsRefused) {
   Json newer = Json::parse(to_json_text(sample_sidecar()));
   newer["version"] = "2.0";
@@ -279,7 +291,8 @@ TEST(Sidecar, ColumnsOfOtherMinorVersions) {
 TEST(Sidecar, MissingFieldsAreNamed) {
   const Json good = Json::parse(to_json_text(sample_sidecar()));
   for (const auto field : sidecar_form::fields) {
-    if (field == "format") continue;  // without it, the file is of another kind
+    if (field == "format") continue;     // without it, the file is of another kind
+    if (field == "signature") continue;  // since 1.2
     Json broken = good;
     broken.erase(std::string(field));
     const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
