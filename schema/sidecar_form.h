@@ -45,14 +45,14 @@ inline const Table operations{
     9};
 inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
 
-inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames, &stacks,     &parameters, &constants,
-                                   &values,  &inputs,  &outputs, &signature, &blocks,  &operations, &bindings};
+inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames,    &stacks, &parameters, &constants,
+                                   &values,  &inputs,  &outputs, &signature, &blocks, &operations, &bindings};
 
 // Every field of the top level that is always there, in the order of the file.
 inline constexpr std::array<std::string_view, 21> fields{
-    "format",  "version", "producer", "source", "program_digest", "ran",        "strings",
-    "symbols", "modules", "scopes",   "frames", "stacks",         "parameters", "constants",
-    "values",  "inputs",  "outputs",  "signature", "blocks", "operations",     "bindings"};
+    "format",  "version", "producer", "source",    "program_digest", "ran",        "strings",
+    "symbols", "modules", "scopes",   "frames",    "stacks",         "parameters", "constants",
+    "values",  "inputs",  "outputs",  "signature", "blocks",         "operations", "bindings"};
 // Since 1.1, and there only when they are not empty: operations by the basis of their scope, where it was not observed.
 inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
 inline constexpr std::string_view complete = "complete";  // since 1.1, and there only when false

@@ -129,8 +129,8 @@ std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
   return python_repr(names);
 }
 
-// As Python prints a traceback, outermost frame first; without the source lines where they are not at hand. Of an fx node
-// without one PyTorch writes the empty text.
+// As Python prints a traceback, outermost frame first; without the source lines where they are not at hand. Of an fx
+// node without one PyTorch writes the empty text.
 std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
   if (node.origin.stack == none_id) return node.origin.text.empty() ? std::nullopt : std::optional(std::string());
   const Stack& stack = program_.stacks[node.origin.stack];

@@ -126,7 +126,8 @@ void add_operations(Program& program) {
   program.body.nodes.push_back(std::move(branch));
   program.body.nodes.push_back(node("aten::unbind", "int", {{"self", ref(6)}}, {3, 6}, 3, 0, 0));
   program.body.nodes.back().list_output = true;
-  program.body.nodes.front().origin.text = "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default]()";
+  program.body.nodes.front().origin.text =
+      "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default]()";
 }
 
 }  // namespace

@@ -137,7 +137,8 @@ TEST(Sidecar, SignatureIsKeptAsStated) {
   Json older = Json::parse(to_json_text(sample_sidecar()));
   older.erase("signature");
   EXPECT_TRUE(parsed(older.dump()).program.signature.empty());
-  older["signature"] = Json::parse(R"({"columns": ["role", "kind", "name", "target", "persistent"], "rows": [["both"]]})");
+  older["signature"] =
+      Json::parse(R"({"columns": ["role", "kind", "name", "target", "persistent"], "rows": [["both"]]})");
   EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(older.dump()); }).find("/signature"), std::string::npos);
 }
 
@@ -316,6 +317,7 @@ TEST(Sidecar, JsonSchemaListsTheSameFieldsAndColumns) {
     EXPECT_EQ(table["rows"]["items"]["minItems"], table["columns"]["minItems"]) << name;
   }
   EXPECT_EQ(names.dump(), fields.dump());
+  std::erase(fields.get_ref<Json::array_t&>(), Json("signature"));  // since 1.2
   EXPECT_EQ(schema["required"].dump(), fields.dump());
 }
 
