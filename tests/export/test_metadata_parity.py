@@ -17,6 +17,7 @@ from torch.onnx._internal.exporter import _core, _registration
 
 import command
 from models import zoo
+from sidecar import Sidecar
 
 MODELS = list(zoo.MODELS)
 SCOPES = ["namespace", "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes"]
@@ -132,6 +133,48 @@ def test_nodes_of_undecomposed_archives(name):
         for key in KEYS:
             assert keys[key] == expected[key] or may_differ(name, key, keys, expected), (node.name, key)
     assert compared > 0
+
+
+# ---- every fx node ------------------------------------------------------------------------------------------------
+
+
+class OddArguments(torch.nn.Module):
+    """Devices, dtypes, layouts, None, strings, infinities, nested lists, keywords, several results, sizes."""
+
+    def forward(self, x, mask):
+        first, _ = torch.split(x, [2, 3], dim=1)
+        _, where = torch.max(x, 1)
+        filled = x.masked_fill(mask, float("-inf")).clamp(min=None, max=3e-07)
+        made = torch.zeros(x.shape[0] * 2, 3, dtype=torch.float16, device="cpu") + torch.full((3,), 2.5)
+        return (first, where, torch.nn.functional.gelu(filled, approximate="tanh"), made, x[:, [0, 2]],
+                x.to(torch.float64).contiguous(), torch.einsum("ij,ij->i", x, x), x.sum(dim=(0, 1), keepdim=True))
+
+
+def odd_archive(tmp_path):
+    path = tmp_path / "odd.pt2"
+    batch = torch.export.Dim("batch", min=2, max=64)
+    x = torch.randn(4, 5)
+    torch.export.save(torch.export.export(OddArguments(), (x, x > 0), dynamic_shapes=({0: batch}, {0: batch})), path)
+    return path
+
+
+def computing_nodes(path) -> list[str]:
+    """The text of each node that computes; checks, and results that nobody takes out, are gone when PyTorch exports."""
+    graph = torch.export.load(path).graph
+    for node in reversed(list(graph.nodes)):
+        check = "_assert" in str(node.target)
+        if check or (node.op == "call_function" and "getitem" in str(node.target) and not node.users):
+            graph.erase_node(node)
+    return [node.format_node() for node in graph.nodes
+            if node.op == "call_function" and "getitem" not in str(node.target)]
+
+
+@pytest.mark.parametrize("name", [*MODELS, "odd arguments"])
+def test_every_fx_node_is_kept_as_pytorch_prints_it(name, tmp_path):
+    path = odd_archive(tmp_path) if name == "odd arguments" else archived(name, decomposed=False)
+    command.run("record", path, "-o", tmp_path / "m.whence.json")
+    texts = [row["text"] for row in Sidecar(tmp_path / "m.whence.json").table("operations")]
+    assert texts == [text for text in computing_nodes(path) if "higher_order" not in text]
 
 
 # ---- the graph and its values --------------------------------------------------------------------------------------
