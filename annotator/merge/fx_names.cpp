@@ -119,9 +119,12 @@ FxNames::FxNames(const Program& program)
       nodes_(operations_.size()),
       values_(program.values.size()),
       users_(program.values.size(), 0) {
-  name_all();
-  if (!program.signature.empty()) keep_given_names();
-  count_users();
+  if (program.signature.empty()) {
+    name_all();
+    count_users();
+  } else {
+    keep_given_names();
+  }
 }
 
 // In torch.export's order: parameters and buffers, inputs, then nodes.
@@ -148,14 +151,12 @@ void FxNames::name_all() {
   }
 }
 
-// The program was an fx graph.
+// The program was an fx graph, whose nodes have their text.
 void FxNames::keep_given_names() {
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    if (!program_.values[i].name.empty()) values_[i] = program_.values[i].name;
-  }
+  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = program_.values[i].name;
   for (std::size_t op = 0; op < nodes_.size(); ++op) {
-    const Origin& origin = operations_[op]->origin;
-    if (!origin.name.empty()) nodes_[op] = origin.name;
+    const Node& node = *operations_[op];
+    nodes_[op] = node.origin.name.empty() ? base_of(node.target) : node.origin.name;
   }
 }
 

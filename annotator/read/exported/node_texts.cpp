@@ -1,5 +1,7 @@
 #include "annotator/read/exported/node_texts.h"
 
+#include <algorithm>
+
 #include "annotator/merge/python_text.h"
 #include "annotator/read/exported/tensors.h"
 #include "schema/dtype.h"
@@ -43,7 +45,11 @@ std::string printed_target(const std::string& target) {
 
 }  // namespace
 
-void NodeTexts::count(const Names& read) {
+// A node that reads a value twice is one user.
+void NodeTexts::count(Names& read) {
+  std::ranges::sort(read);
+  const auto repeated = std::ranges::unique(read);
+  read.erase(repeated.begin(), repeated.end());
   for (const std::string_view name : read) ++users_[name];
 }
 
@@ -104,11 +110,11 @@ NodeTexts::Text NodeTexts::text_of(const Part& node, Names& read) {
 std::string NodeTexts::argument(const Part& given, Names& read) {
   const auto [kind, content] = given.alternative();
   if (kind == "as_name") {
-    read.insert(content.view());
+    read.push_back(content.view());
     return "%" + content.text();
   }
   const auto named = [&](const Part& part) {
-    read.insert(part.at("name").view());
+    read.push_back(part.at("name").view());
     return "%" + part.at("name").text();
   };
   const auto integer = [](const Part& part) { return std::to_string(part.integer()); };

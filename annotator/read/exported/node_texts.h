@@ -5,7 +5,6 @@
 // From the archive itself, not from the Program, which fills defaults and drops what computes nothing.
 #pragma once
 
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,12 +28,12 @@ class NodeTexts {
     std::vector<std::string> outputs;  // names of results
     bool several = false;              // results are taken out by nodes of their own, which are the users
   };
-  using Names = std::set<std::string_view>;
+  using Names = std::vector<std::string_view>;
 
   static Text text_of(const Part& node, Names& read);
   static std::string argument(const Part& argument, Names& read);
 
-  void count(const Names& read);
+  void count(Names& read);
 
   std::vector<Text> texts_;
   std::unordered_map<std::string_view, int> users_;  // nodes that read a value
