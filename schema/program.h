@@ -59,7 +59,8 @@ struct Scope {
 struct Frame {
   std::string file;
   std::int32_t line = 0;
-  std::string function;  // empty when the archive does not say
+  std::string function;   // empty when the archive does not say
+  std::string text = {};  // the source line itself, without indentation; empty when the archive does not hold it
 
   bool operator==(const Frame&) const = default;
 };
@@ -78,7 +79,8 @@ struct Origin {
   std::int32_t op = none_id;  // index of the recorded operation: position in execution order, nested blocks included
   ScopeId scope = 0;
   StackId stack = none_id;
-  std::string name;  // the front end's own node name (fx node, TorchScript debug name)
+  std::string name;       // the front end's own node name (fx node, TorchScript debug name)
+  std::string text = {};  // the fx node in one line, as torch.fx prints it; empty from TorchScript
   ScopeBasis basis = ScopeBasis::observed;
 };
 
@@ -217,6 +219,22 @@ struct ProgramOutput {
   Argument value;    // a value, or a constant the model returns
 };
 
+// One line of a graph signature, in torch.export's words.
+struct SignatureEntry {
+  std::string kind;                   // "PARAMETER", "USER_INPUT", "BUFFER_MUTATION", ...
+  std::string name;                   // the graph's name of the value; empty for a constant
+  std::optional<std::string> target;  // the parameter, buffer or input meant
+  std::optional<bool> persistent;     // of buffers
+
+  bool operator==(const SignatureEntry&) const = default;
+};
+
+struct Signature {
+  std::vector<SignatureEntry> inputs, outputs;
+
+  bool empty() const { return inputs.empty() && outputs.empty(); }
+};
+
 struct SourceFile {
   std::string kind;  // "torchscript", "torch.export", "live"
   std::string file;  // base name, never a path of the recording machine
@@ -236,6 +254,7 @@ struct Program {
   std::vector<Value> values;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
+  Signature signature;  // as a torch.export archive states it; empty from TorchScript
   Block body;
   bool ran = false;  // example inputs were run, so dtype and shape are known
 

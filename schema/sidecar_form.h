@@ -19,6 +19,7 @@ struct Table {
   std::string_view name;
   std::vector<std::string_view> columns;
   std::size_t first_columns = columns.size();  // those of version 1.0; files of older minor versions lack later ones
+  bool later = false;                          // files of older minor versions lack the table
 };
 
 inline const Table symbols{"symbols", {"name", "example", "min", "max"}};
@@ -26,7 +27,7 @@ inline const Table modules{"modules",
                            {"path", "type", "parent", "aliases", "children", "level", "standard", "own_parameters",
                             "parameters_total", "parameters_trainable"}};
 inline const Table scopes{"scopes", {"parent", "module", "call"}};
-inline const Table frames{"frames", {"file", "line", "function"}};
+inline const Table frames{"frames", {"file", "line", "function", "text"}, 3};
 inline const Table stacks{"stacks", {"frames"}};
 inline const Table parameters{"parameters",
                               {"name", "aliases", "kind", "trainable", "persistent", "dtype", "shape", "file", "member",
@@ -36,19 +37,22 @@ inline const Table constants{"constants", {"name", "dtype", "shape", "bytes", "d
 inline const Table values{"values", {"name", "kind", "dtype", "dims", "source", "index", "known"}};
 inline const Table inputs{"inputs", {"name", "value"}};
 inline const Table outputs{"outputs", {"name", "value"}};
+inline const Table signature{"signature", {"role", "kind", "name", "target", "persistent"}, 5, true};
 inline const Table blocks{"blocks", {"operation", "inputs", "outputs"}};
 inline const Table operations{
-    "operations", {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output", "block"}};
+    "operations",
+    {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output", "block", "text"},
+    9};
 inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
 
-inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames, &stacks,     &parameters, &constants,
-                                   &values,  &inputs,  &outputs, &blocks, &operations, &bindings};
+inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames,    &stacks, &parameters, &constants,
+                                   &values,  &inputs,  &outputs, &signature, &blocks, &operations, &bindings};
 
 // Every field of the top level that is always there, in the order of the file.
-inline constexpr std::array<std::string_view, 20> fields{
-    "format",  "version", "producer", "source", "program_digest", "ran",        "strings",
-    "symbols", "modules", "scopes",   "frames", "stacks",         "parameters", "constants",
-    "values",  "inputs",  "outputs",  "blocks", "operations",     "bindings"};
+inline constexpr std::array<std::string_view, 21> fields{
+    "format",  "version", "producer", "source",    "program_digest", "ran",        "strings",
+    "symbols", "modules", "scopes",   "frames",    "stacks",         "parameters", "constants",
+    "values",  "inputs",  "outputs",  "signature", "blocks",         "operations", "bindings"};
 // Since 1.1, and there only when they are not empty: operations by the basis of their scope, where it was not observed.
 inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
 inline constexpr std::string_view complete = "complete";  // since 1.1, and there only when false
@@ -58,5 +62,6 @@ inline constexpr std::array<std::string_view, 6> value_kinds{"tensor",  "integer
                                                              "boolean", "string",  "opaque"};
 inline constexpr std::array<std::string_view, 5> value_sources{"node", "input", "parameter", "constant", "block_input"};
 inline constexpr std::array<std::string_view, 3> parameter_kinds{"parameter", "buffer", "attribute"};
+inline constexpr std::array<std::string_view, 2> signature_roles{"input", "output"};
 
 }  // namespace whence::sidecar_form

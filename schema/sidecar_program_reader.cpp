@@ -24,6 +24,7 @@ class ProgramReader {
     read_scopes();
     read_stacks();
     read_signature();
+    read_stated_signature();
     read_bases();
     read_operations();
     read_constants();
@@ -153,6 +154,7 @@ class ProgramReader {
       frame.file = row.next().text();
       frame.line = static_cast<std::int32_t>(row.next().integer(INT32_MIN, INT32_MAX));
       frame.function = row.next().text();
+      frame.text = row.next().text_or_null();
       return frame;
     });
     program_.stacks = table(sidecar_form::stacks).read<Stack>([&](RowReader& row) {
@@ -239,6 +241,21 @@ class ProgramReader {
     });
   }
 
+  // As the archive states it: other than inputs and outputs it refers to nothing.
+  void read_stated_signature() {
+    enum class Role : std::uint8_t { input, output };
+    for (std::size_t i = 0; i < rows_of(sidecar_form::signature); ++i) {
+      RowReader row = table(sidecar_form::signature).row(i);
+      const auto role = row.next().one_of<Role>(sidecar_form::signature_roles);
+      SignatureEntry entry;
+      entry.kind = row.next().text();
+      entry.name = row.next().text();
+      if (const Cell target = row.next(); !target.is_null()) entry.target = target.text();
+      if (const Cell persistent = row.next(); !persistent.is_null()) entry.persistent = persistent.flag();
+      (role == Role::input ? program_.signature.inputs : program_.signature.outputs).push_back(std::move(entry));
+    }
+  }
+
   // The two flat tables of operations and blocks become a tree.
   struct FlatBlock {
     std::int32_t operation = none_id;  // that holds it
@@ -288,6 +305,7 @@ class ProgramReader {
     node.list_output = row.next().flag();
     const std::int32_t block = row.next().index(blocks_.size());
     blocks_[block].operations.push_back(node.origin.op);
+    node.origin.text = row.next().text_or_null();
     return node;
   }
 

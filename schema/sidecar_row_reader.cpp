@@ -55,6 +55,11 @@ bool Cell::flag() const {
 
 const std::string& Cell::text() const { return text_.strings[static_cast<std::size_t>(index(text_.strings.size()))]; }
 
+const std::string& Cell::text_or_null() const {
+  static const std::string nothing;
+  return json_.is_null() ? nothing : text();
+}
+
 const std::string& Cell::word() const {
   if (!json_.is_string()) corrupt("expected a string");
   return json_.get_ref<const std::string&>();
@@ -130,6 +135,11 @@ TableReader::TableReader(const SidecarText& text, const Json& document, const si
     : text_(text), form_(form) {
   const std::string pointer = "/" + std::string(form.name);
   const auto table = document.find(std::string(form.name));
+  if (table == document.end() && form.later) {
+    static const Json none = Json::array();
+    columns_ = rows_ = &none;
+    return;
+  }
   if (table == document.end()) text.corrupt(pointer, "the table is missing");
   if (!table->is_object() || !table->contains("columns") || !table->contains("rows")) {
     text.corrupt(pointer, "expected a table: an object with columns and rows");

@@ -38,6 +38,7 @@ class Cell {
   double floating() const;                              // a number, "inf", "-inf" or "nan"
   bool flag() const;
   const std::string& text() const;          // an interned string
+  const std::string& text_or_null() const;  // empty for null
   const std::string& word() const;          // a string written out
   const std::string& word_or_null() const;  // empty for null
   DType dtype() const;

@@ -37,6 +37,7 @@ class Writer {
     constants();
     values();
     inputs_and_outputs();
+    signature();
     operations();
     bindings();
     return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + bases() + unknown() + "\n}\n";
@@ -153,14 +154,14 @@ class Writer {
 
   // Most stacks share their outer frames, so frames have a table of their own.
   void stacks() {
-    std::map<std::tuple<std::string_view, std::int32_t, std::string_view>, std::int32_t> ids;
+    std::map<std::tuple<std::string_view, std::int32_t, std::string_view, std::string_view>, std::int32_t> ids;
     std::vector<const Frame*> frames;
     std::vector<std::vector<std::int32_t>> stacks;
     for (const Stack& stack : program_.stacks) {
       std::vector<std::int32_t>& row = stacks.emplace_back();
       for (const Frame& frame : stack) {
-        const auto [found, is_new] =
-            ids.try_emplace({frame.file, frame.line, frame.function}, static_cast<std::int32_t>(frames.size()));
+        const auto [found, is_new] = ids.try_emplace({frame.file, frame.line, frame.function, frame.text},
+                                                     static_cast<std::int32_t>(frames.size()));
         if (is_new) frames.push_back(&frame);
         row.push_back(found->second);
       }
@@ -169,6 +170,7 @@ class Writer {
       row.text(frame->file);
       row.integer(frame->line);
       row.text(frame->function);
+      row.text(frame->text);
     });
     table(sidecar_form::stacks, stacks, [](RowWriter& row, const auto& stack) { row.integers(stack); });
   }
@@ -238,6 +240,28 @@ class Writer {
     });
   }
 
+  void signature() {
+    struct Line {
+      std::string_view role;
+      const SignatureEntry* entry;
+    };
+    std::vector<Line> lines;
+    for (const SignatureEntry& entry : program_.signature.inputs) {
+      lines.push_back({sidecar_form::signature_roles[0], &entry});
+    }
+    for (const SignatureEntry& entry : program_.signature.outputs) {
+      lines.push_back({sidecar_form::signature_roles[1], &entry});
+    }
+    table(sidecar_form::signature, lines, [](RowWriter& row, const Line& line) {
+      const SignatureEntry& entry = *line.entry;
+      row.word(line.role);
+      row.text(entry.kind);
+      row.text(entry.name);
+      entry.target ? row.text(*entry.target) : row.raw("null");
+      entry.persistent ? row.flag(*entry.persistent) : row.raw("null");
+    });
+  }
+
   // Numbers operations and blocks in execution order: an operation, then what its blocks hold.
   void place(const Block& block, std::int32_t operation) {
     const auto number = static_cast<std::int32_t>(blocks_.size());
@@ -269,6 +293,7 @@ class Writer {
       row.integers(node.outputs);
       row.flag(node.list_output);
       row.integer(placed.block);
+      row.text(node.origin.text);
     });
   }
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 # The columns that hold numbers of the strings table, one or a list.
 TEXT = {
-    "symbols": {"name"}, "modules": {"path", "type", "aliases"}, "frames": {"file", "function"},
+    "symbols": {"name"}, "modules": {"path", "type", "aliases"}, "frames": {"file", "function", "text"},
     "parameters": {"name", "aliases"}, "constants": {"name"}, "values": {"name"}, "inputs": {"name"},
-    "outputs": {"name"}, "operations": {"target", "overload", "name"},
+    "outputs": {"name"}, "signature": {"kind", "name", "target"}, "operations": {"target", "overload", "name", "text"},
 }
 
 
@@ -23,6 +23,8 @@ class Sidecar:
                 for row in self.raw[name]["rows"]]
 
     def text(self, cell):
+        if cell is None:
+            return None
         return [self.strings[number] for number in cell] if isinstance(cell, list) else self.strings[cell]
 
     def operations(self) -> list[dict]:

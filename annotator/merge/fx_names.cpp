@@ -70,6 +70,11 @@ std::string base_of(const std::string& target) {
   return colons == std::string::npos ? target : target.substr(colons + 2);
 }
 
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 const char* prefix(ParameterKind kind) {
   switch (kind) {
     case ParameterKind::parameter:
@@ -114,15 +119,24 @@ FxNames::FxNames(const Program& program)
       nodes_(operations_.size()),
       values_(program.values.size()),
       users_(program.values.size(), 0) {
-  // In torch.export's order: parameters and buffers, inputs, then nodes.
+  if (program.signature.empty()) {
+    name_all();
+    count_users();
+  } else {
+    keep_given_names();
+  }
+}
+
+// In torch.export's order: parameters and buffers, inputs, then nodes.
+void FxNames::name_all() {
   FxNamespace names;
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    const Value& value = program.values[i];
+    const Value& value = program_.values[i];
     if (value.source != ValueSource::parameter) continue;
-    const Parameter& parameter = program.parameters[value.index];
-    values_[i] = names.create(prefix(parameter.kind) + parameter.name);
+    const Parameter& parameter = program_.parameters[value.index];
+    values_[i] = names.create(lower_case(prefix(parameter.kind) + parameter.name));
   }
-  for (const ProgramInput& input : program.inputs) values_[input.value] = names.create(input.name);
+  for (const ProgramInput& input : program_.inputs) values_[input.value] = names.create(input.name);
   for (std::size_t op = 0; op < operations_.size(); ++op) {
     const Node& node = *operations_[op];
     nodes_[op] = names.create(base_of(node.target));
@@ -133,9 +147,17 @@ FxNames::FxNames(const Program& program)
     }
   }
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i].empty()) values_[i] = names.create(program.values[i].name);
+    if (values_[i].empty()) values_[i] = names.create(program_.values[i].name);
   }
-  count_users();
+}
+
+// The program was an fx graph, whose nodes have their text.
+void FxNames::keep_given_names() {
+  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = program_.values[i].name;
+  for (std::size_t op = 0; op < nodes_.size(); ++op) {
+    const Node& node = *operations_[op];
+    nodes_[op] = node.origin.name.empty() ? base_of(node.target) : node.origin.name;
+  }
 }
 
 void FxNames::count_users() {
@@ -201,8 +223,20 @@ void FxNames::format_arguments(const Node& node, std::string& positional, std::s
   if (needed == 1) positional += ",";  // a tuple of one
 }
 
+std::string FxNames::target(std::int32_t op) const {
+  constexpr std::string_view before = "[target=", operators = "torch.ops.", python = "operator.";
+  const std::string& text = operations_[op]->origin.text;
+  const std::size_t start = text.find(before), end = text.find("](");
+  if (start == std::string::npos || end == std::string::npos || end < start) return torch_target(*operations_[op]);
+  const std::string target = text.substr(start + before.size(), end - start - before.size());
+  if (target.starts_with(operators)) return target.substr(operators.size());
+  if (target.starts_with(python)) return "<built-in function " + target.substr(python.size()) + ">";
+  return target;
+}
+
 std::string FxNames::format(std::int32_t op) const {
   const Node& node = *operations_[op];
+  if (!node.origin.text.empty()) return node.origin.text;
   std::int32_t users = 0;
   if (node.outputs.size() == 1 && !node.list_output) {
     users = users_[node.outputs[0]];

@@ -1,5 +1,6 @@
-// FxNames: the names that torch.export's graph would give a program's nodes and values, and its one-line form of a
-// node: `%linear_2 : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %w), kwargs =
+// FxNames: the names that torch.export's graph gave a program's nodes and values, or would have given them, and its
+// one-line form of a node: `%linear_2 : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x,
+// %w), kwargs =
 // {})`. Source: torch/fx/graph.py (_Namespace.create_name) and torch/fx/node.py (Node.format_node) of PyTorch 2.13.
 #pragma once
 
@@ -19,10 +20,14 @@ class FxNames {
   // `program` must outlive the names.
   explicit FxNames(const Program& program);
 
-  const std::string& name(std::int32_t op) const { return nodes_[op]; }  // "linear_2"
+  const std::string& name(std::int32_t op) const { return nodes_[op]; }          // "linear_2"
+  const std::string& value_name(ValueId value) const { return values_[value]; }  // "p_encoder_weight"
+  std::string target(std::int32_t op) const;  // "aten.linear.default", "<built-in function mul>"
   std::string format(std::int32_t op) const;
 
  private:
+  void name_all();
+  void keep_given_names();
   void count_users();
   std::string format_argument(const Argument& argument) const;
   void format_arguments(const Node& node, std::string& positional, std::string& keywords) const;

@@ -13,6 +13,14 @@ inline constexpr std::string_view name_scopes = "pkg.torch.onnx.name_scopes";
 inline constexpr std::string_view fx_node = "pkg.torch.onnx.fx_node";
 inline constexpr std::string_view stack_trace = "pkg.torch.onnx.stack_trace";
 
+// PyTorch's, on the graph and on values; export writes them
+inline constexpr std::string_view graph_signature = "pkg.torch.export.ExportedProgram.graph_signature";
+inline constexpr std::string_view range_constraints = "pkg.torch.export.ExportedProgram.range_constraints";
+inline constexpr std::string_view input_kind = "pkg.torch.export.graph_signature.InputSpec.kind";
+inline constexpr std::string_view input_persistent = "pkg.torch.export.graph_signature.InputSpec.persistent";
+inline constexpr std::string_view output_kind = "pkg.torch.export.graph_signature.OutputSpec.kind";
+inline constexpr std::string_view original_node_name = "pkg.torch.onnx.original_node_name";
+
 // whence's, on nodes
 // The stamp that export leaves: "17" (own), "fused:17,18", "shared:3,9": indices of recorded operations.
 inline constexpr std::string_view op = "pkg.whence.op";

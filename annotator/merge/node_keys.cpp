@@ -8,6 +8,19 @@
 #include "annotator/merge/python_text.h"
 
 namespace whence {
+namespace {
+
+// Further lines of a statement stand as deep as the first.
+std::string indented(const std::string& lines) {
+  std::string text;
+  for (const char c : lines) {
+    text += c;
+    if (c == '\n') text += "    ";
+  }
+  return text;
+}
+
+}  // namespace
 
 const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
@@ -98,13 +111,13 @@ std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
   for (const ModuleId module : modules_on_path(scope)) {
     text += program_.modules[module].path + ": " + program_.modules[module].type + "/";
   }
-  return text + names_.name(node.origin.op) + ": " + torch_target(node);
+  return text + names_.name(node.origin.op) + ": " + names_.target(node.origin.op);
 }
 
 std::string NodeKeys::class_hierarchy(const Node& node, ScopeId scope) const {
   std::vector<std::string> classes;
   for (const ModuleId module : modules_on_path(scope)) classes.push_back(program_.modules[module].type);
-  classes.push_back(torch_target(node));
+  classes.push_back(names_.target(node.origin.op));
   return python_repr(classes);
 }
 
@@ -115,15 +128,17 @@ std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
   return python_repr(names);
 }
 
-// As Python prints a traceback whose source lines are not at hand: outermost frame first.
+// As Python prints a traceback, outermost frame first; without the source lines where they are not at hand. Of an fx
+// node without one PyTorch writes the empty text.
 std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
-  if (node.origin.stack == none_id) return std::nullopt;
+  if (node.origin.stack == none_id) return node.origin.text.empty() ? std::nullopt : std::optional(std::string());
   const Stack& stack = program_.stacks[node.origin.stack];
   std::string text;
   for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
     if (!text.empty()) text += "\n  ";
     if (!frame->file.empty()) text += "File \"" + frame->file + "\", line " + std::to_string(frame->line);
     if (!frame->function.empty()) text += (frame->file.empty() ? "in " : ", in ") + frame->function;
+    if (!frame->text.empty()) text += "\n    " + indented(frame->text);
   }
   return text.empty() ? std::nullopt : std::optional(text);
 }

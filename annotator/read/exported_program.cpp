@@ -6,6 +6,7 @@
 
 #include "annotator/read/exported/graph.h"
 #include "annotator/read/exported/modules.h"
+#include "annotator/read/exported/signature.h"
 #include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
 #include "annotator/read/zip_archive.h"
@@ -61,6 +62,7 @@ class ProgramReader {
     body.read_nodes(graph, program_.body);
     read_outputs(module.at("signature").at("output_specs"), body);
     name_outputs(module.at("module_call_graph"));
+    program_.signature = read_signature(module.at("signature"));
 
     std::map<std::string, std::string> storage_of;
     for (const StoredTensors* stored : {&weights, &constants}) {

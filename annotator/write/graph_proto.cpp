@@ -28,6 +28,13 @@ bool has_attribute(const onnx::FunctionProto& function, const std::string& name)
          std::ranges::any_of(function.attribute_proto(), [&](const auto& known) { return known.name() == name; });
 }
 
+void add_entry(std::string_view key, const std::string& value,
+               google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& entries) {
+  onnx::StringStringEntryProto& entry = *entries.Add();
+  entry.set_key(std::string(key));
+  entry.set_value(value);
+}
+
 }  // namespace
 
 onnx::TensorProto tensor_header(const TensorData& data, const std::string& name) {
@@ -64,15 +71,8 @@ onnx::GraphProto GraphProtoMaker::nodes() {
 onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   onnx::GraphProto proto;
   fill_interface(graph_, proto);
-  for (const Initializer& initializer : graph_.initializers) {
-    if (!initializers_too) break;
-    onnx::ValueInfoProto& info = *proto.add_input();
-    info.set_name(names_.of(graph_, initializer.value));
-    onnx::TypeProto_Tensor& type = *info.mutable_type()->mutable_tensor_type();
-    type.set_elem_type(to_onnx(initializer.data.dtype));
-    type.mutable_shape();  // a scalar has one too
-    for (const std::int64_t size : initializer.data.shape) type.mutable_shape()->add_dim()->set_dim_value(size);
-  }
+  fill_initializers(proto, initializers_too);
+  for (const auto& [key, value] : metadata_.graph) add_entry(key, value, *proto.mutable_metadata_props());
   // What standard operators yield, every reader of ONNX infers by itself, and exactly so; a recorded shape would only
   // repeat it, or contradict it where a size depends on the data. Of custom domains nobody can infer anything.
   for (const GraphNode& node : graph_.nodes) {
@@ -87,11 +87,33 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   return proto;
 }
 
+// An initializer has its type, but is no place for metadata that others look for: they look in value_info, or at the
+// input, where it is one too.
+void GraphProtoMaker::fill_initializers(onnx::GraphProto& proto, bool as_inputs) const {
+  for (const Initializer& initializer : graph_.initializers) {
+    if (!as_inputs && !metadata_.values.contains(initializer.value)) continue;
+    onnx::ValueInfoProto& info = as_inputs ? *proto.add_input() : *proto.add_value_info();
+    info.set_name(names_.of(graph_, initializer.value));
+    onnx::TypeProto_Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
+    tensor.set_elem_type(to_onnx(initializer.data.dtype));
+    onnx::TensorShapeProto& shape = *tensor.mutable_shape();
+    for (const std::int64_t size : initializer.data.shape) shape.add_dim()->set_dim_value(size);
+    describe(initializer.value, info);
+  }
+}
+
+void GraphProtoMaker::describe(GraphValueId id, onnx::ValueInfoProto& info) const {
+  const auto found = metadata_.values.find(id);
+  if (found == metadata_.values.end()) return;
+  for (const auto& [key, value] : found->second) add_entry(key, value, *info.mutable_metadata_props());
+}
+
 void GraphProtoMaker::fill_interface(const Graph& graph, onnx::GraphProto& proto) const {
   const auto fill = [&](GraphValueId id, onnx::ValueInfoProto& info) {
     info.set_name(names_.of(graph, id));
     // A body's values carry the symbols of the outermost graph.
     if (graph.values[id].dtype != DType::undefined) fill_type(graph.values[id], graph_.symbols, *info.mutable_type());
+    if (&graph == &graph_) describe(id, info);
   };
   for (const GraphValueId id : graph.inputs) fill(id, *proto.add_input());
   for (const GraphValueId id : graph.outputs) fill(id, *proto.add_output());
@@ -111,9 +133,7 @@ void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
       if (called == nullptr || has_attribute(*called, attribute.name)) fill_attribute(attribute, *to.add_attribute());
     }
     if (!stamp_origins_) continue;
-    onnx::StringStringEntryProto& stamp = *to.add_metadata_props();
-    stamp.set_key(std::string(keys::op));
-    stamp.set_value(to_stamp(node.origin));
+    add_entry(keys::op, to_stamp(node.origin), *to.mutable_metadata_props());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/graph/graph.h"
+#include "annotator/write/interface_metadata.h"
 #include "annotator/write/unique_names.h"
 #include "annotator/write/user_functions.h"
 #include "annotator/write/value_names.h"
@@ -13,21 +14,26 @@ namespace whence {
 
 class GraphProtoMaker {
  public:
-  // `functions` may be null. Of what they are called with, only attributes that they have are written.
-  GraphProtoMaker(const Graph& graph, bool stamp_origins, const UserFunctions* functions = nullptr)
-      : graph_(graph), names_(graph), stamp_origins_(stamp_origins), functions_(functions) {}
+  // `metadata` must outlive the maker. `functions` may be null: of what they are called with, only attributes that they
+  // have are written.
+  GraphProtoMaker(const Graph& graph, const InterfaceMetadata& metadata, bool stamp_origins,
+                  const UserFunctions* functions = nullptr)
+      : graph_(graph), metadata_(metadata), names_(graph), stamp_origins_(stamp_origins), functions_(functions) {}
 
-  onnx::GraphProto nodes();      // the nodes, with their bodies in full
-  onnx::GraphProto interface(bool initializers_too);  // inputs, outputs, types of values that ONNX cannot infer
+  onnx::GraphProto nodes();  // the nodes, with their bodies in full
+  onnx::GraphProto interface(bool initializers_too);  // inputs, outputs, types that ONNX cannot infer, metadata
   onnx::TensorProto tensor_header(const Initializer& initializer) const;  // without raw_data
 
  private:
   void fill_nodes(const Graph& graph, onnx::GraphProto& proto);
+  void describe(GraphValueId id, onnx::ValueInfoProto& info) const;
+  void fill_initializers(onnx::GraphProto& proto, bool as_inputs) const;
   void fill_interface(const Graph& graph, onnx::GraphProto& proto) const;
   void fill_attribute(const Attribute& attribute, onnx::AttributeProto& proto);
   onnx::GraphProto body(const Graph& graph, const std::string& name);
 
   const Graph& graph_;
+  const InterfaceMetadata& metadata_;
   ValueNames names_;
   UniqueNames node_names_;
   bool stamp_origins_;

@@ -71,7 +71,7 @@ std::string file_part(std::string name) {
 
 // `model_file`: base name of the model, after which files of external data are named; empty: everything inline.
 Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
-  GraphProtoMaker maker(graph, options.stamp_origins, options.functions.get());
+  GraphProtoMaker maker(graph, options.interface, options.stamp_origins, options.functions.get());
   Layout layout;
   layout.graph_head = maker.nodes().SerializeAsString();
   layout.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();

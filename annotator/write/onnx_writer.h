@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/write/interface_metadata.h"
 #include "annotator/write/user_functions.h"
 
 namespace whence {
@@ -25,6 +26,7 @@ struct WriteOptions {
   int ir_version = 10;
   std::string producer_version = {};
   std::vector<std::pair<std::string, std::string>> metadata = {};  // of the model
+  InterfaceMetadata interface = {};                                // of the graph and its values
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
   ExternalData external = {};
   std::shared_ptr<const UserFunctions> functions = nullptr;  // those that nodes call go into the file

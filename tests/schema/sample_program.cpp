@@ -56,7 +56,8 @@ void add_modules(Program& program) {
   program.modules[2].standard = true;
   program.modules[2].own_parameters = {0};
   program.scopes = {{none_id, 0, 0}, {0, 1, 0}, {1, 2, 0}, {0, 1, 1}, {3, 2, 1}};
-  program.stacks = {{{"model.py", 12, "forward"}, {"model.py", 30, "forward"}}, {{"model.py", 31, ""}}};
+  program.stacks = {{{"model.py", 12, "forward", "y = self.linear(x)"}, {"model.py", 30, "forward"}},
+                    {{"model.py", 31, ""}}};
 }
 
 Value value(std::string name, DType dtype, std::optional<std::vector<Dim>> dims, ValueSource source = ValueSource::node,
@@ -125,6 +126,8 @@ void add_operations(Program& program) {
   program.body.nodes.push_back(std::move(branch));
   program.body.nodes.push_back(node("aten::unbind", "int", {{"self", ref(6)}}, {3, 6}, 3, 0, 0));
   program.body.nodes.back().list_output = true;
+  program.body.nodes.front().origin.text =
+      "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default]()";
 }
 
 }  // namespace
@@ -142,6 +145,10 @@ Sidecar sample_sidecar() {
   add_operations(program);
   program.inputs = {{"x", 0}};
   program.outputs = {{"logits", {ValueRef{6}}}, {"", {std::int64_t{3}}}};
+  program.signature.inputs = {{"PARAMETER", "p_w", "block.linear.weight", std::nullopt},
+                              {"BUFFER", "b_mean", "mean", false},
+                              {"USER_INPUT", "x", std::nullopt, std::nullopt}};
+  program.signature.outputs = {{"USER_OUTPUT", "out", std::nullopt, std::nullopt}};
   sidecar.bindings = {{"model.onnx", "ffeeddccbbaa99887766554433221100", 18, 2}};
   return sidecar;
 }

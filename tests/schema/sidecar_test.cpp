@@ -119,7 +119,7 @@ TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
-  EXPECT_EQ(Json::parse(text)["version"], "1.1");
+  EXPECT_EQ(Json::parse(text)["version"], "1.2");
   const Sidecar read = parsed(text);
   EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
   EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);
@@ -127,6 +127,19 @@ TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   Json wrong = Json::parse(text);
   wrong["inferred"] = Json::array({4000});
   EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/inferred"), std::string::npos);
+}
+
+TEST(Sidecar, SignatureIsKeptAsStated) {
+  const Signature stated = sample_sidecar().program.signature;
+  const Signature read = parsed(to_json_text(sample_sidecar())).program.signature;
+  EXPECT_EQ(read.inputs, stated.inputs);
+  EXPECT_EQ(read.outputs, stated.outputs);
+  Json older = Json::parse(to_json_text(sample_sidecar()));
+  older.erase("signature");
+  EXPECT_TRUE(parsed(older.dump()).program.signature.empty());
+  older["signature"] =
+      Json::parse(R"({"columns": ["role", "kind", "name", "target", "persistent"], "rows": [["both"]]})");
+  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(older.dump()); }).find("/signature"), std::string::npos);
 }
 
 TEST(Sidecar, NewerMajorVersionIsRefused) {
@@ -279,7 +292,8 @@ TEST(Sidecar, ColumnsOfOtherMinorVersions) {
 TEST(Sidecar, MissingFieldsAreNamed) {
   const Json good = Json::parse(to_json_text(sample_sidecar()));
   for (const auto field : sidecar_form::fields) {
-    if (field == "format") continue;  // without it, the file is of another kind
+    if (field == "format") continue;     // without it, the file is of another kind
+    if (field == "signature") continue;  // since 1.2
     Json broken = good;
     broken.erase(std::string(field));
     const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
@@ -303,6 +317,7 @@ TEST(Sidecar, JsonSchemaListsTheSameFieldsAndColumns) {
     EXPECT_EQ(table["rows"]["items"]["minItems"], table["columns"]["minItems"]) << name;
   }
   EXPECT_EQ(names.dump(), fields.dump());
+  std::erase(fields.get_ref<Json::array_t&>(), Json("signature"));  // since 1.2
   EXPECT_EQ(schema["required"].dump(), fields.dump());
 }
 

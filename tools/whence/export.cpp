@@ -269,6 +269,7 @@ ExitCode run(int argc, char** argv) {
     done.stages.begin(line.has("annotate") ? "write and annotate" : "write");
     WriteOptions writing = write_options(sidecar.program, options, line);
     writing.functions = functions;
+    writing.interface = interface_metadata(*graph, sidecar.program);
     if (line.has("annotate")) {
       write_annotated(*graph, sidecar, output, writing, notes);
     } else {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "annotator/export/op_table.h"
+#include "annotator/read/exported/node_texts.h"
 #include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
 
@@ -21,6 +22,15 @@ constexpr std::array<std::string_view, 8> checks = {"aten::_assert_tensor_metada
                                                     "aten::_functional_assert_async",
                                                     "aten::_functional_sym_constrain_range",
                                                     "aten::_functional_sym_constrain_range_for_size"};
+
+// Of "torch.ops.aten._assert_scalar.default".
+bool is_check(std::string_view target) {
+  constexpr std::string_view aten = "torch.ops.aten.";
+  if (!target.starts_with(aten)) return false;
+  target.remove_prefix(aten.size());
+  const std::string name = "aten::" + std::string(target.substr(0, target.find('.')));
+  return std::ranges::find(checks, name) != checks.end();
+}
 
 std::string device_name(const Part& device) {
   std::string name = device.at("type").text();
@@ -242,6 +252,7 @@ Origin ExportedGraph::origin_of(const Part& node) {
   if (node.has("name") && !node.at("name").is_null()) origin.name = node.at("name").text();
   const Part metadata = node.at("metadata");
   origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").view()) : scope_;
+  origin.text = text_;
   origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
   return origin;
 }
@@ -282,14 +293,25 @@ void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& n
   }
 }
 
+void ExportedGraph::enter(std::size_t number, const Part& node) {
+  reading_.entry = "node " + std::to_string(number);
+  if (node.has("name") && !node.at("name").is_null()) reading_.entry += " '" + node.at("name").text() + "'";
+}
+
+// Twice: how many use a node is known when all are.
 void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   const Part nodes = graph.at("nodes");
   block.nodes.reserve(block.nodes.size() + nodes.size());
+  NodeTexts texts;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const Part node = nodes[i];
-    reading_.entry = "node " + std::to_string(i);
-    if (node.has("name") && !node.at("name").is_null()) reading_.entry += " '" + node.at("name").text() + "'";
-    read_node(graph, node, block);
+    enter(i, nodes[i]);
+    texts.add(nodes[i], !is_check(nodes[i].at("target").view()));
+  }
+  texts.add_outputs(graph.at("outputs"));
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    enter(i, nodes[i]);
+    text_ = texts.of(i);
+    read_node(graph, nodes[i], block);
   }
 }
 

@@ -39,6 +39,7 @@ class ExportedGraph {
   void fill_defaults(Node& node) const;
   void read_outputs(const Part& graph, const Part& outputs, Node& node);
   Origin origin_of(const Part& node);
+  void enter(std::size_t number, const Part& node);  // names the node in errors
 
   // Operators that take graphs.
   bool read_higher_order(const std::string& name, const Part& graph, const Part& node, Block& block);
@@ -83,6 +84,7 @@ class ExportedGraph {
   ScopeId scope_ = 0;  // of the operation around, for nodes that say nothing of themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
+  std::string text_;  // of the node being read
 };
 
 }  // namespace whence

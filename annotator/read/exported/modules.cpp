@@ -35,6 +35,14 @@ std::optional<Frame> frame_of(std::string_view line) {
   return frame;
 }
 
+// Below a frame's line stands the source line, four blanks deep; a statement of several lines may follow.
+void add_text(std::string_view line, Frame& frame) {
+  constexpr std::string_view indentation = "    ";
+  if (line.starts_with(indentation)) line.remove_prefix(indentation.size());
+  if (!frame.text.empty()) frame.text += '\n';
+  frame.text += line;
+}
+
 }  // namespace
 
 ExportedModules::ExportedModules(const Part& module_call_graph, Program& program) : program_(program) {
@@ -119,10 +127,16 @@ StackId ExportedModules::stack_of(std::string_view stack_trace) {
   Stack stack;
   std::string key;
   for (std::string_view rest = stack_trace; !rest.empty();) {
-    auto frame = frame_of(up_to(rest, '\n'));
-    if (!frame || is_machinery(*frame)) continue;
-    key += frame->file + ":" + std::to_string(frame->line) + " " + frame->function + "\n";
-    stack.push_back(std::move(*frame));
+    const std::string_view line = up_to(rest, '\n');
+    if (auto frame = frame_of(line)) {
+      stack.push_back(std::move(*frame));
+    } else if (!stack.empty()) {
+      add_text(line, stack.back());
+    }
+  }
+  std::erase_if(stack, is_machinery);
+  for (const Frame& frame : stack) {
+    key += frame.file + ":" + std::to_string(frame.line) + " " + frame.function + "\n" + frame.text + "\n";
   }
   std::ranges::reverse(stack);
   StackId id = none_id;

@@ -1,0 +1,12 @@
+// The graph signature of an exported program, in torch.export's words (torch/export/graph_signature.py).
+#pragma once
+
+#include "annotator/read/exported/part.h"
+#include "schema/program.h"
+
+namespace whence {
+
+// `signature`: the archive's {"input_specs": [...], "output_specs": [...]}.
+Signature read_signature(const Part& signature);
+
+}  // namespace whence

@@ -1,0 +1,142 @@
+#include "annotator/write/interface_metadata.h"
+
+#include <string_view>
+
+#include "annotator/merge/fx_names.h"
+#include "annotator/merge/keys.h"
+
+namespace whence {
+namespace {
+
+std::string line_of(const SignatureEntry& entry) {
+  std::string line = entry.name + ": " + entry.kind;
+  if (entry.target) line += " target='" + *entry.target + "'";
+  if (entry.persistent) line += std::string(" persistent=") + (*entry.persistent ? "True" : "False");
+  return line;
+}
+
+std::string lines_of(const std::vector<SignatureEntry>& entries) {
+  std::string lines;
+  for (const SignatureEntry& entry : entries) lines += (lines.empty() ? "" : "\n") + line_of(entry);
+  return lines;
+}
+
+void collect_outputs(const Argument& argument, std::vector<const Argument*>& leaves) {
+  if (const auto* list = argument.as<ArgumentList>()) {
+    for (const Argument& element : *list) collect_outputs(element, leaves);
+  } else {
+    leaves.push_back(&argument);
+  }
+}
+
+// Everything a program returns, in order.
+std::vector<const Argument*> results_of(const Program& program) {
+  std::vector<const Argument*> leaves;
+  for (const ProgramOutput& output : program.outputs) collect_outputs(output.value, leaves);
+  return leaves;
+}
+
+Signature stated_by_torchscript(const Program& program) {
+  constexpr std::string_view kinds[] = {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"};  // by ParameterKind
+  const FxNames names(program);
+  Signature signature;
+  for (std::size_t i = 0; i < program.values.size(); ++i) {
+    if (program.values[i].source != ValueSource::parameter) continue;
+    const Parameter& parameter = program.parameters[program.values[i].index];
+    SignatureEntry& entry = signature.inputs.emplace_back();
+    entry.kind = kinds[static_cast<std::size_t>(parameter.kind)];
+    entry.name = names.value_name(static_cast<ValueId>(i));
+    entry.target = parameter.name;
+    if (parameter.kind == ParameterKind::buffer) entry.persistent = parameter.persistent;
+  }
+  for (const ProgramInput& input : program.inputs) {
+    signature.inputs.push_back({"USER_INPUT", names.value_name(input.value), std::nullopt, std::nullopt});
+  }
+  for (const Argument* result : results_of(program)) {
+    const auto* value = result->as<ValueRef>();
+    signature.outputs.push_back(
+        {"USER_OUTPUT", value == nullptr ? "" : names.value_name(value->id), std::nullopt, std::nullopt});
+  }
+  return signature;
+}
+
+std::string bound(const std::optional<std::int64_t>& number, const char* otherwise) {
+  return number ? std::to_string(*number) : otherwise;
+}
+
+// "{s77: VR[2, 64]}", also where a user gave the size another name.
+std::string range_constraints(const Program& program) {
+  std::string ranges;
+  for (const Symbol& symbol : program.symbols) {
+    if (!symbol.min && !symbol.max) continue;
+    if (!ranges.empty()) ranges += ", ";
+    ranges += symbol.name + ": VR[" + bound(symbol.min, "-int_oo") + ", " + bound(symbol.max, "int_oo") + "]";
+  }
+  return "{" + ranges + "}";
+}
+
+void add_input_kind(const SignatureEntry& entry, InterfaceMetadata::Entries& to) {
+  const std::string_view persistent = !entry.persistent ? "None" : *entry.persistent ? "True" : "False";
+  to.emplace_back(keys::input_kind, entry.kind);
+  to.emplace_back(keys::input_persistent, persistent);
+}
+
+void add_original_name(const std::string& original, const std::string& name, InterfaceMetadata::Entries& to) {
+  if (!original.empty() && original != name) to.emplace_back(keys::original_node_name, original);
+}
+
+}  // namespace
+
+Signature signature_of(const Program& program) {
+  return program.signature.empty() ? stated_by_torchscript(program) : program.signature;
+}
+
+std::string to_text(const Signature& signature) {
+  return "\n# inputs\n" + lines_of(signature.inputs) + "\n\n# outputs\n" + lines_of(signature.outputs) + "\n";
+}
+
+InterfaceMetadata interface_metadata(const Graph& graph, const Program& program) {
+  const Signature signature = signature_of(program);
+  InterfaceMetadata metadata;
+  metadata.graph.emplace_back(keys::graph_signature, to_text(signature));
+  if (!program.signature.empty()) metadata.graph.emplace_back(keys::range_constraints, range_constraints(program));
+
+  std::unordered_map<std::string_view, const SignatureEntry*> by_name, by_target;
+  for (const SignatureEntry& entry : signature.inputs) {
+    by_name.emplace(entry.name, &entry);
+    if (entry.target) by_target.emplace(*entry.target, &entry);
+  }
+  const FxNames names(program);
+  for (std::size_t i = 0; i < graph.inputs.size() && i < program.inputs.size(); ++i) {
+    const std::string& original = names.value_name(program.inputs[i].value);
+    InterfaceMetadata::Entries& entries = metadata.values[graph.inputs[i]];
+    if (const auto found = by_name.find(original); found != by_name.end()) add_input_kind(*found->second, entries);
+    add_original_name(original, graph.values[graph.inputs[i]].name, entries);
+  }
+  for (const Initializer& initializer : graph.initializers) {
+    const std::string& name = graph.values[initializer.value].name;
+    auto found = by_target.find(name);
+    if (found == by_target.end() && !initializer.parameter) {
+      found = by_target.find(std::string_view(name).substr(0, name.rfind('.')));  // "w.transposed" is still w
+    }
+    if (found == by_target.end()) continue;
+    InterfaceMetadata::Entries& entries = metadata.values[initializer.value];
+    add_input_kind(*found->second, entries);
+    add_original_name(found->second->name, name, entries);
+  }
+
+  std::vector<std::string> originals;
+  for (const Argument* result : results_of(program)) {
+    const auto* value = result->as<ValueRef>();
+    if (!result->is_none()) originals.push_back(value == nullptr ? "" : names.value_name(value->id));
+  }
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    InterfaceMetadata::Entries& entries = metadata.values[graph.outputs[i]];
+    entries.emplace_back(keys::output_kind, "USER_OUTPUT");
+    if (originals.size() != graph.outputs.size()) continue;
+    add_original_name(originals[i], graph.values[graph.outputs[i]].name, entries);
+  }
+  return metadata;
+}
+
+}  // namespace whence

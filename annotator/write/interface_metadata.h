@@ -1,0 +1,32 @@
+// What PyTorch's dynamo exporter says of a graph as a whole and of its values: the signature of the program, and of
+// each input, parameter, buffer and output which kind it is and what it was called.
+// Source of the texts: torch/export/graph_signature.py (__str__) and torch/onnx/_internal/exporter/_core.py of 2.13.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+#include "schema/program.h"
+
+namespace whence {
+
+struct InterfaceMetadata {
+  using Entries = std::vector<std::pair<std::string, std::string>>;
+
+  Entries graph;
+  std::unordered_map<GraphValueId, Entries> values;  // inputs, outputs, parameters and buffers
+};
+
+// The program's stated signature, or, of TorchScript, the one that torch.export would state for it.
+Signature signature_of(const Program& program);
+
+// "\n# inputs\np_w: PARAMETER target='w'\n...": str() of it.
+std::string to_text(const Signature& signature);
+
+// `graph`: what `program` was exported to, named.
+InterfaceMetadata interface_metadata(const Graph& graph, const Program& program);
+
+}  // namespace whence

@@ -1,0 +1,267 @@
+"""Metadata of a .pt2's export, value by value: what PyTorch's dynamo exporter writes for the same archive.
+
+Both exporters get the same archive, already decomposed as the dynamo exporter does it, so that nodes correspond by the
+name of their fx node. Every difference that is allowed has a function of its own here, which says why and checks that
+it is that; nothing else may differ.
+"""
+
+import ast
+import functools
+import os
+import warnings
+
+import onnx
+import pytest
+import torch
+from torch.onnx._internal.exporter import _core, _registration
+
+import command
+from models import zoo
+from sidecar import Sidecar
+
+MODELS = list(zoo.MODELS)
+SCOPES = ["namespace", "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes"]
+KEYS = [*SCOPES, "pkg.torch.onnx.fx_node", "pkg.torch.onnx.stack_trace"]
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+OUTPUT_KIND = "pkg.torch.export.graph_signature.OutputSpec.kind"
+ORIGINAL = "pkg.torch.onnx.original_node_name"
+
+
+@functools.cache
+def registry():
+    return _registration.ONNXRegistry.from_torchlib()
+
+
+def metadata(holder) -> dict:
+    entries = [(entry.key, entry.value) for entry in holder.metadata_props]
+    assert len(dict(entries)) == len(entries), f"{holder.name} has a key twice"
+    return dict(entries)
+
+
+def save(program, path):
+    torch.export.save(program, path)
+    return torch.export.load(path)
+
+
+def archived(name: str, decomposed: bool):
+    """Path of the model's archive. Decomposed until doing so again, as exporting does, leaves every name as it is."""
+    entry = zoo.MODELS[name]
+    path = zoo.folder() / f"{name}.{'decomposed' if decomposed else 'plain'}.pt2"
+    program = save(torch.export.export(entry.model(), (), dict(entry.inputs(entry.first))), path)
+    for _ in range(3 if decomposed else 0):
+        program = save(_core._prepare_exported_program_for_export(program, registry=registry()), path)
+    return path
+
+
+@functools.cache
+def both(name: str, decomposed: bool = True):
+    """(PyTorch's model, whence's model)"""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        path = archived(name, decomposed)
+        theirs, ours = path.with_suffix(".dynamo.onnx"), path.with_suffix(".whence.onnx")
+        torch.onnx.export(torch.export.load(path), (), theirs, dynamo=True, verbose=False, optimize=False,
+                          opset_version=18)
+    command.run("export", path, "-o", ours, "--annotate", "--opset", "18")
+    return tuple(onnx.load(file, load_external_data=False) for file in (theirs, ours))
+
+
+def fx_name(keys: dict) -> str:
+    return keys["pkg.torch.onnx.fx_node"].split(" ")[0]
+
+
+def by_fx_name(model: onnx.ModelProto) -> dict:
+    """PyTorch's metadata of each fx node; the ONNX nodes that it became all say the same."""
+    return {fx_name(keys): keys for keys in map(metadata, model.graph.node)}
+
+
+def scopes(keys: dict) -> list[str]:
+    return ast.literal_eval(keys["pkg.torch.onnx.name_scopes"])[:-1]
+
+
+# ---- differences of nodes ------------------------------------------------------------------------------------------
+
+
+def belongs_to_several_modules(ours: dict, theirs: dict) -> bool:
+    """Conv and BatchNorm became one node: it stands where both of its modules are."""
+    if not ours["pkg.whence.op"].startswith("fused:"):
+        return False
+    common = scopes(ours)
+    return common == scopes(theirs)[:len(common)] and len(ast.literal_eval(ours["pkg.whence.modules"])) > 1
+
+
+def is_another_name_of_the_module(name: str, ours: dict, theirs: dict) -> bool:
+    """One module under two names: whence says the first, PyTorch the one it was called by."""
+    model = zoo.MODELS[name].model()
+    pairs = list(zip(scopes(ours), scopes(theirs), strict=True))
+    return all(model.get_submodule(a) is model.get_submodule(b) for a, b in pairs) and any(a != b for a, b in pairs)
+
+
+def may_differ(name: str, key: str, ours: dict, theirs: dict) -> bool:
+    if key not in SCOPES:
+        return False
+    return belongs_to_several_modules(ours, theirs) or is_another_name_of_the_module(name, ours, theirs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nodes_say_what_pytorch_says(name):
+    theirs, ours = both(name)
+    known = by_fx_name(theirs)
+    for node in ours.graph.node:
+        keys = metadata(node)
+        assert fx_name(keys) in known, node.name
+        expected = known[fx_name(keys)]
+        for key in KEYS:
+            assert keys[key] == expected[key] or may_differ(name, key, keys, expected), (node.name, key)
+
+
+# An undecomposed archive's operators are decomposed by PyTorch, which numbers nodes anew: nodes are the same where the
+# text is, and names a parameter, of which each layer has its own.
+@pytest.mark.parametrize("name", MODELS)
+def test_nodes_of_undecomposed_archives(name):
+    theirs, ours = both(name, decomposed=False)
+    known = {keys["pkg.torch.onnx.fx_node"]: keys for keys in map(metadata, theirs.graph.node)}
+    compared = 0
+    for node in ours.graph.node:
+        keys = metadata(node)
+        expected = known.get(keys["pkg.torch.onnx.fx_node"])
+        if expected is None or "%p_" not in keys["pkg.torch.onnx.fx_node"]:
+            continue
+        compared += 1
+        for key in KEYS:
+            assert keys[key] == expected[key] or may_differ(name, key, keys, expected), (node.name, key)
+    assert compared > 0
+
+
+# ---- every fx node ------------------------------------------------------------------------------------------------
+
+
+class OddArguments(torch.nn.Module):
+    """Devices, dtypes, layouts, None, strings, infinities, nested lists, keywords, several results, sizes."""
+
+    def forward(self, x, mask):
+        first, _ = torch.split(x, [2, 3], dim=1)
+        _, where = torch.max(x, 1)
+        filled = x.masked_fill(mask, float("-inf")).clamp(min=None, max=3e-07)
+        made = torch.zeros(x.shape[0] * 2, 3, dtype=torch.float16, device="cpu") + torch.full((3,), 2.5)
+        return (first, where, torch.nn.functional.gelu(filled, approximate="tanh"), made, x[:, [0, 2]],
+                x.to(torch.float64).contiguous(), torch.einsum("ij,ij->i", x, x), x.sum(dim=(0, 1), keepdim=True))
+
+
+def odd_archive(tmp_path):
+    path = tmp_path / "odd.pt2"
+    batch = torch.export.Dim("batch", min=2, max=64)
+    x = torch.randn(4, 5)
+    torch.export.save(torch.export.export(OddArguments(), (x, x > 0), dynamic_shapes=({0: batch}, {0: batch})), path)
+    return path
+
+
+def computing_nodes(path) -> list[str]:
+    """The text of each node that computes; checks, and results that nobody takes out, are gone when PyTorch exports."""
+    graph = torch.export.load(path).graph
+    for node in reversed(list(graph.nodes)):
+        check = "_assert" in str(node.target)
+        if check or (node.op == "call_function" and "getitem" in str(node.target) and not node.users):
+            graph.erase_node(node)
+    return [node.format_node() for node in graph.nodes
+            if node.op == "call_function" and "getitem" not in str(node.target)]
+
+
+@pytest.mark.parametrize("name", [*MODELS, "odd arguments"])
+def test_every_fx_node_is_kept_as_pytorch_prints_it(name, tmp_path):
+    path = odd_archive(tmp_path) if name == "odd arguments" else archived(name, decomposed=False)
+    command.run("record", path, "-o", tmp_path / "m.whence.json")
+    texts = [row["text"] for row in Sidecar(tmp_path / "m.whence.json").table("operations")]
+    assert texts == [text for text in computing_nodes(path) if "higher_order" not in text]
+
+
+# ---- the graph and its values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_graph_says_what_pytorch_says(name):
+    theirs, ours = (metadata(model.graph) for model in both(name))
+    assert ours == theirs
+    assert set(ours) == {SIGNATURE, RANGES}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_inputs_and_outputs_say_what_pytorch_says(name):
+    theirs, ours = both(name)
+    assert [metadata(value) for value in ours.graph.input] == [metadata(value) for value in theirs.graph.input]
+    for value, expected in zip(ours.graph.output, theirs.graph.output, strict=True):
+        keys = metadata(value)
+        if value.name != expected.name:  # after the field it is returned in; the form of torch.onnx's output_names
+            assert keys.pop(ORIGINAL) == expected.name
+        # PyTorch's own is lost where the output is made by a function that is inlined last.
+        assert keys == (metadata(expected) or {OUTPUT_KIND: "USER_OUTPUT"})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_and_buffers_say_what_pytorch_says(name):
+    theirs, ours = both(name)
+    model = zoo.MODELS[name].model()
+    tensors = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+    known = {metadata(value)[ORIGINAL]: metadata(value)
+             for value in theirs.graph.value_info if ORIGINAL in metadata(value)}
+    names_of = {id(tensor): {other for other, same in tensors.items() if same is tensor}
+                for tensor in tensors.values()}
+    said = {value.name: metadata(value) for value in ours.graph.value_info}
+    for initializer in ours.graph.initializer:
+        if initializer.name not in tensors:
+            continue
+        keys = said[initializer.name]
+        if keys[ORIGINAL] in known:
+            assert keys == known[keys[ORIGINAL]]
+        else:  # tied: PyTorch keeps the last of its names, whence the first
+            assert len(names_of[id(tensors[initializer.name])]) > 1
+            assert {KIND: keys[KIND]}.items() <= known[_tied(known, names_of, tensors, initializer.name)].items()
+
+
+def _tied(known: dict, names_of: dict, tensors: dict, name: str) -> str:
+    """The original node name under which PyTorch kept a tensor that has several."""
+    others = {"p_" + other.replace(".", "_").lower() for other in names_of[id(tensors[name])]}
+    return (others & set(known)).pop()
+
+
+def test_weights_in_another_layout_are_still_the_parameter():
+    _, ours = both("bert_tiny")
+    said = {metadata(value).get(ORIGINAL) for value in ours.graph.value_info}
+    assert "p_encoder_layer_0_attention_self_query_weight" in said
+
+
+def test_range_constraints_of_dynamic_sizes(tmp_path):
+    path = tmp_path / "dynamic.pt2"
+    batch = torch.export.Dim("batch", min=2, max=64)
+    save(torch.export.export(torch.nn.Linear(3, 4), (torch.randn(5, 3),), dynamic_shapes=({0: batch},)), path)
+    program = torch.onnx.export(torch.export.load(path), (), dynamo=True, verbose=False, optimize=False)
+    command.run("export", path, "-o", tmp_path / "ours.onnx")
+    ours = metadata(onnx.load(tmp_path / "ours.onnx").graph)
+    assert ours[RANGES] == program.model.graph.metadata_props[RANGES] != "{}"
+
+
+# ---- the same from TorchScript, and back again ---------------------------------------------------------------------
+
+
+def test_signature_of_a_torchscript_archive(tmp_path):
+    command.run("export", zoo.trace("bert_tiny"), "-o", tmp_path / "m.onnx", "--inputs", zoo.inputs_file("bert_tiny"))
+    traced = metadata(onnx.load(tmp_path / "m.onnx", load_external_data=False).graph)
+    exported = metadata(both("bert_tiny")[1].graph)
+    assert set(traced) == {SIGNATURE}  # a trace has no ranges
+    inputs = [text.split("\n# outputs")[0].split("\n")[2:] for text in (traced[SIGNATURE], exported[SIGNATURE])]
+    assert {line for line in inputs[0] if "PARAMETER" in line or "USER_INPUT" in line} <= set(inputs[1])
+    assert any("PARAMETER" in line for line in inputs[0]) and "input_ids: USER_INPUT" in inputs[0]
+
+
+def test_strip_gives_back_the_bytes_and_annotating_twice_changes_nothing(tmp_path):
+    archive = archived("lstm_tagger", decomposed=False)
+    plain, sidecar, once, twice, back = (tmp_path / file for file in ("a.onnx", "a.json", "b.onnx", "c.onnx", "d.onnx"))
+    command.run("export", archive, "-o", plain, "--sidecar-out", sidecar)
+    command.run("annotate", plain, "--sidecar", sidecar, "-o", once)
+    command.run("annotate", once, "--sidecar", sidecar, "-o", twice)
+    command.run("strip", once, "-o", back)
+    assert os.path.getsize(once) > os.path.getsize(plain)
+    assert once.read_bytes() == twice.read_bytes()
+    assert back.read_bytes() == plain.read_bytes()
