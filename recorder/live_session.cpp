@@ -39,7 +39,8 @@ struct Followed {
   bool in_python = !tracer::pythonCallstack().empty();
 };
 
-// One recording a file on this machine. A name in the kernel, not a file: nothing is left behind by a process that died.
+// One recording a file on this machine. A name in the kernel, not a file: nothing is left behind by a process that
+// died.
 class FileLock {
  public:
   explicit FileLock(const std::string& target) {
@@ -51,8 +52,8 @@ class FileLock {
     address.sun_family = AF_UNIX;
     name.copy(&address.sun_path[1], sizeof address.sun_path - 1);  // a leading zero: no file
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    const bool taken = socket_ >= 0 && bind(socket_, reinterpret_cast<const sockaddr*>(&address), length) != 0 &&
-                       errno == EADDRINUSE;
+    const bool taken =
+        socket_ >= 0 && bind(socket_, reinterpret_cast<const sockaddr*>(&address), length) != 0 && errno == EADDRINUSE;
     if (!taken) return;
     close(socket_);
     throw Error(Code::recording_state, "another process records to '" + target + "'",
@@ -165,7 +166,8 @@ struct NameLookup {
 };
 
 // Whether the tracer sees what runs here. Inside an operation it does not, so what it sees is an outermost one; nor
-// does it see what PyTorch's Python bindings compute on the way to an operation, such as the view of an index assignment.
+// does it see what PyTorch's Python bindings compute on the way to an operation, such as the view of an index
+// assignment.
 bool is_traced() { return tracer::isTracing() && at::tracer::impl::is_dispatch_enabled(); }
 
 std::unique_ptr<at::ObserverContext> Session::on_start(const at::RecordFunction&) {

@@ -34,8 +34,8 @@ class Hasher {
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
 };
 
-// Columns are gathered into rows block by block, so that reading stays close to sequential. The width of an element is a
-// constant here: with one known only at run time every element would cost a call.
+// Columns are gathered into rows block by block, so that reading stays close to sequential. The width of an element is
+// a constant here: with one known only at run time every element would cost a call.
 template <std::size_t element>
 void gather_columns(const TensorData& matrix, std::size_t first, std::size_t count, std::byte* gathered) {
   constexpr std::size_t tile = 32;  // rows whose lines of the cache are written to at once

@@ -160,12 +160,13 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
   Result<Graph> result = guarded([&] {
     check_opset(options.opset);
     Diagnostics failures;
-    const Program lowered =
-        options.weights_as_inputs ? lower_for_conversion(with_weights_as_inputs(program), options, failures, notes)
-                                  : lower_for_conversion(program, options, failures, notes);
+    const Program lowered = options.weights_as_inputs
+                                ? lower_for_conversion(with_weights_as_inputs(program), options, failures, notes)
+                                : lower_for_conversion(program, options, failures, notes);
     Graph graph;
-    ConvertSession session(lowered, graph, {options.opset, options.unsupported_as_domain, options.as_other_exporters,
-                                            options.custom_operators});
+    ConvertSession session(
+        lowered, graph,
+        {options.opset, options.unsupported_as_domain, options.as_other_exporters, options.custom_operators});
     session.convert(std::move(failures));
     if (options.values != nullptr) *options.values = session.outermost_values();
     set_names(graph, graph.inputs, options.input_names, "input");

@@ -21,7 +21,7 @@ struct ExportOptions {
   int opset = default_opset;
   std::vector<std::string> input_names;  // in order; fewer than inputs: the rest keep forward's argument names
   std::vector<std::string> output_names;
-  bool unsupported_as_domain = false;  // write operators without a converter as nodes of a custom domain
+  bool unsupported_as_domain = false;      // write operators without a converter as nodes of a custom domain
   std::set<std::string> custom_operators;  // "mylib::op": written as nodes of that domain, even with a converter
   bool simplify = true;
   // Parameters and buffers become inputs of the graph, behind the others and under their qualified names: a model

@@ -1,6 +1,6 @@
-// Metadata that annotate takes away: keys that a node carries twice (ONNX Runtime's fusions write them so) are merged to
-// the first, and the stamps of another program make room for those of the sidecar. What was taken away is kept as text,
-// so that strip can put it back where it stood.
+// Metadata that annotate takes away: keys that a node carries twice (ONNX Runtime's fusions write them so) are merged
+// to the first, and the stamps of another program make room for those of the sidecar. What was taken away is kept as
+// text, so that strip can put it back where it stood.
 #pragma once
 
 #include <string>

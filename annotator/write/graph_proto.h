@@ -20,7 +20,7 @@ class GraphProtoMaker {
                   const UserFunctions* functions = nullptr)
       : graph_(graph), metadata_(metadata), names_(graph), stamp_origins_(stamp_origins), functions_(functions) {}
 
-  onnx::GraphProto nodes();  // the nodes, with their bodies in full
+  onnx::GraphProto nodes();                           // the nodes, with their bodies in full
   onnx::GraphProto interface(bool initializers_too);  // inputs, outputs, types that ONNX cannot infer, metadata
   onnx::TensorProto tensor_header(const Initializer& initializer) const;  // without raw_data
 

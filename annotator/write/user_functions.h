@@ -1,6 +1,7 @@
-// UserFunctions: converters that the user brings, as ONNX functions. An operator `mylib::op` for which there is a function
-// `op` of the domain `whence.mylib` becomes a node that calls it; the function goes into the file, so that the file runs
-// anywhere. Inputs are the operator's tensors in the order of its schema, attributes have the names of its arguments.
+// UserFunctions: converters that the user brings, as ONNX functions. An operator `mylib::op` for which there is a
+// function `op` of the domain `whence.mylib` becomes a node that calls it; the function goes into the file, so that the
+// file runs anywhere. Inputs are the operator's tensors in the order of its schema, attributes have the names of its
+// arguments.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,7 @@ class UserFunctions {
   UserFunctions(const UserFunctions&) = delete;
   UserFunctions& operator=(const UserFunctions&) = delete;
 
-  std::set<std::string> operators() const;  // {"mylib::op"}
+  std::set<std::string> operators() const;                                                    // {"mylib::op"}
   const onnx::FunctionProto* find(const std::string& domain, const std::string& name) const;  // nullptr when unknown
   const onnx::ModelProto& model() const { return *model_; }
 

@@ -205,11 +205,13 @@ void declare(CommandLine& line) {
   line.option("opset", "N", "13 to 23, 18 by default");
   line.option("sidecar-out", "FILE", "write the sidecar too, bound to the ONNX file");
   line.flag("annotate", "annotate the file too, as `whence annotate` does");
-  line.option("report", "FILE", "a Markdown report, also when the export fails: what is missing, where, operators, times");
+  line.option("report", "FILE",
+              "a Markdown report, also when the export fails: what is missing, where, operators, times");
   line.flag("profile", "print the time of each stage");
   line.option("on-unsupported", "error|domain", "what to do with operators that have no converter; error by default");
-  line.option("functions", "FILE",
-              "your own converters: a model file with ONNX functions; `op` of the domain `whence.mylib` is for mylib::op");
+  line.option(
+      "functions", "FILE",
+      "your own converters: a model file with ONNX functions; `op` of the domain `whence.mylib` is for mylib::op");
   line.option("input-names", "A,B", "names of the graph's inputs, in order; forward's argument names by default");
   line.option("output-names", "A,B", "names of the graph's outputs, in order");
   line.flag("no-optimize", "leave the graph as it was converted: no folding, no merging, nothing shared");
@@ -217,7 +219,8 @@ void declare(CommandLine& line) {
   line.flag("keep-initializers-as-inputs", "list the weights among the graph's inputs too");
   line.flag("external-data", "keep the weights in a file beside the model (done by itself above 2 GiB)");
   line.flag("external-data-per-tensor", "a file for each of the weights: model.onnx.encoder.weight");
-  line.option("external-data-threshold", "BYTES", "weights that are not larger stay in the model file; 1024 by default");
+  line.option("external-data-threshold", "BYTES",
+              "weights that are not larger stay in the model file; 1024 by default");
   line.option("external-data-alignment", "BYTES", "where weights start in the file; 4096 by default");
   line.example(
       "whence export bert.pt -o bert.onnx --input 'input_ids=int64[2,16]<30522' --dynamic 'input_ids:0=batch,1=seq'");

@@ -15,7 +15,8 @@ namespace {
 std::string cell(std::string_view text) {
   std::string safe;
   for (const char letter : text) {
-    if (letter == '|' || letter == '<' || letter == '*' || letter == '`' || letter == '_' || letter == '\\') safe += '\\';
+    if (letter == '|' || letter == '<' || letter == '*' || letter == '`' || letter == '_' || letter == '\\')
+      safe += '\\';
     safe += letter == '\n' ? ' ' : letter;
   }
   return safe;
@@ -118,7 +119,8 @@ std::string modules_section(const Program& program) {
 
 std::string nodes_section(const Graph& graph) {
   std::map<std::string, std::int64_t> count;
-  for (const GraphNode& node : graph.nodes) ++count[node.domain.empty() ? node.op_type : node.domain + "::" + node.op_type];
+  for (const GraphNode& node : graph.nodes)
+    ++count[node.domain.empty() ? node.op_type : node.domain + "::" + node.op_type];
   Table table({"ONNX operator", "nodes"});
   for (const auto& [name, nodes] : count) table.row({code(name), std::to_string(nodes)});
   return "## The graph\n\n" + table.text();
@@ -141,8 +143,8 @@ std::string to_markdown(const ExportRun& run) {
   std::string text = "# Export of " + code(base_name(run.archive)) + "\n\n";
   if (run.written) {
     text += "Written: " + code(run.output) + ", opset " + std::to_string(run.opset) + ", " +
-            std::to_string(run.graph->nodes.size()) + " nodes for " +
-            std::to_string(operations(*run.program).size()) + " operations.\n\n";
+            std::to_string(run.graph->nodes.size()) + " nodes for " + std::to_string(operations(*run.program).size()) +
+            " operations.\n\n";
   } else {
     text += "**Nothing was written.** What failed is the stage *" +
             (run.stages.seconds().empty() ? "start" : run.stages.seconds().back().first) + "*.\n\n";

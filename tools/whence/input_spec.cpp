@@ -104,7 +104,8 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
     // Without a name the axis is called as torch.onnx.export calls it.
     const std::string given = text.substr(0, colon) + "_dynamic_axes_" + std::to_string(axes.size() + 1);
     const std::string symbol = equals < part.size() ? part.substr(equals + 1) : given;
-    if (equals < part.size() && !identifier(symbol)) fail(text, "'" + part + "' has no name for the size", kDynamicForm);
+    if (equals < part.size() && !identifier(symbol))
+      fail(text, "'" + part + "' has no name for the size", kDynamicForm);
     for (const DynamicAxis& other : axes) {
       if (other.axis == *axis) fail(text, "axis " + std::to_string(*axis) + " is named twice", kDynamicForm);
     }

@@ -23,7 +23,8 @@ ExitCode missing(const CommandLine& line) {
   const auto graph = export_program(read_archive(read, notes), options);
   const Diagnostics problems = graph ? Diagnostics{} : graph.diagnostics();
   if (line.json()) {
-    std::cout << nlohmann::ordered_json{{"missing", nlohmann::ordered_json::parse(json_array(problems))}}.dump(2) << "\n";
+    std::cout << nlohmann::ordered_json{{"missing", nlohmann::ordered_json::parse(json_array(problems))}}.dump(2)
+              << "\n";
   } else {
     print_text(problems);
     if (problems.empty()) std::cout << "every operator has a converter\n";
@@ -35,7 +36,8 @@ ExitCode run(int argc, char** argv) {
   CommandLine line("ops", "[--json] [--missing ARCHIVE]",
                    "Lists the operators that have a converter, each with its overload.");
   line.flag("schemas", "the whole schema of each");
-  line.option("missing", "ARCHIVE", "instead: what of this archive cannot be converted, and where; exit code 4 when any");
+  line.option("missing", "ARCHIVE",
+              "instead: what of this archive cannot be converted, and where; exit code 4 when any");
   line.option("opset", "N", "for --missing: 13 to 23, 18 by default");
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);
