@@ -82,8 +82,8 @@ const std::string& checked(const std::string& path) {
 class Session {
  public:
   explicit Session(const std::string& path) : path_(checked(path)), file_lock_(path_) {
-    callback_ =
-        at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end).scopes({at::RecordScope::FUNCTION}));
+    callback_ = at::addGlobalCallback(
+        at::RecordFunctionCallback(&on_start, &on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   }
   ~Session() { listen_no_more(); }
 
@@ -236,12 +236,13 @@ void Session::operation_starts(const std::shared_ptr<Session>& self) {
 void Session::operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self) {
   guard_model([&] {
     Followed& followed = follow(self);
+    const auto given = values_given_to_python(function);
     const Unobserved unobserved;
     const std::lock_guard guard(followed.lock);
     followed.trace->look();
-    if (auto warning = branched_on_tensor(function)) {
+    if (std::ranges::any_of(given, [&](const auto* value) { return followed.trace->is_data(value); })) {
       const std::lock_guard all(lock_);
-      add_warning(diagnostics_, std::move(*warning));
+      add_warning(diagnostics_, used_value());
     }
     if (Clock::now() >= next_write_) write_partial(followed);
   });

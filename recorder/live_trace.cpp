@@ -118,6 +118,11 @@ void LiveTrace::see(const jit::Value* value, const at::Tensor& tensor) {
   term->second.known = true;
 }
 
+bool LiveTrace::is_data(const jit::Value* value) const {
+  const auto term = env_.find(value);
+  return term != env_.end() && term->second.is_value() && !term->second.known && !term->second.number;
+}
+
 void LiveTrace::read(const jit::Node& node) {
   if (node.kind() == c10::prim::TracedAttr) return read_attribute(node);
   if (node.kind() == c10::prim::CallFunction || node.kind() == c10::prim::CallMethod) return call_scripted(node);

@@ -30,6 +30,8 @@ class LiveTrace {
   void look();
   // The tensor that the tracer knows as `value`; kept where it is a parameter.
   void see(const torch::jit::Value* value, const at::Tensor& tensor);
+  // Whether it depends on more than sizes and constants.
+  bool is_data(const torch::jit::Value* value) const;
   // The trace is over, and its graph was rearranged or left unfinished: finds the outputs. No look after this.
   void end();
   // Nothing further can be said of it, whatever the tracer says.

@@ -3,6 +3,7 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -139,3 +140,44 @@ def test_one_recording_of_two_traces(tmp_path, second):
     for i, file in ((0, files[0]), (1, files[-1])):
         report = command.run_json("annotate", tmp_path / f"{i}.onnx", "--sidecar", file, "-o", tmp_path / "a.onnx")
         assert report["matched"] == report["nodes"], json.dumps(report)
+
+
+class LoopsOverValue(nn.Module):
+    def forward(self, x):
+        for _ in range(int(x.sum())):  # this line
+            x = x + 1
+        return x
+
+
+class BranchesOnValue(nn.Module):
+    def forward(self, x):
+        return x + 1 if x.max() > 0 else x - 1  # this line
+
+
+class AsksWhetherEqual(nn.Module):
+    def forward(self, x):
+        return x + 1 if torch.equal(x, x * 1) else x - 1  # this line
+
+
+class UsesSizesAndConstants(nn.Module):
+    def forward(self, x):
+        if x.shape[0] > 1 and bool(torch.ones(1) > 0):
+            x = x + int(x.shape[1])
+        return x.reshape(int(x.size(0)), -1)
+
+
+@pytest.mark.parametrize("case", [LoopsOverValue, BranchesOnValue, AsksWhetherEqual])
+def test_values_that_python_uses_are_told_with_their_line(case, tmp_path):
+    lines = Path(__file__).read_text().splitlines()
+    start = lines.index(f"class {case.__name__}(nn.Module):")
+    line = next(i for i in range(start, len(lines)) if "# this line" in lines[i]) + 1
+    with recording(tmp_path / "m.json") as report:
+        torch.jit.trace(case(), torch.ones(2, 2), check_trace=False)
+    assert [(each["code"], each["where"]["source"]) for each in report["diagnostics"]] == [
+        ("E0309", f"test_user_code.py:{line} forward")]
+
+
+def test_sizes_and_constants_are_no_values(tmp_path):
+    with recording(tmp_path / "m.json") as report:
+        torch.jit.trace(UsesSizesAndConstants(), torch.ones(2, 2), check_trace=False)
+    assert report["diagnostics"] == [] and report["files"][0]["complete"]

@@ -77,10 +77,18 @@ TEST(DynamicAxes, ReadsWhatTheCommandLineWrites) {
   EXPECT_EQ(axes[1].symbol, "seq");
 }
 
+TEST(DynamicAxes, NamesAxesAsPyTorchDoes) {
+  const std::vector<DynamicAxis> axes = parse_dynamic("x:2,0=batch,1");
+  ASSERT_EQ(axes.size(), 3U);
+  EXPECT_EQ(axes[0].symbol, "x_dynamic_axes_1");
+  EXPECT_EQ(axes[1].symbol, "batch");
+  EXPECT_EQ(axes[2].symbol, "x_dynamic_axes_3");
+}
+
 TEST(DynamicAxes, NamesThePieceThatIsWrong) {
   const char* rows[][2] = {
       {"0=batch", "no input name"},      {":0=batch", "no input name"},          {"x:", "no axis"},
-      {"x:batch", "no axis number"},     {"x:-1=batch", "no axis number"},       {"x:0", "no name for the size"},
+      {"x:batch", "no axis number"},     {"x:-1=batch", "no axis number"},       {"x:0=", "no name for the size"},
       {"x:0=2", "no name for the size"}, {"x:0=a,0=b", "axis 0 is named twice"},
   };
   for (const auto& row : rows) expect_refused(row[0], row[1], "input_ids:0=batch", parse_dynamic);
