@@ -1,7 +1,7 @@
 // FxNames: the names that torch.export's graph gave a program's nodes and values, or would have given them, and its
-// one-line form of a node: `%linear_2 : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x,
-// %w), kwargs =
-// {})`. Source: torch/fx/graph.py (_Namespace.create_name) and torch/fx/node.py (Node.format_node) of PyTorch 2.13.
+// one-line form of a node:
+//   %linear_2 : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %w), kwargs = {})
+// Source: torch/fx/graph.py (_Namespace.create_name) and torch/fx/node.py (Node.format_node) of PyTorch 2.13.
 #pragma once
 
 #include <string>
