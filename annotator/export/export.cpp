@@ -131,20 +131,11 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
   return lowered;
 }
 
-}  // namespace
-
-namespace {
-
 Program with_weights_as_inputs(Program program) {
-  std::vector<bool> read(program.values.size(), false);
-  const auto note = [&](ValueId id) { read[id] = true; };
-  for (const Node* node : operations(program)) {
-    for (const NamedArgument& argument : node->arguments) for_each_value(argument.value, note);
-  }
-  for (const ProgramOutput& output : program.outputs) for_each_value(output.value, note);
+  const auto read = values_read(program);
   for (std::size_t id = 0; id < program.values.size(); ++id) {
     Value& value = program.values[id];
-    if (value.source != ValueSource::parameter || !read[id]) continue;
+    if (value.source != ValueSource::parameter || !read.contains(static_cast<ValueId>(id))) continue;
     value.source = ValueSource::input;
     const Parameter& parameter = program.parameters[value.index];
     value.index = static_cast<std::int32_t>(program.inputs.size());

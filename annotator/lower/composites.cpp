@@ -256,23 +256,12 @@ class Expansion {
       : program_(lowering.program), failures_(lowering.failures), wanted_(wanted), trace_(trace) {}
 
   void run() {
-    run(program_.body);
-    for (ProgramOutput& output : program_.outputs) replace(output.value, replaced_);
+    open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
+      return wanted_.contains(qualified(node)) && open(node, to);
+    });
   }
 
  private:
-  void run(Block& block) {
-    std::vector<Node> result;
-    result.reserve(block.nodes.size());
-    for (Node& node : block.nodes) {
-      replace(node.arguments, replaced_);
-      for (Block& nested : node.blocks) run(nested);
-      if (!wanted_.contains(qualified(node)) || !open(node, result)) result.push_back(std::move(node));
-    }
-    block.nodes = std::move(result);
-    for (Argument& output : block.outputs) replace(output, replaced_);
-  }
-
   bool open(const Node& node, std::vector<Node>& to) {
     Opening opening(program_, node, trace_);
     try {

@@ -104,44 +104,19 @@ const std::unordered_map<std::string, Composition>& compositions() {
   return table;
 }
 
-void collect_used(const Block& block, std::unordered_set<ValueId>& used) {
-  const auto visit = [&](ValueId id) { used.insert(id); };
-  for (const Node& node : block.nodes) {
-    for (const NamedArgument& argument : node.arguments) for_each_value(argument.value, visit);
-    for (const Block& nested : node.blocks) collect_used(nested, used);
-  }
-  for (const Argument& output : block.outputs) for_each_value(output, visit);
-}
-
 class Decomposer {
  public:
   explicit Decomposer(Lowering& lowering) : program_(lowering.program), failures_(lowering.failures) {}
 
   void run() {
-    collect_used(program_.body, used_);
-    for (const ProgramOutput& output : program_.outputs) {
-      for_each_value(output.value, [&](ValueId id) { used_.insert(id); });
-    }
-    run(program_.body);
-    for (ProgramOutput& output : program_.outputs) replace(output.value, replaced_);
+    used_ = values_read(program_);
+    open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
+      const auto composition = compositions().find(qualified(node));
+      return composition != compositions().end() && compose(node, composition->second, to);
+    });
   }
 
  private:
-  void run(Block& block) {
-    std::vector<Node> result;
-    result.reserve(block.nodes.size());
-    for (Node& node : block.nodes) {
-      replace(node.arguments, replaced_);
-      for (Block& nested : node.blocks) run(nested);
-      const auto composition = compositions().find(qualified(node));
-      if (composition == compositions().end() || !compose(node, composition->second, result)) {
-        result.push_back(std::move(node));
-      }
-    }
-    block.nodes = std::move(result);
-    for (Argument& output : block.outputs) replace(output, replaced_);
-  }
-
   bool compose(const Node& node, Composition composition, std::vector<Node>& to) {
     std::vector<bool> used;
     for (const ValueId output : node.outputs) used.push_back(used_.contains(output));

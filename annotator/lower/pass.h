@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "schema/diagnostic.h"
 #include "schema/program.h"
@@ -27,6 +29,14 @@ void replace(Argument& argument, const Replacements& replacements);  // in lists
 void replace(std::vector<NamedArgument>& arguments, const Replacements& replacements);
 
 void for_each_value(const Argument& argument, const std::function<void(ValueId)>& visit);
+
+// Every value that a node, a block or the program itself reads.
+std::unordered_set<ValueId> values_read(const Program& program);
+
+// Gives each node, bodies first, to `open`, which may put others in its place: it appends them and notes in `replaced`
+// what stands for the node's results. Where it answers false the node stays.
+void open_nodes(Program& program, Replacements& replaced,
+                const std::function<bool(const Node& node, std::vector<Node>& to)>& open);
 
 // A number or flag that is known: a literal, or a value whose content is.
 std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument);

@@ -36,9 +36,8 @@ std::vector<const Argument*> results_of(const Program& program) {
   return leaves;
 }
 
-Signature stated_by_torchscript(const Program& program) {
+Signature stated_by_torchscript(const Program& program, const FxNames& names) {
   constexpr std::string_view kinds[] = {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"};  // by ParameterKind
-  const FxNames names(program);
   Signature signature;
   for (std::size_t i = 0; i < program.values.size(); ++i) {
     if (program.values[i].source != ValueSource::parameter) continue;
@@ -87,16 +86,13 @@ void add_original_name(const std::string& original, const std::string& name, Int
 
 }  // namespace
 
-Signature signature_of(const Program& program) {
-  return program.signature.empty() ? stated_by_torchscript(program) : program.signature;
-}
-
 std::string to_text(const Signature& signature) {
   return "\n# inputs\n" + lines_of(signature.inputs) + "\n\n# outputs\n" + lines_of(signature.outputs) + "\n";
 }
 
 InterfaceMetadata interface_metadata(const Graph& graph, const Program& program) {
-  const Signature signature = signature_of(program);
+  const FxNames names(program);
+  const Signature signature = program.signature.empty() ? stated_by_torchscript(program, names) : program.signature;
   InterfaceMetadata metadata;
   metadata.graph.emplace_back(keys::graph_signature, to_text(signature));
   if (!program.signature.empty()) metadata.graph.emplace_back(keys::range_constraints, range_constraints(program));
@@ -106,7 +102,6 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
     by_name.emplace(entry.name, &entry);
     if (entry.target) by_target.emplace(*entry.target, &entry);
   }
-  const FxNames names(program);
   for (std::size_t i = 0; i < graph.inputs.size() && i < program.inputs.size(); ++i) {
     const std::string& original = names.value_name(program.inputs[i].value);
     InterfaceMetadata::Entries& entries = metadata.values[graph.inputs[i]];

@@ -20,13 +20,11 @@ struct InterfaceMetadata {
   std::unordered_map<GraphValueId, Entries> values;  // inputs, outputs, parameters and buffers
 };
 
-// The program's stated signature, or, of TorchScript, the one that torch.export would state for it.
-Signature signature_of(const Program& program);
-
 // "\n# inputs\np_w: PARAMETER target='w'\n...": str() of it.
 std::string to_text(const Signature& signature);
 
-// `graph`: what `program` was exported to, named.
+// `graph`: what `program` was exported to, named. The signature is the one that the program states, or, of TorchScript,
+// the one that torch.export would state for it.
 InterfaceMetadata interface_metadata(const Graph& graph, const Program& program);
 
 }  // namespace whence
