@@ -109,13 +109,12 @@ ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::ve
   return common_ancestor(program, scopes);
 }
 
-std::string scope_path(const Program& program, ScopeId scope) {
-  const std::string& inner = program.module_path(scope);
-  if (inner.empty()) return "";
+std::string scope_path(const std::vector<std::string>& modules) {
+  if (modules.empty() || modules.back().empty()) return "";
+  const std::string& inner = modules.back();
   std::vector<std::size_t> cuts;  // lengths of the called modules' names on the way to `inner`
-  for (ScopeId outer = program.scopes[scope].parent; outer != none_id; outer = program.scopes[outer].parent) {
-    const std::string& name = program.module_path(outer);
-    if (!name.empty() && encloses(name, inner)) cuts.push_back(name.size());
+  for (std::size_t i = 0; i + 1 < modules.size(); ++i) {
+    if (!modules[i].empty() && encloses(modules[i], inner)) cuts.push_back(modules[i].size());
   }
   cuts.push_back(inner.size());
   std::ranges::sort(cuts);
@@ -128,6 +127,13 @@ std::string scope_path(const Program& program, ScopeId scope) {
     start = cut;
   }
   return path;
+}
+
+std::string scope_path(const Program& program, ScopeId scope) {
+  std::vector<std::string> modules;
+  for (; scope != none_id; scope = program.scopes[scope].parent) modules.push_back(program.module_path(scope));
+  std::ranges::reverse(modules);
+  return scope_path(modules);
 }
 
 void name_nodes(Graph& graph, const Program& program) { Namer(program).name_graph(graph, true); }

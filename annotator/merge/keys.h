@@ -27,11 +27,19 @@ inline constexpr std::string_view op = "pkg.whence.op";
 inline constexpr std::string_view module = "pkg.whence.module";
 inline constexpr std::string_view modules = "pkg.whence.modules";  // JSON array, when there is more than one
 inline constexpr std::string_view call = "pkg.whence.call";
+// Call numbers of all modules on the way, root first, "0/2/0"; only where one above the last was called before.
+inline constexpr std::string_view calls = "pkg.whence.calls";
 inline constexpr std::string_view source = "pkg.whence.source";  // "modeling_bert.py:88 forward"
 inline constexpr std::string_view confidence = "pkg.whence.confidence";
 inline constexpr std::string_view rule = "pkg.whence.rule";
 inline constexpr std::string_view evidence = "pkg.whence.evidence";  // of matched nodes: what each rule said
 inline constexpr std::string_view version = "pkg.whence.version";
+
+// What inline must know: on functions that whence cut out, on constants that were pulled into one, on calls.
+inline constexpr std::string_view function = "pkg.whence.function";
+inline constexpr std::string_view constant = "pkg.whence.constant";              // "initializer" or "node": what it was
+inline constexpr std::string_view differs = "pkg.whence.differs";                // functions/call_text.h
+inline constexpr std::string_view ir_before = "pkg.whence.ir_before_functions";  // on the model
 
 // What strip must know: keys among the above that a node had before annotate, and the name it had.
 inline constexpr std::string_view kept = "pkg.whence.kept";  // "namespace,pkg.torch.onnx.fx_node"; usually absent

@@ -24,9 +24,10 @@ std::string indented(const std::string& lines) {
 
 const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
-      keys::name_space, keys::class_hierarchy, keys::name_scopes, keys::fx_node, keys::stack_trace,
-      keys::module,     keys::modules,         keys::call,        keys::source,  keys::confidence,
-      keys::rule,       keys::evidence,        keys::version};
+      keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
+      keys::stack_trace, keys::module,          keys::modules,     keys::call,
+      keys::calls,       keys::source,          keys::confidence,  keys::rule,
+      keys::evidence,    keys::version};
   return all;
 }
 
@@ -83,6 +84,7 @@ std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePla
 std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place) const {
   if (key == keys::module) return program_.module_path(place.scope);
   if (key == keys::call) return std::to_string(program_.scopes[place.scope].call);
+  if (key == keys::calls) return calls(place.scope);
   if (key == keys::confidence) return std::string(place.confidence);
   if (key == keys::rule) return std::string(place.rule);
   if (key == keys::version) return WHENCE_VERSION;
@@ -104,6 +106,17 @@ std::vector<ModuleId> NodeKeys::modules_on_path(ScopeId scope) const {
   for (; scope != none_id; scope = program_.scopes[scope].parent) path.push_back(program_.scopes[scope].module);
   std::ranges::reverse(path);
   return path;
+}
+
+std::optional<std::string> NodeKeys::calls(ScopeId scope) const {
+  std::string text = std::to_string(program_.scopes[scope].call);
+  bool repeated = false;
+  for (ScopeId outer = program_.scopes[scope].parent; outer != none_id; outer = program_.scopes[outer].parent) {
+    const std::int32_t call = program_.scopes[outer].call;
+    repeated |= call > 0;
+    text.insert(0, std::to_string(call) + "/");
+  }
+  return repeated ? std::optional(text) : std::nullopt;
 }
 
 std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {

@@ -45,6 +45,7 @@ class NodeKeys {
  private:
   std::optional<std::string> value(std::string_view key, const NodePlace& place) const;
   std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
+  std::optional<std::string> calls(ScopeId scope) const;
   std::string name_space(const Node& node, ScopeId scope) const;
   std::string class_hierarchy(const Node& node, ScopeId scope) const;
   std::string name_scopes(const Node& node, ScopeId scope) const;

@@ -1,6 +1,4 @@
-// How the file is put together: protobuf serialises everything but the initializers' bytes into strings; lengths of the
-// enclosing messages are computed by hand; then strings and weight spans go out alternately, in protobuf's own field
-// order, so that reading and writing the file with protobuf gives the same bytes again.
+// Decides which bytes go where: into the model, or into files of external data (model_layout.h puts them there).
 #include "annotator/write/onnx_writer.h"
 
 #include <algorithm>
@@ -13,28 +11,14 @@
 #include "annotator/merge/keys.h"
 #include "annotator/merge/stamp.h"
 #include "annotator/write/graph_proto.h"
+#include "annotator/write/model_layout.h"
 #include "annotator/write/unique_names.h"
-#include "annotator/write/wire_out.h"
 #include "schema/files.h"
 #include "schema/result.h"
 
 namespace whence {
 
 namespace {
-
-// Field numbers of onnx.proto.
-constexpr std::uint32_t model_graph = 7;
-constexpr std::uint32_t graph_initializer = 5;
-constexpr std::uint32_t tensor_raw_data = 9;
-
-struct Piece {
-  std::string head;  // TensorProto without its bytes
-  const Bytes* inline_bytes = nullptr;
-  std::uint64_t size() const {
-    if (inline_bytes == nullptr) return head.size();
-    return head.size() + wire::field_head_size(tensor_raw_data, inline_bytes->size) + inline_bytes->size;
-  }
-};
 
 struct External {
   std::size_t file;  // index into Layout::files
@@ -43,16 +27,9 @@ struct External {
 };
 
 struct Layout {
-  std::string graph_head, graph_tail;
-  std::vector<Piece> pieces;
+  ModelLayout model;
   std::vector<std::string> files;  // of external data: base names
   std::vector<External> external;  // by file, ascending offsets
-
-  std::uint64_t graph_size() const {
-    std::uint64_t total = graph_head.size() + graph_tail.size();
-    for (const Piece& piece : pieces) total += wire::field_head_size(graph_initializer, piece.size()) + piece.size();
-    return total;
-  }
 };
 
 void add_entry(onnx::TensorProto& tensor, const char* key, const std::string& value) {
@@ -73,19 +50,19 @@ std::string file_part(std::string name) {
 Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
   GraphProtoMaker maker(graph, options.interface, options.stamp_origins, options.functions.get());
   Layout layout;
-  layout.graph_head = maker.nodes().SerializeAsString();
-  layout.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();
+  layout.model.graph_head = maker.nodes().SerializeAsString();
+  layout.model.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();
   const std::uint64_t alignment = options.external.alignment;
   UniqueNames file_names;
   std::uint64_t end = 0;
   for (const Initializer& initializer : graph.initializers) {
     onnx::TensorProto tensor = maker.tensor_header(initializer);
     const Bytes& bytes = initializer.data.bytes;
-    Piece piece;
+    ModelLayout::Tensor piece;
     // Axes and shapes are read by shape inference, which does not open other files.
     const bool always_inline = is_integral(initializer.data.dtype) && !initializer.parameter && bytes.size <= 1024;
     if (model_file.empty() || bytes.size <= options.external.threshold || always_inline) {
-      piece.inline_bytes = &bytes;
+      piece.raw = &bytes;
     } else {
       const bool own_file = options.external.file_per_tensor;
       if (own_file) end = 0;
@@ -101,7 +78,7 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
       layout.external.push_back({layout.files.size() - 1, offset, &bytes});
     }
     piece.head = tensor.SerializeAsString();
-    layout.pieces.push_back(std::move(piece));
+    layout.model.initializers.push_back(std::move(piece));
   }
   return layout;
 }
@@ -177,24 +154,6 @@ std::string model_tail(const Graph& graph, const WriteOptions& options) {
   return model.SerializeAsString();
 }
 
-void write_model(const Layout& layout, const std::string& head, const std::string& tail, AtomicFile& file) {
-  std::string frame = head;
-  wire::append_field_head(frame, model_graph, layout.graph_size());
-  frame += layout.graph_head;
-  for (const Piece& piece : layout.pieces) {
-    wire::append_field_head(frame, graph_initializer, piece.size());
-    frame += piece.head;
-    if (piece.inline_bytes == nullptr) continue;
-    wire::append_field_head(frame, tensor_raw_data, piece.inline_bytes->size);
-    file.write(frame);
-    frame.clear();
-    file.write(*piece.inline_bytes);
-  }
-  file.write(frame);
-  file.write(layout.graph_tail);
-  file.write(tail);
-}
-
 // All files stay open until all are complete. Throws Error(over_limit) when the system does not allow so many.
 std::deque<AtomicFile> write_external(const Layout& layout, const std::string& folder) {
   constexpr rlim_t others = 32;  // the archive, what this process has open besides
@@ -222,26 +181,28 @@ std::deque<AtomicFile> write_external(const Layout& layout, const std::string& f
 void write_onnx(const Graph& graph, const std::string& path, const WriteOptions& options) {
   const std::string head = model_head(options);
   const std::string tail = model_tail(graph, options);
-  const auto file_size = [&](const Layout& layout) {
-    const std::uint64_t graph_size = layout.graph_size();
-    return head.size() + wire::field_head_size(model_graph, graph_size) + graph_size + tail.size();
+  const auto laid_out = [&](const std::string& model_file) {
+    Layout layout = lay_out(graph, options, model_file);
+    layout.model.head = head;
+    layout.model.tail = tail;
+    return layout;
   };
 
-  Layout layout = lay_out(graph, options, options.external.always ? base_name(path) : "");
-  if (!options.external.always && file_size(layout) > options.protobuf_limit) {
-    layout = lay_out(graph, options, base_name(path));
+  Layout layout = laid_out(options.external.always ? base_name(path) : "");
+  if (!options.external.always && layout.model.size() > options.protobuf_limit) {
+    layout = laid_out(base_name(path));
   }
-  if (file_size(layout) > options.protobuf_limit) {
+  if (layout.model.size() > options.protobuf_limit) {
     throw Error(Code::over_limit,
-                "the graph without its weights needs " + std::to_string(file_size(layout)) + " bytes, more than the " +
-                    std::to_string(options.protobuf_limit) + " that protobuf can hold",
+                "the graph without its weights needs " + std::to_string(layout.model.size()) +
+                    " bytes, more than the " + std::to_string(options.protobuf_limit) + " that protobuf can hold",
                 "export a part of the model", {.file = path, .stage = "write"});
   }
 
   // All files are complete before any gets its name, and the data is there before the model that refers to it.
   std::deque<AtomicFile> data = write_external(layout, path.substr(0, path.size() - base_name(path).size()));
   AtomicFile model(path);
-  write_model(layout, head, tail, model);
+  layout.model.write(model);
   for (AtomicFile& file : data) file.commit();
   model.commit();
 }

@@ -8,7 +8,8 @@ import pytest
 
 import command
 
-SUBCOMMANDS = ["record", "export", "annotate", "validate", "show", "explain", "diff", "strip", "ops", "codes"]
+SUBCOMMANDS = ["record", "export", "annotate", "validate", "show", "explain", "diff", "strip", "functions", "inline",
+               "ops", "codes"]
 
 
 def test_help_lists_every_subcommand():

@@ -19,6 +19,8 @@ extern const Command codes_command;
 extern const Command diff_command;
 extern const Command explain_command;
 extern const Command export_command;
+extern const Command functions_command;
+extern const Command inline_command;
 extern const Command ops_command;
 extern const Command record_command;
 extern const Command show_command;

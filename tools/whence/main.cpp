@@ -21,8 +21,8 @@ namespace {
 
 // In the order in which a newcomer meets them.
 const Command* const kCommands[] = {
-    &record_command,  &export_command, &annotate_command, &validate_command, &show_command,
-    &explain_command, &diff_command,   &strip_command,    &ops_command,      &codes_command,
+    &record_command, &export_command, &annotate_command,  &validate_command, &show_command, &explain_command,
+    &diff_command,   &strip_command,  &functions_command, &inline_command,   &ops_command,  &codes_command,
 };
 
 void print_help(std::ostream& out) {

@@ -1,0 +1,238 @@
+#include "annotator/functions/block.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <unordered_map>
+
+#include <xxhash.h>
+
+#include "annotator/functions/node_values.h"
+
+namespace whence {
+namespace {
+
+std::uint64_t hash(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t both[] = {a, b};
+  return XXH3_64bits(both, sizeof both);
+}
+
+bool counts_or_flags(int data_type) {
+  return data_type == onnx::TensorProto::INT64 || data_type == onnx::TensorProto::INT32 ||
+         data_type == onnx::TensorProto::BOOL || data_type == onnx::TensorProto::STRING;
+}
+
+// Eight numbers are the scales of a Resize; more are a weight.
+constexpr std::int64_t most_scalars = 8;
+
+std::int64_t element_count(const onnx::TensorProto& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.dims()) count *= size;
+  return count;
+}
+
+void forget_names(onnx::NodeProto& node) {
+  node.clear_name(), node.clear_doc_string(), node.clear_metadata_props();
+  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+    attribute.clear_doc_string();
+    const auto forget_in = [](onnx::GraphProto& body) {
+      body.clear_name(), body.clear_doc_string(), body.clear_metadata_props(), body.clear_value_info();
+      for (onnx::NodeProto& inner : *body.mutable_node()) forget_names(inner);
+    };
+    if (attribute.has_g()) forget_in(*attribute.mutable_g());
+    for (onnx::GraphProto& body : *attribute.mutable_graphs()) forget_in(body);
+    if (attribute.has_t()) attribute.mutable_t()->clear_name(), attribute.mutable_t()->clear_doc_string();
+  }
+  std::ranges::sort(*node.mutable_attribute(), {}, [](const onnx::AttributeProto& each) { return each.name(); });
+}
+
+class Maker {
+ public:
+  Maker(const WorkGraph& graph, const Region& region) : graph_(graph), region_(region) {
+    block_.instance = region.instance;
+    for (std::size_t i = 0; i < region.nodes.size(); ++i) local_[region.nodes[i]] = i;
+  }
+
+  ModuleBlock make() {
+    set_labels();
+    set_order();
+    set_key();
+    set_outputs();
+    return std::move(block_);
+  }
+
+ private:
+  const WorkNode& node(std::size_t local) const { return graph_.nodes()[region_.nodes[local]]; }
+
+  // The local number of the node that makes a value; nullopt for values from outside.
+  std::optional<std::size_t> maker(WorkValueId id) const {
+    const auto found = local_.find(graph_.value(id).producer);
+    return found == local_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  bool is_parameter(WorkValueId id) const {
+    const WorkValue& value = graph_.value(id);
+    const std::size_t dot = value.name.rfind('.');
+    return value.initializer >= 0 && dot != std::string::npos &&
+           graph_.instances().is_module(std::string_view(value.name).substr(0, dot));
+  }
+
+  const onnx::TensorProto* small_constant(WorkValueId id) const {
+    const onnx::TensorProto* tensor = is_parameter(id) ? nullptr : graph_.constant(id);
+    if (tensor == nullptr) return nullptr;
+    return counts_or_flags(tensor->data_type()) || element_count(*tensor) <= most_scalars ? tensor : nullptr;
+  }
+
+  static std::size_t output_index(const WorkNode& node, WorkValueId id) {
+    return std::ranges::find(node.writes, id) - node.writes.begin();
+  }
+
+  // What a node is and what it reads and feeds, within the region, as a number: nodes that differ there can be told
+  // apart whatever order the file has them in.
+  void set_labels() {
+    std::vector<std::uint64_t> forward;
+    for (std::size_t i = 0; i < region_.nodes.size(); ++i) {
+      std::uint64_t label = hash(normal_form(node(i).node, [&](const std::string& name) {
+        const WorkValueId id = graph_.find(name);
+        if (const auto made_by = maker(id)) {
+          if (*made_by >= forward.size()) return std::string("own");  // its own output
+          return std::to_string(forward[*made_by]) + "." + std::to_string(output_index(node(*made_by), id));
+        }
+        if (const onnx::TensorProto* tensor = small_constant(id)) {
+          if (!counts_or_flags(tensor->data_type())) return std::string("scalar");
+          const std::string content = content_of(*tensor);
+          return digest_of(content.data(), content.size());
+        }
+        return std::string(graph_.value(id).initializer >= 0 ? "weight" : "input");
+      }));
+      forward.push_back(label);
+    }
+    labels_ = forward;
+    for (std::size_t i = region_.nodes.size(); i-- > 0;) {
+      std::vector<std::uint64_t> readers;
+      for (const WorkValueId id : node(i).writes) {
+        if (id < 0) continue;
+        for (const std::int32_t reader : graph_.value(id).readers) {
+          const auto found = local_.find(reader);
+          if (found == local_.end()) continue;
+          const auto& inputs = node(found->second).node.input();
+          const auto slot = std::find(inputs.begin(), inputs.end(), graph_.value(id).name) - inputs.begin();
+          readers.push_back(mix(labels_[found->second], static_cast<std::uint64_t>(slot)));
+        }
+      }
+      std::ranges::sort(readers);
+      for (const std::uint64_t reader : readers) labels_[i] = mix(labels_[i], reader);
+    }
+  }
+
+  // Topological; among nodes that could stand next the one with the smallest label, then the first of the file.
+  void set_order() {
+    std::vector<std::size_t> waits(region_.nodes.size(), 0);
+    const auto later = [&](std::size_t a, std::size_t b) {
+      return std::pair(labels_[a], a) > std::pair(labels_[b], b);
+    };
+    std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> ready(later);
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+      for (const WorkValueId id : node(i).reads) waits[i] += maker(id) ? 1 : 0;
+      if (waits[i] == 0) ready.push(i);
+    }
+    position_.resize(waits.size());
+    while (!ready.empty()) {
+      const std::size_t next = ready.top();
+      ready.pop();
+      position_[next] = block_.nodes.size();
+      block_.nodes.push_back(region_.nodes[next]);
+      for (const WorkValueId id : node(next).writes) {
+        if (id < 0) continue;
+        for (const std::int32_t reader : graph_.value(id).readers) {
+          const auto found = local_.find(reader);
+          if (found != local_.end() && --waits[found->second] == 0) ready.push(found->second);
+        }
+      }
+    }
+  }
+
+  void set_key() {
+    std::string all;
+    for (const std::int32_t index : block_.nodes) {
+      const std::string form =
+          normal_form(graph_.nodes()[index].node, [&](const std::string& name) { return token(graph_.find(name)); });
+      all += std::to_string(form.size()) + ":" + form;
+    }
+    const XXH128_hash_t digest = XXH3_128bits(all.data(), all.size());
+    block_.key = std::to_string(digest.high64) + "-" + std::to_string(digest.low64);
+  }
+
+  std::string token(WorkValueId id) {
+    if (const auto made_by = maker(id)) {
+      return "n" + std::to_string(position_[*made_by]) + "." + std::to_string(output_index(node(*made_by), id));
+    }
+    if (const auto known = tokens_.find(id); known != tokens_.end()) return known->second;
+    return tokens_[id] = outer_token(id);
+  }
+
+  std::string outer_token(WorkValueId id) {
+    const onnx::TensorProto* tensor = small_constant(id);
+    if (tensor == nullptr) {
+      block_.inputs.push_back(id);
+      return "i" + std::to_string(block_.inputs.size() - 1);
+    }
+    const std::string content = content_of(*tensor);
+    if (counts_or_flags(tensor->data_type())) {
+      if (seen_constants_.try_emplace(content, id).second) block_.constants.push_back(id);
+      return "c" + digest_of(content.data(), content.size());
+    }
+    const auto seen = std::ranges::find(block_.scalar_contents, content);
+    if (seen != block_.scalar_contents.end()) return "s" + std::to_string(seen - block_.scalar_contents.begin());
+    block_.scalars.push_back(id);
+    block_.scalar_contents.push_back(content);
+    return "s" + std::to_string(block_.scalars.size() - 1);
+  }
+
+  void set_outputs() {
+    for (std::size_t position = 0; position < block_.nodes.size(); ++position) {
+      const WorkNode& made_by = graph_.nodes()[block_.nodes[position]];
+      for (std::size_t k = 0; k < made_by.writes.size(); ++k) {
+        if (made_by.writes[k] < 0) continue;
+        const WorkValue& value = graph_.value(made_by.writes[k]);
+        const bool outside = value.output || std::ranges::any_of(value.readers, [&](std::int32_t reader) {
+                               return !local_.contains(reader);
+                             });
+        if (outside) block_.outputs.push_back({static_cast<std::int32_t>(position), static_cast<std::int32_t>(k)});
+      }
+    }
+  }
+
+  const WorkGraph& graph_;
+  const Region& region_;
+  ModuleBlock block_;
+  std::unordered_map<std::int32_t, std::size_t> local_;
+  std::vector<std::uint64_t> labels_;
+  std::vector<std::size_t> position_;
+  std::unordered_map<WorkValueId, std::string> tokens_;
+  std::map<std::string, WorkValueId> seen_constants_;
+};
+
+}  // namespace
+
+ModuleBlock block_of(const WorkGraph& graph, const Region& region) { return Maker(graph, region).make(); }
+
+std::string normal_form(const onnx::NodeProto& node, const std::function<std::string(const std::string&)>& rename) {
+  onnx::NodeProto normal = node;
+  rename_values(normal, rename);
+  std::map<std::string, std::string> inner;
+  rename_inner_values(normal, [&](const std::string& name) {
+    return inner.try_emplace(name, "b" + std::to_string(inner.size())).first->second;
+  });
+  forget_names(normal);
+  return normal.SerializeAsString();
+}
+
+std::string content_of(const onnx::TensorProto& tensor) {
+  onnx::TensorProto content = tensor;
+  content.clear_name(), content.clear_doc_string(), content.clear_metadata_props();
+  return content.SerializeAsString();
+}
+
+}  // namespace whence

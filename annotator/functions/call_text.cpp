@@ -1,0 +1,143 @@
+#include "annotator/functions/call_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "annotator/functions/instances.h"
+#include "schema/result.h"
+
+namespace whence {
+namespace {
+
+constexpr std::string_view place_holder = "{module}";
+
+bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+template <class Node, class Visit>
+void walk(Node& node, const Visit& visit) {
+  visit(node);
+  const auto enter = [&](auto& body) {
+    if constexpr (std::is_const_v<Node>) {
+      for (const onnx::NodeProto& inner : body.node()) walk(inner, visit);
+    } else {
+      for (onnx::NodeProto& inner : *body.mutable_node()) walk(inner, visit);
+    }
+  };
+  if constexpr (std::is_const_v<Node>) {
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) enter(attribute.g());
+      for (const onnx::GraphProto& body : attribute.graphs()) enter(body);
+    }
+  } else {
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) enter(*attribute.mutable_g());
+      for (onnx::GraphProto& body : *attribute.mutable_graphs()) enter(body);
+    }
+  }
+}
+
+std::map<std::string, std::string> entries(const onnx::NodeProto& node) {
+  std::map<std::string, std::string> result;
+  for (const onnx::StringStringEntryProto& entry : node.metadata_props()) result.emplace(entry.key(), entry.value());
+  return result;
+}
+
+}  // namespace
+
+std::string to_template(const std::string& text, std::string_view module) {
+  if (module.empty()) return text;
+  std::string result;
+  std::size_t from = 0;
+  for (std::size_t at = text.find(module); at != std::string::npos; at = text.find(module, at + 1)) {
+    const std::size_t end = at + module.size();
+    if (at < from || (at > 0 && (in_name(text[at - 1]) || text[at - 1] == '.'))) continue;
+    if (end < text.size() && in_name(text[end])) continue;
+    result.append(text, from, at - from).append(place_holder);
+    from = end;
+  }
+  return result.append(text, from);
+}
+
+std::string from_template(const std::string& text, std::string_view module) {
+  std::string result;
+  std::size_t from = 0;
+  for (std::size_t at = text.find(place_holder); at != std::string::npos; at = text.find(place_holder, from)) {
+    result.append(text, from, at - from).append(module);
+    from = at + place_holder.size();
+  }
+  return result.append(text, from);
+}
+
+std::string differences(const std::vector<const onnx::NodeProto*>& from_functions,
+                        const std::vector<const onnx::NodeProto*>& wanted) {
+  std::vector<std::map<std::string, std::string>> have, want;
+  std::set<std::string> keys;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    have.push_back(entries(*from_functions[i]));
+    want.push_back(entries(*wanted[i]));
+    for (const auto* side : {&have.back(), &want.back()}) {
+      for (const auto& [key, value] : *side) keys.insert(key);
+    }
+  }
+  nlohmann::ordered_json result = nlohmann::ordered_json::object();
+  for (const std::string& key : keys) {
+    nlohmann::ordered_json column = nlohmann::ordered_json::array();
+    bool any = false;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto ours = have[i].find(key), theirs = want[i].find(key);
+      if (theirs == want[i].end()) {
+        column.push_back(ours == have[i].end() ? nlohmann::ordered_json() : nlohmann::ordered_json(false));
+      } else if (ours == have[i].end() || ours->second != theirs->second) {
+        column.push_back(theirs->second);
+      } else {
+        column.push_back(nullptr);
+      }
+      any |= !column.back().is_null();
+    }
+    if (any) result[key] = std::move(column);
+  }
+  if (result.empty()) return {};
+  return result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void apply_differences(const std::string& differences, const std::vector<onnx::NodeProto*>& nodes) {
+  const auto all = nlohmann::json::parse(differences, nullptr, /*allow_exceptions=*/false);
+  const bool fits = all.is_object() && std::ranges::all_of(all, [&](const nlohmann::json& column) {
+                      return column.is_array() && column.size() == nodes.size();
+                    });
+  if (!fits) {
+    throw Error(Code::corrupt_file, "what a call says of its nodes does not fit its function",
+                "cut the functions from the original file again", {.stage = "inline"});
+  }
+  for (const auto& [key, column] : all.items()) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (column[i].is_string()) set_metadata(*nodes[i], key, column[i].get<std::string>());
+      if (column[i].is_boolean()) drop_metadata(*nodes[i], key);
+    }
+  }
+}
+
+void for_each_node(onnx::NodeProto& node, const std::function<void(onnx::NodeProto&)>& visit) { walk(node, visit); }
+void for_each_node(const onnx::NodeProto& node, const std::function<void(const onnx::NodeProto&)>& visit) {
+  walk(node, visit);
+}
+
+void set_metadata(onnx::NodeProto& node, std::string_view key, const std::string& value) {
+  for (onnx::StringStringEntryProto& entry : *node.mutable_metadata_props()) {
+    if (entry.key() == key) return entry.set_value(value);
+  }
+  onnx::StringStringEntryProto& entry = *node.add_metadata_props();
+  entry.set_key(std::string(key));
+  entry.set_value(value);
+}
+
+void drop_metadata(onnx::NodeProto& node, std::string_view key) {
+  for (int i = node.metadata_props_size() - 1; i >= 0; --i) {
+    if (node.metadata_props(i).key() == key) node.mutable_metadata_props()->DeleteSubrange(i, 1);
+  }
+}
+
+}  // namespace whence

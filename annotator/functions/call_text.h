@@ -1,0 +1,33 @@
+// Metadata of nodes that stand in a function for the same nodes of several modules. What differs by the module's name
+// alone is written once, with `{module}` in its place; the rest stays with the call, under keys::differs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+
+namespace whence {
+
+// "encoder.layer.0.attention" of the module "encoder.layer.0" is "{module}.attention"; whole segments only.
+std::string to_template(const std::string& text, std::string_view module);
+std::string from_template(const std::string& text, std::string_view module);
+
+// Of the nodes that a call stands for, in the order of for_each_node: what its function's text does not say. JSON:
+// by key an array with, for each node, null where the function is right, false where the key is absent, else the value.
+// Empty when the functions say all.
+std::string differences(const std::vector<const onnx::NodeProto*>& from_functions,
+                        const std::vector<const onnx::NodeProto*>& wanted);
+// Puts them onto the nodes. Throws Error(corrupt_file) when they are of other nodes.
+void apply_differences(const std::string& differences, const std::vector<onnx::NodeProto*>& nodes);
+
+// A node, then those of its bodies.
+void for_each_node(onnx::NodeProto& node, const std::function<void(onnx::NodeProto&)>& visit);
+void for_each_node(const onnx::NodeProto& node, const std::function<void(const onnx::NodeProto&)>& visit);
+
+void set_metadata(onnx::NodeProto& node, std::string_view key, const std::string& value);
+void drop_metadata(onnx::NodeProto& node, std::string_view key);
+
+}  // namespace whence

@@ -1,0 +1,312 @@
+#include "annotator/functions/function_maker.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "annotator/export/names.h"
+#include "annotator/functions/call_text.h"
+#include "annotator/functions/node_values.h"
+#include "annotator/graph/confidence.h"
+#include "annotator/merge/keys.h"
+#include "annotator/merge/python_text.h"
+#include "annotator/view/python_list.h"
+#include "annotator/write/unique_names.h"
+
+namespace whence {
+namespace {
+
+constexpr const char* default_domain = "whence.modules";
+
+void collect_domains(const onnx::NodeProto& node, std::set<std::string>& domains) {
+  for_each_node(node, [&](const onnx::NodeProto& each) { domains.insert(each.domain()); });
+}
+
+class Maker {
+ public:
+  Maker(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks,
+        const std::map<std::string, const onnx::ValueInfoProto*>& types)
+      : graph_(graph), blocks_(blocks), types_(types), first_(*blocks.front()) {}
+
+  CutFunction make(const std::string& name) {
+    onnx::FunctionProto& proto = function_.proto;
+    const Instance& instance = graph_.instances()[first_.instance];
+    proto.set_name(name);
+    proto.set_domain(function_domain(instance));
+    proto.set_doc_string((instance.type.empty() ? name : instance.type) + ", called " +
+                         (blocks_.size() == 1 ? "once" : std::to_string(blocks_.size()) + " times"));
+    onnx::StringStringEntryProto& mark = *proto.add_metadata_props();
+    mark.set_key(std::string(keys::function));
+    mark.set_value("module");
+    for (const ModuleBlock* block : blocks_) function_.calls.push_back({{}, block->instance, {}});
+    settle_scalars();
+    settle_outputs();
+    name_inputs();
+    pull_in_constants();
+    for (std::size_t i = 0; i < first_.nodes.size(); ++i) add_node(i);
+    for (const BlockOutput& output : outputs_) proto.add_output(inner_.at(value_of(first_, output)));
+    import_domains();
+    add_types();
+    for (std::size_t i = 0; i < blocks_.size(); ++i) make_call(i);
+    return std::move(function_);
+  }
+
+ private:
+  const onnx::NodeProto& node(const ModuleBlock& block, std::size_t position) const {
+    return graph_.nodes()[block.nodes[position]].node;
+  }
+  WorkValueId value_of(const ModuleBlock& block, const BlockOutput& output) const {
+    return graph_.nodes()[block.nodes[output.node]].writes[output.output];
+  }
+  const std::string& module_of(const ModuleBlock& block) const { return graph_.instances()[block.instance].path; }
+
+  // Numbers that all blocks agree on stay inside; others become inputs.
+  void settle_scalars() {
+    for (std::size_t k = 0; k < first_.scalars.size(); ++k) {
+      const bool same = std::ranges::all_of(
+          blocks_, [&](const ModuleBlock* block) { return block->scalar_contents[k] == first_.scalar_contents[k]; });
+      (same ? inside_ : as_input_).push_back(k);
+    }
+  }
+
+  // What any of the calls needs, all give.
+  void settle_outputs() {
+    std::set<BlockOutput> all;
+    for (const ModuleBlock* block : blocks_) all.insert(block->outputs.begin(), block->outputs.end());
+    outputs_.assign(all.begin(), all.end());
+  }
+
+  // Weights under their names within the module; activations are input, input_1, ...
+  void name_inputs() {
+    const std::string prefix = module_of(first_).empty() ? "" : module_of(first_) + ".";
+    std::vector<WorkValueId> all = first_.inputs;
+    for (const std::size_t k : as_input_) all.push_back(first_.scalars[k]);
+    for (const WorkValueId id : all) {
+      const WorkValue& value = graph_.value(id);
+      std::string name = value.initializer >= 0 ? "weight" : "input";
+      if (value.initializer >= 0 && value.name.starts_with(prefix) && value.name.size() > prefix.size()) {
+        name = value.name.substr(prefix.size());
+      }
+      inner_[id] = values_.claim(name);
+      function_.proto.add_input(inner_[id]);
+    }
+    // Constants of one content are one value.
+    for (const std::size_t k : as_input_) scalar_names_[first_.scalar_contents[k]] = inner_[first_.scalars[k]];
+  }
+
+  void pull_in_constants() {
+    for (const WorkValueId id : first_.constants) pull_in(id, content_of(*graph_.constant(id)));
+    for (const std::size_t k : inside_) pull_in(first_.scalars[k], first_.scalar_contents[k]);
+  }
+
+  void pull_in(WorkValueId id, const std::string& content) {
+    onnx::NodeProto& constant = *function_.proto.add_node();
+    constant.set_op_type("Constant");
+    constant.set_name(nodes_.claim("Constant"));
+    onnx::AttributeProto& attribute = *constant.add_attribute();
+    attribute.set_name("value");
+    attribute.set_type(onnx::AttributeProto::TENSOR);
+    *attribute.mutable_t() = *graph_.constant(id);
+    attribute.mutable_t()->clear_name();
+    const std::string name = values_.claim("constant");
+    constant.add_output(name);
+    set_metadata(constant, keys::constant, graph_.value(id).initializer >= 0 ? "initializer" : "node");
+    scalar_names_[content] = name;
+  }
+
+  std::string inner_name(WorkValueId id) {
+    if (const auto known = inner_.find(id); known != inner_.end()) return known->second;
+    if (const onnx::TensorProto* tensor = graph_.constant(id)) {
+      if (const auto known = scalar_names_.find(content_of(*tensor)); known != scalar_names_.end()) {
+        return inner_[id] = known->second;
+      }
+    }
+    return inner_[id] = values_.claim("value");
+  }
+
+  void add_node(std::size_t position) {
+    onnx::NodeProto inside = node(first_, position);
+    const std::string prefix = slash_path(graph_.instances(), first_.instance) + "/";
+    const bool named = inside.name().starts_with(prefix) && inside.name().size() > prefix.size();
+    inside.set_name(nodes_.claim(named ? inside.name().substr(prefix.size()) : inside.op_type()));
+    const WorkNode& original = graph_.nodes()[first_.nodes[position]];
+    for (std::size_t k = 0; k < original.writes.size(); ++k) {
+      if (original.writes[k] >= 0)
+        inner_[original.writes[k]] = values_.claim(inside.name() + "_output_" + std::to_string(k));
+    }
+    rename_values(inside, [&](const std::string& name) { return inner_name(graph_.find(name)); });
+    rename_inner_values(inside, [&](const std::string& name) { return inner_body_name(name); });
+    common_text(position, inside);
+    *function_.proto.add_node() = std::move(inside);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      function_.calls[i].originals.push_back(node(*blocks_[i], position));
+    }
+  }
+
+  // Values of bodies must differ from those of the function.
+  std::string inner_body_name(const std::string& name) {
+    const auto [entry, is_new] = body_names_.try_emplace(name);
+    if (is_new) entry->second = values_.claim(name);
+    return entry->second;
+  }
+
+  // Leaves on the function's node what holds for all calls.
+  void common_text(std::size_t position, onnx::NodeProto& inside) {
+    std::vector<std::vector<const onnx::NodeProto*>> nodes;
+    for (const ModuleBlock* block : blocks_) {
+      nodes.emplace_back();
+      for_each_node(node(*block, position), [&](const onnx::NodeProto& each) { nodes.back().push_back(&each); });
+    }
+    std::size_t at = 0;
+    for_each_node(inside, [&](onnx::NodeProto& each) {
+      each.clear_metadata_props();
+      for (const onnx::StringStringEntryProto& entry : nodes[0][at]->metadata_props()) {
+        const std::string text = to_template(entry.value(), module_of(first_));
+        bool common = true;
+        for (std::size_t i = 1; i < blocks_.size() && common; ++i) {
+          common = to_template(metadata_of(*nodes[i][at], entry.key()), module_of(*blocks_[i])) == text;
+        }
+        if (common) set_metadata(each, entry.key(), text);
+      }
+      ++at;
+    });
+  }
+
+  void import_domains() {
+    std::set<std::string> domains;
+    for (const onnx::NodeProto& each : function_.proto.node()) collect_domains(each, domains);
+    for (const std::string& domain : domains) {
+      onnx::OperatorSetIdProto& import = *function_.proto.add_opset_import();
+      import.set_domain(domain);
+      const std::int64_t version = graph_.parts().opset(domain);
+      import.set_version(version < 0 ? 1 : version);
+    }
+  }
+
+  // Types that hold for all calls. Those of inputs and outputs too: readers look all of them up in one place.
+  void add_types() {
+    std::map<std::string, std::string> seen;
+    for (std::size_t position = 0; position < first_.nodes.size(); ++position) {
+      const auto& writes = graph_.nodes()[first_.nodes[position]].writes;
+      for (std::size_t k = 0; k < writes.size(); ++k) {
+        if (writes[k] < 0) continue;
+        std::string common;
+        bool same = true;
+        for (const ModuleBlock* block : blocks_) {
+          const WorkValueId id = graph_.nodes()[block->nodes[position]].writes[k];
+          const auto type = types_.find(graph_.value(id).name);
+          const std::string text = type == types_.end() ? "" : type->second->type().SerializeAsString();
+          if (block == blocks_.front()) common = text;
+          same &= !text.empty() && text == common;
+        }
+        if (!same) continue;
+        onnx::ValueInfoProto& info = *function_.proto.add_value_info();
+        info.set_name(inner_.at(writes[k]));
+        *info.mutable_type() = types_.at(graph_.value(writes[k]).name)->type();
+      }
+    }
+  }
+
+  void make_call(std::size_t i) {
+    const ModuleBlock& block = *blocks_[i];
+    onnx::NodeProto& call = function_.calls[i].node;
+    call.set_op_type(function_.proto.name());
+    call.set_domain(function_.proto.domain());
+    for (const WorkValueId id : block.inputs) call.add_input(graph_.value(id).name);
+    for (const std::size_t k : as_input_) call.add_input(graph_.value(block.scalars[k]).name);
+    for (const BlockOutput& output : outputs_) call.add_output(graph_.value(value_of(block, output)).name);
+    describe(block, call);
+  }
+
+  // The call in PyTorch's words and whence's: the module itself is its last step.
+  void describe(const ModuleBlock& block, onnx::NodeProto& call) const {
+    std::vector<std::string> paths, classes;
+    std::string name_space, calls;
+    bool repeated = false;
+    for (InstanceId id = block.instance; id != no_instance; id = graph_.instances()[id].parent) {
+      const Instance& instance = graph_.instances()[id];
+      paths.insert(paths.begin(), instance.path);
+      classes.insert(classes.begin(), instance.type);
+      name_space.insert(0, "/" + instance.path + ": " + instance.type);
+      calls.insert(0, "/" + std::to_string(instance.call));
+      repeated |= id != block.instance && instance.call > 0;
+    }
+    const bool typed = std::ranges::none_of(classes, [](const std::string& each) { return each.empty(); });
+    if (typed) {
+      paths.push_back(call.op_type());
+      classes.push_back(call.op_type());
+      set_metadata(call, keys::name_space, name_space.substr(1) + "/" + call.op_type() + ": " + call.op_type());
+      set_metadata(call, keys::class_hierarchy, python_repr(classes));
+      set_metadata(call, keys::name_scopes, python_repr(paths));
+    }
+    const Instance& instance = graph_.instances()[block.instance];
+    set_metadata(call, keys::module, instance.path);
+    set_metadata(call, keys::call, std::to_string(instance.call));
+    if (repeated) set_metadata(call, keys::calls, calls.substr(1));
+    set_metadata(call, keys::confidence, std::string(name_of(weakest(block))));
+    set_metadata(call, keys::rule, "function");
+  }
+
+  // A call is as sure as the least sure of its nodes. A node that is only known to be somewhere below the module counts
+  // as what it is: in the module.
+  Confidence weakest(const ModuleBlock& block) const {
+    Confidence worst = Confidence::exact;
+    for (const std::int32_t index : block.nodes) {
+      const auto word = parse_confidence(metadata_of(graph_.nodes()[index].node, keys::confidence));
+      if (word && *word != Confidence::ancestor) worst = std::max(worst, *word);
+    }
+    return worst;
+  }
+
+  const WorkGraph& graph_;
+  const std::vector<const ModuleBlock*>& blocks_;
+  const std::map<std::string, const onnx::ValueInfoProto*>& types_;
+  const ModuleBlock& first_;
+  CutFunction function_;
+  std::vector<std::size_t> inside_, as_input_;  // scalars
+  std::vector<BlockOutput> outputs_;
+  UniqueNames values_, nodes_;
+  std::map<WorkValueId, std::string> inner_;  // names of values in the function
+  std::map<std::string, std::string> scalar_names_, body_names_;
+};
+
+}  // namespace
+
+CutFunction make_function(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks,
+                          const std::map<std::string, const onnx::ValueInfoProto*>& types, const std::string& name) {
+  return Maker(graph, blocks, types).make(name);
+}
+
+std::string function_name(const Instance& instance) {
+  std::string name = instance.type;
+  if (name.empty()) {  // "encoder.layer.3" is a layer
+    name = instance.path.empty() ? "model" : instance.path;
+    while (!name.empty() && name.find_first_not_of("0123456789", name.rfind('.') + 1) == std::string::npos &&
+           name.rfind('.') != std::string::npos) {
+      name.resize(name.rfind('.'));
+    }
+  }
+  name = name.substr(name.rfind('.') + 1);
+  const std::string clean = identifier(name);
+  return clean.empty() || std::isdigit(static_cast<unsigned char>(clean[0])) != 0 ? "module_" + clean : clean;
+}
+
+std::string identifier(const std::string& text) {
+  std::string clean;
+  for (const char c : text) clean += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return clean;
+}
+
+std::string function_domain(const Instance& instance) {
+  const std::size_t dot = instance.type.rfind('.');
+  return dot == std::string::npos || dot == 0 ? default_domain : instance.type.substr(0, dot);
+}
+
+std::string slash_path(const Instances& instances, InstanceId id) {
+  std::vector<std::string> modules;
+  for (; id != no_instance; id = instances[id].parent) modules.push_back(instances[id].path);
+  std::ranges::reverse(modules);
+  return scope_path(modules);
+}
+
+}  // namespace whence

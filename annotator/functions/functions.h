@@ -1,0 +1,54 @@
+// What users of local functions need: modules of an annotated ONNX file as functions, one for each unique block, and
+// the graph back again. No header of onnx is needed here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/result.h"
+
+namespace whence {
+
+// Which modules become functions. With nothing set: those that save the most nodes by being repeated.
+struct OutlineOptions {
+  std::vector<std::string> modules;  // globs over qualified names (view/path_glob.h)
+  std::vector<std::string> types;    // classes, full or by their last part: "BertLayer"
+  std::optional<int> depth;          // all modules down to so many calls below the root
+
+  bool automatic() const { return modules.empty() && types.empty() && !depth; }
+};
+
+struct OutlineReport {
+  struct Function {
+    std::string name;  // "BertLayer"; of another block of that class "BertLayer_encoder_layer_1"
+    std::int64_t calls = 0, nodes = 0;
+    std::vector<std::string> modules;  // in the order of the file
+  };
+  struct Refused {
+    std::string module, reason;
+  };
+  std::vector<Function> functions;  // outermost last
+  std::vector<Refused> refused;     // modules that were chosen but are no single part of the graph
+  std::int64_t nodes_before = 0;    // of the graph, constants left out
+  std::int64_t nodes_after = 0;     // of graph and functions
+};
+
+// Errors: those of reading; usage when nothing is chosen, or a choice matches nothing (with the nearest names);
+// converter_refused when all that was chosen is refused; internal when writing the calls out again would not give the
+// graph of `input`: nothing is written then.
+Result<OutlineReport> outline_file(const std::string& input, const std::string& output, const OutlineOptions& options);
+
+struct InlineReport {
+  std::int64_t calls = 0;      // outermost calls written out
+  std::int64_t functions = 0;  // that are gone
+  std::int64_t nodes = 0;      // of the outermost graph afterwards
+};
+
+// Writes out the calls of functions that outline_file made; `all`: of every function. Nodes get back their metadata,
+// and their names where those were made after their modules. Errors: those of reading; corrupt_file for calls that do
+// not fit their function, unsupported_feature for a function of another opset version than the model.
+Result<InlineReport> inline_file(const std::string& input, const std::string& output, bool all);
+
+}  // namespace whence

@@ -1,0 +1,18 @@
+// Calls of local functions written out: what whence::outline cut out, as it was.
+#pragma once
+
+#include <vector>
+
+#include "annotator/functions/functions.h"
+#include "annotator/functions/model_parts.h"
+
+namespace whence {
+
+// inline_file for a model in memory.
+InlineReport inline_calls(ModelParts& parts, bool all);
+
+// For each call in the outermost graph, in order, the nodes of its function and of those that it calls, with what the
+// functions say of them; inline_calls adds what the call says.
+std::vector<std::vector<onnx::NodeProto>> nodes_by_call(const ModelParts& parts);
+
+}  // namespace whence

@@ -1,0 +1,133 @@
+#include "annotator/functions/instances.h"
+
+#include <charconv>
+
+#include "annotator/merge/keys.h"
+#include "annotator/view/python_list.h"
+
+namespace whence {
+namespace {
+
+// One step on the way from the root to the call that a node belongs to.
+struct Step {
+  std::string path, type;
+  int call = 0;
+};
+
+int number(std::string_view text) {
+  int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// "0/2/2": calls of the modules on the path. Without the key, no module above was called twice.
+void set_calls(const onnx::NodeProto& node, std::vector<Step>& steps) {
+  const std::string& all = metadata_of(node, keys::calls);
+  if (all.empty()) {
+    if (!steps.empty()) steps.back().call = number(metadata_of(node, keys::call));
+    return;
+  }
+  std::string_view rest = all;
+  for (Step& step : steps) {
+    const std::size_t end = std::min(rest.find('/'), rest.size());
+    step.call = number(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+// The called modules as PyTorch's keys list them, root first; the last entry of each list is the operator.
+std::vector<Step> steps_of_scopes(const onnx::NodeProto& node) {
+  const auto names = parse_python_list(metadata_of(node, keys::name_scopes));
+  if (!names || names->size() < 2) return {};
+  const auto classes = parse_python_list(metadata_of(node, keys::class_hierarchy));
+  std::vector<Step> steps;
+  for (std::size_t i = 0; i + 1 < names->size(); ++i) {
+    steps.push_back({(*names)[i], classes && classes->size() == names->size() ? (*classes)[i] : std::string()});
+  }
+  return steps;
+}
+
+// The module that whence says, when it says one and the keys of PyTorch another: optimisers copy those from node to
+// node. Null: the keys hold.
+const std::string* corrected_module(const onnx::NodeProto& node, const std::vector<Step>& steps) {
+  for (const onnx::StringStringEntryProto& entry : node.metadata_props()) {
+    if (entry.key() != keys::module) continue;
+    return steps.empty() || steps.back().path != entry.value() ? &entry.value() : nullptr;
+  }
+  return nullptr;
+}
+
+using Ways =
+    std::map<std::string, std::vector<Step>, std::less<>>;  // module to the calls that lead to it, as first seen
+
+// The way to a module as other nodes say it; what they do not say goes by names, where modules that are never called
+// stand on the way, too.
+std::vector<Step> way_to(const std::string& module, const Ways& ways) {
+  std::vector<Step> added;
+  for (std::string path = module;; path.resize(path.rfind('.') == std::string::npos ? 0 : path.rfind('.'))) {
+    if (const auto known = ways.find(path); known != ways.end()) {
+      std::vector<Step> steps = known->second;
+      steps.insert(steps.end(), added.rbegin(), added.rend());
+      return steps;
+    }
+    added.push_back({path, {}});
+    if (path.empty()) return {added.rbegin(), added.rend()};
+  }
+}
+
+}  // namespace
+
+const std::string& metadata_of(const onnx::NodeProto& node, std::string_view key) {
+  static const std::string none;
+  for (const onnx::StringStringEntryProto& entry : node.metadata_props()) {
+    if (entry.key() == key) return entry.value();
+  }
+  return none;
+}
+
+Instances::Instances(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+  std::vector<std::vector<Step>> stated;
+  Ways ways;
+  for (const onnx::NodeProto& node : nodes) {
+    stated.push_back(steps_of_scopes(node));
+    if (corrected_module(node, stated.back()) != nullptr) continue;
+    std::vector<Step> way;
+    for (const Step& step : stated.back()) {
+      way.push_back(step);
+      ways.try_emplace(step.path, way);
+    }
+  }
+  for (int i = 0; i < nodes.size(); ++i) {
+    std::vector<Step>& steps = stated[i];
+    if (const std::string* module = corrected_module(nodes[i], steps)) steps = way_to(*module, ways);
+    if (metadata_of(nodes[i], keys::confidence) == "unattributed") steps.clear();
+    set_calls(nodes[i], steps);
+    InstanceId id = no_instance;
+    for (const Step& step : steps) id = child(id, step.path, step.call, step.type);
+    of_nodes_.push_back(id);
+  }
+}
+
+InstanceId Instances::child(InstanceId parent, const std::string& path, int call, const std::string& type) {
+  const auto [entry, is_new] = children_.try_emplace({parent, {path, call}}, static_cast<InstanceId>(all_.size()));
+  if (is_new) {
+    all_.push_back({parent, path, type, call, parent == no_instance ? 0 : all_[parent].depth + 1});
+    ++paths_[path];
+  } else if (all_[entry->second].type.empty()) {
+    all_[entry->second].type = type;
+  }
+  return entry->second;
+}
+
+bool Instances::within(InstanceId inner, InstanceId outer) const {
+  return outer != no_instance && ancestor(inner, all_[outer].depth) == outer;
+}
+
+InstanceId Instances::ancestor(InstanceId inner, int depth) const {
+  while (inner != no_instance && all_[inner].depth > depth) inner = all_[inner].parent;
+  return inner != no_instance && all_[inner].depth == depth ? inner : no_instance;
+}
+
+bool Instances::is_module(std::string_view path) const { return paths_.contains(path); }
+
+}  // namespace whence

@@ -1,0 +1,168 @@
+#include "annotator/functions/model_parts.h"
+
+#include "annotator/merge/external_data.h"
+#include "annotator/read/onnx_summary.h"
+#include "annotator/read/wire_in.h"
+#include "annotator/write/model_layout.h"
+#include "schema/result.h"
+
+namespace whence {
+namespace {
+
+// Field numbers of onnx.proto.
+constexpr std::uint32_t model_graph = 7;
+constexpr std::uint32_t graph_initializer = 5;
+constexpr std::uint32_t tensor_raw_data = 9;
+constexpr std::uint64_t protobuf_limit = (1ULL << 31) - 1;
+
+// Sorts the fields of a message: `take` gets those it asks for, the rest is copied to the result.
+template <class Take>
+std::string split_message(std::string_view message, const Place& place, const Take& take) {
+  std::string rest;
+  wire::FieldReader fields(message, place);
+  while (!fields.done()) {
+    const char* const begin = fields.position();
+    const wire::Field field = fields.next();
+    if (!take(field)) rest.append(begin, fields.position());
+  }
+  return rest;
+}
+
+template <class Message>
+void parse(Message& message, const std::string& text, const Place& place) {
+  if (message.ParseFromString(text)) return;
+  throw Error(Code::corrupt_file, "not what onnx.proto describes", "export or download the file again", place);
+}
+
+class Reader {
+ public:
+  Reader(ModelParts& parts, const Place& place) : parts_(parts), place_(place) {}
+
+  void read() {
+    std::string graph;
+    const std::string rest = split_message(parts_.file->text(), place_, [&](const wire::Field& field) {
+      if (!field.is_bytes(model_graph)) return false;
+      graph += read_graph(field.bytes);  // protobuf merges a message that stands twice
+      return true;
+    });
+    parse(parts_.model, rest, place_);
+    parse(*parts_.model.mutable_graph(), graph, place_);
+  }
+
+ private:
+  std::string read_graph(std::string_view message) {
+    return split_message(message, place_, [&](const wire::Field& field) {
+      if (!field.is_bytes(graph_initializer)) return false;
+      read_initializer(field.bytes);
+      return true;
+    });
+  }
+
+  void read_initializer(std::string_view message) {
+    StoredTensor tensor;
+    const std::string header = split_message(message, place_, [&](const wire::Field& field) {
+      if (!field.is_bytes(tensor_raw_data)) return false;
+      const char* const file = parts_.file->text().data();
+      tensor.raw.owner = parts_.file;
+      tensor.raw.data = parts_.file->data() + (field.bytes.data() - file);
+      tensor.raw.size = field.bytes.size();
+      tensor.raw.file = parts_.file->path();
+      tensor.raw.offset = static_cast<std::uint64_t>(field.bytes.data() - file);
+      return true;
+    });
+    parse(tensor.header, header, place_);
+    parts_.initializers.push_back(std::move(tensor));
+  }
+
+  ModelParts& parts_;
+  const Place& place_;
+};
+
+}  // namespace
+
+std::int64_t StoredTensor::element_count() const {
+  std::int64_t count = 1;
+  for (const std::int64_t size : header.dims()) {
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
+  }
+  return count;
+}
+
+onnx::TensorProto StoredTensor::whole() const {
+  onnx::TensorProto tensor = header;
+  if (raw.data != nullptr) tensor.set_raw_data(raw.data, raw.size);
+  return tensor;
+}
+
+std::int64_t ModelParts::opset(const std::string& domain) const {
+  for (const onnx::OperatorSetIdProto& import : model.opset_import()) {
+    if (import.domain() == domain || (domain.empty() && import.domain() == "ai.onnx")) return import.version();
+  }
+  return -1;
+}
+
+void ModelParts::import(const std::string& domain, std::int64_t version) {
+  if (opset(domain) >= 0) return;
+  onnx::OperatorSetIdProto& import = *model.add_opset_import();
+  import.set_domain(domain);
+  import.set_version(version);
+}
+
+ModelParts read_model_parts(const std::string& path) {
+  const auto summary = read_onnx_summary(path);  // says what is wrong with a file that is no ONNX model
+  if (!summary) throw Error(summary.diagnostics());
+  ModelParts parts;
+  parts.path = path;
+  parts.file = summary->file;
+  const Place place{.file = path, .stage = "read"};
+  Reader(parts, place).read();
+  return parts;
+}
+
+void write_model_parts(const ModelParts& parts, const std::string& path) {
+  onnx::ModelProto tail = parts.model;
+  ModelLayout layout;
+  onnx::ModelProto head;
+  head.set_ir_version(tail.ir_version());
+  if (tail.has_producer_name()) head.set_producer_name(tail.producer_name());
+  if (tail.has_producer_version()) head.set_producer_version(tail.producer_version());
+  if (tail.has_domain()) head.set_domain(tail.domain());
+  if (tail.has_model_version()) head.set_model_version(tail.model_version());
+  if (tail.has_doc_string()) head.set_doc_string(tail.doc_string());
+  layout.head = head.SerializeAsString();
+  tail.clear_ir_version(), tail.clear_producer_name(), tail.clear_producer_version(), tail.clear_domain();
+  tail.clear_model_version(), tail.clear_doc_string();
+
+  onnx::GraphProto graph_tail;
+  graph_tail.Swap(tail.mutable_graph());
+  tail.clear_graph();
+  layout.tail = tail.SerializeAsString();
+  onnx::GraphProto graph_head;
+  graph_head.mutable_node()->Swap(graph_tail.mutable_node());
+  if (graph_tail.has_name()) graph_head.set_name(graph_tail.name());
+  graph_tail.clear_name();
+  layout.graph_head = graph_head.SerializeAsString();
+  layout.graph_tail = graph_tail.SerializeAsString();
+  for (const StoredTensor& tensor : parts.initializers) {
+    layout.initializers.push_back(
+        {tensor.header.SerializeAsString(), tensor.raw.data == nullptr ? nullptr : &tensor.raw});
+  }
+  if (layout.size() > protobuf_limit) {
+    throw Error(Code::over_limit,
+                "the file would need " + std::to_string(layout.size()) + " bytes, more than protobuf holds",
+                "keep the weights in external data", {.file = path, .stage = "write"});
+  }
+
+  std::set<std::string> data_files;
+  for (const StoredTensor& tensor : parts.initializers) {
+    for (const onnx::StringStringEntryProto& entry : tensor.header.external_data()) {
+      if (entry.key() == "location") data_files.insert(entry.value());
+    }
+  }
+  AtomicFile file(path);
+  layout.write(file);
+  carry_external_data(data_files, parts.path, path);
+  file.commit();
+}
+
+}  // namespace whence

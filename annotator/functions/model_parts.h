@@ -1,0 +1,44 @@
+// ModelParts: an ONNX file as protobuf messages whose weights stay in the file, for rewriting its graph.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+
+#include "schema/files.h"
+
+namespace whence {
+
+// An initializer: its header with name, dtype and shape, and its raw_data where it has any.
+struct StoredTensor {
+  onnx::TensorProto header;  // without raw_data
+  Bytes raw;                 // data is null when the values lie in a typed field or in another file
+
+  bool external() const { return header.data_location() == onnx::TensorProto::EXTERNAL; }
+  std::int64_t element_count() const;  // -1 when a size is negative
+  // With its bytes in place; for small ones.
+  onnx::TensorProto whole() const;
+};
+
+struct ModelParts {
+  std::string path;
+  std::shared_ptr<const MappedFile> file;
+  onnx::ModelProto model;  // its outermost graph has no initializers: they are
+  std::vector<StoredTensor> initializers;
+
+  std::int64_t opset(const std::string& domain) const;  // -1 when it is not imported
+  void import(const std::string& domain, std::int64_t version);
+};
+
+// Errors: those of read_onnx_summary, and corrupt_file.
+ModelParts read_model_parts(const std::string& path);
+
+// Data files that the initializers name follow into the output's folder (merge/external_data.h). Errors: cannot_write,
+// over_limit, outside_folder.
+void write_model_parts(const ModelParts& parts, const std::string& path);
+
+}  // namespace whence

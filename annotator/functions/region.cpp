@@ -1,0 +1,227 @@
+#include "annotator/functions/region.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace whence {
+namespace {
+
+std::string described(const WorkGraph& graph, std::int32_t index) {
+  const WorkNode& node = graph.nodes()[index];
+  std::string text = node.node.op_type();
+  if (!node.node.name().empty()) text += " '" + node.node.name() + "'";
+  if (node.instance == no_instance) return text + ", whose module is not known";
+  const std::string& path = graph.instances()[node.instance].path;
+  return text + (path.empty() ? " of the root" : " of " + path);
+}
+
+// A module may take along what stands in for it, not swallow what surrounds it.
+bool few(std::size_t taken, std::size_t own) { return taken <= std::max<std::size_t>(2, own / 2); }
+
+// What exporters compute in the first call that needs it and then share: a mask, an axis length. A node is such a
+// helper when another call of the same class reads it, and it was made from what comes from outside, in a few steps,
+// without a weight. Helpers are no part of the call, so that the first one is like the others.
+class Helpers {
+ public:
+  Helpers(const WorkGraph& graph, const Region& region) : graph_(graph), region_(region) {}
+
+  // The region's nodes without them; all of them when helpers are all there is.
+  std::vector<std::int32_t> left_out() const {
+    std::set<std::int32_t> helpers;
+    for (const std::int32_t node : region_.nodes) {
+      if (!read_by_likes(node)) continue;
+      std::set<std::int32_t> made_by;
+      if (collect(node, made_by)) helpers.insert(made_by.begin(), made_by.end());
+    }
+    std::vector<std::int32_t> rest;
+    for (const std::int32_t node : region_.nodes) {
+      if (!helpers.contains(node)) rest.push_back(node);
+    }
+    return rest.empty() ? region_.nodes : rest;
+  }
+
+ private:
+  bool inside(std::int32_t node) const { return std::ranges::binary_search(region_.nodes, node); }
+
+  bool read_by_likes(std::int32_t node) const {
+    const Instances& instances = graph_.instances();
+    const Instance& own = instances[region_.instance];
+    for (const WorkValueId id : graph_.nodes()[node].writes) {
+      if (id < 0) continue;
+      for (const std::int32_t reader : graph_.value(id).readers) {
+        const InstanceId other = instances.ancestor(graph_.nodes()[reader].instance, own.depth);
+        if (other != no_instance && other != region_.instance && instances[other].type == own.type) return true;
+      }
+    }
+    return false;
+  }
+
+  // The node and those of the region that it was made from; false when they are no helper.
+  bool collect(std::int32_t node, std::set<std::int32_t>& made_by) const {
+    if (!made_by.insert(node).second) return true;
+    if (made_by.size() > std::max<std::size_t>(2, region_.nodes.size() / 4)) return false;
+    return std::ranges::all_of(graph_.nodes()[node].reads, [&](WorkValueId id) {
+      const WorkValue& value = graph_.value(id);
+      if (value.initializer >= 0) return graph_.constant(id) != nullptr;
+      return value.producer < 0 || !inside(value.producer) || collect(value.producer, made_by);
+    });
+  }
+
+  const WorkGraph& graph_;
+  const Region& region_;
+};
+
+void close(const WorkGraph& graph, Region& region) {
+  const std::vector<std::int32_t> between = nodes_between(graph, region.nodes);
+  if (between.empty()) return;
+  const auto foreign = std::ranges::find_if(between, [&](std::int32_t node) {
+    const InstanceId owner = graph.nodes()[node].instance;
+    return owner == no_instance || !graph.instances().within(region.instance, owner);
+  });
+  if (foreign != between.end()) {
+    region.refusal = "between its nodes lies " + described(graph, *foreign);
+    return;
+  }
+  if (!few(between.size(), region.nodes.size())) {
+    region.refusal = std::to_string(between.size()) + " nodes of the modules around it lie between its " +
+                     std::to_string(region.nodes.size()) + " nodes, for example " + described(graph, between.front());
+    return;
+  }
+  region.taken_along = static_cast<std::int64_t>(between.size());
+  region.nodes.insert(region.nodes.end(), between.begin(), between.end());
+  std::ranges::sort(region.nodes);
+}
+
+// The graph in which each region is one node.
+struct Contracted {
+  std::vector<std::int32_t> unit_of;  // by node; the first units are the regions
+  std::vector<std::vector<std::int32_t>> before;
+  std::vector<std::vector<std::int32_t>> after;
+
+  Contracted(const WorkGraph& graph, const std::vector<Region>& regions) : unit_of(graph.nodes().size(), -1) {
+    auto units = static_cast<std::int32_t>(regions.size());
+    for (std::size_t i = 0; i < regions.size(); ++i) {
+      if (!regions[i].refusal.empty()) continue;
+      for (const std::int32_t node : regions[i].nodes) unit_of[node] = static_cast<std::int32_t>(i);
+    }
+    for (std::int32_t& unit : unit_of) {
+      if (unit < 0) unit = units++;
+    }
+    before.resize(units), after.resize(units);
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+      for (const WorkValueId id : graph.nodes()[i].reads) {
+        const std::int32_t producer = graph.value(id).producer;
+        if (producer < 0 || unit_of[producer] == unit_of[i]) continue;
+        before[unit_of[i]].push_back(unit_of[producer]);
+        after[unit_of[producer]].push_back(unit_of[i]);
+      }
+    }
+  }
+
+  // The regions of some circle; empty when there is none.
+  std::vector<std::int32_t> circle(std::size_t regions) const {
+    std::vector<std::size_t> waits;
+    std::vector<std::int32_t> ready;
+    for (std::size_t unit = 0; unit < before.size(); ++unit) {
+      waits.push_back(before[unit].size());
+      if (waits.back() == 0) ready.push_back(static_cast<std::int32_t>(unit));
+    }
+    while (!ready.empty()) {
+      const std::int32_t unit = ready.back();
+      ready.pop_back();
+      for (const std::int32_t next : after[unit]) {
+        if (--waits[next] == 0) ready.push_back(next);
+      }
+    }
+    const auto stuck = std::ranges::find_if(waits, [](std::size_t count) { return count > 0; });
+    if (stuck == waits.end()) return {};
+    // Whoever is stuck waits for somebody who is: going back from one to the next ends in a circle.
+    std::vector<std::int32_t> way;
+    auto unit = static_cast<std::int32_t>(stuck - waits.begin());
+    while (std::ranges::find(way, unit) == way.end()) {
+      way.push_back(unit);
+      unit = *std::ranges::find_if(before[unit], [&](std::int32_t earlier) { return waits[earlier] > 0; });
+    }
+    way.erase(way.begin(), std::ranges::find(way, unit));
+    std::erase_if(way, [&](std::int32_t each) { return each >= static_cast<std::int32_t>(regions); });
+    return way;
+  }
+};
+
+// Regions that each could be one node, but not all at once, since they feed each other: the smallest stays as it is.
+void refuse_circles(const WorkGraph& graph, std::vector<Region>& regions) {
+  while (true) {
+    const std::vector<std::int32_t> circle = Contracted(graph, regions).circle(regions.size());
+    if (circle.empty()) return;
+    const std::int32_t smallest =
+        *std::ranges::min_element(circle, {}, [&](std::int32_t i) { return regions[i].nodes.size(); });
+    const std::int32_t other = smallest == circle.front() ? circle.back() : circle.front();
+    regions[smallest].refusal =
+        "it reads from " + graph.instances()[regions[other].instance].path + " and feeds it, too";
+  }
+}
+
+}  // namespace
+
+std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vector<std::int32_t>& nodes) {
+  const std::int32_t first = nodes.front(), last = nodes.back();
+  // of[i - first]: 1 inside, 2 reads what came from inside; topological order makes one pass each way enough.
+  std::vector<char> of(last - first + 1, 0);
+  for (const std::int32_t node : nodes) of[node - first] = 1;
+  for (std::int32_t i = first; i <= last; ++i) {
+    if (of[i - first] != 0) continue;
+    for (const WorkValueId id : graph.nodes()[i].reads) {
+      const std::int32_t producer = graph.value(id).producer;
+      if (producer >= first && of[producer - first] != 0) of[i - first] = 2;
+    }
+  }
+  std::vector<char> leads_in(of.size(), 0);
+  std::vector<std::int32_t> between;
+  for (std::int32_t i = last; i >= first; --i) {
+    if (of[i - first] != 2) continue;
+    for (const WorkValueId id : graph.nodes()[i].writes) {
+      if (id < 0) continue;
+      for (const std::int32_t reader : graph.value(id).readers) {
+        if (reader <= last && (of[reader - first] == 1 || leads_in[reader - first] != 0)) leads_in[i - first] = 1;
+      }
+    }
+    if (leads_in[i - first] != 0) between.push_back(i);
+  }
+  std::ranges::reverse(between);
+  return between;
+}
+
+std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<InstanceId>& calls) {
+  std::vector<Region> regions;
+  std::unordered_map<InstanceId, std::size_t> index;
+  for (const InstanceId call : calls) {
+    index.emplace(call, regions.size());
+    regions.emplace_back().instance = call;
+  }
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (InstanceId id = graph.nodes()[i].instance; id != no_instance; id = graph.instances()[id].parent) {
+      const auto found = index.find(id);
+      if (found == index.end()) continue;
+      regions[found->second].nodes.push_back(static_cast<std::int32_t>(i));
+      break;
+    }
+  }
+  std::erase_if(regions, [](const Region& region) { return region.nodes.empty(); });
+  // What one region took along is no longer there for the next.
+  std::vector<char> taken(graph.nodes().size(), 0);
+  for (Region& region : regions) {
+    region.nodes = Helpers(graph, region).left_out();
+    close(graph, region);
+    if (region.taken_along == 0) continue;
+    for (const std::int32_t node : region.nodes) {
+      if (taken[node] != 0) region.refusal = "it shares " + described(graph, node) + " with another module";
+    }
+    if (!region.refusal.empty()) continue;
+    for (const std::int32_t node : region.nodes) taken[node] = 1;
+  }
+  refuse_circles(graph, regions);
+  return regions;
+}
+
+}  // namespace whence

@@ -1,0 +1,161 @@
+#include "annotator/functions/selection.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "annotator/functions/block.h"
+#include "annotator/functions/function_maker.h"
+#include "annotator/view/nearest_names.h"
+#include "annotator/view/path_glob.h"
+
+namespace whence {
+namespace {
+
+// A function of fewer nodes says less than its call costs.
+constexpr std::size_t fewest_nodes = 3;
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+[[noreturn]] void matches_nothing(const std::string& what, const std::string& wanted,
+                                  const std::set<std::string>& known) {
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  const std::vector<std::string> near = nearest_names(wanted, names, 3);
+  throw Error(Code::usage, "no " + what + " of the file matches '" + wanted + "'",
+              near.empty() ? "`whence show` lists the modules" : "the nearest are " + joined(near),
+              {.stage = "functions"});
+}
+
+std::string last_part(const std::string& type) { return type.substr(type.rfind('.') + 1); }
+
+class Selector {
+ public:
+  Selector(const WorkGraph& graph, const OutlineOptions& options) : instances_(graph.instances()), options_(options) {
+    for (std::size_t id = 0; id < instances_.size(); ++id) {
+      const Instance& instance = instances_[static_cast<InstanceId>(id)];
+      if (instance.depth == 0) continue;
+      all_.push_back(static_cast<InstanceId>(id));
+      paths_.insert(instance.path);
+      if (!instance.type.empty()) types_.insert(last_part(instance.type));
+    }
+  }
+
+  std::vector<InstanceId> select() const {
+    std::set<InstanceId> chosen;
+    const auto choose = [&](const std::string& what, const std::string& wanted, const std::set<std::string>& known,
+                            const auto& matches) {
+      const std::size_t before = chosen.size();
+      bool any = false;
+      for (const InstanceId id : all_) {
+        if (matches(instances_[id])) chosen.insert(id), any = true;
+      }
+      if (!any && before == chosen.size()) matches_nothing(what, wanted, known);
+    };
+    for (const std::string& glob : options_.modules) {
+      choose("module", glob, paths_, [&](const Instance& each) { return matches_path(glob, each.path); });
+    }
+    for (const std::string& type : options_.types) {
+      choose("class", type, types_,
+             [&](const Instance& each) { return each.type == type || last_part(each.type) == type; });
+    }
+    for (const InstanceId id : all_) {
+      if (options_.depth && instances_[id].depth <= *options_.depth) chosen.insert(id);
+    }
+    return {chosen.begin(), chosen.end()};
+  }
+
+ private:
+  const Instances& instances_;
+  const OutlineOptions& options_;
+  std::vector<InstanceId> all_;
+  std::set<std::string> paths_, types_;
+};
+
+// Calls of equal blocks.
+struct Candidate {
+  std::vector<InstanceId> calls;
+  std::size_t nodes = 0;
+
+  std::size_t saved() const { return (calls.size() - 1) * (nodes - 1); }
+};
+
+// Repeated blocks, those first that save most; what lies within a chosen one counts once, for its function is written
+// once.
+class Repeated {
+ public:
+  explicit Repeated(const WorkGraph& graph) : graph_(graph) { find(); }
+
+  std::vector<InstanceId> choose() {
+    std::set<InstanceId> chosen;
+    std::set<InstanceId> copies;  // chosen calls whose function another call's block gives
+    while (true) {
+      const Candidate* best = nullptr;
+      std::size_t most = 0;
+      for (const Candidate& candidate : candidates_) {
+        std::size_t counted = 0;
+        for (const InstanceId call : candidate.calls) counted += chosen.contains(call) || hidden(call, copies) ? 0 : 1;
+        const std::size_t saved = counted < 2 ? 0 : (counted - 1) * (candidate.nodes - 1);
+        if (saved > most) best = &candidate, most = saved;
+      }
+      if (best == nullptr) break;
+      chosen.insert(best->calls.begin(), best->calls.end());
+      copies.insert(best->calls.begin() + 1, best->calls.end());
+    }
+    return {chosen.begin(), chosen.end()};
+  }
+
+ private:
+  bool hidden(InstanceId call, const std::set<InstanceId>& copies) const {
+    for (InstanceId id = graph_.instances()[call].parent; id != no_instance; id = graph_.instances()[id].parent) {
+      if (copies.contains(id)) return true;
+    }
+    return false;
+  }
+
+  // Calls of one depth do not hold each other, so a depth is looked at as a whole.
+  void find() {
+    std::map<int, std::vector<InstanceId>> by_depth;
+    for (std::size_t id = 0; id < graph_.instances().size(); ++id) {
+      const int depth = graph_.instances()[static_cast<InstanceId>(id)].depth;
+      if (depth > 0) by_depth[depth].push_back(static_cast<InstanceId>(id));
+    }
+    std::map<std::pair<std::string, std::string>, Candidate> found;
+    for (const auto& [depth, calls] : by_depth) {
+      for (const Region& region : regions_of(graph_, calls)) {
+        if (!region.refusal.empty() || region.nodes.size() < fewest_nodes) continue;
+        const ModuleBlock block = block_of(graph_, region);
+        Candidate& candidate = found[{graph_.instances()[region.instance].type, block.key}];
+        candidate.calls.push_back(region.instance);
+        candidate.nodes = region.nodes.size();
+      }
+    }
+    for (auto& [key, candidate] : found) {
+      if (candidate.calls.size() > 1) candidates_.push_back(std::move(candidate));
+    }
+  }
+
+  const WorkGraph& graph_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+std::vector<InstanceId> selected_calls(const WorkGraph& graph, const OutlineOptions& options) {
+  if (graph.instances().size() == 0) {
+    throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
+                {.file = graph.parts().path, .stage = "functions"});
+  }
+  if (!options.automatic()) return Selector(graph, options).select();
+  std::vector<InstanceId> chosen = Repeated(graph).choose();
+  if (chosen.empty()) {
+    throw Error(Code::usage, "no module of the file is repeated", "name modules: --modules GLOB or --types LIST",
+                {.file = graph.parts().path, .stage = "functions"});
+  }
+  return chosen;
+}
+
+}  // namespace whence

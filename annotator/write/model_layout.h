@@ -1,0 +1,34 @@
+// How a model file is laid out around its weights: protobuf serialises everything but the initializers' bytes into
+// strings; the lengths of the enclosing messages are computed by hand; then strings and spans of weights go out
+// alternately, in protobuf's own field order, so that reading and writing the file with protobuf gives the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schema/files.h"
+#include "schema/tensor_data.h"
+
+namespace whence {
+
+struct ModelLayout {
+  struct Tensor {
+    std::string head;            // TensorProto without raw_data
+    const Bytes* raw = nullptr;  // its raw_data; null: it has none here
+    std::uint64_t size() const;
+  };
+
+  std::string head;        // ModelProto's fields before the graph
+  std::string graph_head;  // GraphProto's fields before the initializers
+  std::vector<Tensor> initializers;
+  std::string graph_tail, tail;  // and those after
+
+  std::uint64_t size() const;  // of the whole file, bytes
+  void write(AtomicFile& file) const;
+
+ private:
+  std::uint64_t graph_size() const;
+};
+
+}  // namespace whence

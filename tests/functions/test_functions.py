@@ -1,0 +1,296 @@
+"""`whence functions` and `whence inline`: one function for each unique block, and the graph back again."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import command
+from functions import graphs
+from functions.graphs import node, weight
+from models import zoo
+
+
+def cut(path, tmp_path, *options, code=0):
+    output = tmp_path / "functions.onnx"
+    report = command.run_json("functions", path, "-o", output, *options, code=code)
+    return report, onnx.load(output) if code == 0 else None, output
+
+
+def assert_comes_back(before, functions, tmp_path):
+    flat = tmp_path / "flat.onnx"
+    command.run("inline", functions, "-o", flat)
+    made = onnx.load(flat)
+    assert not made.functions
+    assert graphs.metadata(made) == graphs.metadata(onnx.load(before))
+    graphs.assert_same_results(before, flat)
+    assert made.ir_version == onnx.load(before).ir_version
+
+
+# ---- real models, by whence's exporter and by PyTorch's -----------------------------------------------------------
+
+@pytest.fixture(scope="module", params=["whence", "dynamo"])
+def exported(request, tmp_path_factory):
+    """Makes the export of a zoo model, annotated: by whence with all keys, by dynamo with PyTorch's."""
+    import torch
+
+    made = {}
+
+    def export(name: str):
+        if name in made:
+            return made[name]
+        folder = tmp_path_factory.mktemp(f"{name}_{request.param}")
+        entry = zoo.MODELS[name]
+        model = entry.model().eval()
+        if hasattr(model, "config"):
+            model.config.return_dict = False
+        program = torch.export.export(model, (), dict(entry.inputs(entry.first)), strict=False)
+        path = folder / f"{name}.onnx"
+        if request.param == "whence":
+            torch.export.save(program, folder / f"{name}.pt2")
+            command.run("export", folder / f"{name}.pt2", "-o", path, "--annotate")
+        else:
+            torch.onnx.export(program, dynamo=True, f=path, opset_version=18, verbose=False, external_data=False)
+        made[name] = path
+        return path
+
+    return export
+
+
+def test_one_function_for_all_layers_of_bert(exported, tmp_path):
+    path = exported("bert_tiny")
+    report, made, output = cut(path, tmp_path)
+    layers = [each for each in report["functions"] if each["name"] == "BertLayer"]
+    assert [each["modules"] for each in layers] == [["encoder.layer.0", "encoder.layer.1"]]
+    calls = [each for each in made.graph.node if each.op_type == "BertLayer"]
+    assert [each.name for each in calls] == ["/encoder/layer.0", "/encoder/layer.1"]
+    assert report["nodes_after"] == report["nodes_before"] - layers[0]["nodes"] + 2
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_blocks_that_differ_are_functions_of_their_own(exported, tmp_path):
+    path = exported("resnet50")
+    report, made, output = cut(path, tmp_path, "--types", "Bottleneck")
+    assert [(each["name"], each["calls"]) for each in report["functions"]] == [
+        ("Bottleneck", 1), ("Bottleneck_layer1_1", 12), ("Bottleneck_layer2_0", 3)]
+    assert {each.name for each in made.functions} == {"Bottleneck", "Bottleneck_layer1_1", "Bottleneck_layer2_0"}
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_functions_nest(exported, tmp_path):
+    path = exported("bert_tiny")
+    report, made, output = cut(path, tmp_path, "--types", "BertLayer,BertSelfAttention,Linear")
+    by_name = {each.name: each for each in made.functions}
+    inner = {each.op_type for each in by_name["BertLayer"].node}
+    assert {"BertSelfAttention", "Linear"} <= inner
+    assert "Linear" in {each.op_type for each in by_name["BertSelfAttention"].node}
+    assert len([each for each in report["functions"] if each["name"].startswith("BertLayer")]) == 1
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_every_module_down_to_a_depth(exported, tmp_path):
+    path = exported("bert_tiny")
+    _, made, output = cut(path, tmp_path, "--depth", "2")
+    assert {"BertEmbeddings", "BertEncoder", "BertPooler"} <= {each.op_type for each in made.graph.node}
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_a_second_cut_replaces_the_first(exported, tmp_path):
+    path = exported("bert_tiny")
+    _, _, first = cut(path, tmp_path, "--types", "BertLayer")
+    again = tmp_path / "again.onnx"
+    command.run("functions", first, "-o", again, "--types", "BertPooler")
+    assert [each.name for each in onnx.load(again).functions] == ["BertPooler"]
+    assert_comes_back(path, again, tmp_path)
+
+
+# ---- what a function holds ------------------------------------------------------------------------------------------
+
+def layer(index: int, value: str, result: str, scale: float = 2.0) -> list:
+    """x * scale + weight, reshaped; the scale and the shape are small constants of the module."""
+    own = f"layers.{index}:Layer"
+    return [node("Mul", [value, f"scale{index}"], [f"m{index}"], own),
+            node("Add", [f"m{index}", f"layers.{index}.weight"], [f"a{index}"], own),
+            node("Reshape", [f"a{index}", f"shape{index}"], [result], own)]
+
+
+def layers_of(tmp_path, scales=(2.0, 2.0, 2.0), shapes=([2, 4], [2, 4], [2, 4])):
+    nodes, initializers, value = [], [], "x"
+    for i, (scale, shape) in enumerate(zip(scales, shapes)):
+        nodes += layer(i, value, f"y{i}")
+        initializers += [weight(f"layers.{i}.weight", 4), numpy_helper.from_array(np.float32(scale), f"scale{i}"),
+                         numpy_helper.from_array(np.array(shape, np.int64), f"shape{i}")]
+        value = f"y{i}"
+    path = tmp_path / "layers.onnx"
+    graphs.model(nodes, initializers, {"x": [2, 4]}, [value], path)
+    return path
+
+
+def test_weights_are_inputs_and_small_constants_stay_inside(tmp_path):
+    path = layers_of(tmp_path)
+    _, made, output = cut(path, tmp_path)
+    (function,) = made.functions
+    assert list(function.input) == ["input", "weight"]
+    assert [each.op_type for each in function.node] == ["Constant", "Constant", "Mul", "Add", "Reshape"]
+    assert [list(each.input) for each in made.graph.node] == [
+        ["x", "layers.0.weight"], ["y0", "layers.1.weight"], ["y1", "layers.2.weight"]]
+    assert {each.name for each in made.graph.initializer} == {f"layers.{i}.weight" for i in range(3)}
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_a_number_that_differs_becomes_an_input(tmp_path):
+    path = layers_of(tmp_path, scales=(2.0, 3.0, 4.0))
+    _, made, output = cut(path, tmp_path)
+    (function,) = made.functions
+    assert len(function.input) == 3
+    assert [each.input[2] for each in made.graph.node] == ["scale0", "scale1", "scale2"]
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_a_shape_that_differs_is_another_block(tmp_path):
+    path = layers_of(tmp_path, shapes=([2, 4], [-1, 4], [2, 4]))
+    report, made, output = cut(path, tmp_path, "--types", "Layer")
+    assert [(each["name"], each["modules"]) for each in report["functions"]] == [
+        ("Layer", ["layers.0", "layers.2"]), ("Layer_layers_1", ["layers.1"])]
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_values_used_outside_become_outputs(tmp_path):
+    path = tmp_path / "model.onnx"
+    graphs.model([node("Relu", ["x"], ["a"], "block:Block"), node("Neg", ["a"], ["b"], "block:Block"),
+                  node("Add", ["a", "b"], ["y"])], [], {"x": [3]}, ["y", "a"], path)
+    _, made, output = cut(path, tmp_path, "--modules", "block")
+    (call, _) = made.graph.node
+    assert list(call.output) == ["a", "b"]
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_calls_of_one_module_are_told_apart(tmp_path):
+    path = tmp_path / "model.onnx"
+    nodes = []
+    for call, (value, result) in enumerate([("x", "p"), ("q", "y")]):
+        nodes += [node("Relu", [value], [f"r{call}"], f"shared:Shared#{call}", f"shared.inner:Inner#{call}"),
+                  node("Neg", [f"r{call}"], [result], f"shared:Shared#{call}")]
+        if call == 0:
+            nodes.append(node("Exp", ["p"], ["q"]))
+    graphs.model(nodes, [], {"x": [3]}, ["y"], path)
+    report, made, output = cut(path, tmp_path, "--modules", "shared")
+    assert [(each["modules"], each["calls"]) for each in report["functions"]] == [(["shared", "shared"], 2)]
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+def test_bodies_of_branches_go_along(tmp_path):
+    path = tmp_path / "model.onnx"
+    nodes = []
+    for i, (value, result) in enumerate([("x", "m"), ("m", "y")]):
+        own = f"blocks.{i}:Block"
+        branches = {}
+        for branch, op in (("then_branch", "Neg"), ("else_branch", "Abs")):
+            inner = node(op, [f"r{i}"], [f"{branch}{i}"], own)  # reads a value of the graph around it
+            branches[branch] = helper.make_graph(
+                [inner], branch, [], [helper.make_tensor_value_info(f"{branch}{i}", 1, [3])])
+        nodes += [node("Relu", [value], [f"r{i}"], own), node("ReduceSum", [f"r{i}"], [f"s{i}"], own, keepdims=0),
+                  node("Cast", [f"s{i}"], [f"c{i}"], own, to=9), node("If", [f"c{i}"], [result], own, **branches)]
+    graphs.model(nodes, [], {"x": [3]}, ["y"], path)
+    report, made, output = cut(path, tmp_path)
+    assert [(each["nodes"], each["calls"]) for each in report["functions"]] == [(4, 2)]
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+# ---- what is no single part of the graph ----------------------------------------------------------------------------
+
+def test_a_module_with_another_between_its_nodes_is_refused_with_the_reason(tmp_path):
+    path = tmp_path / "model.onnx"
+    graphs.model([node("Relu", ["x"], ["a"], "first:Block"), node("Exp", ["a"], ["b"], "second:Other"),
+                  node("Neg", ["b"], ["y"], "first:Block")], [], {"x": [3]}, ["y"], path)
+    output = tmp_path / "out.onnx"
+    result = command.run("functions", path, "-o", output, "--modules", "first", code=4)
+    assert "between its nodes lies Exp 'Exp_b' of second" in result.stderr and "E0302" in result.stderr
+    assert not output.exists()
+    # Others that were chosen are cut all the same.
+    report, _, _ = cut(path, tmp_path, "--modules", "first", "--modules", "second")
+    assert [each["module"] for each in report["refused"]] == ["first"]
+    assert [each["modules"] for each in report["functions"]] == [["second"]]
+
+
+def test_modules_that_feed_each_other_do_not_become_a_circle(tmp_path):
+    path = tmp_path / "model.onnx"
+    one, other = "one:Block", "other:Other"
+    graphs.model([node("Relu", ["x"], ["a"], one), node("Neg", ["z"], ["b"], other), node("Exp", ["a"], ["c"], other),
+                  node("Abs", ["b"], ["d"], one), node("Add", ["c", "d"], ["y"])],
+                 [], {"x": [3], "z": [3]}, ["y"], path)
+    report, _, output = cut(path, tmp_path, "--modules", "one", "--modules", "other")
+    assert len(report["functions"]) == 1 and len(report["refused"]) == 1
+    assert "feeds it, too" in report["refused"][0]["reason"]
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--types", "Laier"], "the nearest are Layer"),
+    (["--modules", "layers.7"], "layers.0"),
+    (["--depth", "0"], "give 1 or more"),
+    (["--auto", "--types", "Layer"], "give one of them"),
+])
+def test_choices_that_match_nothing_are_errors(tmp_path, options, said):
+    path = layers_of(tmp_path)
+    output = tmp_path / "out.onnx"
+    result = command.run("functions", path, "-o", output, *options, code=2)
+    assert result.stderr.startswith("E0101") and said in result.stderr
+    assert not output.exists()
+
+
+def test_a_file_without_modules_says_to_annotate(small_export, tmp_path):
+    plain = tmp_path / "plain.onnx"
+    made = onnx.load(small_export[0])
+    for each in made.graph.node:
+        each.ClearField("metadata_props")
+    onnx.save(made, plain)
+    result = command.run("functions", plain, "-o", tmp_path / "out.onnx", code=2)
+    assert "whence annotate" in result.stderr
+
+
+# ---- inline ---------------------------------------------------------------------------------------------------------
+
+def test_functions_of_others_are_written_out_on_demand(tmp_path):
+    body = [helper.make_node("LeakyRelu", ["v"], ["w"], name="inner")]
+    body[0].attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    function = helper.make_function("their.domain", "Leaky", ["v"], ["w"], body, [helper.make_opsetid("", 18)],
+                                    attributes=["slope"])
+    graph = helper.make_graph(
+        [helper.make_node("Leaky", ["x"], ["y"], domain="their.domain", name="call", slope=0.3)], "graph",
+        [helper.make_tensor_value_info("x", 1, [3])], [helper.make_tensor_value_info("y", 1, [3])])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, functions=[function], ir_version=10, opset_imports=[
+        helper.make_opsetid("", 18), helper.make_opsetid("their.domain", 1)]), path)
+    flat = tmp_path / "flat.onnx"
+    command.run("inline", path, "-o", flat)
+    assert [each.op_type for each in onnx.load(flat).graph.node] == ["Leaky"]  # not ours: left as it is
+    command.run("inline", path, "-o", flat, "--all")
+    made = onnx.load(flat)
+    assert [each.op_type for each in made.graph.node] == ["LeakyRelu"]
+    assert [each.domain for each in made.opset_import] == [""]
+    graphs.assert_same_results(path, flat)
+
+
+def test_a_call_that_does_not_fit_its_function_is_refused(tmp_path):
+    _, made, output = cut(layers_of(tmp_path), tmp_path)
+    for each in made.graph.node[0].metadata_props:
+        if each.key == "pkg.whence.module":
+            each.value = "other"
+    made.graph.node[0].metadata_props.add(key="pkg.whence.differs", value=json.dumps({"key": [None]}))
+    onnx.save(made, output)
+    result = command.run("inline", output, "-o", tmp_path / "flat.onnx", code=3)
+    assert result.stderr.startswith("E0204") and not (tmp_path / "flat.onnx").exists()

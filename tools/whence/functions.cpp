@@ -1,0 +1,90 @@
+// `whence functions`: modules of an annotated file as ONNX functions, one for each unique block.
+#include "annotator/functions/functions.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "annotator/view/table.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+#include "tools/whence/palette.h"
+
+namespace whence {
+namespace {
+
+void print_json(const OutlineReport& report, const std::string& output, const Diagnostics& notes) {
+  nlohmann::ordered_json functions = nlohmann::ordered_json::array(), refused = nlohmann::ordered_json::array();
+  for (const OutlineReport::Function& each : report.functions) {
+    functions.push_back({{"name", each.name}, {"calls", each.calls}, {"nodes", each.nodes}, {"modules", each.modules}});
+  }
+  for (const OutlineReport::Refused& each : report.refused) {
+    refused.push_back({{"module", each.module}, {"reason", each.reason}});
+  }
+  const nlohmann::ordered_json object = {{"file", output},
+                                         {"nodes_before", report.nodes_before},
+                                         {"nodes_after", report.nodes_after},
+                                         {"functions", functions},
+                                         {"refused", refused},
+                                         {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+  std::cout << object.dump(2) << "\n";
+}
+
+void print_people(const OutlineReport& report, const std::string& output, const Diagnostics& notes) {
+  print_text(notes);
+  Table table(output_palette(), {Align::left, Align::right, Align::right, Align::left}, "  ");
+  table.header({"function", "nodes", "calls", "first module"});
+  for (const OutlineReport::Function& each : report.functions) {
+    table.row({each.name, std::to_string(each.nodes), std::to_string(each.calls), each.modules.front()});
+  }
+  std::cout << table.text() << output << ": " << report.nodes_before << " nodes became " << report.nodes_after << ", "
+            << report.functions.size() << (report.functions.size() == 1 ? " function" : " functions")
+            << " among them\n";
+  constexpr std::size_t most = 10;
+  for (std::size_t i = 0; i < std::min(report.refused.size(), most); ++i) {
+    std::cout << "left as it is: " << report.refused[i].module << ": " << report.refused[i].reason << "\n";
+  }
+  if (report.refused.size() > most) std::cout << "... and " << report.refused.size() - most << " more (--json)\n";
+}
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line(
+      "functions", "annotated.onnx -o out.onnx [--modules GLOB]... [--types A,B] [--depth N] [--auto]",
+      "Makes ONNX functions of modules: one for each unique block, its weights as inputs, and one node, named after\n"
+      "the module, for each call. Metadata goes along, and `whence inline` gives the graph back: that is checked\n"
+      "before anything is written. Without a choice of modules those are taken that save the most nodes.");
+  line.positional("model", "an annotated file, or one whose exporter wrote module names (PyTorch's dynamo exporter)");
+  line.option("output,o", "FILE", "the file with functions; may be the same file");
+  line.repeated("modules", "GLOB", "modules by qualified name: 'encoder.layer.*', '**.attention'");
+  line.option("types", "A,B", "modules by class: BertLayer,BertAttention");
+  line.option("depth", "N", "all modules down to N calls below the root");
+  line.flag("auto", "the repeated blocks that save the most nodes (the default)");
+  line.example("whence functions bert.annotated.onnx -o bert.functions.onnx --types BertLayer");
+  line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  OutlineOptions options;
+  options.modules = line.list("modules");
+  options.types = split(line.text_or("types", ""), ',');
+  if (line.has("depth")) {
+    options.depth = static_cast<int>(line.integer_or("depth", 1));
+    if (*options.depth < 1) {
+      throw Error(Code::usage, "--depth " + line.text("depth") + " takes no module", "give 1 or more",
+                  {.stage = "command line"});
+    }
+  }
+  if (line.has("auto") && !options.automatic()) {
+    throw Error(Code::usage, "--auto was given with a choice of modules", "give one of them",
+                {.stage = "command line"});
+  }
+  const std::string output = line.text("output");
+  Diagnostics notes;
+  const OutlineReport report = unwrap(outline_file(line.text("model"), output, options), notes);
+  line.json() ? print_json(report, output, notes) : print_people(report, output, notes);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command functions_command = {"functions", "modules as ONNX functions, one for each unique block", run};
+
+}  // namespace whence
