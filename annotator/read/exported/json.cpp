@@ -45,6 +45,25 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// Moves `at` to the first byte that ends plain text: a quote, a backslash, a control character, or the end. Eight bytes at
+// a step; most of an archive's JSON is text. True when all of it was ASCII.
+bool skip_plain(const char*& at, const char* end) {
+  constexpr std::uint64_t ones = 0x0101010101010101U, high = 0x8080808080808080U;
+  const auto holds_zero = [](std::uint64_t bytes) { return (bytes - ones) & ~bytes & high; };
+  while (end - at >= 8) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, at, sizeof eight);
+    const std::uint64_t control = (eight - ones * 0x20) & ~eight;
+    if ((holds_zero(eight ^ ones * '"') | holds_zero(eight ^ ones * '\\') | ((control | eight) & high)) != 0) break;
+    at += 8;
+  }
+  unsigned char seen = 0;
+  while (at != end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20) {
+    seen |= static_cast<unsigned char>(*at++);
+  }
+  return seen < 0x80;
+}
+
 void append_utf8(std::uint32_t code, std::string& to) {
   const auto put = [&](std::uint32_t byte) { to.push_back(static_cast<char>(byte)); };
   if (code < 0x80) {
@@ -173,22 +192,23 @@ class JsonParser {
 
   bool string(JsonValue& to) {
     const char* const start = ++at_;
-    while (at_ != end_ && *at_ != '"' && *at_ != '\\' && static_cast<unsigned char>(*at_) >= 0x20) ++at_;
+    const bool ascii = skip_plain(at_, end_);
     if (at_ == end_) return false;
     to.kind = JsonValue::Kind::string;
-    if (*at_ == '\\') return string_with_escapes(to, start);
+    if (*at_ == '\\') return string_with_escapes(to, start, ascii);
     if (*at_ != '"') return false;
     to.text = start;
     to.length = static_cast<std::size_t>(at_ - start);
     ++at_;
-    return is_utf8(to.string());
+    return ascii || is_utf8(to.string());
   }
 
-  bool string_with_escapes(JsonValue& to, const char* start) {
+  // `ascii`: of what stands between `start` and the first escape. Escapes themselves give well-formed UTF-8.
+  bool string_with_escapes(JsonValue& to, const char* start, bool ascii) {
     std::string& text = json_.decoded_.emplace_back(start, at_);
     while (true) {
       const char* const plain = at_;
-      while (at_ != end_ && *at_ != '"' && *at_ != '\\' && static_cast<unsigned char>(*at_) >= 0x20) ++at_;
+      ascii &= skip_plain(at_, end_);
       text.append(plain, at_);
       if (at_ == end_ || static_cast<unsigned char>(*at_) < 0x20) return false;
       if (*at_++ == '"') break;
@@ -196,7 +216,7 @@ class JsonParser {
     }
     to.text = text.data();
     to.length = text.size();
-    return is_utf8(text);
+    return ascii || is_utf8(text);
   }
 
   bool escape(char c, std::string& text) {
