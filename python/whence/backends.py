@@ -6,8 +6,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from .axes import Axes
 from .command import run_json
 from .errors import Diagnostic, WhenceWarning, error
 from .options import Options, shapes_for_torch_export
-from .plugin import record
+from .plugin import listening, record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log
@@ -108,30 +108,24 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
 def traced_with_warnings(model: Any, tensors: Mapping[str, torch.Tensor]) -> torch.jit.ScriptModule:
     """calls.trace, and a WhenceWarning E0309 for each line of Python that used the value of a tensor.
 
-    The live recorder tells values from sizes, of which PyTorch warns alike; where one is running already, it tells.
+    The plugin tells values from sizes, of which PyTorch warns alike. Where it cannot, PyTorch's warnings are passed on.
     """
-    with tempfile.TemporaryDirectory(prefix="whence-") as folder, warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", WhenceWarning)
-        with record(Path(folder) / "trace.whence.json") if not is_recording() else nullcontext():
-            traced = calls.trace(model, tensors)
-    for each in told:
-        if issubclass(each.category, WhenceWarning):
-            warnings.warn(each.message, each.category, stacklevel=5)
+    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
+        warnings.simplefilter("always", torch.jit.TracerWarning)
+        traced = calls.trace(model, tensors)
+    for each in by_pytorch:
+        if not issubclass(each.category, torch.jit.TracerWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        elif told is None:
+            warnings.warn(f"{each.filename}:{each.lineno}: {each.message}", WhenceWarning, stacklevel=5)
+    for diagnostic in told or ():
+        if diagnostic.code == "E0309":
+            warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
     return traced
-
-
-def is_recording() -> bool:
-    import json
-
-    from .plugin import operators
-
-    return bool(json.loads(operators().status()).get("recording"))
 
 
 def named_by_pytorch(axes: Axes) -> Axes:
     """Axes without a name are called as torch.onnx.export calls them: a trace has no names of its own for sizes."""
-    from dataclasses import replace
-
     return {name: {axis: what if what.name else replace(what, name=f"{name}_dynamic_axes_{number}")
                    for number, (axis, what) in enumerate(each.items(), 1)} for name, each in axes.items()}
 
@@ -189,9 +183,8 @@ def _scripted(backend: str, job: Job) -> Exported:
     if backend in ("torch-dynamo", "native-export"):
         raise error("E0303", "unsupported_feature", "torch.export takes no scripted module",
                     "backend='native' or 'torch-torchscript'")
-    given = calls.scripted_arguments(job.model, job.args, job.kwargs)
-    call = calls.Call(given, {name: value for name, value in given.items() if isinstance(value, torch.Tensor)},
-                      {}, tuple(given), next, calls.inspect.Signature())
+    job.call = call = calls.opened(calls.signature_of(job.model), job.args, job.kwargs)
+    given = call.arguments
     axes = named_by_pytorch(job.axes_of(call))
     if backend == "native":
         return _traced(job, job.model, given, axes)

@@ -102,23 +102,13 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
     return Call(arguments, tensors, constants, tuple(order), close, signature)
 
 
-def scripted_arguments(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """By name. Arguments that have a default and are not given keep it."""
-    schema = model.forward.schema.arguments[1:]
-    positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
-    keywords = dict(kwargs or {})
-    names = [argument.name for argument in schema]
-    if not keywords and positional and type(positional[-1]) is dict and set(positional[-1]) <= set(names):
-        positional, keywords = positional[:-1], positional[-1]
-    given = dict(zip(names, positional)) | keywords
-    wrong = [name for name in given if name not in names]
-    lacking = [each.name for each in schema if each.name not in given and not each.has_default_value()]
-    if len(positional) > len(names) or wrong or lacking:
-        said = f"'{wrong[0]}' is none of them" if wrong else f"'{lacking[0]}' is missing" if lacking else \
-            f"{len(positional)} are given"
-        raise error("E0104", "input_mismatch", f"the arguments do not fit forward: {said}",
-                    f"forward takes: {', '.join(names)}")
-    return {name: given[name] for name in names if name in given}
+def signature_of(model: torch.jit.ScriptModule) -> inspect.Signature:
+    """Of a scripted module's forward, with its defaults."""
+    return inspect.Signature([
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY if each.kwarg_only else
+                          inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                          default=each.default_value if each.has_default_value() else inspect.Parameter.empty)
+        for each in model.forward.schema.arguments[1:]])
 
 
 def plain(output: Any) -> Any:

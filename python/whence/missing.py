@@ -53,7 +53,7 @@ def _archive(folder: Path, model: Any, args: Any, kwargs: Any, backend: str) -> 
     archive, inputs = folder / "model.pt", folder / "inputs.pt"
     if isinstance(model, torch.jit.ScriptModule):
         model.save(str(archive))
-        torch.save(nested.copied(calls.scripted_arguments(model, args, kwargs)), inputs)
+        torch.save(nested.copied(calls.opened(calls.signature_of(model), args, kwargs).arguments), inputs)
         return archive, inputs
     with calls.tensors_only(model, args, kwargs) as call, autograd.inlined():
         if backend == "native-export":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,6 +95,32 @@ def record(path: str | os.PathLike) -> Iterator[Recording]:
         recording.diagnostics += diagnostics
     for diagnostic in recording.diagnostics:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=3)
+
+
+@contextmanager
+def listening() -> Iterator[list[Diagnostic] | None]:
+    """Yields a list that afterwards holds what the plugin has to say of what was traced inside; nothing is kept.
+
+    None where there is no plugin that could listen, or where a recording is running, which tells itself.
+    """
+    try:
+        whence = operators()
+        if json.loads(whence.status()).get("recording"):
+            raise WhenceError([])
+    except WhenceError:
+        yield None
+        return
+    diagnostics: list[Diagnostic] = []
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        whence.start(str(Path(folder) / "trace.whence.json"))
+        try:
+            yield diagnostics
+        finally:
+            try:
+                report = json.loads(whence.stop())
+                diagnostics += [Diagnostic.from_json(entry) for entry in report["diagnostics"]]
+            except RuntimeError:
+                pass  # nothing that it could record: nothing to tell
 
 
 def _stop(whence, recording: Recording, traced: bool = True) -> None:

@@ -39,7 +39,7 @@ class Source:
     model: Any
     args: Any
     kwargs: Mapping[str, Any] | None
-    call: calls.Call | None  # None where only tensors in order are known: scripted modules, exported programs
+    call: calls.Call | None  # None of an exported program, of which tensors in order are known
     training: str
 
 

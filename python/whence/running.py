@@ -73,4 +73,7 @@ def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str) -> d
                     f"its inputs are: {', '.join(names)}", file=file)
     if set(names) <= set(tensors):
         return {name: tensors[name] for name in names}
+    if len(names) < len(tensors):
+        raise error("E0104", "input_mismatch", "the file has names of its own and takes fewer inputs than the call's "
+                    f"{len(tensors)} tensors", f"its inputs are: {', '.join(names)}", file=file)
     return dict(zip(names, tensors.values()))

@@ -83,11 +83,8 @@ def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor]
             given = enumerate(nested.tensors_in((args, kwargs)))
             return {str(at): each for at, each in given}, nested.tensors_in(output)
         if isinstance(model, torch.jit.ScriptModule):
-            given = calls.scripted_arguments(model, args, kwargs)
-            tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
-            if len(tensors) < len(given):
-                tensors = {str(at): each for at, each in enumerate(nested.tensors_in(given))}
-            return tensors, nested.tensors_in(model(**nested.copied(given)))
+            call = calls.opened(calls.signature_of(model), args, kwargs)
+            return call.tensors, nested.tensors_in(model(**nested.copied(call.arguments)))
         with calls.tensors_only(model, args, kwargs) as call, _results_of_modules(model, results):
             return call.tensors, nested.tensors_in(model(**{name: each.clone() for name, each in call.tensors.items()}))
 

@@ -1,4 +1,4 @@
-"""Calls with nested arguments, by both native routes: inputs, their names, and results as PyTorch's exporters have them."""
+"""Calls with nested arguments, by both native routes: inputs, their names and results as PyTorch's exporters have."""
 
 import collections
 import warnings
@@ -32,7 +32,8 @@ Pair = collections.namedtuple("Pair", "left right")
 class Takes(torch.nn.Module):
     """Computes with everything that it is given, so that nothing can be mixed up without a difference."""
 
-    def forward(self, x, pair, table, n=3, word="double", nothing=None, *, flag=True, options=None, box=None, named=None):
+    def forward(self, x, pair, table, n=3, word="double", nothing=None, *, flag=True, options=None, box=None,
+                named=None):
         y = x + 2 * pair[0] + 3 * pair[1][0] + 5 * table["Key one"] + n
         if nothing is not None:
             y = y + nothing
