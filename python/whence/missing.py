@@ -12,7 +12,7 @@ import torch
 
 from . import autograd, calls, exported, nested
 from .command import run_json
-from .errors import Diagnostic, error
+from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
 from .surroundings import exporting, said_to_be_exporting
 
@@ -39,8 +39,10 @@ def unconvertible_ops(model: Any, args: Any = (), opset_version: int = 18, *, kw
             archive, inputs = _archive(Path(folder), model, args, kwargs, backend)
         words = ["--inputs", inputs] if inputs else []
         found = run_json("ops", "--missing", archive, "--opset", opset_version, *words, accepted=(0, 4))
+    if "missing" not in found:  # it could not be read at all
+        raise WhenceError([Diagnostic.from_json(entry) for entry in found["diagnostics"]])
     operators = []
-    for entry in map(Diagnostic.from_json, found.get("missing", ())):
+    for entry in map(Diagnostic.from_json, found["missing"]):
         name = UnconvertibleOp(entry.where.get("op") or entry.message)
         name.diagnostic = entry
         operators.append(name)
