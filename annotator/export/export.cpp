@@ -157,10 +157,9 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
                                 ? lower_for_conversion(with_weights_as_inputs(program), options, failures, notes)
                                 : lower_for_conversion(program, options, failures, notes);
     Graph graph;
-    ConvertSession session(
-        lowered, graph,
-        {options.opset, options.unsupported_as_domain, options.as_other_exporters, options.custom_operators,
-         options.passed_through});
+    ConvertSession session(lowered, graph,
+                           {options.opset, options.unsupported_as_domain, options.as_other_exporters,
+                            options.custom_operators, options.passed_through});
     session.convert(std::move(failures));
     if (options.values != nullptr) *options.values = session.outermost_values();
     set_names(graph, graph.inputs, options.input_names, "input");

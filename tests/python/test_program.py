@@ -83,7 +83,7 @@ def test_exported_program_runs_as_the_model_does():
 def test_an_exported_program_is_exported():
     class Nested(Net):
         def forward(self, pair, d):
-            return super().forward(pair[0] + d["z"]), pair[1]
+            return super().forward(pair[0] + d["z"]), pair[1] * 2
 
     model, (x, y, z) = Nested().eval(), torch.randn(3, 3, 4)
     given = torch.export.export(model, ((x, y), {"z": z}), dynamic_shapes=(({0: torch.export.Dim.AUTO}, None),

@@ -324,6 +324,7 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command export_command = {"export", "turn a TorchScript or torch.export archive into ONNX, its origins kept", run};
+const Command export_command = {"export", "turn a TorchScript or torch.export archive into ONNX, its origins kept",
+                                run};
 
 }  // namespace whence

@@ -61,6 +61,7 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command record_command = {"record", "say where every operation of a TorchScript or torch.export archive comes from", run};
+const Command record_command = {"record",
+                                "say where every operation of a TorchScript or torch.export archive comes from", run};
 
 }  // namespace whence
