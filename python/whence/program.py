@@ -6,14 +6,14 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from . import calls, nested, running
+from . import calls, editing, nested, running
 from .errors import WhenceWarning, error
 from .reports import AnnotateReport, ValidationReport
 from .surroundings import select_model_mode_for_export
@@ -104,6 +104,14 @@ class ONNXProgram:
         positional = args if isinstance(args, (tuple, list)) else (args,)
         return running.run(session, self._feed(session, positional, kwargs or {}))
 
+    def call_reference(self, *args: Any, **kwargs: Any) -> tuple:
+        """As a call, by onnx's reference implementation in the place of ONNX Runtime."""
+        running.needs("onnx", "call_reference")
+        evaluator = running.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
+        feed = self._feed(running.session(self.path), args, kwargs)
+        results = evaluator.run(None, {name: each.detach().cpu().numpy() for name, each in feed.items()})
+        return tuple(torch.as_tensor(each) for each in results)
+
     def _feed(self, session: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         known = self._source.call
         if known is None:
@@ -181,6 +189,30 @@ class ONNXProgram:
             if (Path(folder) / location).exists():
                 os.replace(Path(folder) / location, target.with_name(location))
             os.replace(Path(folder) / target.name, target)
+
+    def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        """Other weights of the same shapes, by name. A file that ``f`` named stays as it is: save again."""
+        self._change(lambda model: editing.replace_weights(model, state_dict))
+
+    def rename_axes(self, rename_mapping: Mapping[Any, str]) -> None:
+        """{"s77": "batch"}: other names for sizes. A file that ``f`` named stays as it is: save again."""
+        self._change(lambda model: editing.rename_sizes(model, rename_mapping))
+
+    def optimize(self) -> None:
+        """Raises WhenceError E0303: the export optimises, where provenance is known."""
+        raise error("E0303", "unsupported_feature", "a program is optimised when it is exported",
+                    "whence.export(..., optimize=True)")
+
+    def _change(self, change: Callable[[Any], None]) -> None:
+        model = self.model_proto
+        change(model)
+        outside = bool(self._data_files())
+        folder = tempfile.TemporaryDirectory(prefix="whence-")
+        path = Path(folder.name) / "model.onnx"
+        running.needs("onnx", "changing a model").save_model(model, str(path), save_as_external_data=outside,
+                                                             location="model.onnx.data" if outside else None)
+        self.release()
+        self.path, self._folder = path, folder
 
     def _data_files(self) -> set[str]:
         """Files beside the model that hold its weights."""

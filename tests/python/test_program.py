@@ -145,6 +145,31 @@ def test_save_with_external_data(exported, tmp_path):
     assert raised.value.code == "E0401"
 
 
+def test_other_weights_and_names_of_sizes(exported, tmp_path):
+    model, x, program = exported
+    sizes = whence.export(model, (x,), tmp_path / "m.onnx", program.backend, optimize=False,
+                          dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.manual_seed(1)
+    other = Net().eval()
+    sizes.apply_weights(other.state_dict())
+    (old,) = {each.dim_param for each in sizes.model_proto.graph.input[0].type.tensor_type.shape.dim} - {""}
+    sizes.rename_axes({old: "batch"})
+    with torch.no_grad():
+        equal(sizes(x), other(x))
+        equal(sizes.call_reference(x), other(x))
+    graph = sizes.model_proto.graph
+    assert {each.type.tensor_type.shape.dim[0].dim_param for each in [*graph.input, *graph.output]} == {"batch"}
+    assert not any(old in entry.value for entry in graph.metadata_props if "range" in entry.key)
+    kept = onnx.load(tmp_path / "m.onnx").graph  # what was exported stays as it was
+    assert kept.input[0].type.tensor_type.shape.dim[0].dim_param == old and sizes.path != tmp_path / "m.onnx"
+    for change, code in ((lambda: sizes.apply_weights({"first.weight": torch.zeros(3)}), "E0104"),
+                         (lambda: sizes.apply_weights({"none": torch.zeros(3)}), "E0105"),
+                         (lambda: sizes.rename_axes({"none": "n"}), "E0105")):
+        with pytest.raises(whence.WhenceError) as raised:
+            change()
+        assert raised.value.code == code
+
+
 def test_bfloat16():
     x = torch.randn(2, 4, dtype=torch.bfloat16)
     program = whence.export(torch.nn.ReLU(), x)
