@@ -132,7 +132,7 @@ def names_of_values(archives):
 def axes(archives):
     wanted = by_pytorch(archives, input_names=["x"], dynamic_axes={"x": [0]}).graph.input
     for path in archives.export("--dynamic", "x:0"):
-        assert onnx.load(path).graph.input == wanted
+        assert [each.type for each in onnx.load(path).graph.input] == [each.type for each in wanted]
         archives.check(path, torch.randn(7, 4))
     for backend in ("native", "native-export"):
         program = whence.export(archives.module, X, backend=backend, dynamic_shapes={"x": {0: "batch"}})
