@@ -44,7 +44,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
            sidecar: str | os.PathLike | None = None, **unknown: Any) -> ONNXProgram:
     """Exports ``model`` called with ``args`` and ``kwargs``, with the origin of every node in the file.
 
-    model    a module, scripted or not, or a torch.export.ExportedProgram, which has its arguments already.
+    model    a module, scripted or not, or a torch.export.ExportedProgram or torch.onnx.ExportableModule, which have
+             their arguments already.
     args, kwargs  as forward takes them, nested in tuples, lists, dicts and dataclasses. Tensors are the file's inputs,
              x["key"][0] is x_key_0; everything else is fixed in it.
     f        the file, or a BytesIO; None: in memory, see ONNXProgram.
@@ -81,12 +82,13 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
     checked.refuse_functions_of_modules(export_modules_as_functions)
     given["training"] = training = training_word(training)
     chain = _chain(model, backend, dynamo)
+    _ask_the_model(given)
     checked.refuse_what_backends_lack(chain, given)
     options = _options(given)
     checked.log_decisions(given, options)
     folder = None if isinstance(f, (str, os.PathLike)) else tempfile.TemporaryDirectory(prefix="whence-")
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
-    job = Job(model, args, kwargs, target, Path(sidecar) if sidecar else target.with_suffix(".whence.json"), options,
+    job = Job(model, given["args"], given["kwargs"], target, Path(sidecar) if sidecar else target.with_suffix(".whence.json"), options,
               Artifacts.asked(artifacts_dir, report, dump_exported_program), autograd_inlining,
               lambda call: _axes(given, options, call), checked.for_torch_alone(given))
     failure, program = None, None
@@ -133,6 +135,20 @@ def _chain(model: Any, backend: Any, dynamo: bool | None) -> tuple[str, ...]:
     if not chain:
         raise error("E0101", "usage", "there is no backend in the chain", "one or more of " + ", ".join(BACKENDS))
     return chain
+
+
+def _ask_the_model(given: dict[str, Any]) -> None:
+    """A torch.onnx.ExportableModule brings its example, and what else nobody gives."""
+    import torch
+
+    model = given["model"]
+    if not isinstance(model, torch.onnx.ExportableModule) or given["kwargs"] or isinstance(given["args"], torch.Tensor) \
+            or given["args"]:
+        return
+    given["args"], given["kwargs"] = model.example_arguments()
+    for name in ("input_names", "output_names", "dynamic_shapes"):
+        if given[name] is None:
+            given[name] = getattr(model, name)()
 
 
 def _options(given: Mapping[str, Any]) -> Options:

@@ -101,16 +101,17 @@ def record(path: str | os.PathLike) -> Iterator[Recording]:
 def listening() -> Iterator[list[Diagnostic] | None]:
     """Yields a list that afterwards holds what the plugin has to say of what was traced inside; nothing is kept.
 
-    None where there is no plugin that could listen, or where a recording is running, which tells itself.
+    None where there is no plugin that could listen. A recording that is running already tells, so the list stays empty.
     """
     try:
         whence = operators()
-        if json.loads(whence.status()).get("recording"):
-            raise WhenceError([])
     except WhenceError:
         yield None
         return
     diagnostics: list[Diagnostic] = []
+    if json.loads(whence.status()).get("recording"):
+        yield diagnostics
+        return
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         whence.start(str(Path(folder) / "trace.whence.json"))
         try:

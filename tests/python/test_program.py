@@ -99,6 +99,32 @@ def test_an_exported_program_is_exported():
     assert raised.value.code == "E0303"
 
 
+@pytest.mark.parametrize("backend", NATIVE)
+def test_an_exportable_module_brings_its_arguments(backend):
+    class Brings(torch.onnx.ExportableModule):
+        def forward(self, x, scale=1.0):
+            return x * scale
+
+        def example_arguments(self):
+            return (torch.randn(2, 3),), {"scale": 3.0}
+
+        def input_names(self):
+            return ("given",)
+
+        def output_names(self):
+            return ("scaled",)
+
+        def dynamic_shapes(self):
+            return {"x": {0: "batch"}}
+
+    program = whence.export(Brings(), backend=backend)
+    theirs = torch.onnx.export(Brings(), dynamic_shapes={"x": {0: "batch"}, "scale": None}, verbose=False).model_proto
+    ours = program.model_proto.graph
+    assert (ours.input[0].name, ours.output[0].name) == (theirs.graph.input[0].name, theirs.graph.output[0].name)
+    assert ours.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"  # PyTorch drops it, for the float beside it
+    equal(program(torch.ones(5, 3), scale=3.0), torch.full((5, 3), 3.0))
+
+
 def test_values_inside(exported):
     model, x, program = exported
     asked = next(node.output[0] for node in program.model_proto.graph.node if node.op_type == "Relu")

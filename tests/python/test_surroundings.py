@@ -207,6 +207,12 @@ def test_reports_of_failures(backend, tmp_path, quiet):
     assert "not this model" in only(tmp_path / "b", "onnx_export_*_pt_export.md").read_text()
 
 
+def test_what_pytorch_leaves_goes_to_the_same_folder(tmp_path, quiet):
+    whence.export(Small().eval(), X, backend="torch-dynamo", report=True, dump_exported_program=True,
+                  artifacts_dir=tmp_path)
+    assert only(tmp_path, "onnx_export_*_success.md") and only(tmp_path, "onnx_export_*.pt2")
+
+
 def test_a_report_of_a_difference(tmp_path, quiet):
     class Says(torch.nn.Module):
         def forward(self, x):
@@ -256,6 +262,19 @@ def test_every_option_of_pytorch_is_known():
 
     theirs = set(inspect.signature(torch.onnx.export).parameters)
     assert theirs <= set(inspect.signature(whence.export).parameters) and len(theirs) > 20
+
+
+def test_a_recording_around_an_export_tells_alone(tmp_path):
+    class Uses(torch.nn.Module):
+        def forward(self, x):
+            return x.view(x.shape[0], -1) * (2 if x.sum() > 0 else 3)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with whence.record(tmp_path / "m.whence.json"):
+            whence.export(Uses().eval(), torch.ones(2, 3))
+    assert len([each for each in told if issubclass(each.category, whence.WhenceWarning)]) == 1
+    assert (tmp_path / "m.whence.json").exists()
 
 
 def test_data_parallel_says_what_to_do():
