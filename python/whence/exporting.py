@@ -88,7 +88,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
     checked.log_decisions(given, options)
     folder = None if isinstance(f, (str, os.PathLike)) else tempfile.TemporaryDirectory(prefix="whence-")
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
-    job = Job(model, given["args"], given["kwargs"], target, Path(sidecar) if sidecar else target.with_suffix(".whence.json"), options,
+    record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
+    job = Job(model, given["args"], given["kwargs"], target, record_file, options,
               Artifacts.asked(artifacts_dir, report, dump_exported_program), autograd_inlining,
               lambda call: _axes(given, options, call), checked.for_torch_alone(given))
     failure, program = None, None
@@ -142,8 +143,8 @@ def _ask_the_model(given: dict[str, Any]) -> None:
     import torch
 
     model = given["model"]
-    if not isinstance(model, torch.onnx.ExportableModule) or given["kwargs"] or isinstance(given["args"], torch.Tensor) \
-            or given["args"]:
+    args_given = isinstance(given["args"], torch.Tensor) or given["args"] or given["kwargs"]
+    if args_given or not isinstance(model, torch.onnx.ExportableModule):
         return
     given["args"], given["kwargs"] = model.example_arguments()
     for name in ("input_names", "output_names", "dynamic_shapes"):

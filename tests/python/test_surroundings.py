@@ -1,12 +1,17 @@
 """What holds while an export runs, what is left behind, and what is refused before anything runs."""
 
 import logging
+import os
+import subprocess
+import sys
 import warnings
 
 import onnx
 import pytest
 import torch
 import whence
+
+import command
 
 NATIVE = ["native", "native-export"]
 EVERY = [*NATIVE, "torch-dynamo", "torch-torchscript"]
@@ -275,6 +280,32 @@ def test_a_recording_around_an_export_tells_alone(tmp_path):
             whence.export(Uses().eval(), torch.ones(2, 3))
     assert len([each for each in told if issubclass(each.category, whence.WhenceWarning)]) == 1
     assert (tmp_path / "m.whence.json").exists()
+
+
+def test_without_onnx_and_its_kin(tmp_path):
+    """An export needs PyTorch alone; what needs more says so."""
+    script = """
+import sys
+for name in ("onnx", "onnxruntime", "onnxscript", "onnx_ir"):
+    sys.modules[name] = None
+import whence
+assert "torch" not in sys.modules  # the command itself starts through this package
+import torch
+program = whence.export(torch.nn.Linear(4, 4).eval(), torch.randn(2, 4), report=True)
+program.save("m.onnx")
+for ask in (lambda: program.model_proto, lambda: program(torch.randn(2, 4)), lambda: program.verify()):
+    try:
+        ask()
+    except whence.WhenceError as error:
+        assert error.code == "E0307" and "pip install onnx" in error.remedy, error
+    else:
+        raise AssertionError("it ran")
+"""
+    environment = {**os.environ, "PYTHONPATH": str(command.ROOT / "python"), "WHENCE": str(command.BINARY)}
+    result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True,
+                            text=True, check=False)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert (tmp_path / "m.onnx").exists()
 
 
 def test_data_parallel_says_what_to_do():
