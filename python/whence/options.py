@@ -59,7 +59,9 @@ class Options:
         if dynamo:
             options |= {"external_data": self.external_data, "optimize": self.optimize}
             if axes:
-                options["dynamic_shapes"] = shapes_for_torch_export(tensors, axes)
+                options["dynamic_shapes"] = tuple(
+                    {axis: what.name if what.dim is None and what.name else what.for_torch_export()
+                     for axis, what in axes[name].items()} if name in axes else None for name in tensors)
         else:
             options |= {"do_constant_folding": self.optimize, "training": torch.onnx.TrainingMode.PRESERVE,
                         "custom_opsets": dict(self.custom_opsets) or None}
@@ -127,7 +129,7 @@ _SERVED = {
     "dump_exported_program": (False, "native", "native-export", "torch-dynamo"),
     "custom_translation_table": (None, "native", "native-export", "torch-dynamo"),
     "custom_opsets": (None, "native", "native-export", "torch-torchscript"),
-    "operator_export_type": ("ONNX", "native", "native-export", "torch-torchscript"),
+    "operator_export_type": ("ONNX", "native", "native-export"),
     "autograd_inlining": (True, "native-export", "torch-torchscript"),
 }
 
@@ -138,9 +140,21 @@ def refuse_what_backends_lack(chain: Sequence[str], given: Mapping[str, Any]) ->
         lacking = [each for each in chain if each not in served]
         if value and value != nothing and lacking or nothing is True and not value and lacking:
             raise error("E0101", "usage", f"the backend {lacking[0]} has no {name}", "these have: " + ", ".join(served))
+    if _is_program(given["model"]):
+        for name, why in (("dynamic_shapes", "give them to torch.export.export"),
+                          ("dynamic_axes", "give dynamic_shapes to torch.export.export"),
+                          ("autograd_inlining", "torch.export has inlined them; export the module itself")):
+            if given[name] if name != "autograd_inlining" else not given[name]:
+                raise error("E0101", "usage", f"{name} of a torch.export.ExportedProgram is settled already", why)
     if "torch-dynamo" in chain and given["report"] and not isinstance(given["report"], bool):
         raise error("E0101", "usage", "the path of a report is of the native backends",
                     "report=True and artifacts_dir, or backend='native-export'")
+
+
+def _is_program(model: Any) -> bool:
+    import torch
+
+    return isinstance(model, torch.export.ExportedProgram)
 
 
 def for_torch_alone(given: Mapping[str, Any]) -> dict[str, Any]:

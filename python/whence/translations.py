@@ -25,7 +25,8 @@ _registered: dict[str, list[Registration]] = {}
 
 def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST_OPSET, *,
                        until: int = NEWEST_OPSET) -> None:
-    """Every export at opsets from ``opset_version`` to ``until`` converts ``operator`` by ``function``.
+    """Every export by a native backend, at opsets from ``opset_version`` to ``until``, converts ``operator`` by
+    ``function``.
 
     operator  torch.ops.mylib.op.default, its name "mylib::op", or a torch.autograd.Function
     function  an onnxscript function or a FunctionProto that needs no later opset than ``opset_version``

@@ -251,6 +251,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, quiet):
     ({"backend": "torch-dynamo", "custom_opsets": {"mylib": 1}}, "E0101", "torch-torchscript"),
     ({"backend": "torch-dynamo", "autograd_inlining": False}, "E0101", "native-export"),
     ({"operator_export_type": "NONE"}, "E0303", "ONNX_ATEN_FALLBACK"),
+    ({"operator_export_type": "ONNX_FALLTHROUGH", "backend": "torch-torchscript"}, "E0101", "native"),
 ], ids=str)
 def test_refused_before_anything_runs(options, code, said, tmp_path):
     class Never(Small):
@@ -260,6 +261,14 @@ def test_refused_before_anything_runs(options, code, said, tmp_path):
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Never().eval(), X, tmp_path / "m.onnx", **options)
     assert raised.value.code == code and said in raised.value.remedy and not list(tmp_path.iterdir())
+
+
+def test_what_an_exported_program_has_settled_is_refused():
+    program = torch.export.export(Small().eval(), (X,))
+    for options in ({"dynamic_shapes": ({0: "n"},)}, {"dynamic_axes": {"x": [0]}}, {"autograd_inlining": False}):
+        with pytest.raises(whence.WhenceError, match="settled") as raised:
+            whence.export(program, **options)
+        assert raised.value.code == "E0101" and raised.value.remedy
 
 
 def test_every_option_of_pytorch_is_known():
