@@ -115,7 +115,9 @@ void ConvertSession::convert_node(const Node& node) {
   } catch (const Poisoned&) {
     poison_outputs(node);
   } catch (const Error& error) {
-    if (options_.unsupported_as_domain && error.diagnostics().front().code != Code::internal) {
+    const Code code = error.diagnostics().front().code;
+    if (options_.unsupported_as_domain ? code != Code::internal
+                                       : code == Code::no_converter && is_passed_through(node)) {
       convert_as_custom(node);
     } else {
       record(error);
@@ -215,7 +217,7 @@ void ConvertSession::convert_as_custom(const Node& node) {
     if (!node.overload.empty()) attributes.push_back({"overload", node.overload});
     attributes.push_back({"inputs", std::move(input_names)});
     const std::size_t colons = node.target.find("::");
-    const std::string domain = "whence." + node.target.substr(0, colons);
+    const std::string domain = (is_passed_through(node) ? "" : "whence.") + node.target.substr(0, colons);
     const auto results = emit(domain, node.target.substr(colons == std::string::npos ? 0 : colons + 2),
                               std::move(inputs), std::move(attributes), static_cast<int>(node.outputs.size()));
     for (std::size_t i = 0; i < results.size(); ++i) bind(node.outputs[i], results[i]);
@@ -225,6 +227,11 @@ void ConvertSession::convert_as_custom(const Node& node) {
     record(error);
     poison_outputs(node);
   }
+}
+
+bool ConvertSession::is_passed_through(const Node& node) const {
+  return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) &&
+         !options_.custom_operators.contains(node.target);
 }
 
 void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.outputs.begin(), node.outputs.end()); }

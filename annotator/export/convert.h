@@ -28,6 +28,7 @@ struct ConvertOptions {
   bool unsupported_as_domain = false;
   bool as_other_exporters = false;  // see ExportOptions
   std::set<std::string> custom_operators;
+  std::set<std::string> passed_through;
 };
 
 // Thrown by value_of() for a result of a node that failed; the driver catches it, nobody is blamed a second time.
@@ -100,6 +101,7 @@ class ConvertSession {
   void convert_with_table(const Node& node);
   void convert_as_custom(const Node& node);
   void write_no_op(const Node& node);
+  bool is_passed_through(const Node& node) const;  // its namespace is one that the user has an ONNX domain for
   void poison_outputs(const Node& node);
   void record(const Error& error);
 

@@ -104,7 +104,9 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
   std::set<std::string> wanted;
   if (options.trace_composite) {
     for (const auto& [key, places] : unconvertible_in(lowered)) {
-      if (!options.custom_operators.contains(key.substr(0, key.find('.')))) wanted.insert(key);
+      const bool written_as_it_is = options.custom_operators.contains(key.substr(0, key.find('.'))) ||
+                                    options.passed_through.contains(key.substr(0, key.find(':')));
+      if (!written_as_it_is) wanted.insert(key);
     }
   }
   while (!wanted.empty()) {
@@ -155,9 +157,9 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
                                 ? lower_for_conversion(with_weights_as_inputs(program), options, failures, notes)
                                 : lower_for_conversion(program, options, failures, notes);
     Graph graph;
-    ConvertSession session(
-        lowered, graph,
-        {options.opset, options.unsupported_as_domain, options.as_other_exporters, options.custom_operators});
+    ConvertSession session(lowered, graph,
+                           {options.opset, options.unsupported_as_domain, options.as_other_exporters,
+                            options.custom_operators, options.passed_through});
     session.convert(std::move(failures));
     if (options.values != nullptr) *options.values = session.outermost_values();
     set_names(graph, graph.inputs, options.input_names, "input");

@@ -23,6 +23,7 @@ struct ExportOptions {
   std::vector<std::string> output_names;
   bool unsupported_as_domain = false;      // write operators without a converter as nodes of a custom domain
   std::set<std::string> custom_operators;  // "mylib::op": written as nodes of that domain, even with a converter
+  std::set<std::string> passed_through;    // namespaces whose operators without a converter become nodes of that domain
   bool simplify = true;
   // Parameters and buffers become inputs of the graph, behind the others and under their qualified names: a model
   // without its weights. What would be computed from them while exporting is computed by nodes.

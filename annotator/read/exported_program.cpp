@@ -247,8 +247,10 @@ class ProgramReader {
     }
   }
 
-  // --dynamic 'x:0=batch': the size at that place is called so from now on, also where others follow from it.
+  // --dynamic 'x:0=batch': the size at that place is called so from now on, also where others follow from it. A size
+  // has one name: the first that is given.
   void rename_symbols() {
+    std::map<SymbolId, std::string> given;
     for (const DynamicAxis& axis : options_.dynamic) {
       const auto input = std::ranges::find(program_.inputs, axis.input, &ProgramInput::name);
       if (input == program_.inputs.end()) {
@@ -267,10 +269,26 @@ class ProgramReader {
             "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
             "export it again with dynamic_shapes for this axis", place());
       }
+      const auto [name, first] = given.try_emplace(dim.symbol, axis.symbol);
+      if (!first) {
+        if (name->second != axis.symbol) notes_.push_back(one_size(axis, name->second));
+        continue;
+      }
       const std::string before = program_.symbols[dim.symbol].name;
       for (Symbol& symbol : program_.symbols) symbol.name = renamed(symbol.name, before, axis.symbol);
       program_.symbols[dim.symbol].name = axis.symbol;
     }
+  }
+
+  Diagnostic one_size(const DynamicAxis& axis, const std::string& name) const {
+    return {Code::input_mismatch,
+            Severity::warning,
+            "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' is always the size '" + name +
+                "': the name '" + axis.symbol + "' is not used",
+            place(),
+            "give both one name",
+            1,
+            {}};
   }
 
   const ReadOptions& options_;

@@ -1,6 +1,8 @@
 #include "annotator/write/interface_metadata.h"
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "annotator/merge/fx_names.h"
 #include "annotator/merge/keys.h"
@@ -63,11 +65,22 @@ std::string bound(const std::optional<std::int64_t>& number, const char* otherwi
   return number ? std::to_string(*number) : otherwise;
 }
 
-// "{s77: VR[2, 64]}", also where a user gave the size another name.
+// "{s77: VR[2, 64]}", under the name that the dimensions have; two sizes that a user gave one name are within both
+// ranges.
 std::string range_constraints(const Program& program) {
-  std::string ranges;
+  std::vector<Symbol> named;
   for (const Symbol& symbol : program.symbols) {
     if (!symbol.min && !symbol.max) continue;
+    const auto known = std::ranges::find(named, symbol.name, &Symbol::name);
+    if (known == named.end()) {
+      named.push_back(symbol);
+      continue;
+    }
+    if (symbol.min) known->min = std::max(*symbol.min, known->min.value_or(*symbol.min));
+    if (symbol.max) known->max = std::min(*symbol.max, known->max.value_or(*symbol.max));
+  }
+  std::string ranges;
+  for (const Symbol& symbol : named) {
     if (!ranges.empty()) ranges += ", ";
     ranges += symbol.name + ": VR[" + bound(symbol.min, "-int_oo") + ", " + bound(symbol.max, "int_oo") + "]";
   }

@@ -137,7 +137,8 @@ std::string model_tail(const Graph& graph, const WriteOptions& options) {
   for (const auto& [domain, version] : imports.versions) {
     onnx::OperatorSetIdProto& opset = *model.add_opset_import();
     opset.set_domain(domain);
-    opset.set_version(version);
+    const auto given = options.domain_versions.find(domain);
+    opset.set_version(given == options.domain_versions.end() ? version : given->second);
   }
   if (options.functions != nullptr) {
     for (const onnx::FunctionProto& function : options.functions->model().functions()) {

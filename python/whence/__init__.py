@@ -8,16 +8,41 @@
 or all of it at once: ``whence.export(model, args, "model.onnx")``.
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
 from .errors import Diagnostic, WhenceError, WhenceWarning
-from .exporting import ExportReport, export
 from .naming import Naming, naming
 from .plugin import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
-from .verifying import OutputDifference, Verification, verify
+
+if TYPE_CHECKING:
+    from .exporting import export
+    from .missing import UnconvertibleOp, unconvertible_ops
+    from .program import ONNXProgram
+    from .surroundings import is_in_onnx_export, select_model_mode_for_export
+    from .translations import register_custom_op, unregister_custom_op
+    from .verifying import OutputDifference, Verification, verify
 
 __version__ = "0.1.0"
+
+# What imports torch is imported when it is asked for: the command's own start goes through this file.
+_LATER = {
+    "export": "exporting", "UnconvertibleOp": "missing", "unconvertible_ops": "missing", "ONNXProgram": "program",
+    "is_in_onnx_export": "surroundings", "select_model_mode_for_export": "surroundings",
+    "register_custom_op": "translations", "unregister_custom_op": "translations",
+    "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
+}
+
 __all__ = [
-    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "ExportReport", "Naming", "OutputDifference", "Recording",
-    "ValidationReport", "Verification", "WhenceError", "WhenceWarning", "annotate", "compare", "export", "naming",
-    "record", "validate", "verify",
+    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "Naming", "ONNXProgram", "OutputDifference", "Recording",
+    "UnconvertibleOp", "ValidationReport", "Verification", "WhenceError", "WhenceWarning", "annotate", "compare",
+    "export", "is_in_onnx_export", "naming", "record", "register_custom_op", "select_model_mode_for_export",
+    "unconvertible_ops", "unregister_custom_op", "validate", "verify",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'whence' has no attribute '{name}'")
+    return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

@@ -1,203 +1,204 @@
-"""Record, export, annotate and validate in one call, whichever exporter does the work."""
+"""Record, export, annotate and validate in one call, whichever exporter does the work.
+
+The options are those of torch.onnx.export under the same names. None is ignored: what a backend cannot do is refused.
+"""
 
 from __future__ import annotations
 
+import inspect
+import io
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from .command import run_json
+from . import options as checked
+from .artifacts import Artifacts
+from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
+from .backends import BACKENDS, Job, export_by
+from .calls import Call
 from .errors import WhenceError, WhenceWarning, error
-from .options import Options, check_axes, named_axes, translation_table
-from .plugin import record
-from .reports import AnnotateReport, ValidationReport, annotate, validate
+from .options import Options
+from .program import ONNXProgram, Source
+from .surroundings import Training, exporting, log, said_to_be_exporting, training_word
+from .translations import registered, translation_table
 
 Backend = Literal["native", "native-export", "torch-dynamo", "torch-torchscript"]
-BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
-Training = Literal["eval", "preserve", "train"]
 
 
-@dataclass(frozen=True)
-class ExportReport:
-    """An exported, annotated and validated file."""
-
-    path: Path
-    sidecar: Path
-    annotated: AnnotateReport
-    validation: ValidationReport
-    backend: str = "native"
-    fell_back: tuple[tuple[str, str], ...] = ()  # the backends that were tried before, and why each failed
-
-
-def export(model, args: Sequence[Any] | Any = (), path: str | os.PathLike = "model.onnx",
+def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None = None,
            backend: Backend | Sequence[Backend] = "native", *, kwargs: Mapping[str, Any] | None = None,
-           dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None, opset: int = 18,
-           training: Training = "eval", sidecar: str | os.PathLike | None = None, input_names: Sequence[str] = (),
-           output_names: Sequence[str] = (), optimize: bool = True, export_params: bool = True,
-           keep_initializers_as_inputs: bool = False, external_data: bool = False,
-           report: str | os.PathLike | None = None,
-           custom_translation_table: Mapping[Any, Any] | None = None) -> ExportReport:
-    """Exports ``model`` called with ``args`` and ``kwargs`` to ``path``, with the origin of every node in it.
+           verbose: bool | None = None, input_names: Sequence[str] | None = None,
+           output_names: Sequence[str] | None = None, opset_version: int | None = None, dynamo: bool | None = None,
+           external_data: bool = False, dynamic_shapes: Any = None,
+           dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
+           custom_translation_table: Mapping[Any, Any] | None = None, custom_opsets: Mapping[str, int] | None = None,
+           report: bool | str | os.PathLike | None = None, optimize: bool = True, do_constant_folding: bool = True,
+           verify: bool = False, profile: bool = False, dump_exported_program: bool = False,
+           artifacts_dir: str | os.PathLike = ".", export_params: bool = True,
+           keep_initializers_as_inputs: bool | None = False, training: Training | Any = "eval",
+           operator_export_type: Any = "ONNX", autograd_inlining: bool = True,
+           export_modules_as_functions: bool | Collection[type] = False,
+           sidecar: str | os.PathLike | None = None, **unknown: Any) -> ONNXProgram:
+    """Exports ``model`` called with ``args`` and ``kwargs``, with the origin of every node in the file.
 
+    model    a module, scripted or not, or a torch.export.ExportedProgram or torch.onnx.ExportableModule, which have
+             their arguments already.
+    args, kwargs  as forward takes them, nested in tuples, lists, dicts and dataclasses. Tensors are the file's inputs,
+             x["key"][0] is x_key_0; everything else is fixed in it.
+    f        the file, or a BytesIO; None: in memory, see ONNXProgram.
     backend  "native": a trace of the model, exported by whence. "native-export": what torch.export makes of it,
              exported by whence; operators that Python registered are known there alone. "torch-torchscript":
              torch.onnx.export(dynamo=False), recorded while it traces. "torch-dynamo": torch.onnx.export(dynamo=True);
              its record is that of the program that torch.export made for it. Several are a chain: where one fails, the
-             next is tried, and told.
+             next is tried, and told. dynamo=True is "native-export", dynamo=False is "native".
+    dynamic_shapes  nested as the arguments are: {"x": {0: "batch"}}, names, torch.export.Dim, Dim.DYNAMIC or Dim.AUTO.
+    dynamic_axes    {"x": {0: "batch"}}; {"x": [0]} names them as PyTorch does, x_dynamic_axes_1 and so on.
     training the mode in which the model is exported; its own comes back, also after an error. A scripted module keeps
              the mode that it has.
-    kwargs   arguments by name; those that are no tensors are fixed in the file.
-    dynamic_axes  {"x": {0: "batch"}}: axes that may differ at run time; {"x": [0]} names them as PyTorch does,
-             x_dynamic_axes_1 and so on.
-    sidecar  where the record goes; beside the file as ``model.whence.json`` by default.
     input_names, output_names  in order; inputs that are left have forward's names.
-    optimize, export_params, keep_initializers_as_inputs  as torch.onnx.export has them.
-    external_data  the weights in a file beside the model; by itself above 2 GiB.
-    report   a Markdown report of the export (native backends), written when it fails, too.
+    sidecar  where the record goes; beside the file as ``model.whence.json`` by default.
+    verify   runs ONNX Runtime against the model; a difference is warned of, ``program.verification`` says where.
+    report   True: a Markdown report in ``artifacts_dir``, called as torch.onnx calls it; or its path. Also on failure.
+    dump_exported_program  keeps the archive that was exported in ``artifacts_dir``.
+    profile, verbose  the time of each stage, and each stage, to standard error by the logger "whence".
     custom_translation_table  {torch.ops.mylib.op.default: function}: your own converters, as onnxscript functions or
              FunctionProtos, also in the place of whence's (native backends; the file holds what it calls). They
              take the operator's tensors in the order of its schema; attributes have the names of its arguments.
+             ``register_custom_op`` does so for all exports.
+    custom_opsets  {"mylib": 2}: operators mylib::op without a converter become nodes of the ONNX domain mylib.
+    operator_export_type  ONNX, or ONNX_ATEN_FALLBACK: what has no converter becomes a node of the domain
+             whence.NAMESPACE.
+    autograd_inlining  False keeps each torch.autograd.Function as whence_autograd::Name ("native-export").
 
-    ``model`` may be a torch.jit.ScriptModule ("native" and "torch-torchscript"). Raises WhenceError with the command's
-    codes: E0301 for operators without a converter, E0104 for arguments that do not fit, E0303 for what the backend
-    cannot do, E0106 when the record is incomplete (``path`` then holds the export without annotation). Exceptions of
-    PyTorch's own exporters pass through.
+    Raises WhenceError with the command's codes: E0301 for operators without a converter, E0104 for arguments that do
+    not fit, E0101 for options that do not, E0303 for what the backend cannot do, E0106 when the record is incomplete
+    (``f`` then holds the export without annotation). Exceptions of PyTorch's own exporters pass through.
     """
+    given = dict(locals())
+    checked.refuse_unknown(unknown, [name for name in inspect.signature(export).parameters if name != "unknown"])
+    checked.refuse_functions_of_modules(export_modules_as_functions)
+    given["training"] = training = training_word(training)
+    chain = _chain(model, backend, dynamo)
+    _ask_the_model(given)
+    checked.refuse_what_backends_lack(chain, given)
+    options = _options(given)
+    checked.log_decisions(given, options)
+    folder = None if isinstance(f, (str, os.PathLike)) else tempfile.TemporaryDirectory(prefix="whence-")
+    target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
+    record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
+    job = Job(model, given["args"], given["kwargs"], target, record_file, options,
+              Artifacts.asked(artifacts_dir, report, dump_exported_program), autograd_inlining,
+              lambda call: _axes(given, options, call), checked.for_torch_alone(given))
+    failure, program = None, None
+    with exporting(model, training, shown=bool(verbose or profile)):
+        try:
+            program = _by_one_of(chain, job, training, folder)
+            _tell_of_outputs(program, given, options)
+            if verify:
+                with job.stage("verify"):
+                    program.verification = program.verify()
+                if not program.verification.ok:
+                    warnings.warn(f"ONNX Runtime and PyTorch differ: {program.verification}", WhenceWarning,
+                                  stacklevel=2)
+        except BaseException as raised:
+            failure = raised
+            raise
+        finally:
+            if any(each.startswith("native") for each in chain):
+                job.artifacts.finish(failure, program and program.verification, job.archive)
+        program.seconds = dict(job.seconds)
+        for name, seconds in job.seconds.items() if profile else ():
+            log.info("%8.3f s  %s", seconds, name)
+    if isinstance(f, io.BytesIO):
+        f.write(program.model_bytes)
+    return program
+
+
+def _chain(model: Any, backend: Any, dynamo: bool | None) -> tuple[str, ...]:
     import torch
 
-    target = Path(path)
-    record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
+    if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
+        raise error("E0104", "input_mismatch", f"the model is a {type(model).__name__}, not a torch.nn.Module",
+                    "wrap what computes in a module: its forward is what is exported")
+    if isinstance(model, torch.nn.DataParallel):
+        raise error("E0104", "input_mismatch", "the model is a torch.nn.DataParallel", "export its model.module")
+    if dynamo is not None and backend != "native":
+        raise error("E0101", "usage", "dynamo and backend say the same", "give one of them")
+    if dynamo or dynamo is None and backend == "native" and isinstance(model, torch.export.ExportedProgram):
+        return ("native-export",)
     chain = (backend,) if isinstance(backend, str) else tuple(backend)
     for each in chain:
         if each not in BACKENDS:
             raise error("E0101", "usage", f"there is no backend '{each}'", "one of " + ", ".join(BACKENDS))
-    if not chain or training not in ("eval", "preserve", "train"):
-        raise error("E0101", "usage", f"backend={backend!r}, training={training!r} say nothing that can be done",
-                    "training is 'eval', 'preserve' or 'train'; backend one or more of its kinds")
-    if not isinstance(model, torch.nn.Module):
-        raise error("E0104", "input_mismatch", f"the model is a {type(model).__name__}, not a torch.nn.Module",
-                    "wrap what computes in a module: its forward is what is exported")
-    axes = {name: named_axes(name, each) for name, each in (dynamic_axes or {}).items()}
-    foreign = [each for each in chain if not each.startswith("native")]
-    for name, given in (("report", report), ("custom_translation_table", custom_translation_table)):
-        if given and foreign:
-            raise error("E0101", "usage", f"{name} is of the native backends, not of {foreign[0]}",
-                        "leave it out, or give it to torch.onnx.export itself")
-    options = Options(opset, axes, tuple(input_names), tuple(output_names), optimize, export_params,
-                      keep_initializers_as_inputs, external_data, report, translation_table(custom_translation_table))
+    if not chain:
+        raise error("E0101", "usage", "there is no backend in the chain", "one or more of " + ", ".join(BACKENDS))
+    return chain
+
+
+def _ask_the_model(given: dict[str, Any]) -> None:
+    """A torch.onnx.ExportableModule brings its example, and what else nobody gives."""
+    import torch
+
+    model = given["model"]
+    args_given = isinstance(given["args"], torch.Tensor) or given["args"] or given["kwargs"]
+    if args_given or not isinstance(model, torch.onnx.ExportableModule):
+        return
+    given["args"], given["kwargs"] = model.example_arguments()
+    for name in ("input_names", "output_names", "dynamic_shapes"):
+        if given[name] is None:
+            given[name] = getattr(model, name)()
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    opset = checked.check_opset(18 if given["opset_version"] is None else given["opset_version"])
+    return Options(opset, checked.check_names(given["input_names"], "input_names"),
+                   checked.check_names(given["output_names"], "output_names"),
+                   given["optimize"] and given["do_constant_folding"], given["export_params"],
+                   bool(given["keep_initializers_as_inputs"]), given["external_data"],
+                   registered(opset) | translation_table(given["custom_translation_table"]),
+                   checked.check_custom_opsets(given["custom_opsets"]),
+                   checked.unsupported_as_domain(given["operator_export_type"]))
+
+
+def _axes(given: Mapping[str, Any], options: Options, call: Call) -> Axes:
+    if len(options.input_names) > len(call.tensors):
+        raise error("E0104", "input_mismatch", f"input_names holds {len(options.input_names)} names, the call has "
+                    f"{len(call.tensors)} tensors", f"its tensors are: {', '.join(call.tensors)}")
+    if given["dynamic_shapes"] is not None and given["dynamic_axes"]:
+        raise error("E0101", "usage", "dynamic_shapes and dynamic_axes say the same", "give one of them")
+    if given["dynamic_shapes"] is not None:
+        return from_dynamic_shapes(given["dynamic_shapes"], call)
+    return from_dynamic_axes(given["dynamic_axes"], call.tensors, options.input_names, options.output_names)
+
+
+def _by_one_of(chain: Sequence[str], job: Job, training: str,
+               folder: tempfile.TemporaryDirectory | None) -> ONNXProgram:
     fell_back: list[tuple[str, str]] = []
-    with _mode(model, training):
-        for each in chain:
-            try:
-                done = _export_by(each, model, args, kwargs, target, options, record_file)
-                return replace(done, backend=each, fell_back=tuple(fell_back))
-            except Exception as failure:  # PyTorch's exporters raise of every kind
-                if each == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
-                    raise
-                fell_back.append((each, str(failure)))
-                warnings.warn(f"the backend {each} failed, the next is tried: {failure}", WhenceWarning, stacklevel=2)
+    for each in chain:
+        try:
+            with said_to_be_exporting():
+                done = export_by(each, job)
+            source = Source(job.model, job.args, job.kwargs, job.call, training)
+            return ONNXProgram(done, source, each, fell_back, folder)
+        except Exception as failure:  # PyTorch's exporters raise of every kind
+            if each == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
+                raise
+            fell_back.append((each, str(failure)))
+            log.info("the backend %s failed: %s", each, failure)
+            warnings.warn(f"the backend {each} failed, the next is tried: {failure}", WhenceWarning, stacklevel=3)
     raise AssertionError("the last backend returns or raises")
 
 
-@contextmanager
-def _mode(model, training: Training) -> Iterator[None]:
-    import torch
-
-    if training == "preserve" or isinstance(model, torch.jit.ScriptModule):
-        yield
+def _tell_of_outputs(program: ONNXProgram, given: Mapping[str, Any], options: Options) -> None:
+    """dynamic_axes may name outputs, whose sizes nobody can choose."""
+    if not any(name in options.output_names for name in given["dynamic_axes"] or ()):
         return
-    before = [(module, module.training) for module in model.modules()]
-    try:
-        model.train(training == "train")
-        yield
-    finally:
-        for module, was_training in before:
-            module.training = was_training
+    from .running import needs
 
-
-def _export_by(backend: Backend, model, args, kwargs, target: Path, options: Options, sidecar: Path) -> ExportReport:
-    import torch
-
-    if isinstance(model, torch.jit.ScriptModule):
-        return _export_script(model, args, target, backend, kwargs, options, sidecar)
-
-    from . import calls
-
-    with calls.tensors_only(model, args, kwargs) as tensors, warnings.catch_warnings():
-        check_axes(options.axes, tensors)
-        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # told with their source lines by record
-        warnings.filterwarnings("ignore", category=DeprecationWarning)
-        if backend == "native":
-            return _export_native(calls.trace(model, tensors), tensors, target, options, sidecar)
-        if backend == "native-export":
-            return _export_program(model, tensors, target, options, sidecar)
-        with record(sidecar) as recording:
-            _torch_export(model, tensors, target, options, dynamo=backend == "torch-dynamo")
-        if not recording.complete:
-            said = "; ".join(map(str, recording.diagnostics)) or "the record is incomplete"
-            raise error("E0106", "recording_state", said, "backend='native' reads the trace itself", file=str(sidecar))
-    return _finish(target, sidecar)
-
-
-def _export_native(archive, tensors: Mapping, target: Path, options: Options, sidecar: Path) -> ExportReport:
-    import torch
-
-    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
-        archive.save(str(saved))
-        torch.save({name: tensor.detach().clone() for name, tensor in tensors.items()}, inputs)
-        run_json("export", saved, "-o", target, "--sidecar-out", sidecar, "--inputs", inputs,
-                 *options.for_command(Path(folder)))
-    return _finish(target, sidecar)
-
-
-def _export_program(model, tensors: Mapping, target: Path, options: Options, sidecar: Path) -> ExportReport:
-    import torch
-
-    from . import exported
-
-    shapes = {name: {axis: torch.export.Dim.DYNAMIC for axis in options.axes.get(name, {})} or None for name in tensors}
-    with torch.no_grad():
-        program = torch.export.export(model, tuple(tensors.values()), dynamic_shapes=tuple(shapes.values()))
-    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        saved = exported.save(program, Path(folder) / "model.pt2")
-        run_json("export", saved, "-o", target, "--sidecar-out", sidecar, *options.for_command(Path(folder)))
-    return _finish(target, sidecar)
-
-
-def _torch_export(model, tensors: Mapping, target: Path, options: Options, dynamo: bool = False) -> None:
-    import torch
-
-    with torch.no_grad():
-        torch.onnx.export(model, tuple(tensors.values()), str(target), **options.for_torch(tensors, dynamo))
-
-
-def _export_script(model, args, target: Path, backend: str, kwargs, options: Options, sidecar: Path) -> ExportReport:
-    import torch
-
-    if backend in ("torch-dynamo", "native-export"):
-        raise error("E0303", "unsupported_feature", "torch.export takes no scripted module",
-                    "backend='native' or 'torch-torchscript'")
-    names = [argument.name for argument in model.forward.schema.arguments][1:]
-    given = dict(zip(names, (args,) if isinstance(args, torch.Tensor) else args)) | dict(kwargs or {})
-    check_axes(options.axes, given)
-    if backend == "native":
-        return _export_native(model, given, target, options, sidecar)
-    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
-        model.save(str(saved))
-        torch.save({name: tensor.detach().clone() for name, tensor in given.items()}, inputs)
-        run_json("record", saved, "-o", sidecar, "--inputs", inputs)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=DeprecationWarning)
-        _torch_export(model, given, target, options)
-    return _finish(target, sidecar)
-
-
-def _finish(target: Path, sidecar: Path) -> ExportReport:
-    return ExportReport(target, sidecar, annotate(target, sidecar), validate(target, sidecar))
+    outputs = needs("onnx", "dynamic_axes of outputs").load(str(program.path), load_external_data=False).graph.output
+    dims = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in outputs}
+    for told in check_outputs(given["dynamic_axes"], dims, options.output_names):
+        warnings.warn(told, WhenceWarning, stacklevel=3)

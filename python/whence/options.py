@@ -1,14 +1,18 @@
-"""The options of an export in the words of the command and of torch.onnx.export."""
+"""The options of an export in the words of the command and of torch.onnx.export, checked before anything runs."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .axes import Axes
 from .errors import error
+from .surroundings import log
+from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
 
 
 @dataclass(frozen=True)
@@ -16,24 +20,28 @@ class Options:
     """What both the command and torch.onnx.export are told, each in its own words."""
 
     opset: int
-    axes: Mapping[str, Mapping[int, str]]
     input_names: Sequence[str]
     output_names: Sequence[str]
     optimize: bool
     export_params: bool
     keep_initializers_as_inputs: bool
     external_data: bool
-    report: str | os.PathLike | None
-    translations: Mapping[str, Any]  # "mylib::op" -> FunctionProto
+    translations: Mapping[str, Any]   # "mylib::op" -> FunctionProto
+    custom_opsets: Mapping[str, int]
+    unsupported_as_domain: bool
 
-    def for_command(self, folder: Path) -> list:
+    def for_command(self, axes: Axes, folder: Path, report: str | os.PathLike | None) -> list:
         """The words of the command; files that it needs go to ``folder``."""
         words: list = ["--opset", self.opset]
-        for name, each in self.axes.items():
-            words += ["--dynamic", name + ":" + ",".join(f"{axis}={symbol}" for axis, symbol in each.items())]
+        for name, each in axes.items():
+            given = ",".join(f"{axis}={what.name}" for axis, what in each.items() if what.name)
+            words += ["--dynamic", f"{name}:{given}"] if given else []
         words += ["--input-names", ",".join(self.input_names)] if self.input_names else []
         words += ["--output-names", ",".join(self.output_names)] if self.output_names else []
-        words += ["--report", self.report] if self.report else []
+        words += ["--report", report] if report else []
+        words += ["--on-unsupported", "domain"] if self.unsupported_as_domain else []
+        for domain, version in self.custom_opsets.items():
+            words += ["--custom-opset", f"{domain}={version}"]
         if self.translations:
             words += ["--functions", write_functions(self.translations, folder / "functions.onnx")]
         flags = {"--no-optimize": not self.optimize, "--weights-as-inputs": not self.export_params,
@@ -41,7 +49,7 @@ class Options:
                  "--external-data": self.external_data}
         return words + [flag for flag, given in flags.items() if given]
 
-    def for_torch(self, tensors: Mapping, dynamo: bool) -> dict:
+    def for_torch(self, tensors: Mapping, axes: Axes, dynamo: bool) -> dict:
         import torch
 
         names = [*self.input_names, *list(tensors)[len(self.input_names):]]
@@ -49,63 +57,144 @@ class Options:
                    "export_params": self.export_params, "keep_initializers_as_inputs": self.keep_initializers_as_inputs,
                    "dynamo": dynamo}
         if dynamo:
-            options |= {"external_data": self.external_data, "optimize": self.optimize, "report": False}
-            if self.axes:
+            options |= {"external_data": self.external_data, "optimize": self.optimize}
+            if axes:
                 options["dynamic_shapes"] = tuple(
-                    {axis: torch.export.Dim.AUTO for axis in self.axes.get(name, {})} or None for name in tensors)
+                    {axis: what.name if what.dim is None and what.name else what.for_torch_export()
+                     for axis, what in axes[name].items()} if name in axes else None for name in tensors)
         else:
-            options |= {"do_constant_folding": self.optimize, "training": torch.onnx.TrainingMode.PRESERVE}
+            options |= {"do_constant_folding": self.optimize, "training": torch.onnx.TrainingMode.PRESERVE,
+                        "custom_opsets": dict(self.custom_opsets) or None}
             new_name = dict(zip(tensors, names))
-            if self.axes:
-                options["dynamic_axes"] = {new_name[name]: dict(each) for name, each in self.axes.items()}
+            if axes:
+                options["dynamic_axes"] = {
+                    new_name[name]: {axis: what.name or f"{name}_dynamic_axes_{number}"
+                                     for number, (axis, what) in enumerate(each.items(), 1)}
+                    for name, each in axes.items()}
         return options
 
 
-def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
-    """{"mylib::op": FunctionProto}, of a table as torch.onnx.export takes it: operators, or their names, and onnxscript
-    functions or FunctionProtos. Raises WhenceError E0104."""
-    functions = {}
-    for operator, function in (table or {}).items():
-        name = operator if isinstance(operator, str) else getattr(getattr(operator, "_schema", None), "name", None)
-        if not name or "::" not in name:
-            raise error("E0104", "input_mismatch", f"{operator!r} is no operator",
-                        "give torch.ops.mylib.op.default, or its name: 'mylib::op'")
-        if hasattr(function, "to_function_proto"):
-            function = function.to_function_proto()
-        if type(function).__name__ != "FunctionProto":
-            raise error("E0104", "input_mismatch", f"the translation of {name} is a {type(function).__name__}",
-                        "give a function made by @onnxscript.script(), or an onnx.FunctionProto")
-        functions[name] = function
-    return functions
+def shapes_for_torch_export(tensors: Mapping, axes: Axes) -> tuple:
+    """dynamic_shapes of a forward that takes these tensors alone."""
+    return tuple({axis: what.for_torch_export() for axis, what in axes[name].items()} if name in axes else None
+                 for name in tensors)
 
 
-def write_functions(translations: Mapping[str, Any], path: Path) -> Path:
-    """A model file that holds the functions under the names by which the command finds them."""
-    import onnx
-
-    model = onnx.ModelProto(ir_version=10)
-    for name, function in translations.items():
-        copy = model.functions.add()
-        copy.CopyFrom(function)
-        namespace, _, copy.name = name.partition("::")
-        copy.domain = f"whence.{namespace}"
-    path.write_bytes(model.SerializeToString())
-    return path
+def check_opset(opset: Any) -> int:
+    if not isinstance(opset, int) or isinstance(opset, bool) or not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise error("E0101", "usage", f"opset_version={opset!r} cannot be exported",
+                    f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}; onnx.version_converter makes older files of newer")
+    return opset
 
 
-def named_axes(name: str, axes: Mapping[int, str] | Sequence[int]) -> dict[int, str]:
-    if isinstance(axes, Mapping):
-        return dict(axes)
-    return {axis: f"{name}_dynamic_axes_{number}" for number, axis in enumerate(axes, 1)}
+def check_custom_opsets(given: Mapping[str, int] | None) -> dict[str, int]:
+    for domain, version in (given or {}).items():
+        if not isinstance(version, int) or version < 1 or domain in ("", "ai.onnx"):
+            raise error("E0101", "usage", f"custom_opsets={{{domain!r}: {version!r}}} is no domain and version",
+                        "give {'mylib': 1}; the version of ONNX's own operators is opset_version")
+    return dict(given or {})
 
 
-def check_axes(axes: Mapping[str, Mapping[int, str]], tensors: Mapping) -> None:
-    for name, each in axes.items():
-        if name not in tensors:
-            raise error("E0104", "input_mismatch", f"dynamic_axes names '{name}', and forward takes no such tensor",
-                        f"its tensors are: {', '.join(tensors)}")
-        rank = tensors[name].dim()
-        for axis in each:
-            if not 0 <= axis < rank:
-                raise error("E0104", "input_mismatch", f"'{name}' has no axis {axis}: its rank is {rank}",
-                            f"give axes from 0 to {rank - 1}" if rank else "it is a scalar")
+def check_names(given: Sequence[str], what: str) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given or ())
+    twice = [name for name in names if names.count(name) > 1]
+    wrong = [name for name in names if not isinstance(name, str) or not name or "," in name]
+    if twice or wrong:
+        raise error("E0101", "usage", f"{what} holds {(twice or wrong)[0]!r}" + (" twice" if twice else ""),
+                    "give each value a name of its own, without commas")
+    return names
+
+
+def unsupported_as_domain(operator_export_type: Any) -> bool:
+    """torch.onnx.OperatorExportTypes or its name: what becomes of operators without a converter."""
+    word = getattr(operator_export_type, "name", operator_export_type)
+    if word in ("ONNX", None):
+        return False
+    if word in ("ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH"):
+        return True
+    raise error("E0303", "unsupported_feature",
+                f"operator_export_type={word} is not offered: no operator would be ONNX's",
+                "ONNX_ATEN_FALLBACK keeps those that have no converter, in a domain of their own")
+
+
+def refuse_functions_of_modules(asked: Any) -> None:
+    if asked:
+        raise error("E0303", "unsupported_feature", "export_modules_as_functions is not offered",
+                    "the module of every node is in its metadata: leave the option out")
+
+
+# Options that only some backends have: the value at which nobody asks for anything, and who has it.
+_SERVED = {
+    "report": (None, "native", "native-export", "torch-dynamo"),
+    "dump_exported_program": (False, "native", "native-export", "torch-dynamo"),
+    "custom_translation_table": (None, "native", "native-export", "torch-dynamo"),
+    "custom_opsets": (None, "native", "native-export", "torch-torchscript"),
+    "operator_export_type": ("ONNX", "native", "native-export"),
+    "autograd_inlining": (True, "native-export", "torch-torchscript"),
+}
+
+
+def refuse_what_backends_lack(chain: Sequence[str], given: Mapping[str, Any]) -> None:
+    for name, (nothing, *served) in _SERVED.items():
+        value = getattr(given[name], "name", given[name])
+        lacking = [each for each in chain if each not in served]
+        if value and value != nothing and lacking or nothing is True and not value and lacking:
+            raise error("E0101", "usage", f"the backend {lacking[0]} has no {name}", "these have: " + ", ".join(served))
+    if _is_program(given["model"]):
+        for name, why in (("dynamic_shapes", "give them to torch.export.export"),
+                          ("dynamic_axes", "give dynamic_shapes to torch.export.export"),
+                          ("autograd_inlining", "torch.export has inlined them; export the module itself")):
+            if given[name] if name != "autograd_inlining" else not given[name]:
+                raise error("E0101", "usage", f"{name} of a torch.export.ExportedProgram is settled already", why)
+    if "torch-dynamo" in chain and given["report"] and not isinstance(given["report"], bool):
+        raise error("E0101", "usage", "the path of a report is of the native backends",
+                    "report=True and artifacts_dir, or backend='native-export'")
+
+
+def _is_program(model: Any) -> bool:
+    import torch
+
+    return isinstance(model, torch.export.ExportedProgram)
+
+
+def for_torch_alone(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What torch.onnx.export(dynamo=True) serves itself."""
+    names = ("dump_exported_program", "artifacts_dir", "profile", "verbose", "custom_translation_table")
+    return {name: given[name] for name in names} | {"report": bool(given["report"])}
+
+
+# Of older versions of torch.onnx.export, which no version of whence has, and what to do.
+_REMEDIES = {
+    "fallback": "backend=['native', 'native-export', 'torch-dynamo'] is a chain; which one did it is said",
+    "export_options": "give the options by name: dynamic_shapes=..., external_data=...",
+    "opset": "opset_version=18",
+    "use_external_data_format": "external_data=True",
+    "example_outputs": "leave it out: results are known from the call",
+    "enable_onnx_checker": "leave it out: whence.validate(path) checks a file",
+    "strip_doc_string": "leave it out: `whence strip` takes away what was written",
+    "add_node_names": "leave it out: nodes always have names",
+    "fixed_batch_size": "leave it out: sizes that dynamic_shapes does not name are fixed",
+    "path": "it is called f, as torch.onnx.export has it",
+}
+
+
+def refuse_unknown(unknown: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 1)
+        raise error("E0101", "usage", f"there is no option '{name}'",
+                    _REMEDIES.get(name) or (f"did you mean {near[0]}?" if near else "help(whence.export) lists them"))
+
+
+def log_decisions(requested: Mapping[str, Any], options: Options) -> None:
+    """What the file will be like where that is not what the words of the request say."""
+    if not requested["do_constant_folding"] and requested["optimize"]:
+        log.info("do_constant_folding=False: nothing at all is optimised (optimize=False)")
+    if requested["keep_initializers_as_inputs"] is None:
+        log.info("keep_initializers_as_inputs=None: weights are not listed among the inputs")
+    if requested["keep_initializers_as_inputs"] and not options.export_params:
+        log.info("keep_initializers_as_inputs with export_params=False: the weights are inputs already")
+    if requested["opset_version"] is None:
+        log.info("opset_version=None: opset %d", options.opset)
+    if requested["training"] != "eval" and options.optimize:
+        log.info("training='%s' with optimize=True: folding leaves dropout and batch normalisation as they are in "
+                 "that mode; optimize=False leaves every parameter as it is", requested["training"])

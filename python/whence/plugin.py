@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,6 +95,33 @@ def record(path: str | os.PathLike) -> Iterator[Recording]:
         recording.diagnostics += diagnostics
     for diagnostic in recording.diagnostics:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=3)
+
+
+@contextmanager
+def listening() -> Iterator[list[Diagnostic] | None]:
+    """Yields a list that afterwards holds what the plugin has to say of what was traced inside; nothing is kept.
+
+    None where there is no plugin that could listen. A recording that is running already tells, so the list stays empty.
+    """
+    try:
+        whence = operators()
+    except WhenceError:
+        yield None
+        return
+    diagnostics: list[Diagnostic] = []
+    if json.loads(whence.status()).get("recording"):
+        yield diagnostics
+        return
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        whence.start(str(Path(folder) / "trace.whence.json"))
+        try:
+            yield diagnostics
+        finally:
+            try:
+                report = json.loads(whence.stop())
+                diagnostics += [Diagnostic.from_json(entry) for entry in report["diagnostics"]]
+            except RuntimeError:
+                pass  # nothing that it could record: nothing to tell
 
 
 def _stop(whence, recording: Recording, traced: bool = True) -> None:

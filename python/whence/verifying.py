@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from . import calls, nested, running
 from .errors import error
 
 
@@ -47,32 +51,15 @@ def verify(path: str | os.PathLike, model, args: Sequence[Any] | Any = (), *, kw
 
     The file takes the call's tensors in the order of forward's signature, as ``whence.export`` writes it. Where outputs
     differ and the file is annotated, results of single modules are compared too, and the first that differs is named.
+    ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
     Raises WhenceError: E0104 when inputs or outputs do not fit, E0307 without onnxruntime or onnx.
     """
-    import torch
-
-    try:
-        import onnx
-        import onnxruntime
-    except ImportError as missing:
-        raise error("E0307", "needs_libtorch", f"verifying needs {missing.name}",
-                    f"pip install {missing.name}") from None
-    from . import calls
-
+    onnx = running.needs("onnx", "verifying")
+    session = running.session(path)
     results: list[tuple[str, int, Any]] = []
-    with calls.tensors_only(model, args, kwargs) as tensors, torch.no_grad():
-        with _results_of_modules(model, results):
-            wanted = _flat(model(**{name: tensor.clone() for name, tensor in tensors.items()}))
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
-    if len(names) > len(tensors):
-        raise error("E0104", "input_mismatch",
-                    f"the file takes {len(names)} inputs, the call has {len(tensors)} tensors",
-                    f"its inputs are: {', '.join(names)}", file=str(path))
-    same_names = set(names) <= set(tensors)
-    by_name = {name: tensors[name] for name in names} if same_names else dict(zip(names, tensors.values()))
-    feed = {name: tensor.detach().numpy() for name, tensor in by_name.items()}
-    got = session.run(None, feed)
+    tensors, wanted = _called(model, args, kwargs, results)
+    feed = running.inputs_of(session, tensors, str(path))
+    got = running.run(session, feed)
     if len(got) != len(wanted):
         raise error("E0104", "input_mismatch",
                     f"the file has {len(got)} outputs, the model returns {len(wanted)} tensors",
@@ -82,24 +69,28 @@ def verify(path: str | os.PathLike, model, args: Sequence[Any] | Any = (), *, kw
     verification = Verification(compared)
     if verification.ok:
         return verification
-    return _bisected(onnx, onnxruntime, Path(path), feed, results, compared, rtol, atol)
+    return _bisected(onnx, Path(path), feed, results, compared, rtol, atol)
 
 
-def _flat(output) -> list:
-    import torch
-
-    if isinstance(output, torch.Tensor):
-        return [output]
-    items = output.values() if isinstance(output, Mapping) else output if isinstance(output, (tuple, list)) else ()
-    return [tensor for item in items for tensor in _flat(item)]
+def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
+    """The call's tensors, and those that the model returns for copies of them."""
+    with torch.no_grad():
+        if isinstance(model, torch.export.ExportedProgram):
+            if kwargs is None and isinstance(args, (tuple, list)) and not args:
+                args, kwargs = model.example_inputs
+            args = args if isinstance(args, (tuple, list)) else (args,)
+            output = model.module()(*nested.copied(args), **nested.copied(dict(kwargs or {})))
+            given = enumerate(nested.tensors_in((args, kwargs)))
+            return {str(at): each for at, each in given}, nested.tensors_in(output)
+        if isinstance(model, torch.jit.ScriptModule):
+            call = calls.opened(calls.signature_of(model), args, kwargs)
+            return call.tensors, nested.tensors_in(model(**nested.copied(call.arguments)))
+        with calls.tensors_only(model, args, kwargs) as call, _results_of_modules(model, results):
+            return call.tensors, nested.tensors_in(model(**{name: each.clone() for name, each in call.tensors.items()}))
 
 
 def _results_of_modules(model, results: list):
     """A context in which the result of every module without children is noted, with its path and call number."""
-    import contextlib
-
-    import torch
-
     # A module that holds others may return what one of them made, under that one's name.
     paths = {module: path for path, module in model.named_modules() if not any(module.children())}
     count: dict = {}
@@ -121,9 +112,9 @@ def _results_of_modules(model, results: list):
 
 
 def _difference(name: str, got, wanted, rtol: float, atol: float) -> OutputDifference:
-    import torch
-
-    tensor = torch.from_numpy(got) if hasattr(got, "shape") else torch.as_tensor(got)
+    tensor = got if isinstance(got, torch.Tensor) else torch.as_tensor(got)
+    if wanted.is_complex() and not tensor.is_complex():
+        wanted = torch.view_as_real(wanted.resolve_conj())
     if tensor.shape != wanted.shape:
         return OutputDifference(name, False, float("nan"), False)
     a, b = tensor.double(), wanted.double()
@@ -132,7 +123,7 @@ def _difference(name: str, got, wanted, rtol: float, atol: float) -> OutputDiffe
     return OutputDifference(name, True, largest, torch.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
 
 
-def _bisected(onnx, onnxruntime, path: Path, feed: dict, results: list, compared: tuple, rtol: float,
+def _bisected(onnx, path: Path, feed: dict, results: list, compared: tuple, rtol: float,
               atol: float) -> Verification:
     """The last value that the nodes of a call made is its result, where the shape is the same."""
     file = onnx.load(path)
@@ -145,10 +136,8 @@ def _bisected(onnx, onnxruntime, path: Path, feed: dict, results: list, compared
     known = {each.name for each in file.graph.output}
     file.graph.output.extend(onnx.ValueInfoProto(name=name) for name in
                              dict.fromkeys(value for _, _, value, _ in wanted) if name not in known)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(file.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    values = dict(zip((each.name for each in session.get_outputs()), session.run(None, feed)))
+    session = running.session(file.SerializeToString(), optimised=False)
+    values = dict(zip((each.name for each in session.get_outputs()), running.run(session, feed)))
     first, count = None, 0
     for module, _, name, tensor in wanted:
         difference = _difference(name, values[name], tensor, rtol, atol)

@@ -27,6 +27,12 @@ def test_every_subcommand_explains_itself(name):
     assert "--json" in text
 
 
+@pytest.mark.parametrize("name", ["record", "export", "show", "ops"])
+def test_help_names_both_kinds_of_archive(name):
+    text = command.run(name, "--help").stdout
+    assert ".pt2" in text and ".pt" in text.replace(".pt2", "")
+
+
 def test_version():
     name, version = command.run("--version").stdout.split()
     assert name == "whence"

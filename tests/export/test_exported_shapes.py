@@ -72,3 +72,54 @@ def test_range_constraints_are_kept(archive, tmp_path):
     ranges = {str(symbol): (int(bounds.lower), int(bounds.upper))
               for symbol, bounds in torch.export.load(archive).range_constraints.items()}
     assert symbols == ranges and set(symbols.values()) == {(2, 64), (8, 1024), (4, 128)}
+
+
+RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
+
+
+def ranges_in(path) -> dict[str, str]:
+    """{"batch": "VR[2, 64]"} of a file."""
+    said = {entry.key: entry.value for entry in onnx.load(path).graph.metadata_props}[RANGES]
+    return dict(entry.split(": ") for entry in said.strip("{}").replace("], ", "]\n").splitlines())
+
+
+def test_ranges_have_the_names_that_the_sizes_have(archive, tmp_path):
+    """PyTorch's exporter keeps its own symbols in this key even where dynamic_shapes names the dimensions."""
+    torchs = {str(symbol): str(bounds) for symbol, bounds in torch.export.load(archive).range_constraints.items()}
+    command.run("export", archive, "-o", tmp_path / "plain.onnx")
+    assert ranges_in(tmp_path / "plain.onnx") == torchs
+    command.run("export", archive, "-o", tmp_path / "named.onnx", "--dynamic", "x:0=batch,1=time")
+    named = ranges_in(tmp_path / "named.onnx")
+    assert named == {"batch": "VR[2, 64]", "time": "VR[8, 1024]", "2*batch": "VR[4, 128]"}
+    assert sorted(named.values()) == sorted(torchs.values())
+    graph = onnx.load(tmp_path / "named.onnx").graph
+    assert {dim for each in dims(graph.input) for dim in each} == set(named)
+
+
+class Apart(torch.nn.Module):
+    def forward(self, x, y):
+        return x + 1, y * 2
+
+
+def test_two_sizes_under_one_name_are_within_both_ranges(tmp_path):
+    shapes = ({0: torch.export.Dim("a", min=2, max=64)}, {0: torch.export.Dim("b", min=4, max=100)})
+    program = torch.export.export(Apart(), (torch.randn(5, 3), torch.randn(6, 3)), dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "x:0=n", "--dynamic", "y:0=n")
+    assert dims(onnx.load(tmp_path / "m.onnx").graph.input) == [["n", 3], ["n", 3]]
+    assert ranges_in(tmp_path / "m.onnx") == {"n": "VR[4, 64]"}
+
+
+def test_one_size_has_the_first_of_two_names(tmp_path):
+    class Same(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    given = (torch.randn(5, 3), torch.randn(5, 3))
+    program = torch.export.export(Same(), given, dynamic_shapes=({0: BATCH}, {0: BATCH}))
+    torch.export.save(program, tmp_path / "m.pt2")
+    said = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "x:0=a",
+                       "--dynamic", "y:0=b")
+    assert "always the size 'a'" in said.stdout + said.stderr
+    reference = torch.onnx.export(Same(), given, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
+    assert dims(onnx.load(tmp_path / "m.onnx").graph.input) == dims(reference.model_proto.graph.input)

@@ -1,13 +1,15 @@
-// `whence export`: from a TorchScript archive to an ONNX file whose nodes know where they come from.
+// `whence export`: from a TorchScript or torch.export archive to an ONNX file whose nodes know where they come from.
 //
 // archive -> recorder -> Program -> export_program -> write_onnx, and on request the sidecar and the annotation.
 #include "annotator/export/export.h"
 
 #include <bit>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,6 +30,24 @@ namespace whence {
 namespace {
 
 namespace fs = std::filesystem;
+
+// --custom-opset mylib=2: operators of the namespace mylib become nodes of the domain mylib, version 2.
+std::map<std::string, std::int64_t> parse_custom_opsets(const CommandLine& line) {
+  std::map<std::string, std::int64_t> versions;
+  for (const std::string& text : line.list("custom-opset")) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const std::string domain = text.substr(0, equals), number = text.substr(std::min(equals + 1, text.size()));
+    std::int64_t version = 0;
+    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), version);
+    const bool whole = failure == std::errc() && end == number.data() + number.size() && version >= 1;
+    if (!whole || domain.empty() || domain == "ai.onnx") {
+      throw Error(Code::usage, "--custom-opset '" + text + "' is no domain and version",
+                  "give it as mylib=1; the version of ONNX's own operators is --opset", Place{.stage = "command line"});
+    }
+    versions[domain] = version;
+  }
+  return versions;
+}
 
 ExportOptions parse_export_options(const CommandLine& line) {
   ExportOptions options;
@@ -50,6 +70,7 @@ ExportOptions parse_export_options(const CommandLine& line) {
   options.simplify = !line.has("no-optimize");
   options.weights_as_inputs = line.has("weights-as-inputs");
   options.trace_composite = trace_composite;
+  for (const auto& [domain, version] : parse_custom_opsets(line)) options.passed_through.insert(domain);
   return options;
 }
 
@@ -82,6 +103,7 @@ WriteOptions write_options(const Program& program, const ExportOptions& exported
   options.metadata = {{std::string(keys::program), program_digest(program)}};
   options.external = parse_external_data(line);
   options.initializers_as_inputs = line.has("keep-initializers-as-inputs");
+  options.domain_versions = parse_custom_opsets(line);
   return options;
 }
 
@@ -212,6 +234,8 @@ void declare(CommandLine& line) {
   line.option(
       "functions", "FILE",
       "your own converters: a model file with ONNX functions; `op` of the domain `whence.mylib` is for mylib::op");
+  line.repeated("custom-opset", "NAME=VERSION",
+                "write operators of the namespace NAME that have no converter as nodes of the ONNX domain NAME");
   line.option("input-names", "A,B", "names of the graph's inputs, in order; forward's argument names by default");
   line.option("output-names", "A,B", "names of the graph's outputs, in order");
   line.flag("no-optimize", "leave the graph as it was converted: no folding, no merging, nothing shared");
@@ -224,13 +248,15 @@ void declare(CommandLine& line) {
   line.option("external-data-alignment", "BYTES", "where weights start in the file; 4096 by default");
   line.example(
       "whence export bert.pt -o bert.onnx --input 'input_ids=int64[2,16]<30522' --dynamic 'input_ids:0=batch,1=seq'");
+  line.example("whence export bert.pt2 -o bert.onnx --dynamic 'input_ids:0=batch'");
 }
 
 ExitCode run(int argc, char** argv) {
   CommandLine line(
-      "export", "model.pt -o model.onnx [--inputs FILE | --input SPEC]... [--dynamic SPEC]...",
+      "export", "model.pt|model.pt2 -o model.onnx [--inputs FILE | --input SPEC]... [--dynamic SPEC]...",
       "Exports a TorchScript or torch.export archive to ONNX, every node stamped with the operation that it\n"
-      "comes from. TorchScript needs LibTorch.");
+      "comes from. TorchScript (.pt) needs LibTorch; a torch.export archive (.pt2) needs neither that nor\n"
+      "example inputs, and --dynamic gives names to the sizes that are dynamic in it.");
   declare(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
@@ -298,6 +324,7 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command export_command = {"export", "turn a TorchScript archive into ONNX, its origins kept", run};
+const Command export_command = {"export", "turn a TorchScript or torch.export archive into ONNX, its origins kept",
+                                run};
 
 }  // namespace whence

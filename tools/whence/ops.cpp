@@ -17,6 +17,7 @@ ExitCode missing(const CommandLine& line) {
   Diagnostics notes;
   ReadOptions read;
   read.path = line.text("missing");
+  read.inputs_file = line.text_or("inputs", "");
   ExportOptions options;
   options.opset = static_cast<int>(line.integer_or("opset", default_opset));
   options.trace_composite = trace_composite;
@@ -37,7 +38,9 @@ ExitCode run(int argc, char** argv) {
                    "Lists the operators that have a converter, each with its overload.");
   line.flag("schemas", "the whole schema of each");
   line.option("missing", "ARCHIVE",
-              "instead: what of this archive cannot be converted, and where; exit code 4 when any");
+              "instead: what of this archive (.pt, .pt2) cannot be converted, and where; exit code 4 when any");
+  line.option("inputs", "FILE",
+              "for --missing, with a scripted archive: example inputs, as `whence export` takes them");
   line.option("opset", "N", "for --missing: 13 to 23, 18 by default");
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);

@@ -1,4 +1,4 @@
-// `whence record`: from a TorchScript archive to its sidecar.
+// `whence record`: from a TorchScript or torch.export archive to its sidecar.
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -34,10 +34,11 @@ void print_summary(const Program& program, const std::string& output, const Diag
 }
 
 ExitCode run(int argc, char** argv) {
-  CommandLine line("record", "model.pt -o model.whence.json [--inputs FILE | --input SPEC]...",
+  CommandLine line("record", "model.pt|model.pt2 -o model.whence.json [--inputs FILE | --input SPEC]...",
                    "Records which module, which call of it and which source line every operation of a\n"
-                   "TorchScript archive comes from. Needs LibTorch.");
-  line.positional("archive", "what torch.jit.save wrote, traced or scripted");
+                   "TorchScript or torch.export archive comes from. TorchScript (.pt) needs LibTorch; a .pt2 does\n"
+                   "not, and knows its dtypes and shapes without example inputs.");
+  line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
   line.option("output,o", "FILE", "the sidecar to write");
   declare_inputs(line, /*dynamic=*/false);
   line.flag("no-run", "do not run the program: operations and modules only, dtypes and shapes stay unknown");
@@ -60,6 +61,7 @@ ExitCode run(int argc, char** argv) {
 
 }  // namespace
 
-const Command record_command = {"record", "say where every operation of a TorchScript archive comes from", run};
+const Command record_command = {"record",
+                                "say where every operation of a TorchScript or torch.export archive comes from", run};
 
 }  // namespace whence

@@ -1,0 +1,77 @@
+"""Files that an export leaves for people: its report, and the archive that was exported."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import WhenceError, error
+from .surroundings import log
+
+
+@dataclass
+class Artifacts:
+    """Where they go: ``onnx_export_TIME_RESULT.md`` and ``onnx_export_TIME.pt2``, as torch.onnx names them."""
+
+    folder: Path
+    report: bool | Path = False  # True: in the folder, under the name that says what the export came to
+    dump: bool = False
+    time: str = field(default_factory=lambda: datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f"))
+
+    @classmethod
+    def asked(cls, folder: str | os.PathLike, report: bool | str | os.PathLike | None, dump: bool) -> Artifacts:
+        made = cls(Path(folder), Path(report) if report and not isinstance(report, bool) else bool(report), dump)
+        if made.report is True or dump:
+            try:
+                made.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as failure:
+                raise error("E0401", "cannot_write", f"the folder {folder} cannot be made: {failure.strerror}",
+                            "give another artifacts_dir", file=str(folder)) from None
+        return made
+
+    def keep(self, archive: Path) -> None:
+        """The archive that is being exported."""
+        if not self.dump:
+            return
+        place = self.folder / f"onnx_export_{self.time}{archive.suffix}"
+        place.write_bytes(archive.read_bytes())
+        log.info("the exported program is in %s", place)
+
+    def draft(self) -> Path | None:
+        """Where the command writes its report; its name is known when the export has ended."""
+        if self.report is True:
+            return self.folder / f"onnx_export_{self.time}.md"
+        return self.report or None
+
+    def finish(self, failure: BaseException | None, verification: Any = None, archive: str = "") -> Path | None:
+        """Completes the report and gives it its name."""
+        draft = self.draft()
+        if draft is None:
+            return None
+        text = draft.read_text(encoding="utf-8") if draft.exists() else ""
+        result = _result(failure, verification, captured=bool(text))
+        if not text:  # it ended before the command began
+            said = "".join(traceback.format_exception(failure)) if failure else ""
+            text = f"# Export\n\nNothing was written: the program could not be captured.\n\n```\n{said}```\n"
+        if verification is not None:
+            text += f"\n## Verification\n\nONNX Runtime against PyTorch.\n\n```\n{verification}\n```\n"
+        if archive:
+            text += f"\n## The exported program\n\n```python\n{archive.rstrip()}\n```\n"
+        draft.write_text(text, encoding="utf-8")
+        if self.report is not True:
+            return draft
+        place = self.folder / f"onnx_export_{self.time}_{result}.md"
+        os.replace(draft, place)
+        log.info("the report is in %s", place)
+        return place
+
+
+def _result(failure: BaseException | None, verification: Any, captured: bool) -> str:
+    if failure is not None:
+        refused = isinstance(failure, WhenceError) and failure.code.startswith("E03")
+        return "conversion" if captured or refused else "pt_export"
+    return "accuracy" if verification is not None and not verification.ok else "success"

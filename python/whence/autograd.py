@@ -1,0 +1,108 @@
+"""torch.autograd.Function under a trace: opened, so that its forward is exported, or kept as an operator of its own.
+
+A tracer writes such a call down as a call of Python, which no archive can hold. While ``inlined`` lasts, ``apply`` runs
+the forward in its place; while ``kept`` lasts, it calls an operator ``whence_autograd::Name``, which torch.export
+writes down and the user has a translation for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from .errors import error
+
+NAMESPACE = "whence_autograd"
+_KINDS = ((torch.Tensor, "Tensor"), (bool, "bool"), (int, "int"), (float, "float"), (str, "str"))
+
+_library: list[torch.library.Library] = []
+_operators: dict[tuple[type, str], Callable] = {}
+
+
+def is_function(kind: type) -> bool:
+    return issubclass(kind, torch.autograd.Function)
+
+
+def operator_of(function: type) -> str:
+    """"whence_autograd::Name": what the calls of a function become where they are kept."""
+    return f"{NAMESPACE}::{function.__name__}"
+
+
+def _forward(function: type, arguments: tuple, keywords: dict) -> Any:
+    """What ``apply`` computes, without what it keeps for the way back."""
+    base = torch.autograd.function._SingleLevelFunction
+    if function.setup_context is not base.setup_context:
+        return function.forward(*arguments, **keywords)
+    context = torch.autograd.function.FunctionCtx()
+    context.needs_input_grad = tuple(False for _ in arguments)
+    return function.forward(context, *arguments, **keywords)
+
+
+@contextmanager
+def _applied(by: Callable[[type, tuple, dict], Any]) -> Iterator[None]:
+    original = torch.autograd.Function.__dict__["apply"]
+    torch.autograd.Function.apply = classmethod(lambda cls, *args, **kwargs: by(cls, args, kwargs))
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = original
+
+
+def inlined():
+    return _applied(_forward)
+
+
+@contextmanager
+def kept(run: Callable[[], Any]) -> Iterator[None]:
+    """``run`` calls the model once, to see with what each function is called and what it returns.
+
+    Raises WhenceError E0303 for arguments that operators cannot have.
+    """
+    operators: dict[type, Callable] = {}
+
+    def see(function: type, args: tuple, keywords: dict) -> Any:
+        results = _forward(function, args, keywords)
+        operators[function] = _operator(function, args, keywords, results)
+        return results
+
+    with torch.no_grad(), _applied(see):
+        run()
+    with _applied(lambda function, args, _: operators[function](*args)):
+        yield
+
+
+def _operator(function: type, arguments: tuple, keywords: dict, results: Any) -> Callable:
+    if keywords:
+        raise error("E0303", "unsupported_feature", f"{function.__name__} is called with keyword arguments",
+                    "call apply with positional arguments, or export with autograd_inlining=True")
+    returned = "Tensor" if isinstance(results, torch.Tensor) else f"({', '.join('Tensor' for _ in results)})"
+    schema = f"{function.__name__}({_parameters(function, arguments)}) -> {returned}"
+    if (function, schema) not in _operators:
+        if any(known.__name__ == function.__name__ for known, _ in _operators):
+            raise error("E0303", "unsupported_feature",
+                        f"two functions are called {function.__name__}, or one takes different kinds of arguments",
+                        "give each a name of its own, or export with autograd_inlining=True")
+        if not _library:
+            _library.append(torch.library.Library(NAMESPACE, "DEF"))
+        _library[0].define(schema)
+        _library[0].impl(function.__name__, lambda *given: _forward(function, given, {}), "CompositeExplicitAutograd")
+        _operators[function, schema] = getattr(getattr(torch.ops, NAMESPACE), function.__name__)
+    return _operators[function, schema]
+
+
+def _parameters(function: type, arguments: tuple) -> str:
+    with_context = function.setup_context is torch.autograd.function._SingleLevelFunction.setup_context
+    names = list(inspect.signature(function.forward).parameters)[1 if with_context else 0:]
+    written = []
+    for name, value in zip(names, arguments):
+        kind = next((text for kind, text in _KINDS if isinstance(value, kind)), None)
+        if kind is None:
+            raise error("E0303", "unsupported_feature",
+                        f"{function.__name__} takes a {type(value).__name__}, which no operator does",
+                        "export with autograd_inlining=True")
+        written.append(f"{kind} {name}")
+    return ", ".join(written)

@@ -1,0 +1,205 @@
+"""Which axes of the inputs may differ at run time: PyTorch's ``dynamic_axes`` and ``dynamic_shapes``, read and checked.
+
+What PyTorch warns of, or drops without a word, is WhenceError E0104 with the fix: names that are no input, axes out of
+range, negative axes, an axis twice, shapes that are not nested as the inputs are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import nested
+from .calls import Call
+from .errors import WhenceError, error
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis that may differ: its name where the user gave one, torch.export's Dim or hint where that was given."""
+
+    name: str | None = None
+    dim: Any = None
+
+    def for_torch_export(self) -> Any:
+        import torch
+
+        return torch.export.Dim.DYNAMIC if self.dim is None else self.dim
+
+
+Axes = dict[str, dict[int, Axis]]  # by tensor, by axis
+
+
+def _refuse(message: str, remedy: str) -> WhenceError:
+    return error("E0104", "input_mismatch", message, remedy)
+
+
+def _checked_axis(what: str, axis: Any, rank: int, known: Mapping[int, Any]) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise _refuse(f"{what}: the axis {axis!r} is no integer", "give {0: 'batch'} or [0]")
+    if not 0 <= axis < rank:
+        fix = f"give axis {axis + rank}" if -rank <= axis < 0 else \
+            f"give axes from 0 to {rank - 1}" if rank else "it is a scalar"
+        raise _refuse(f"{what} has no axis {axis}: its rank is {rank}", fix)
+    if axis in known:
+        raise _refuse(f"{what}: axis {axis} is given twice", "give it once")
+    return axis
+
+
+def _checked_name(what: str, name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise _refuse(f"{what}: '{name}' cannot be the name of a size", "letters, digits and _, no digit first")
+    return name
+
+
+def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapping[str, Any],
+                      input_names: Sequence[str], output_names: Sequence[str]) -> Axes:
+    """``{"x": {0: "batch"}}`` or ``{"x": [0]}``. Inputs go by ``input_names``, as in PyTorch, or by forward's names.
+
+    What is said of outputs is left: their sizes follow from the inputs'.
+    """
+    tensors = {**{name: name for name in list(call_tensors)[len(input_names):]}, **dict(zip(input_names, call_tensors))}
+    tensors = {**{name: name for name in call_tensors if name not in tensors}, **tensors}
+    axes: Axes = {}
+    for name, given in (dynamic_axes or {}).items():
+        if name not in tensors:
+            if name in output_names:
+                continue
+            raise _refuse(f"dynamic_axes names '{name}', and forward takes no such tensor",
+                          f"its tensors are: {', '.join(tensors)}"
+                          + ("" if output_names else "; for an output, give its name in output_names too"))
+        own = axes.setdefault(tensors[name], {})
+        rank = call_tensors[tensors[name]].dim()
+        if isinstance(given, Mapping):
+            for axis, symbol in given.items():
+                checked = _checked_axis(f"'{name}'", axis, rank, own)
+                own[checked] = Axis(_checked_name(f"'{name}'", symbol) if isinstance(symbol, str) else
+                                    _name_of_dim(name, symbol), None if isinstance(symbol, str) else symbol)
+        elif isinstance(given, (list, tuple)):
+            for number, axis in enumerate(given, 1):
+                own[_checked_axis(f"'{name}'", axis, rank, own)] = Axis(f"{name}_dynamic_axes_{number}")
+        elif given is not None:
+            raise _refuse(f"dynamic_axes of '{name}' is a {type(given).__name__}", "give {0: 'batch'} or [0]")
+    return axes
+
+
+def _is_hint(dim: Any) -> bool:
+    return type(dim).__name__ == "_DimHint"  # the type of Dim.AUTO, which PyTorch does not export
+
+
+def _name_of_dim(what: str, dim: Any) -> str | None:
+    """None for a hint, and for what torch.export computes itself of other sizes: 2 * batch."""
+    if _is_hint(dim):
+        return None
+    name = getattr(dim, "__name__", None)
+    if not isinstance(name, str):
+        raise _refuse(f"{what}: {dim!r} is no name of a size", "give a string, a torch.export.Dim, or Dim.DYNAMIC")
+    return name if name.isidentifier() else None
+
+
+def _is_static(dim: Any) -> bool:
+    return dim is None or isinstance(dim, int) or _is_hint(dim) and dim.type.name == "STATIC"
+
+
+def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
+    if isinstance(shape, Mapping):
+        pairs = list(shape.items())
+    elif isinstance(shape, (list, tuple)):
+        if len(shape) != tensor.dim():
+            raise _refuse(f"dynamic_shapes of '{name}' holds {len(shape)} sizes, its rank is {tensor.dim()}",
+                          "give one for each axis, None for a fixed one, or a dict by axis")
+        pairs = list(enumerate(shape))
+    else:
+        raise _refuse(f"dynamic_shapes of '{name}' is a {type(shape).__name__}, and '{name}' is a tensor",
+                      "give {axis: Dim}, a sequence with one entry for each axis, or None")
+    axes: dict[int, Axis] = {}
+    for axis, dim in pairs:
+        checked = _checked_axis(f"'{name}'", axis, tensor.dim(), axes)
+        if isinstance(dim, int) and not isinstance(dim, bool) and dim != tensor.shape[checked]:
+            raise _refuse(f"dynamic_shapes fixes axis {axis} of '{name}' at {dim}, the example has "
+                          f"{tensor.shape[axis]}", "give an example of that size, or None")
+        if _is_static(dim):
+            continue
+        axes[checked] = Axis(_checked_name(f"'{name}'", dim)) if isinstance(dim, str) else \
+            Axis(_name_of_dim(f"'{name}'", dim), dim)
+    return axes
+
+
+def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
+    """Nested as the arguments are; by name, or in the order of forward's signature. What is left out is fixed."""
+    import torch
+
+    axes: Axes = {}
+    names = iter(call.order)
+
+    def walk(shape: Any, value: Any, what: str) -> None:
+        inside = nested.opened(value)
+        if inside is None:
+            name = next(names)
+            if isinstance(value, torch.Tensor):
+                if shape is not None:
+                    axes[name] = _of_tensor(name, shape, value)
+            elif not _is_static(shape) and shape not in ((), [], {}):
+                raise _refuse(f"'{name}' is a {type(value).__name__}, which is fixed in the file, and dynamic_shapes "
+                              "makes it dynamic", "give it as a tensor, torch.tensor(3), or None in dynamic_shapes")
+            return
+        children = inside[0]
+        for key, child in children:
+            walk(_part(shape, key, children, what), child, f"{what}[{key!r}]")
+
+    given = call.arguments
+    if isinstance(dynamic_shapes, (list, tuple)):
+        if len(dynamic_shapes) > len(given):
+            raise _refuse(f"dynamic_shapes has {len(dynamic_shapes)} entries, the call {len(given)} arguments",
+                          f"the arguments are: {', '.join(given)}")
+        dynamic_shapes = dict(zip(given, dynamic_shapes))
+    elif not isinstance(dynamic_shapes, Mapping):
+        raise _refuse(f"dynamic_shapes is a {type(dynamic_shapes).__name__}", "give a dict by argument, or a tuple")
+    unknown = [name for name in dynamic_shapes if name not in given]
+    if unknown:
+        raise _refuse(f"dynamic_shapes names '{unknown[0]}', and the call has no such argument",
+                      f"the arguments are: {', '.join(given)}")
+    for name, value in given.items():
+        walk(dynamic_shapes.get(name), value, name)
+    return {name: each for name, each in axes.items() if each}
+
+
+def _part(shape: Any, key: Any, children: list, what: str) -> Any:
+    """What of the shapes of a container is that of one child."""
+    if shape is None:
+        return None
+    keys = [each for each, _ in children]
+    if isinstance(shape, Mapping) and not all(isinstance(each, int) for each in keys):
+        unknown = [each for each in shape if each not in keys]
+        if unknown:
+            raise _refuse(f"dynamic_shapes of '{what}' names {unknown[0]!r}, which it does not hold",
+                          f"it holds: {', '.join(map(str, keys))}")
+        return shape.get(key)
+    if isinstance(shape, (list, tuple)):
+        if len(shape) != len(keys):
+            raise _refuse(f"dynamic_shapes of '{what}' has {len(shape)} entries, '{what}' has {len(keys)}",
+                          "nest it as the argument is nested")
+        return shape[keys.index(key)]
+    raise _refuse(f"dynamic_shapes of '{what}' is a {type(shape).__name__}, and '{what}' holds several values",
+                  "nest it as the argument is nested")
+
+
+def check_outputs(dynamic_axes: Mapping[str, Any] | None, dims_of: Mapping[str, Sequence[Any]],
+                  output_names: Sequence[str]) -> list[str]:
+    """What the axes that were asked of outputs became, where that is something else: one line each."""
+    told = []
+    for name, given in (dynamic_axes or {}).items():
+        if name not in output_names or name not in dims_of:
+            continue
+        wanted = dict(given) if isinstance(given, Mapping) else {axis: None for axis in given or ()}
+        for axis, symbol in wanted.items():
+            _checked_axis(f"the output '{name}'", axis, len(dims_of[name]), {})
+            found = dims_of[name][axis]
+            if symbol is None and isinstance(found, str) or found == symbol:
+                continue
+            told.append(f"axis {axis} of the output '{name}' is {found if found is not None else 'a size'}, "
+                        "which follows from the inputs")
+    return told
+

@@ -1,0 +1,199 @@
+"""A function for each way from a model to an annotated file."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import autograd, calls, exported, nested
+from .artifacts import Artifacts
+from .axes import Axes
+from .command import run_json
+from .errors import Diagnostic, WhenceWarning, error
+from .options import Options, shapes_for_torch_export
+from .plugin import listening, record
+from .program import Exported
+from .reports import annotate, validate
+from .surroundings import log
+
+BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
+
+
+@dataclass
+class Job:
+    """One export: what is asked, where it goes, and what was learnt on the way."""
+
+    model: Any
+    args: Any
+    kwargs: Mapping[str, Any] | None
+    target: Path
+    sidecar: Path
+    options: Options
+    artifacts: Artifacts
+    autograd_inlining: bool
+    axes_of: Callable[[calls.Call], Axes]
+    for_torch: dict[str, Any]  # options that torch.onnx.export serves itself
+    call: calls.Call | None = None
+    archive: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        log.info("%s...", name)
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0) + time.perf_counter() - start
+
+    def command(self, archive: Path, *words: object, axes: Axes, folder: Path) -> None:
+        """`whence export` of an archive, whose warnings become ours."""
+        self.artifacts.keep(archive)
+        with self.stage("export"):
+            report = run_json("export", archive, "-o", self.target, "--sidecar-out", self.sidecar, *words,
+                              *self.options.for_command(axes, folder, self.artifacts.draft()))
+        self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
+        for entry in map(Diagnostic.from_json, report["diagnostics"]):
+            if entry.severity == "warning":
+                warnings.warn(str(entry), WhenceWarning, stacklevel=2)
+
+    def finish(self, program: Any = None) -> Exported:
+        with self.stage("annotate"):
+            annotated = annotate(self.target, self.sidecar)
+        with self.stage("validate"):
+            validation = validate(self.target, self.sidecar)
+        return Exported(self.target, self.sidecar, annotated, validation, program, self.archive)
+
+
+def export_by(backend: str, job: Job) -> Exported:
+    if isinstance(job.model, torch.export.ExportedProgram):
+        return _given_program(backend, job)
+    if isinstance(job.model, torch.jit.ScriptModule):
+        return _scripted(backend, job)
+    with calls.tensors_only(job.model, job.args, job.kwargs) as call, warnings.catch_warnings():
+        job.call = call
+        axes = job.axes_of(call)
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # told with their source lines
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        if backend == "native":
+            return _native(job, call, axes)
+        if backend == "native-export":
+            return _native_export(job, call, axes)
+        with record(job.sidecar) as recording:
+            _torch_export(job, call.tensors, axes, dynamo=backend == "torch-dynamo")
+        if not recording.complete:
+            said = "; ".join(map(str, recording.diagnostics)) or "the record is incomplete"
+            raise error("E0106", "recording_state", said, "backend='native' reads the trace itself",
+                        file=str(job.sidecar))
+    return job.finish()
+
+
+def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
+    if not job.autograd_inlining:
+        raise error("E0303", "unsupported_feature", "a trace cannot keep a torch.autograd.Function",
+                    "backend='native-export', or autograd_inlining=True")
+    with job.stage("trace"), autograd.inlined():
+        traced = traced_with_warnings(job.model, call.tensors)
+    return _traced(job, traced, call.tensors, named_by_pytorch(axes))
+
+
+def traced_with_warnings(model: Any, tensors: Mapping[str, torch.Tensor]) -> torch.jit.ScriptModule:
+    """calls.trace, and a WhenceWarning E0309 for each line of Python that used the value of a tensor.
+
+    The plugin tells values from sizes, of which PyTorch warns alike. Where it cannot, PyTorch's warnings are passed on.
+    """
+    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
+        warnings.simplefilter("always", torch.jit.TracerWarning)
+        traced = calls.trace(model, tensors)
+    for each in by_pytorch:
+        if not issubclass(each.category, torch.jit.TracerWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        elif told is None:
+            warnings.warn(f"{each.filename}:{each.lineno}: {each.message}", WhenceWarning, stacklevel=5)
+    for diagnostic in told or ():
+        if diagnostic.code == "E0309":
+            warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
+    return traced
+
+
+def named_by_pytorch(axes: Axes) -> Axes:
+    """Axes without a name are called as torch.onnx.export calls them: a trace has no names of its own for sizes."""
+    return {name: {axis: what if what.name else replace(what, name=f"{name}_dynamic_axes_{number}")
+                   for number, (axis, what) in enumerate(each.items(), 1)} for name, each in axes.items()}
+
+
+def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any], axes: Axes) -> Exported:
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        saved, given = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
+        archive.save(str(saved))
+        job.archive = str(archive.graph)
+        torch.save(nested.copied(dict(inputs)), given)
+        job.command(saved, "--inputs", given, axes=axes, folder=Path(folder))
+    return job.finish()
+
+
+def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
+    def run() -> None:
+        job.model(*call.tensors.values())
+
+    functions = autograd.inlined() if job.autograd_inlining else autograd.kept(run)
+    shapes = shapes_for_torch_export(call.tensors, axes)
+    with job.stage("torch.export"), functions, torch.no_grad():
+        program = torch.export.export(job.model, tuple(call.tensors.values()), dynamic_shapes=shapes)
+    return _program(job, program, dict(zip(call.tensors, program.graph_signature.user_inputs)), axes)
+
+
+def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes) -> Exported:
+    job.archive = str(program)
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        with job.stage("torch.export.save"):
+            saved = exported.save(program, Path(folder) / "model.pt2")
+        job.command(saved, axes={name_in_program[name]: each for name, each in axes.items()}, folder=Path(folder))
+    return job.finish(program)
+
+
+def _given_program(backend: str, job: Job) -> Exported:
+    """A torch.export.ExportedProgram: it has its arguments and dynamic sizes already."""
+    if backend not in ("native-export", "torch-dynamo"):
+        raise error("E0303", "unsupported_feature", f"backend='{backend}' exports modules, not exported programs",
+                    "backend='native-export', or 'torch-dynamo'")
+    if backend == "native-export":
+        return _program(job, job.model, {}, {})
+    with record(job.sidecar), torch.no_grad():
+        torch.onnx.export(job.model, (), str(job.target), **job.options.for_torch({}, {}, True) | job.for_torch)
+    return job.finish(job.model)
+
+
+def _torch_export(job: Job, tensors: Mapping, axes: Axes, dynamo: bool = False) -> None:
+    options = job.options.for_torch(tensors, axes, dynamo)
+    options |= job.for_torch if dynamo else {"autograd_inlining": job.autograd_inlining}
+    with job.stage("torch.onnx.export"), torch.no_grad():
+        torch.onnx.export(job.model, tuple(tensors.values()), str(job.target), **options)
+
+
+def _scripted(backend: str, job: Job) -> Exported:
+    if backend in ("torch-dynamo", "native-export"):
+        raise error("E0303", "unsupported_feature", "torch.export takes no scripted module",
+                    "backend='native' or 'torch-torchscript'")
+    job.call = call = calls.opened(calls.signature_of(job.model), job.args, job.kwargs)
+    given = call.arguments
+    axes = named_by_pytorch(job.axes_of(call))
+    if backend == "native":
+        return _traced(job, job.model, given, axes)
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
+        job.model.save(str(saved))
+        torch.save(nested.copied(given), inputs)
+        run_json("record", saved, "-o", job.sidecar, "--inputs", inputs)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        _torch_export(job, given, axes)
+    return job.finish()

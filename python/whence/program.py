@@ -1,0 +1,254 @@
+"""What an export yields: the model, in a file or in memory, that can be run, saved and compared."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import calls, editing, nested, running
+from .errors import WhenceWarning, error
+from .reports import AnnotateReport, ValidationReport
+from .surroundings import select_model_mode_for_export
+from .verifying import Verification, verify
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What a backend made."""
+
+    path: Path
+    sidecar: Path
+    annotated: AnnotateReport
+    validation: ValidationReport
+    exported_program: Any = None  # torch.export.ExportedProgram, where the backend went through one
+    archive: str = ""             # what was written down of it for people: code of the program, or a trace's graph
+
+
+@dataclass(frozen=True)
+class Source:
+    """The call that was exported."""
+
+    model: Any
+    args: Any
+    kwargs: Mapping[str, Any] | None
+    call: calls.Call | None  # None of an exported program, of which tensors in order are known
+    training: str
+
+
+class ONNXProgram:
+    """An exported, annotated and validated model.
+
+    path       the file; of an export without ``f`` one that goes when the object goes
+    sidecar    its record
+    annotated, validation  the reports of both
+    backend    the one that did it; ``fell_back`` the ones that were tried before, and why each failed
+    exported_program  torch.export's, where the backend has one. Its inputs are the call's tensors
+    seconds    by stage
+    verification  of ``verify=True``
+    """
+
+    def __init__(self, exported: Exported, source: Source, backend: str, fell_back: Sequence[tuple[str, str]] = (),
+                 folder: tempfile.TemporaryDirectory | None = None):
+        self.path, self.sidecar = exported.path, exported.sidecar
+        self.annotated, self.validation = exported.annotated, exported.validation
+        self.exported_program = exported.exported_program
+        self.backend, self.fell_back = backend, tuple(fell_back)
+        self.seconds: dict[str, float] = {}
+        self.verification: Verification | None = None
+        self._source, self._folder, self._session = source, folder, None
+
+    def __repr__(self) -> str:
+        place = "in memory" if self._folder else str(self.path)
+        return f"<whence.ONNXProgram {place}, by {self.backend}, {self.validation.coverage.percent:g} % attributed>"
+
+    # ---- running
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple:
+        """Runs ONNX Runtime on the arguments of the model's own forward: the outputs, in order.
+
+        Raises WhenceError E0104 for arguments that are nested in another way, or whose fixed values are others than
+        those that were exported.
+        """
+        if self._session is None:
+            self.initialize_inference_session()
+        return running.run(self._session, self._feed(self._session, args, kwargs))
+
+    def initialize_inference_session(self, initializer: Any = running.session) -> None:
+        """``initializer`` makes an onnxruntime.InferenceSession of the path."""
+        self._session = initializer(str(self.path))
+
+    def release(self) -> None:
+        self._session = None
+
+    def compute_values(self, value_names: Sequence[str], args: Any = (),
+                       kwargs: Mapping[str, Any] | None = None) -> tuple:
+        """Values inside the graph, by name. Raises WhenceError E0105 for a name that the graph does not have."""
+        model = self.model_proto
+        known = {name for node in model.graph.node for name in node.output} | {each.name for each in model.graph.input}
+        for name in value_names:
+            if name not in known:
+                raise error("E0105", "unknown_node", f"the graph has no value '{name}'",
+                            "names are those of node outputs: whence show")
+        asked = type(model.graph.output[0])
+        del model.graph.output[:]
+        model.graph.output.extend(asked(name=name) for name in value_names)
+        session = running.session(model.SerializeToString(), optimised=False)
+        positional = args if isinstance(args, (tuple, list)) else (args,)
+        return running.run(session, self._feed(session, positional, kwargs or {}))
+
+    def call_reference(self, *args: Any, **kwargs: Any) -> tuple:
+        """As a call, by onnx's reference implementation in the place of ONNX Runtime."""
+        running.needs("onnx", "call_reference")
+        evaluator = running.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
+        feed = self._feed(running.session(self.path), args, kwargs)
+        results = evaluator.run(None, {name: each.detach().cpu().numpy() for name, each in feed.items()})
+        return tuple(torch.as_tensor(each) for each in results)
+
+    def _feed(self, session: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        known = self._source.call
+        if known is None:
+            tensors = {str(number): leaf for number, leaf in enumerate(nested.tensors_in((args, kwargs)))}
+            return running.inputs_of(session, tensors, str(self.path))
+        call = calls.opened(known.signature, args, kwargs)
+        if list(call.tensors) != list(known.tensors):
+            raise error("E0104", "input_mismatch", "the call's tensors are " + (", ".join(call.tensors) or "none"),
+                        f"exported were: {', '.join(known.tensors)}")
+        for name in dict.fromkeys([*known.constants, *call.constants]):
+            was, value = (each.constants.get(name, each.default_of(name)) for each in (known, call))
+            if not _same(was, value):
+                raise error("E0104", "input_mismatch",
+                            f"'{name}' is fixed in the file at {was!r}, and {value!r} is given",
+                            "export again with this value, or make it a tensor")
+        return running.inputs_of(session, call.tensors, str(self.path))
+
+    def verify(self, args: Any = None, kwargs: Mapping[str, Any] | None = None, *, rtol: float = 1e-3,
+               atol: float = 1e-4) -> Verification:
+        """ONNX Runtime against the model, on the arguments of the export unless others are given."""
+        if args is None and kwargs is None:
+            args, kwargs = self._source.args, self._source.kwargs
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WhenceWarning)  # of the mode: the export has told
+            with select_model_mode_for_export(self._source.model, self._source.training):
+                return verify(self.path, self._source.model, () if args is None else args, kwargs=kwargs, rtol=rtol,
+                              atol=atol)
+
+    # ---- the model
+
+    @property
+    def model_bytes(self) -> bytes:
+        """The model as one file; weights that stand beside it are in it."""
+        return self.model_proto.SerializeToString() if self._data_files() else self.path.read_bytes()
+
+    @property
+    def model_proto(self) -> Any:
+        """A new onnx.ModelProto. What is changed in it stays there."""
+        return running.needs("onnx", "model_proto").load(str(self.path))
+
+    @property
+    def model(self) -> Any:
+        """A new onnx_ir.Model, as torch.onnx.ONNXProgram has it. What is changed in it stays there."""
+        return running.needs("onnx_ir", "model").load(str(self.path))
+
+    def save(self, destination: str | os.PathLike, *, include_initializers: bool = True,
+             keep_initializers_as_inputs: bool = False, external_data: bool | None = None) -> None:
+        """Writes the model to another place.
+
+        include_initializers=False leaves all weights out; with keep_initializers_as_inputs they are inputs then,
+        without it somebody has to add them. external_data: the weights beside the model, in ``destination`` with
+        ``.data`` at its end; None leaves it as the export had it.
+        """
+        target = Path(destination)
+        outside = bool(self._data_files())
+        wanted = outside if external_data is None else external_data
+        if include_initializers and not keep_initializers_as_inputs and not outside and not wanted:
+            _replace(target, lambda path: shutil.copyfile(self.path, path))
+            return
+        onnx = running.needs("onnx", "saving with other options")
+        model = self.model_proto
+        if keep_initializers_as_inputs:
+            known = {each.name for each in model.graph.input}
+            model.graph.input.extend(
+                onnx.helper.make_tensor_value_info(each.name, each.data_type, each.dims)
+                for each in model.graph.initializer if each.name not in known)
+        if not include_initializers:
+            del model.graph.initializer[:]
+        if not wanted or not include_initializers:
+            _replace(target, lambda path: path.write_bytes(model.SerializeToString()))
+            return
+        location = target.name + ".data"
+        with tempfile.TemporaryDirectory(prefix=".whence-", dir=_folder_of(target)) as folder:
+            onnx.save_model(model, str(Path(folder) / target.name), save_as_external_data=True, location=location)
+            if (Path(folder) / location).exists():
+                os.replace(Path(folder) / location, target.with_name(location))
+            os.replace(Path(folder) / target.name, target)
+
+    def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        """Other weights of the same shapes, by name. A file that ``f`` named stays as it is: save again."""
+        self._change(lambda model: editing.replace_weights(model, state_dict))
+
+    def rename_axes(self, rename_mapping: Mapping[Any, str]) -> None:
+        """{"s77": "batch"}: other names for sizes. A file that ``f`` named stays as it is: save again."""
+        self._change(lambda model: editing.rename_sizes(model, rename_mapping))
+
+    def optimize(self) -> None:
+        """Raises WhenceError E0303: the export optimises, where provenance is known."""
+        raise error("E0303", "unsupported_feature", "a program is optimised when it is exported",
+                    "whence.export(..., optimize=True)")
+
+    def _change(self, change: Callable[[Any], None]) -> None:
+        model = self.model_proto
+        change(model)
+        outside = bool(self._data_files())
+        folder = tempfile.TemporaryDirectory(prefix="whence-")
+        path = Path(folder.name) / "model.onnx"
+        running.needs("onnx", "changing a model").save_model(model, str(path), save_as_external_data=outside,
+                                                             location="model.onnx.data" if outside else None)
+        self.release()
+        self.path, self._folder = path, folder
+
+    def _data_files(self) -> set[str]:
+        """Files beside the model that hold its weights."""
+        return {each.name for each in self.path.parent.glob(self.path.name + ".*")
+                if each.suffix != ".json"} if self.path.exists() else set()
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or type(a) is type(b) and a == b or _is_object(a) and type(a) is type(b)
+
+
+def _is_object(value: Any) -> bool:
+    """Compared by identity only: nothing can be said of two such values."""
+    return type(value).__eq__ is object.__eq__
+
+
+def _folder_of(target: Path) -> Path:
+    if not target.parent.is_dir():
+        raise error("E0401", "cannot_write", f"there is no folder {target.parent}", "make it first", file=str(target))
+    return target.parent
+
+
+def _replace(target: Path, write: Any) -> None:
+    """The target is replaced as a whole or not touched."""
+    handle, name = tempfile.mkstemp(prefix=".whence-", dir=_folder_of(target))
+    os.close(handle)
+    try:
+        write(Path(name))
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

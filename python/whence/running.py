@@ -1,0 +1,79 @@
+"""Runs an ONNX file in ONNX Runtime on torch tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .errors import error
+
+# What numpy lacks: their bits travel as an unsigned integer, with ONNX's number for the dtype.
+_AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint8, 17),
+            torch.float8_e4m3fnuz: (torch.uint8, 18), torch.float8_e5m2: (torch.uint8, 19),
+            torch.float8_e5m2fnuz: (torch.uint8, 20)}
+
+
+def needs(name: str, what: str):
+    """The module of that name. Raises WhenceError E0307 when it is not installed."""
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise error("E0307", "needs_libtorch", f"{what} needs {name}", f"pip install {name}") from None
+
+
+def session(file: str | os.PathLike | bytes, optimised: bool = True) -> Any:
+    runtime = needs("onnxruntime", "running a file")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    if not optimised:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return runtime.InferenceSession(file if isinstance(file, bytes) else str(file), options,
+                                    providers=["CPUExecutionProvider"])
+
+
+def _given(tensor: torch.Tensor) -> Any:
+    value = needs("onnxruntime", "running a file").OrtValue
+    tensor = tensor.detach().cpu().resolve_conj()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)  # as PyTorch's exporter has complex inputs
+    if tensor.dtype in _AS_BITS:
+        bits, number = _AS_BITS[tensor.dtype]
+        return value.ortvalue_from_numpy_with_onnx_type(tensor.contiguous().view(bits).numpy(), number)
+    return value.ortvalue_from_numpy(tensor.resolve_neg().contiguous().numpy())
+
+
+def _result(value: Any) -> Any:
+    if not value.is_tensor():
+        return [torch.from_numpy(each) for each in value.numpy()] if value.is_tensor_sequence() else value
+    if value.element_type() in {number for _, number in _AS_BITS.values()}:
+        return torch.from_dlpack(value._get_c_value())
+    return torch.from_numpy(value.numpy())
+
+
+def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple:
+    """The outputs in the file's order."""
+    return tuple(map(_result, running.run_with_ort_values(None, {name: _given(tensor) for name, tensor
+                                                                  in tensors.items()})))
+
+
+def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str) -> dict[str, torch.Tensor]:
+    """The call's tensors under the file's names: by name where the file has forward's, else in order.
+
+    Raises WhenceError E0104 when there are too few.
+    """
+    names = [each.name for each in running.get_inputs()]
+    if len(names) > len(tensors):
+        raise error("E0104", "input_mismatch",
+                    f"the file takes {len(names)} inputs, the call has {len(tensors)} tensors",
+                    f"its inputs are: {', '.join(names)}", file=file)
+    if set(names) <= set(tensors):
+        return {name: tensors[name] for name in names}
+    if len(names) < len(tensors):
+        raise error("E0104", "input_mismatch", "the file has names of its own and takes fewer inputs than the call's "
+                    f"{len(tensors)} tensors", f"its inputs are: {', '.join(names)}", file=file)
+    return dict(zip(names, tensors.values()))

@@ -1,0 +1,112 @@
+"""What holds while an export runs, and is as before afterwards, also after an error: the model's mode, the flag that
+user code asks for, hooks of state dicts, where messages go."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal
+
+import torch
+
+from .errors import WhenceWarning, error
+
+log = logging.getLogger("whence")
+
+Training = Literal["eval", "preserve", "train"]
+_WORDS = {"EVAL": "eval", "PRESERVE": "preserve", "TRAINING": "train"}
+
+
+def training_word(training: Any) -> str:
+    """"eval", "preserve" or "train"; torch.onnx.TrainingMode is taken too. Raises WhenceError E0101."""
+    word = _WORDS.get(getattr(training, "name", ""), training)
+    if word not in _WORDS.values():
+        raise error("E0101", "usage", f"training={training!r} is no mode",
+                    "'eval', 'preserve' or 'train', or a torch.onnx.TrainingMode")
+    return word
+
+
+@contextmanager
+def select_model_mode_for_export(model: Any, training: Any = "eval") -> Iterator[None]:
+    """Inside the block the model is in that mode; afterwards every module is in the one that it had.
+
+    Warns where the model as a whole was in another mode. A scripted module keeps the mode that it has.
+    """
+    word = training_word(training)
+    if word == "preserve" or isinstance(model, torch.jit.ScriptModule) or not isinstance(model, torch.nn.Module):
+        yield
+        return
+    before = [(module, module.training) for module in model.modules()]
+    if model.training != (word == "train"):
+        names = {True: "training", False: "evaluation"}
+        warnings.warn(f"the model is in {names[model.training]} mode and is exported in {names[word == 'train']} mode, "
+                      f"as training='{word}' says; 'preserve' exports it as it is", WhenceWarning, stacklevel=4)
+    try:
+        model.train(word == "train")
+        yield
+    finally:
+        for module, was_training in before:
+            module.training = was_training
+
+
+def is_in_onnx_export() -> bool:
+    """True for code that runs because a model is being exported, by whence or by torch.onnx."""
+    return torch.onnx.is_in_onnx_export()
+
+
+@contextmanager
+def said_to_be_exporting() -> Iterator[None]:
+    """torch.onnx.is_in_onnx_export() is true inside the block."""
+    from torch.onnx._internal.exporter import _flags
+
+    before = _flags._is_onnx_exporting
+    _flags._is_onnx_exporting = True
+    try:
+        yield
+    finally:
+        _flags._is_onnx_exporting = before
+
+
+@contextmanager
+def without_apex_hooks(model: Any) -> Iterator[None]:
+    """Apex O2 makes state_dict() return copies of the weights; as copies they are no parameters any more."""
+    taken = []
+    for module in model.modules() if isinstance(model, torch.nn.Module) else ():
+        hooks = getattr(module, "_state_dict_hooks", None) or {}
+        for key in [key for key, hook in hooks.items() if type(hook).__name__ == "O2StateDictHook"]:
+            taken.append((hooks, key, hooks.pop(key)))
+    try:
+        yield
+    finally:
+        for hooks, key, hook in taken:
+            hooks[key] = hook
+
+
+@contextmanager
+def messages_shown(shown: bool) -> Iterator[None]:
+    """The logger "whence" also writes to standard error, from INFO on."""
+    if not shown:
+        yield
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("[whence] %(message)s"))
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(min(level or logging.INFO, logging.INFO))
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+@contextmanager
+def exporting(model: Any, training: Any, shown: bool) -> Iterator[None]:
+    """All of the above but the flag, which is for the export alone and not for what it is compared with."""
+    with ExitStack() as stack:
+        stack.enter_context(messages_shown(shown))
+        stack.enter_context(select_model_mode_for_export(model, training))
+        stack.enter_context(without_apex_hooks(model))
+        yield

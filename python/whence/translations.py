@@ -1,0 +1,108 @@
+"""A user's own converters: ONNX functions for operators, given with one export or registered for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import error
+
+OLDEST_OPSET, NEWEST_OPSET = 13, 23  # what `whence export --opset` takes
+
+
+@dataclass(frozen=True)
+class Registration:
+    function: Any  # FunctionProto
+    since: int
+    until: int
+
+
+_registered: dict[str, list[Registration]] = {}
+
+
+def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST_OPSET, *,
+                       until: int = NEWEST_OPSET) -> None:
+    """Every export by a native backend, at opsets from ``opset_version`` to ``until``, converts ``operator`` by
+    ``function``.
+
+    operator  torch.ops.mylib.op.default, its name "mylib::op", or a torch.autograd.Function
+    function  an onnxscript function or a FunctionProto that needs no later opset than ``opset_version``
+    Of several registrations the one that starts latest counts, as torch.onnx has it; the same start replaces.
+    Raises WhenceError E0104, E0101 for opsets that are none.
+    """
+    if not OLDEST_OPSET <= opset_version <= until <= NEWEST_OPSET:
+        raise error("E0101", "usage", f"opsets {opset_version} to {until} are none that can be exported",
+                    f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}")
+    (name, proto), = translation_table({operator: function}).items()
+    others = [each for each in _registered.get(name, ()) if each.since != opset_version]
+    _registered[name] = [*others, Registration(proto, opset_version, until)]
+
+
+def unregister_custom_op(operator: Any, opset_version: int | None = None) -> None:
+    """Forgets what was registered to start at ``opset_version``, or all of the operator's. E0101 when there is none."""
+    name = operator_name(operator)
+    left = [each for each in _registered.get(name, ()) if opset_version not in (None, each.since)]
+    if len(left) == len(_registered.get(name, ())):
+        at = "" if opset_version is None else f" from opset {opset_version} on"
+        raise error("E0101", "usage", f"nothing is registered for {name}{at}",
+                    "registered are: " + (", ".join(sorted(_registered)) or "none"))
+    _registered[name] = left
+    if not left:
+        del _registered[name]
+
+
+def registered(opset: int) -> dict[str, Any]:
+    """{"mylib::op": FunctionProto} for exports at this opset."""
+    found = {}
+    for name, registrations in _registered.items():
+        valid = [each for each in registrations if each.since <= opset <= each.until]
+        if valid:
+            found[name] = max(valid, key=lambda each: each.since).function
+    return found
+
+
+def operator_name(operator: Any) -> str:
+    """"mylib::op" of an operator, of its name, or of a torch.autograd.Function. Raises WhenceError E0104."""
+    from .autograd import is_function, operator_of
+
+    if isinstance(operator, type) and is_function(operator):
+        return operator_of(operator)
+    name = operator if isinstance(operator, str) else getattr(getattr(operator, "_schema", None), "name", None) or \
+        getattr(operator, "_qualified_op_name", None)
+    if name and name.startswith("::"):
+        name = "aten" + name
+    if not name or not re.fullmatch(r"[\w-]+::[A-Za-z_][\w-]*", name):
+        raise error("E0104", "input_mismatch", f"{operator!r} is no operator",
+                    "give torch.ops.mylib.op.default, or its name: 'mylib::op'")
+    return name
+
+
+def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
+    """{"mylib::op": FunctionProto}, of a table as torch.onnx.export takes it. Raises WhenceError E0104."""
+    functions = {}
+    for operator, function in (table or {}).items():
+        name = operator_name(operator)
+        if hasattr(function, "to_function_proto"):
+            function = function.to_function_proto()
+        if type(function).__name__ != "FunctionProto":
+            raise error("E0104", "input_mismatch", f"the translation of {name} is a {type(function).__name__}",
+                        "give a function made by @onnxscript.script(), or an onnx.FunctionProto")
+        functions[name] = function
+    return functions
+
+
+def write_functions(translations: Mapping[str, Any], path: Path) -> Path:
+    """A model file that holds the functions under the names by which the command finds them."""
+    import onnx
+
+    model = onnx.ModelProto(ir_version=10)
+    for name, function in translations.items():
+        copy = model.functions.add()
+        copy.CopyFrom(function)
+        namespace, _, copy.name = name.partition("::")
+        copy.domain = f"whence.{namespace}"
+    path.write_bytes(model.SerializeToString())
+    return path

@@ -1,0 +1,225 @@
+"""dynamic_axes and dynamic_shapes: what they mean to PyTorch, and errors with the fix where PyTorch warns."""
+
+import warnings
+
+import onnx
+import pytest
+import torch
+import whence
+
+NATIVE = ["native", "native-export"]
+Dim = torch.export.Dim
+RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Net(torch.nn.Module):
+    def forward(self, x, pair, table):
+        return x * 2, pair[0] + pair[1][0], torch.cat([table["k"], table["k"]])
+
+
+def arguments(rows=3, other=5):
+    return (torch.randn(rows, 4), (torch.randn(rows, 4), [torch.randn(rows, 4)]), {"k": torch.randn(other, 2)})
+
+
+def by_pytorch(shapes):
+    """torch.onnx.export takes a dict at the end of args for keywords, whatever it holds."""
+    *args, table = arguments()
+    by_name = shapes if isinstance(shapes, dict) else dict(zip(("x", "pair", "table"), shapes))
+    return torch.onnx.export(Net(), tuple(args), kwargs={"table": table}, dynamic_shapes=by_name, dynamo=True,
+                             verbose=False)
+
+
+def dims(values):
+    return [[dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in values]
+
+
+NESTED = {
+    "by position": ({0: "n"}, ({0: "n"}, [{0: "n"}]), {"k": {0: "m", 1: None}}),
+    "by name": {"x": {0: "n"}, "pair": ({0: "n"}, ({0: "n"},)), "table": {"k": ("m", None)}},
+    "lists of axes": [["n", None], [["n", None], [["n", None]]], {"k": ["m", None]}],
+}
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+@pytest.mark.parametrize("shapes", NESTED.values(), ids=NESTED)
+def test_dynamic_shapes_nested_as_the_arguments(backend, shapes):
+    """Names of sizes equal those of torch.onnx.export with the same dynamic_shapes."""
+    program = whence.export(Net(), arguments(), backend=backend, dynamic_shapes=shapes)
+    graph = program.model_proto.graph
+    assert dims(graph.input) == [["n", 4]] * 3 + [["m", 2]]
+    assert dims(graph.output)[:2] == [["n", 4]] * 2
+    if shapes is NESTED["by position"]:
+        reference = by_pytorch(shapes)
+        assert dims(graph.input) == dims(reference.model_proto.graph.input)
+    other = arguments(7, 2)
+    torch.testing.assert_close(program(*other), Net()(*other), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_some_shapes_left_out_are_fixed(backend):
+    program = whence.export(Net(), arguments(), backend=backend, dynamic_shapes={"table": {"k": {0: "m"}}})
+    assert dims(program.model_proto.graph.input) == [[3, 4]] * 3 + [["m", 2]]
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_dims_and_hints(backend):
+    rows = Dim("rows", min=2, max=64)
+    shapes = ({0: rows}, ({0: rows}, [{0: rows}]), {"k": {0: Dim.DYNAMIC, 1: Dim.STATIC}})
+    program = whence.export(Net(), arguments(), backend=backend, dynamic_shapes=shapes)
+    got = dims(program.model_proto.graph.input)
+    assert got[:3] == [["rows", 4]] * 3 and isinstance(got[3][0], str) and got[3][1] == 2
+    other = arguments(9, 1)
+    torch.testing.assert_close(program(*other), Net()(*other), rtol=1e-4, atol=1e-5)
+    if backend == "native-export":
+        reference = by_pytorch(shapes)
+        assert got[:3] == dims(reference.model_proto.graph.input)[:3]  # without a name it has a number of PyTorch's
+
+
+def test_ranges_are_those_of_pytorch_under_the_names_of_the_sizes():
+    rows, columns = Dim("rows", min=2, max=64), Dim("columns", max=100)
+
+    class Two(torch.nn.Module):
+        def forward(self, x, y):
+            return x @ y
+
+    given, shapes = (torch.randn(3, 4), torch.randn(4, 5)), ({0: rows}, {1: columns})
+    ours = whence.export(Two(), given, backend="native-export", dynamic_shapes=shapes)
+    theirs = torch.onnx.export(Two(), given, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    assert dims(ours.model_proto.graph.input) == dims(theirs.model_proto.graph.input)
+    said = {each.key: each.value for each in ours.model_proto.graph.metadata_props}[RANGES]
+    symbols = {str(symbol): str(bounds) for symbol, bounds in theirs.exported_program.range_constraints.items()}
+    assert len(symbols) == 2
+    for name, bounds in zip(("rows", "columns"), ("VR[2, 64]", "VR[0, 100]")):
+        assert f"{name}: {bounds}" in said and bounds in symbols.values()
+    assert not any(symbol in said for symbol in symbols)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_lists_of_axes_are_named_as_pytorch_names_them(backend, tmp_path):
+    class Plain(torch.nn.Module):
+        def forward(self, x, y):
+            return x + 1, y.sum(1)
+
+    given = (torch.randn(3, 4), torch.randn(2, 3, 4))
+    axes = {"x": [0], "y": {0: "batch", 1: "time"}, "out": [0]}
+    names = {"input_names": ["x", "y"], "output_names": ["out", "summed"]}
+    torch.onnx.export(Plain(), given, tmp_path / "torch.onnx", dynamo=False, dynamic_axes=dict(axes), **names)
+    program = whence.export(Plain(), given, tmp_path / "ours.onnx", backend, dynamic_axes=axes, **names)
+    ours, theirs = (onnx.load(tmp_path / name).graph for name in ("ours.onnx", "torch.onnx"))
+    assert dims(ours.input) == dims(theirs.input) == [["x_dynamic_axes_1", 4], ["batch", "time", 4]]
+    assert dims(ours.output)[1] == ["batch", 4]
+    other = (torch.randn(6, 4), torch.randn(5, 2, 4))
+    torch.testing.assert_close(program(*other), Plain()(*other), rtol=1e-4, atol=1e-5)
+
+
+def test_axes_go_by_input_names_as_in_pytorch():
+    class Plain(torch.nn.Module):
+        def forward(self, x, y):
+            return x + 1, y * 2
+
+    given = (torch.randn(3, 4), torch.randn(2, 4))
+    program = whence.export(Plain(), given, input_names=["y", "x"], dynamic_axes={"y": {0: "n"}})
+    assert [(each.name, dims([each])[0]) for each in program.model_proto.graph.input] == [
+        ("y", ["n", 4]), ("x", [2, 4])]
+
+
+def test_a_nested_input_goes_by_its_flat_name():
+    program = whence.export(Net(), arguments(), dynamic_axes={"table_k": {0: "m"}})
+    assert dims(program.model_proto.graph.input)[3] == ["m", 2]
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_an_output_that_is_asked_to_be_something_else_is_told(backend):
+    given = (torch.randn(3, 4),)
+    with pytest.warns(whence.WhenceWarning, match="axis 1 of the output 'out' is 4"):
+        whence.export(torch.nn.ReLU(), given, backend=backend, output_names=["out"],
+                      dynamic_axes={"input": {0: "n"}, "out": {0: "n", 1: "other"}})
+
+
+WRONG_AXES = [
+    ({"nope": {0: "n"}}, "nope", "its tensors are: x"),
+    ({"x": {2: "n"}}, "no axis 2", "from 0 to 1"),
+    ({"x": {-1: "n"}}, "no axis -1", "give axis 1"),
+    ({"x": [0, 0]}, "axis 0 is given twice", "once"),
+    ({"x": ["0"]}, "'0' is no integer", "[0]"),
+    ({"x": {0: "a b"}}, "'a b'", "letters"),
+    ({"x": "n"}, "is a str", "[0]"),
+]
+
+
+@pytest.mark.parametrize("axes, said, fix", WRONG_AXES, ids=[each[1] for each in WRONG_AXES])
+def test_what_pytorch_warns_of_is_an_error_with_the_fix(axes, said, fix):
+    class One(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(One(), torch.randn(3, 4), dynamic_axes=axes)
+    assert raised.value.code == "E0104" and said in str(raised.value) and fix in raised.value.remedy
+
+
+WRONG_SHAPES = [
+    ({"z": {0: "n"}}, "'z'", "x, pair, table"),
+    (({0: "n"}, ({0: "n"},), None), "'pair' has 1 entries", "nest it"),
+    (({0: "n"}, None, {"other": {0: "n"}}), "names 'other'", "k"),
+    (({0: "n"}, {0: "n"}, None), "'pair' is a dict", "nest it"),
+    ((None, None, None, None), "4 entries", "x, pair, table"),
+    (({2: "n"}, None, None), "no axis 2", "from 0 to 1"),
+    (({-2: "n"}, None, None), "no axis -2", "give axis 0"),
+    ((["n"], None, None), "holds 1 sizes", "None for a fixed one"),
+    (({0: 8}, None, None), "at 8, the example has 3", "example of that size"),
+    ("n", "is a str", "dict by argument"),
+]
+
+
+@pytest.mark.parametrize("shapes, said, fix", WRONG_SHAPES, ids=[each[1] for each in WRONG_SHAPES])
+def test_shapes_that_are_not_nested_as_the_arguments(shapes, said, fix):
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Net(), arguments(), dynamic_shapes=shapes)
+    assert raised.value.code == "E0104" and said in str(raised.value) and fix in raised.value.remedy
+
+
+def test_a_fixed_number_cannot_be_dynamic():
+    class Adds(torch.nn.Module):
+        def forward(self, x, n):
+            return x + n
+
+    with pytest.raises(whence.WhenceError, match="'n' is a int") as raised:
+        whence.export(Adds(), (torch.randn(3), 2), dynamic_shapes=({0: "n"}, Dim.DYNAMIC))
+    assert raised.value.code == "E0104" and "tensor" in raised.value.remedy
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Adds(), (torch.randn(3), 2), dynamic_shapes=({0: "n"}, None), dynamic_axes={"x": [0]})
+    assert raised.value.code == "E0101"
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_names_of_inputs_and_outputs(backend):
+    given = arguments()
+    for many, said in ((list("abcde"), "5 names"), (["a", "a"], "'a' twice"), (["a,b"], "commas")):
+        with pytest.raises(whence.WhenceError, match=said) as raised:
+            whence.export(Net(), given, backend=backend, input_names=many)
+        assert raised.value.code in ("E0101", "E0104") and raised.value.remedy
+    with pytest.raises(whence.WhenceError, match="4.*output|output.*4"):
+        whence.export(Net(), given, backend=backend, output_names=list("abcd"))
+    graph = whence.export(Net(), given, backend=backend, input_names=["first"], output_names=["out"]).model_proto.graph
+    assert [each.name for each in graph.input] == ["first", "pair_0", "pair_1_0", "table_k"]
+    assert graph.output[0].name == "out" and len({each.name for each in graph.output}) == 3
+
+
+def test_one_size_has_one_name():
+    class Adds(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    given = (torch.randn(3, 4), torch.randn(3, 4))
+    reference = torch.onnx.export(Adds(), given, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
+    with pytest.warns(whence.WhenceWarning, match="always the size 'a'"):
+        program = whence.export(Adds(), given, backend="native-export", dynamic_shapes=({0: "a"}, {0: "b"}))
+    assert dims(program.model_proto.graph.input) == dims(reference.model_proto.graph.input) == [["a", 4], ["a", 4]]

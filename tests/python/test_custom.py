@@ -1,0 +1,232 @@
+"""A user's own operators: converters that are registered, domains of their own, torch.autograd.Function."""
+
+import warnings
+
+import onnx
+import onnxscript
+import pytest
+import torch
+import whence
+from onnxscript import opset18 as op
+
+mine = onnxscript.values.Opset("mine", 1)
+library = torch.library.Library("whence_test_mylib", "DEF")
+library.define("scaled(Tensor x, float factor) -> Tensor")
+library.impl("scaled", lambda x, factor: x * factor, "CompositeExplicitAutograd")
+SCALED = torch.ops.whence_test_mylib.scaled.default
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Uses(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.whence_test_mylib.scaled(x, 2.5) + 1
+
+
+@onnxscript.script(mine)
+def scaled(x, factor: float):
+    return op.Mul(x, op.Constant(value_float=factor))
+
+
+@onnxscript.script(mine)
+def scaled_later(x, factor: float):
+    return op.Neg(op.Neg(op.Mul(x, op.Constant(value_float=factor))))
+
+
+def operators(program):
+    return [node.op_type for function in program.model_proto.functions for node in function.node]
+
+
+def test_registered_for_a_range_of_opsets():
+    x = torch.randn(2, 3)
+    whence.register_custom_op(SCALED, scaled, 18)
+    whence.register_custom_op("whence_test_mylib::scaled", scaled_later, 20, until=21)
+    try:
+        for opset, wanted in ((18, False), (19, False), (20, True), (21, True), (22, False)):
+            program = whence.export(Uses(), x, backend="native-export", opset_version=opset)
+            torch.testing.assert_close(program(x)[0], x * 2.5 + 1)
+            assert ("Neg" in operators(program)) == wanted, opset
+        given = whence.export(Uses(), x, backend="native-export", opset_version=20,
+                              custom_translation_table={SCALED: scaled})
+        assert "Neg" not in operators(given)  # what one export is given counts more
+        whence.unregister_custom_op(SCALED, 20)
+        program = whence.export(Uses(), x, backend="native-export", opset_version=20)
+        assert "Neg" not in operators(program)
+    finally:
+        whence.unregister_custom_op(SCALED)
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Uses(), x, backend="native-export")
+    assert raised.value.code == "E0301"
+    with pytest.raises(whence.WhenceError, match="nothing is registered"):
+        whence.unregister_custom_op(SCALED)
+
+
+@pytest.mark.parametrize("operator, first, last, code", [
+    ("scaled", 18, 23, "E0104"), ("onnx scaled::x", 18, 23, "E0104"), (SCALED, 12, 23, "E0101"),
+    (SCALED, 20, 19, "E0101"), (SCALED, 18, 99, "E0101")])
+def test_what_cannot_be_registered(operator, first, last, code):
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.register_custom_op(operator, scaled, first, until=last)
+    assert raised.value.code == code and raised.value.remedy
+    with pytest.raises(whence.WhenceError):
+        whence.unregister_custom_op(SCALED)
+
+
+def test_passed_through_to_a_domain_of_its_own():
+    program = whence.export(Uses(), torch.randn(2, 3), backend="native-export",
+                            custom_opsets={"whence_test_mylib": 3, "unused": 2})
+    model = program.model_proto
+    assert {each.domain: each.version for each in model.opset_import} == {"": 18, "whence_test_mylib": 3}
+    node = next(node for node in model.graph.node if node.domain)
+    assert (node.domain, node.op_type) == ("whence_test_mylib", "scaled")
+    assert {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}["factor"] == 2.5
+    assert {each.key: each.value for each in node.metadata_props}["pkg.whence.confidence"] == "exact"
+    for wrong in ({"mylib": 0}, {"": 18}, {"mylib": "1"}):
+        with pytest.raises(whence.WhenceError) as raised:
+            whence.export(Uses(), torch.randn(2, 3), custom_opsets=wrong)
+        assert raised.value.code == "E0101"
+
+
+def test_operators_without_a_converter_in_a_domain():
+    class Lacking(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.matrix_exp(x) + 1
+
+    x = torch.randn(3, 3)
+    kinds = torch.onnx.OperatorExportTypes
+    for kind in (kinds.ONNX_ATEN_FALLBACK, kinds.ONNX_FALLTHROUGH, "ONNX_ATEN_FALLBACK"):
+        program = whence.export(Lacking(), x, operator_export_type=kind)
+        assert "whence.aten" in [node.domain for node in program.model_proto.graph.node]
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Lacking(), x, operator_export_type=kinds.ONNX)
+    assert raised.value.code == "E0301"
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Lacking(), x, operator_export_type=kinds.ONNX_ATEN)
+    assert raised.value.code == "E0303"
+
+
+# ---- torch.autograd.Function ----------------------------------------------------------------------------------------
+
+
+class Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, largest=2.0):
+        ctx.save_for_backward(x)
+        ctx.mark_non_differentiable()
+        return x.clamp(max=largest)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+class Split(torch.autograd.Function):
+    """The newer form, with two results."""
+
+    @staticmethod
+    def forward(x):
+        return x.relu(), -x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, a, b):
+        return a
+
+
+class WithFunctions(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.inner = torch.nn.Module()
+
+    def forward(self, x):
+        positive, negative = Split.apply(Clipped.apply(self.linear(x), 0.5))
+        return positive * 2 + negative
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo"])
+def test_autograd_functions_are_inlined(backend):
+    model, x = WithFunctions().eval(), torch.randn(2, 3)
+    program = whence.export(model, x, backend=backend, verify=True)
+    assert program.verification.ok and not any(node.domain for node in program.model_proto.graph.node)
+    x.requires_grad_()
+    model(x).sum().backward()  # the functions are what they were
+    assert x.grad is not None and "apply" in torch.autograd.Function.__dict__
+
+
+@onnxscript.script(mine)
+def clipped(x, largest: float):
+    return op.Min(x, op.CastLike(op.Constant(value_float=largest), x))
+
+
+@onnxscript.script(mine)
+def split(x):
+    return op.Relu(x), op.Neg(x)
+
+
+def test_autograd_functions_are_kept_and_translated():
+    model, x = WithFunctions().eval(), torch.randn(2, 3)
+    program = whence.export(model, x, backend="native-export", autograd_inlining=False,
+                            custom_translation_table={Clipped: clipped, Split: split}, verify=True)
+    assert program.verification.ok
+    kept = [node.op_type for node in program.model_proto.graph.node if node.domain == "whence.whence_autograd"]
+    assert kept == ["Clipped", "Split"]
+    domain = whence.export(model, x, backend="native-export", autograd_inlining=False,
+                           custom_opsets={"whence_autograd": 1})
+    assert [node.op_type for node in domain.model_proto.graph.node if node.domain == "whence_autograd"] == kept
+    with pytest.raises(whence.WhenceError, match="whence_autograd::Clipped") as raised:
+        whence.export(model, x, backend="native-export", autograd_inlining=False)
+    assert raised.value.code == "E0301"
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(model, x, autograd_inlining=False)
+    assert raised.value.code == "E0101" and "native-export" in raised.value.remedy
+
+
+# ---- what an export would lack --------------------------------------------------------------------------------------
+
+
+class LacksTwo(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(3, 3))
+        self.inner.append(Cumulative())
+
+    def forward(self, x, n=2):
+        return torch.linalg.matrix_exp(self.inner(x)) * n + torch.cumprod(x, 0)
+
+
+class Cumulative(torch.nn.Module):
+    def forward(self, x):
+        return torch.cumprod(x, 0)
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export"])
+def test_unconvertible_operators(backend):
+    model, x = LacksTwo().train(), torch.randn(3, 3)
+    found = whence.unconvertible_ops(model, (x, 3), 18, backend=backend)
+    assert sorted(name.split(".")[0] for name in found) == ["aten::cumprod", "aten::linalg_matrix_exp"]
+    first = next(name for name in found if "cumprod" in name)
+    assert first.diagnostic.count == 2 and first.diagnostic.where["module"] == "inner.1" and model.training
+    assert whence.unconvertible_ops(model.inner[0], x, backend=backend) == []
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.unconvertible_ops(model, x, 12)
+    assert raised.value.code == "E0101"
+
+
+def test_unconvertible_operators_of_scripted_and_exported_programs():
+    class Lacks(torch.nn.Module):
+        def forward(self, x):
+            return torch.cumprod(x, 0)
+
+    x = torch.randn(3, 3)
+    assert [str(each) for each in whence.unconvertible_ops(torch.jit.script(Lacks()), x)] == ["aten::cumprod"]
+    assert [each.split(".")[0] for each in whence.unconvertible_ops(torch.export.export(Lacks(), (x,)))] == [
+        "aten::cumprod"]

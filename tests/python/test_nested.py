@@ -1,0 +1,229 @@
+"""Calls with nested arguments, by both native routes: inputs, their names and results as PyTorch's exporters have."""
+
+import collections
+import warnings
+from dataclasses import dataclass, field
+
+import onnx
+import pytest
+import torch
+import whence
+
+NATIVE = ["native", "native-export"]
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@dataclass
+class Box:
+    value: torch.Tensor
+    by: int = 2
+    more: list = field(default_factory=list)
+
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+class Takes(torch.nn.Module):
+    """Computes with everything that it is given, so that nothing can be mixed up without a difference."""
+
+    def forward(self, x, pair, table, n=3, word="double", nothing=None, *, flag=True, options=None, box=None,
+                named=None):
+        y = x + 2 * pair[0] + 3 * pair[1][0] + 5 * table["Key one"] + n
+        if nothing is not None:
+            y = y + nothing
+        y = y * 2 if word == "double" else y
+        y = -y if flag else y
+        if options is not None:
+            y = y + 7 * options["z"][1]
+        if box is not None:
+            y = y * box.by + box.value + (box.more[0] if box.more else 0)
+        if named is not None:
+            y = y + 11 * named.left - named.right
+        return {"out": y, "rest": [y + 1, None, (y * 2,)]}
+
+
+def tensors(count):
+    torch.manual_seed(0)
+    return list(torch.randn(count, 2, 3))
+
+
+def flat(value):
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def cases():
+    a, b, c, d, e, f, g, h = tensors(8)
+    base = (a, (b, [c]), {"Key one": d})
+    yield "tuples, lists, dicts", base, {}
+    yield "numbers, strings, None", (*base, 4, "once", None), {}
+    yield "a default tensor argument", (*base, 3, "double", e), {}
+    yield "keywords", base, {"flag": False, "options": {"y": e, "z": [f, g]}}
+    yield "keywords out of order", base, {"options": {"z": (f, g), "y": 3}, "n": 1}
+    yield "a dataclass", base, {"box": Box(e, 3, [f])}
+    yield "a named tuple", base, {"named": Pair(e, f)}
+    yield "all by keyword", (), {"table": {"Key one": d}, "pair": [b, (c,)], "x": a}
+    yield "the dict at the end", (*base, {"flag": False, "options": {"z": [g, h]}}), {}
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+@pytest.mark.parametrize("args, kwargs", [pytest.param(*each[1:], id=each[0]) for each in cases()])
+def test_equal_to_the_model(backend, args, kwargs):
+    model = Takes()
+    program = whence.export(model, args, backend=backend, kwargs=kwargs, verify=True)
+    assert program.verification.ok and len(program.verification.outputs) == 3
+    called = (args[:-1], args[-1]) if args and type(args[-1]) is dict and len(args) > 3 else (args, kwargs)
+    got = program(*args, **kwargs)
+    torch.testing.assert_close(got, tuple(flat(model(*called[0], **called[1]))), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+@pytest.mark.parametrize("args, kwargs", [pytest.param(*each[1:], id=each[0]) for each in cases()
+                                          if each[0] not in ("a dataclass",)])
+def test_inputs_are_those_of_pytorch(backend, args, kwargs):
+    """Names, order and number: of torch.onnx.export(dynamo=True), whose names are in lower case. Keywords come in the
+    order of forward's signature, whatever the order of the call."""
+    if args and type(args[-1]) is dict and len(args) == 3:  # PyTorch takes it for keywords, whatever it holds
+        args, kwargs = args[:2], {"table": args[2], **kwargs}
+    reference = torch.onnx.export(Takes(), args, kwargs=dict(kwargs), dynamo=True, verbose=False, optimize=False)
+    wanted = [each.name for each in reference.model.graph.inputs]
+    got = [each.name.lower() for each in whence.export(Takes(), args, backend=backend,
+                                                       kwargs=kwargs).model_proto.graph.input]
+    out_of_order = not args or "n" in kwargs
+    assert sorted(got) == sorted(wanted) if out_of_order else got == wanted
+
+
+def test_a_registered_dataclass_is_named_as_torch_export_names_it():
+    @dataclass
+    class Registered:
+        value: torch.Tensor
+        other: torch.Tensor
+
+    torch.export.register_dataclass(Registered, serialized_type_name="whence_test.Registered")
+
+    class Uses(torch.nn.Module):
+        def forward(self, box):
+            return box.value - box.other
+
+    a, b = tensors(2)
+    reference = torch.onnx.export(Uses(), (Registered(a, b),), dynamo=True, verbose=False)
+    for backend in NATIVE:
+        program = whence.export(Uses(), (Registered(a, b),), backend=backend)
+        assert [each.name for each in program.model_proto.graph.input] == [
+            each.name for each in reference.model.graph.inputs] == ["box_value", "box_other"]
+        torch.testing.assert_close(program(Registered(a, b))[0], a - b)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_variadic_arguments(backend):
+    class Variadic(torch.nn.Module):
+        def forward(self, first, *rest, scale=1.0, **more):
+            return first * scale + sum(rest) - more["last"][0]
+
+    a, b, c, d = tensors(4)
+    program = whence.export(Variadic(), (a, b, c), backend=backend, kwargs={"scale": 2.0, "last": [d]})
+    assert [each.name for each in program.model_proto.graph.input] == ["first", "rest_0", "rest_1", "last_0"]
+    torch.testing.assert_close(program(a, b, c, scale=2.0, last=[d])[0], a * 2 + b + c - d)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_what_is_fixed_in_the_file_cannot_be_given_another_value(backend):
+    a, b, c, d = tensors(4)
+    base = (a, (b, [c]), {"Key one": d})
+    program = whence.export(Takes(), (*base, 4), backend=backend)
+    program(*base, 4)
+    for wrong, said in ((base, "fixed in the file at 4"), ((*base, 5), "5 is given"), ((*base, 4, "once"), "'word'"),
+                        ((a, (b, [c, c]), {"Key one": d}, 4), "pair_1_1"),
+                        ((a, (b, [c]), {"Key two": d}, 4), "Key_two|key_two")):
+        with pytest.raises(whence.WhenceError, match=said) as raised:
+            program(*wrong)
+        assert raised.value.code == "E0104" and raised.value.remedy
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_an_object_that_hides_tensors_is_refused(backend):
+    class Cache:
+        def __init__(self, value):
+            self.held = [value]
+
+    class Uses(torch.nn.Module):
+        def forward(self, x, cache):
+            return x + cache.held[0]
+
+    a, b = tensors(2)
+    with pytest.raises(whence.WhenceError, match="Cache") as raised:
+        whence.export(Uses(), (a, Cache(b)), backend=backend)
+    assert raised.value.code == "E0104" and "register" in raised.value.remedy
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_names_are_distinct(backend):
+    class Clash(torch.nn.Module):
+        def forward(self, x, x_0):
+            return x[0] - x_0
+
+    a, b = tensors(2)
+    program = whence.export(Clash(), ((a,), b), backend=backend)
+    assert len({each.name for each in program.model_proto.graph.input}) == 2
+    torch.testing.assert_close(program((a,), b)[0], a - b)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_dict_that_forward_changes_is_told(backend):
+    class Adds(torch.nn.Module):
+        def forward(self, table):
+            table["sum"] = table["a"] + 1
+            return table["sum"] * 2
+
+    (a,) = tensors(1)
+    given = {"a": a}
+    with pytest.warns(whence.WhenceWarning, match="keys of a dict"):
+        whence.export(Adds(), (given,), backend=backend)
+    assert list(given) == ["a"]
+
+
+def test_values_that_a_trace_bakes_in_are_told_with_their_line():
+    class Uses(torch.nn.Module):
+        def forward(self, x):
+            if x.sum() > 0:
+                x = x * 2
+            return x.view(x.shape[0], -1)
+
+    with pytest.warns(whence.WhenceWarning, match="E0309") as told:
+        whence.export(Uses().eval(), torch.ones(2, 3))
+    said = [str(each.message) for each in told if issubclass(each.category, whence.WhenceWarning)]
+    assert len(said) == 1 and "test_nested.py" in said[0]  # not of the size
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_results_that_are_no_tensors(backend):
+    class Returns(torch.nn.Module):
+        def forward(self, x):
+            return x + 1, 5, None, "text"
+
+    (a,) = tensors(1)
+    with pytest.warns(whence.WhenceWarning, match="str is left out"):
+        program = whence.export(Returns(), (a,), backend=backend)
+    got = program(a)
+    assert len(got) == 2 and got[1].item() == 5
+
+
+def test_scripted_modules_take_defaults_and_containers(tmp_path):
+    class Scripted(torch.nn.Module):
+        def forward(self, x, pair: tuple[torch.Tensor, torch.Tensor], n: int = 3, word: str = "a"):
+            y = x + pair[0] * pair[1]
+            return y * n if word == "a" else y
+
+    a, b, c = tensors(3)
+    model = torch.jit.script(Scripted())
+    program = whence.export(model, (a, (b, c)), tmp_path / "m.onnx", verify=True)
+    assert program.verification.ok and len(onnx.load(program.path).graph.input) == 3
+    torch.testing.assert_close(program(a, (b, c))[0], (a + b * c) * 3)
+    with pytest.raises(whence.WhenceError, match="argument: 'pair'") as raised:
+        whence.export(model, (a,), tmp_path / "n.onnx")
+    assert raised.value.code == "E0104"

@@ -1,0 +1,384 @@
+"""README.md's table "Coming from torch.onnx.export", row by row: a row without a test fails, and so does a test without
+its row. Each compares what the command and the package make of the option with torch.onnx.export, or with the model."""
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnxruntime
+import onnxscript
+import pytest
+import torch
+import whence
+from onnxscript import opset18 as op
+
+import command
+
+TESTS: dict[str, Callable] = {}
+X = torch.randn(3, 4)
+
+
+def row(first_cell: str):
+    def keep(test: Callable) -> Callable:
+        TESTS[first_cell] = test
+        return test
+    return keep
+
+
+def table() -> list[list[str]]:
+    text = (command.ROOT / "README.md").read_text()
+    block = text.split("| torch.onnx | whence export |")[1].split("\n\n")[0]
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in block.splitlines()[2:]]
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.norm = torch.nn.LayerNorm(4)
+        self.linear = torch.nn.Linear(4, 300)
+
+    def forward(self, x):
+        return self.linear(self.norm(x)), x + 1
+
+
+class Archives:
+    """The same module by both front ends, exported by the command; and by PyTorch."""
+
+    def __init__(self, folder, module=None, x=X):
+        self.folder, self.module, self.x = folder, module or Net().eval(), x
+        torch.jit.trace(self.module, x, check_trace=False).save(str(folder / "m.pt"))
+        torch.export.save(torch.export.export(self.module, (x,), dynamic_shapes=({0: torch.export.Dim.AUTO},)),
+                          folder / "m.pt2")
+
+    def export(self, *options, code=0):
+        """The file of each front end."""
+        made = []
+        for suffix in ("pt", "pt2"):
+            path = self.folder / f"{suffix}.onnx"
+            command.run("export", self.folder / f"m.{suffix}", "-o", path, *options, code=code)
+            made += [path] if code == 0 else []
+        return made
+
+    def check(self, path, x=None, more=None):
+        x = self.x if x is None else x
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        got = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
+        wanted = self.module(x)
+        for ours, theirs in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+            np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def archives(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield Archives(tmp_path)
+
+
+def by_pytorch(archives, **options):
+    path = archives.folder / "torch.onnx"
+    torch.onnx.export(archives.module, (archives.x,), path, dynamo=False, **options)
+    return onnx.load(path)
+
+
+def names(values):
+    return [each.name for each in values]
+
+
+@row("`args`, `kwargs`")
+def arguments(archives):
+    torch.save({"x": archives.x}, archives.folder / "inputs.pt")
+    for options in (("--inputs", archives.folder / "inputs.pt"), ("--input", "x=float32[3,4]")):
+        command.run("export", archives.folder / "m.pt", "-o", archives.folder / "i.onnx", *options)
+        archives.check(archives.folder / "i.onnx")
+
+    class Takes(torch.nn.Module):
+        def forward(self, pair, *, scale=None, n=2):
+            return pair["a"][0] * n + scale
+
+    program = whence.export(Takes(), ({"a": [X]},), kwargs={"scale": X}, verify=True)
+    assert program.verification.ok
+    with pytest.raises(whence.WhenceError, match="fixed"):
+        program({"a": [X]}, scale=X, n=3)
+
+
+@row("`f`, `ONNXProgram`")
+def in_memory(archives):
+    for backend in ("native", "native-export", "torch-dynamo", "torch-torchscript"):
+        program = whence.export(archives.module, X, backend=backend)
+        torch.testing.assert_close(program(X), archives.module(X), rtol=1e-4, atol=1e-5)
+        program.save(archives.folder / "saved.onnx")
+        archives.check(archives.folder / "saved.onnx")
+    theirs = {name for name in dir(torch.onnx.ONNXProgram) if not name.startswith("_")}
+    assert theirs <= set(dir(program)) and {"save", "compute_values", "model_proto"} <= theirs
+
+
+@row("`input_names`, `output_names`")
+def names_of_values(archives):
+    wanted = by_pytorch(archives, input_names=["a"], output_names=["b", "c"]).graph
+    for path in archives.export("--input-names", "a", "--output-names", "b,c"):
+        graph = onnx.load(path).graph
+        assert (names(graph.input), names(graph.output)) == (names(wanted.input), names(wanted.output))
+    archives.export("--input-names", "a,b", code=2)
+    archives.export("--output-names", "a,b,c", code=2)
+    assert names(onnx.load(archives.export("--output-names", "b")[0]).graph.output)[0] == "b"
+
+
+@row("`dynamic_axes`, `dynamic_shapes`")
+def axes(archives):
+    wanted = by_pytorch(archives, input_names=["x"], dynamic_axes={"x": [0]}).graph.input
+    for path in archives.export("--dynamic", "x:0"):
+        assert [each.type for each in onnx.load(path).graph.input] == [each.type for each in wanted]
+        archives.check(path, torch.randn(7, 4))
+    for backend in ("native", "native-export"):
+        program = whence.export(archives.module, X, backend=backend, dynamic_shapes={"x": {0: "batch"}})
+        assert program.model_proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+        archives.check(program.path, torch.randn(7, 4))
+
+
+@row("`opset_version`")
+def opset(archives):
+    for version in (13, 18, 23):
+        for path in archives.export("--opset", version):
+            assert {each.domain: each.version for each in onnx.load(path).opset_import}[""] == version
+    assert "opsets 13 to 23" in command.run("export", archives.folder / "m.pt", "-o", "n.onnx", "--opset", 24,
+                                            code=2).stderr
+    with pytest.raises(whence.WhenceError, match="24"):
+        whence.export(archives.module, X, opset_version=24)
+
+
+@row("`external_data`")
+def external_data(archives):
+    for path in archives.export("--external-data"):
+        assert path.with_name(path.name + ".data").exists()
+        archives.check(path)
+    path = whence.export(archives.module, X, archives.folder / "p.onnx", external_data=True).path
+    assert path.with_name("p.onnx.data").exists()
+
+
+@row("`export_params=False`")
+def without_weights(archives):
+    wanted = by_pytorch(archives, export_params=False, do_constant_folding=False).graph
+    known = {name: each.detach().numpy() for name, each in archives.module.named_parameters()}
+    for path in archives.export("--weights-as-inputs"):
+        given = names(onnx.load(path).graph.input)[1:]
+        assert set(given) == set(known) and set(names(wanted.input)[1:]) <= set(known)
+        archives.check(path, more=known)
+    graph = whence.export(archives.module, X, export_params=False).model_proto.graph
+    assert set(names(graph.input)[1:]) == set(known)
+
+
+@row("`keep_initializers_as_inputs`")
+def initializers_as_inputs(archives):
+    assert len(by_pytorch(archives, keep_initializers_as_inputs=True).graph.input) > 1
+    for path in archives.export("--keep-initializers-as-inputs"):
+        graph = onnx.load(path).graph
+        assert set(names(graph.initializer)) == set(names(graph.input)[1:])
+        archives.check(path)
+    graph = whence.export(archives.module, X, keep_initializers_as_inputs=True).model_proto.graph
+    assert len(graph.input) > 1
+
+
+@row("`optimize=False`, `do_constant_folding=False`")
+def unoptimised(archives):
+    optimised = archives.export()
+    counts = [len(onnx.load(path).graph.node) for path in optimised]
+    for path, count in zip(archives.export("--no-optimize"), counts):
+        assert len(onnx.load(path).graph.node) >= count
+        archives.check(path)
+
+    class Twice(torch.nn.Module):
+        def forward(self, x):
+            return x.transpose(0, 1).transpose(0, 1) * 2
+
+    nodes = [len(whence.export(Twice(), X, **options).model_proto.graph.node)
+             for options in ({}, {"optimize": False}, {"do_constant_folding": False})]
+    assert nodes[0] < nodes[1] == nodes[2]
+
+
+class Lacking(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.matrix_exp(x) + 1
+
+
+@row("`operator_export_type`")
+def without_a_converter(archives):
+    lacking = Archives(archives.folder, Lacking(), torch.randn(3, 3))
+    lacking.export(code=4)
+    for path in lacking.export("--on-unsupported", "domain"):
+        assert "whence.aten" in [node.domain for node in onnx.load(path).graph.node]
+    kind = torch.onnx.OperatorExportTypes.ONNX_ATEN_FALLBACK
+    program = whence.export(Lacking(), lacking.x, operator_export_type=kind)
+    assert "whence.aten" in [node.domain for node in program.model_proto.graph.node]
+
+
+@row("`custom_opsets`")
+def custom_opsets(archives):
+    lacking = Archives(archives.folder, Lacking(), torch.randn(3, 3))
+    for path in lacking.export("--custom-opset", "aten=2"):
+        model = onnx.load(path)
+        assert [node.op_type for node in model.graph.node if node.domain == "aten"] == ["linalg_matrix_exp"]
+        assert {each.domain: each.version for each in model.opset_import} == {"": 18, "aten": 2}
+    for wrong in ("aten", "aten=0", "=1", "aten=1x", "ai.onnx=18"):
+        lacking.export("--custom-opset", wrong, code=2)
+    program = whence.export(Lacking(), lacking.x, custom_opsets={"aten": 2})
+    assert "aten" in [node.domain for node in program.model_proto.graph.node]
+
+
+@row("`custom_translation_table`, `register_custom_op_symbolic`")
+def translations(archives):
+    mine = onnxscript.values.Opset("mine", 1)
+
+    @onnxscript.script(mine)
+    def linalg_matrix_exp(x):
+        return op.Tanh(x)
+
+    lacking = Archives(archives.folder, Lacking(), torch.randn(3, 3))
+    function = linalg_matrix_exp.to_function_proto()
+    function.domain = "whence.aten"
+    model = onnx.ModelProto(ir_version=10, functions=[function])
+    (archives.folder / "functions.onnx").write_bytes(model.SerializeToString())
+    wanted = torch.tanh(lacking.x) + 1
+    for path in lacking.export("--functions", archives.folder / "functions.onnx"):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        (got,) = session.run(None, {"x": lacking.x.numpy()})
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-5)
+    whence.register_custom_op("aten::linalg_matrix_exp", linalg_matrix_exp, 18)
+    try:
+        torch.testing.assert_close(whence.export(Lacking(), lacking.x)(lacking.x)[0], wanted, rtol=1e-4, atol=1e-5)
+    finally:
+        whence.unregister_custom_op("aten::linalg_matrix_exp", 18)
+    table = {"aten::linalg_matrix_exp": linalg_matrix_exp}
+    program = whence.export(Lacking(), lacking.x, custom_translation_table=table)
+    torch.testing.assert_close(program(lacking.x)[0], wanted, rtol=1e-4, atol=1e-5)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x):
+        return Doubled.apply(x) + 1
+
+
+@row("`autograd_inlining`")
+def functions_of_autograd(archives):
+    for backend in ("native", "native-export"):
+        torch.testing.assert_close(whence.export(Doubles(), X, backend=backend)(X)[0], X * 2 + 1)
+    program = whence.export(Doubles(), X, backend="native-export", autograd_inlining=False,
+                            custom_opsets={"whence_autograd": 1})
+    assert "Doubled" in [node.op_type for node in program.model_proto.graph.node]
+
+
+@row("`report`, `profile`, `verbose`")
+def reports(archives):
+    archives.export("--report", archives.folder / "r.md")
+    assert "`linear`" in (archives.folder / "r.md").read_text()
+    said = command.run("export", archives.folder / "m.pt2", "-o", archives.folder / "n.onnx", "--profile").stdout
+    assert " s  convert" in said
+    program = whence.export(archives.module, X, report=True, artifacts_dir=archives.folder / "made", profile=True)
+    assert len(list((archives.folder / "made").glob("onnx_export_*_success.md"))) == 1 and program.seconds["export"] > 0
+
+
+@row("`artifacts_dir`, `dump_exported_program`")
+def artifacts(archives):
+    for backend, suffix in (("native", "pt"), ("native-export", "pt2")):
+        whence.export(archives.module, X, backend=backend, dump_exported_program=True, artifacts_dir=archives.folder)
+        assert len(list(archives.folder.glob(f"onnx_export_*.{suffix}"))) == 1
+
+
+@row("`verify`")
+def verified(archives):
+    program = whence.export(archives.module, X, verify=True)
+    assert program.verification.ok and whence.verify(program.path, archives.module, X).ok
+
+
+@row("`dynamo`, `fallback`")
+def routes(archives):
+    for path in archives.export():
+        archives.check(path)
+    for dynamo, backend in ((True, "native-export"), (False, "native")):
+        assert whence.export(archives.module, X, dynamo=dynamo).backend == backend
+    program = whence.export(Lacking(), torch.randn(3, 3), backend=["native-export", "native"],
+                            operator_export_type="ONNX_ATEN_FALLBACK")
+    assert program.backend == "native-export" and program.fell_back == ()
+    with pytest.warns(whence.WhenceWarning, match="native failed"), pytest.raises(whence.WhenceError):
+        whence.export(Lacking(), torch.randn(3, 3), backend=["native", "native-export"])
+
+
+@row("`training`, `select_model_mode_for_export`")
+def modes(archives):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train()
+    for training, dropped in (("eval", False), ("train", True), ("preserve", True),
+                              (torch.onnx.TrainingMode.TRAINING, True), (torch.onnx.TrainingMode.EVAL, False)):
+        nodes = [node.op_type for node in whence.export(model, X, training=training).model_proto.graph.node]
+        assert ("Dropout" in nodes) == dropped and model.training
+    with whence.select_model_mode_for_export(model, "eval"):
+        assert not model.training
+    with pytest.warns(whence.WhenceWarning, match="training mode"):
+        whence.export(model, X)
+
+
+class Asks(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.onnx.is_in_onnx_export() else x * 3
+
+
+@row("`is_in_onnx_export`, Apex O2")
+def flags(archives):
+    for backend in ("native", "native-export"):
+        torch.testing.assert_close(whence.export(Asks(), X, backend=backend)(X)[0], X * 2)
+    assert not whence.is_in_onnx_export()
+
+
+@row("`unconvertible_ops`")
+def unconvertible(archives):
+    lacking = Archives(archives.folder, Lacking(), torch.randn(3, 3))
+    _, theirs = torch.onnx.utils.unconvertible_ops(Lacking(), (lacking.x,), opset_version=18)
+    assert [str(each) for each in whence.unconvertible_ops(Lacking(), lacking.x)] == theirs
+    for suffix in ("pt", "pt2"):
+        (found,) = command.run_json("ops", "--missing", archives.folder / f"m.{suffix}", code=4)["missing"]
+        assert found["message"].startswith(theirs[0]) and found["count"] == 1
+
+
+@row("metadata of nodes")
+def metadata(archives):
+    for path in archives.export("--annotate"):
+        nodes = onnx.load(path).graph.node
+        assert all({"namespace", "pkg.whence.module"} <= {each.key for each in node.metadata_props} for node in nodes)
+        gemm = next(node.name for node in nodes if node.op_type in ("Gemm", "MatMul"))
+        assert "torch.nn" in command.run("explain", path, gemm).stdout
+
+
+@row("`export_modules_as_functions`")
+def modules_as_functions(archives):
+    with pytest.raises(whence.WhenceError, match="not offered") as raised:
+        whence.export(archives.module, X, export_modules_as_functions=True)
+    assert raised.value.code == "E0303" and raised.value.remedy
+
+
+@pytest.mark.parametrize("cells", table(), ids=lambda cells: cells[0].replace("`", ""))
+def test_row(cells, archives):
+    TESTS[cells[0]](archives)
+
+
+def test_the_table_names_what_exists():
+    assert {cells[0] for cells in table()} == set(TESTS) and len(TESTS) > 20
+    helped = command.run("export", "--help").stdout
+    known = set(inspect.signature(whence.export).parameters)
+    theirs = set(inspect.signature(torch.onnx.export).parameters)
+    for cells in table():
+        assert all(option in helped for option in re.findall(r"--[a-z-]+", cells[1]) if option != "--missing")
+    named = {word for cells in table() for word in re.findall(r"`(\w+)(?:=\w+)?`", cells[0])}
+    assert theirs - {"model"} <= named and theirs <= known

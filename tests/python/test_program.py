@@ -1,0 +1,219 @@
+"""What whence.export yields: run, saved and compared as torch.onnx.ONNXProgram is."""
+
+import gc
+import io
+import warnings
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+import whence
+
+NATIVE = ["native", "native-export"]
+
+
+class Net(torch.nn.Module):
+    """x: float32[n, 4] -> float32[n, 512]"""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 512)
+        self.norm = torch.nn.LayerNorm(512)
+
+    def forward(self, x):
+        return self.norm(torch.relu(self.first(x)))
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.fixture(params=NATIVE)
+def exported(request):
+    torch.manual_seed(0)
+    model, x = Net().eval(), torch.randn(3, 4)
+    return model, x, whence.export(model, (x,), backend=request.param)
+
+
+def equal(got, wanted):
+    torch.testing.assert_close(tuple(got), wanted if isinstance(wanted, tuple) else (wanted,), rtol=1e-4, atol=1e-5)
+
+
+def test_in_memory(exported):
+    model, x, program = exported
+    with torch.no_grad():
+        equal(program(x), model(x))
+    file = onnx.load_from_string(program.model_bytes)
+    onnx.checker.check_model(file, full_check=True)
+    assert file == program.model_proto and program.validation.clean and program.validation.coverage.percent == 100
+    assert [node.op_type for node in program.model.graph] == [node.op_type for node in file.graph.node]
+    assert (program.exported_program is None) == (program.backend == "native")
+    assert program.verify().ok and program.verify((x + 1,)).ok
+    assert program.path.exists() and "in memory" in repr(program)
+
+
+def test_the_file_of_an_export_in_memory_goes_with_it():
+    program = whence.export(Net().eval(), torch.randn(3, 4))
+    path = program.path
+    del program
+    gc.collect()
+    assert not path.exists() and not path.parent.exists()
+
+
+def test_a_file_or_a_buffer(tmp_path):
+    model, x = Net().eval(), torch.randn(3, 4)
+    program = whence.export(model, x, tmp_path / "m.onnx")
+    assert program.path == tmp_path / "m.onnx" and program.sidecar == tmp_path / "m.whence.json"
+    equal(program(x), model(x).detach())
+    buffer = io.BytesIO()
+    assert whence.export(model, x, buffer).model_bytes == buffer.getvalue() == program.model_bytes
+
+
+def test_exported_program_runs_as_the_model_does():
+    model, x = Net().eval(), torch.randn(3, 4)
+    program = whence.export(model, x, dynamo=True)
+    assert isinstance(program.exported_program, torch.export.ExportedProgram)
+    equal([program.exported_program.module()(x)], model(x))
+
+
+def test_an_exported_program_is_exported():
+    class Nested(Net):
+        def forward(self, pair, d):
+            return super().forward(pair[0] + d["z"]), pair[1] * 2
+
+    model, (x, y, z) = Nested().eval(), torch.randn(3, 3, 4)
+    given = torch.export.export(model, ((x, y), {"z": z}), dynamic_shapes=(({0: torch.export.Dim.AUTO}, None),
+                                                                           {"z": {0: torch.export.Dim.AUTO}}))
+    program = whence.export(given)
+    reference = torch.onnx.export(given, dynamo=True, verbose=False)
+    assert [each.name for each in program.model.graph.inputs] == [each.name for each in reference.model.graph.inputs]
+    with torch.no_grad():
+        equal(program((x, y), {"z": z}), model((x, y), {"z": z}))
+    assert program.exported_program is given and program.verify().ok and program.backend == "native-export"
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(given, backend="torch-torchscript")
+    assert raised.value.code == "E0303"
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_an_exportable_module_brings_its_arguments(backend):
+    class Brings(torch.onnx.ExportableModule):
+        def forward(self, x, scale=1.0):
+            return x * scale
+
+        def example_arguments(self):
+            return (torch.randn(2, 3),), {"scale": 3.0}
+
+        def input_names(self):
+            return ("given",)
+
+        def output_names(self):
+            return ("scaled",)
+
+        def dynamic_shapes(self):
+            return {"x": {0: "batch"}}
+
+    program = whence.export(Brings(), backend=backend)
+    theirs = torch.onnx.export(Brings(), dynamic_shapes={"x": {0: "batch"}, "scale": None}, verbose=False).model_proto
+    ours = program.model_proto.graph
+    assert (ours.input[0].name, ours.output[0].name) == (theirs.graph.input[0].name, theirs.graph.output[0].name)
+    assert ours.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"  # PyTorch drops it, for the float beside it
+    equal(program(torch.ones(5, 3), scale=3.0), torch.full((5, 3), 3.0))
+
+
+def test_values_inside(exported):
+    model, x, program = exported
+    asked = next(node.output[0] for node in program.model_proto.graph.node if node.op_type == "Relu")
+    equal(program.compute_values([asked], (x,)), torch.relu(model.first(x)).detach())
+    with pytest.raises(whence.WhenceError) as raised:
+        program.compute_values(["none"], (x,))
+    assert raised.value.code == "E0105"
+
+
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("as_inputs", [True, False])
+def test_save_as_pytorch_saves(exported, weights, as_inputs, tmp_path):
+    """Inputs, initializers and values equal those of torch.onnx.ONNXProgram.save with the same options."""
+    model, x, program = exported
+    options = {"include_initializers": weights, "keep_initializers_as_inputs": as_inputs}
+    program.save(tmp_path / "ours.onnx", **options)
+    torch.onnx.export(model, (x,), dynamo=True, verbose=False).save(tmp_path / "torch.onnx", **options)
+    ours, theirs = (onnx.load(tmp_path / name).graph for name in ("ours.onnx", "torch.onnx"))
+    assert (len(ours.initializer) > 0) == (len(theirs.initializer) > 0) == weights
+    mine = {each.name for each in ours.input}
+    known = {name for name, _ in model.named_parameters()}
+    assert known - {"norm.weight", "norm.bias"} <= mine if as_inputs else len(ours.input) == len(theirs.input) == 1
+    if weights:
+        onnx.checker.check_model(str(tmp_path / "ours.onnx"), full_check=True)
+        session = onnxruntime.InferenceSession(tmp_path / "ours.onnx", providers=["CPUExecutionProvider"])
+        equal([torch.from_numpy(session.run(None, {"x": x.numpy()})[0])], model(x).detach())
+    assert len(program.model_proto.graph.initializer) > 0  # the program itself is as it was
+
+
+def test_save_with_external_data(exported, tmp_path):
+    model, x, program = exported
+    program.save(tmp_path / "m.onnx", external_data=True)
+    assert (tmp_path / "m.onnx.data").stat().st_size >= 4 * 512 * 4
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    equal([torch.from_numpy(session.run(None, {"x": x.numpy()})[0])], model(x).detach())
+    outside = whence.export(model, x, tmp_path / "e.onnx", external_data=True)
+    outside.save(tmp_path / "one.onnx", external_data=False)
+    assert not (tmp_path / "one.onnx.data").exists()
+    assert onnx.load_from_string(outside.model_bytes) == onnx.load(tmp_path / "one.onnx")
+    outside.save(tmp_path / "two.onnx")
+    assert (tmp_path / "two.onnx.data").exists()
+    with pytest.raises(whence.WhenceError) as raised:
+        program.save(tmp_path / "none" / "m.onnx")
+    assert raised.value.code == "E0401"
+
+
+def test_other_weights_and_names_of_sizes(exported, tmp_path):
+    model, x, program = exported
+    sizes = whence.export(model, (x,), tmp_path / "m.onnx", program.backend, optimize=False,
+                          dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.manual_seed(1)
+    other = Net().eval()
+    sizes.apply_weights(other.state_dict())
+    (old,) = {each.dim_param for each in sizes.model_proto.graph.input[0].type.tensor_type.shape.dim} - {""}
+    sizes.rename_axes({old: "batch"})
+    with torch.no_grad():
+        equal(sizes(x), other(x))
+        equal(sizes.call_reference(x), other(x))
+    graph = sizes.model_proto.graph
+    assert {each.type.tensor_type.shape.dim[0].dim_param for each in [*graph.input, *graph.output]} == {"batch"}
+    assert not any(old in entry.value for entry in graph.metadata_props if "range" in entry.key)
+    kept = onnx.load(tmp_path / "m.onnx").graph  # what was exported stays as it was
+    assert kept.input[0].type.tensor_type.shape.dim[0].dim_param == old and sizes.path != tmp_path / "m.onnx"
+    for change, code in ((lambda: sizes.apply_weights({"first.weight": torch.zeros(3)}), "E0104"),
+                         (lambda: sizes.apply_weights({"none": torch.zeros(3)}), "E0105"),
+                         (lambda: sizes.rename_axes({"none": "n"}), "E0105")):
+        with pytest.raises(whence.WhenceError) as raised:
+            change()
+        assert raised.value.code == code
+
+
+def test_bfloat16():
+    class Through(torch.nn.Module):
+        def forward(self, x):
+            return (x.float() * 2).bfloat16()
+
+    x = torch.randn(2, 4, dtype=torch.bfloat16)
+    (got,) = whence.export(Through(), x)(x)
+    assert got.dtype == torch.bfloat16 and torch.equal(got, x * 2)
+
+
+def test_verify_says_which_output_differs_and_warns():
+    class Says(Net):
+        """Another result where it is being exported."""
+
+        def forward(self, x):
+            return super().forward(x) + (1 if torch.onnx.is_in_onnx_export() else 0)
+
+    with pytest.warns(whence.WhenceWarning, match="differ"):
+        program = whence.export(Says().eval(), torch.randn(3, 4), verify=True)
+    assert not program.verification.ok and abs(program.verification.outputs[0].largest - 1) < 1e-3
+    assert whence.export(Net().eval(), torch.randn(3, 4), verify=True).verification.ok

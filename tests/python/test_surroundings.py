@@ -1,0 +1,329 @@
+"""What holds while an export runs, what is left behind, and what is refused before anything runs."""
+
+import logging
+import os
+import subprocess
+import sys
+import warnings
+
+import onnx
+import pytest
+import torch
+import whence
+
+import command
+
+NATIVE = ["native", "native-export"]
+EVERY = [*NATIVE, "torch-dynamo", "torch-torchscript"]
+
+
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 8)
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(torch.relu(self.first(x)))
+
+
+X = torch.randn(3, 4)
+
+
+@pytest.fixture
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+# ---- is_in_onnx_export ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_user_code_knows_that_it_is_exported(backend, quiet):
+    from torch.onnx import is_in_onnx_export as imported_before
+
+    class Asks(torch.nn.Module):
+        said: list = []
+
+        def forward(self, x):
+            self.said.append((torch.onnx.is_in_onnx_export(), whence.is_in_onnx_export(), imported_before()))
+            return x * 2 if torch.onnx.is_in_onnx_export() else x * 3
+
+    program = whence.export(Asks(), X, backend=backend)
+    torch.testing.assert_close(program(X)[0], X * 2)
+    assert Asks.said and all(each == (True, True, True) for each in Asks.said)
+    assert not torch.onnx.is_in_onnx_export() and not whence.is_in_onnx_export()
+
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("not this")
+
+    with pytest.raises(Exception):
+        whence.export(Fails(), X, backend=backend)
+    assert not torch.onnx.is_in_onnx_export()
+
+
+# ---- modes ----------------------------------------------------------------------------------------------------------
+
+
+def test_mode_that_differs_is_told_and_restored():
+    model = Small().train()
+    model.first.eval()
+    with pytest.warns(whence.WhenceWarning, match="in training mode and is exported in evaluation mode"):
+        whence.export(model, X)
+    assert model.training and not model.first.training and model.drop.training
+    for mode, training in ((torch.onnx.TrainingMode.TRAINING, True), ("eval", False), ("preserve", True),
+                           (torch.onnx.TrainingMode.PRESERVE, True)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", whence.WhenceWarning)
+            with pytest.raises(KeyError), whence.select_model_mode_for_export(model, mode):
+                assert model.training == training
+                raise KeyError
+        assert model.training and not model.first.training
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with whence.select_model_mode_for_export(model.first, "eval"):
+            pass  # it is in that mode: nothing to tell
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(model, X, training="evaluation")
+    assert raised.value.code == "E0101"
+
+
+# ---- Apex -----------------------------------------------------------------------------------------------------------
+
+
+class O2StateDictHook:
+    """As Apex at level O2 has it: state_dict() gives copies in float32."""
+
+    def __call__(self, module, state, prefix, local):
+        for name in state:
+            state[name] = state[name].float().clone()
+        return state
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_apex_hooks_are_off_while_exporting(backend, quiet):
+    seen = []
+
+    class Looks(Small):
+        def forward(self, x):
+            seen.append(self.state_dict()["first.weight"].dtype)
+            return super().forward(x)
+
+    model = Looks().half().eval()
+    hooks = [module._register_state_dict_hook(O2StateDictHook()) for module in (model, model.first)]
+    assert model.state_dict()["first.weight"].dtype == torch.float32
+    whence.export(model, X.half(), backend=backend)
+    assert seen and set(seen) == {torch.float16}
+    assert model.state_dict()["first.weight"].dtype == torch.float32
+    with pytest.raises(Exception):
+        whence.export(model, torch.randn(3, 5).half(), backend=backend)
+    assert model.state_dict()["first.weight"].dtype == torch.float32 and len(hooks) == 2
+
+
+# ---- logging --------------------------------------------------------------------------------------------------------
+
+
+def test_stages_times_and_decisions_are_logged(caplog, capsys, quiet):
+    model = Small().eval()
+    with caplog.at_level(logging.INFO, "whence"):
+        whence.export(model, (X, {}), do_constant_folding=False, keep_initializers_as_inputs=None, training="preserve")
+    said = caplog.text
+    for wanted in ("trace...", "export...", "do_constant_folding=False", "keep_initializers_as_inputs=None",
+                   "opset_version=None: opset 18"):
+        assert wanted in said
+    capsys.readouterr()
+    whence.export(model, X)
+    assert capsys.readouterr() == ("", "")  # silent unless asked
+    whence.export(model, X, verbose=True)
+    assert "[whence] trace..." in capsys.readouterr().err
+    program = whence.export(model, X, profile=True)
+    shown = capsys.readouterr().err
+    assert {"trace", "export", "annotate", "validate", "export: convert"} <= set(program.seconds)
+    assert all(f"s  {name}" in shown for name in program.seconds) and min(program.seconds.values()) >= 0
+    assert not logging.getLogger("whence").handlers
+
+
+def test_a_dict_at_the_end_is_said_to_be_keywords(caplog, quiet):
+    class Takes(torch.nn.Module):
+        def forward(self, x, y=None):
+            return x if y is None else x + y
+
+    with caplog.at_level(logging.INFO, "whence"):
+        whence.export(Takes(), (X, {"y": X}))
+    assert "taken for keyword arguments: y" in caplog.text
+
+
+# ---- files for people -----------------------------------------------------------------------------------------------
+
+
+def only(folder, pattern):
+    (found,) = folder.glob(pattern)
+    return found
+
+
+@pytest.mark.parametrize("backend, suffix", [("native", "pt"), ("native-export", "pt2")])
+def test_what_was_exported_is_kept(backend, suffix, tmp_path, quiet):
+    folder = tmp_path / "made" / "here"
+    program = whence.export(Small().eval(), X, backend=backend, dump_exported_program=True, artifacts_dir=folder)
+    kept = only(folder, f"onnx_export_*.{suffix}")
+    loaded = torch.jit.load(kept) if suffix == "pt" else torch.export.load(kept).module()
+    torch.testing.assert_close(program(X)[0], loaded(X).detach())
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_report_is_named_and_placed_as_pytorch_does(backend, tmp_path, quiet):
+    """onnx_export_TIME_success.md, with what torch.onnx.export(report=True) has in it: the program, its operators."""
+    torch.onnx.export(Small().eval(), (X,), report=True, artifacts_dir=tmp_path / "torch", dynamo=True, verbose=False)
+    theirs = only(tmp_path / "torch", "*.md").name
+    whence.export(Small().eval(), X, backend=backend, report=True, artifacts_dir=tmp_path / "ours", verify=True)
+    ours = only(tmp_path / "ours", "*.md")
+    assert ours.name.rpartition("_")[2] == theirs.rpartition("_")[2] == "success.md"
+    assert len(ours.name) == len(theirs) and ours.name[:16] == theirs[:16]
+    text = ours.read_text()
+    for part in ("`first`", "## Time", "## Verification", "equal", "## The exported program", "linear"):
+        assert part in text
+
+
+class Lacking(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(3, 3))
+
+    def forward(self, x):
+        return torch.linalg.matrix_exp(self.inner(x))
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_reports_of_failures(backend, tmp_path, quiet):
+    with pytest.raises(whence.WhenceError):
+        whence.export(Lacking(), torch.randn(3, 3), backend=backend, report=True, artifacts_dir=tmp_path / "a")
+    text = only(tmp_path / "a", "onnx_export_*_conversion.md").read_text()
+    assert "linalg_matrix_exp" in text and "**missing**" in text and "## The exported program" in text
+
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("not this model")
+
+    with pytest.raises(Exception):
+        whence.export(Fails(), X, backend=backend, report=True, artifacts_dir=tmp_path / "b")
+    assert "not this model" in only(tmp_path / "b", "onnx_export_*_pt_export.md").read_text()
+
+
+def test_what_pytorch_leaves_goes_to_the_same_folder(tmp_path, quiet):
+    whence.export(Small().eval(), X, backend="torch-dynamo", report=True, dump_exported_program=True,
+                  artifacts_dir=tmp_path)
+    assert only(tmp_path, "onnx_export_*_success.md") and only(tmp_path, "onnx_export_*.pt2")
+
+
+def test_a_report_of_a_difference(tmp_path, quiet):
+    class Says(torch.nn.Module):
+        def forward(self, x):
+            return x + (1 if torch.onnx.is_in_onnx_export() else 0)
+
+    whence.export(Says(), X, report=True, artifacts_dir=tmp_path, verify=True)
+    assert "DIFFERS" in only(tmp_path, "onnx_export_*_accuracy.md").read_text()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, quiet):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Small().eval(), X, report=True, artifacts_dir=tmp_path / "file" / "in")
+    assert raised.value.code == "E0401"
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options, code, said", [
+    ({"opset_version": 12}, "E0101", "13 to 23"), ({"opset_version": 24}, "E0101", "13 to 23"),
+    ({"opset_version": "18"}, "E0101", "13 to 23"),
+    ({"export_modules_as_functions": True}, "E0303", "metadata"),
+    ({"export_modules_as_functions": {torch.nn.Linear}}, "E0303", "metadata"),
+    ({"fallback": True}, "E0101", "chain"), ({"opset": 18}, "E0101", "opset_version"),
+    ({"use_external_data_format": True}, "E0101", "external_data"), ({"inputnames": []}, "E0101", "input_names"),
+    ({"nonsense": 1}, "E0101", "help"), ({"dynamo": True, "backend": "torch-dynamo"}, "E0101", "one of them"),
+    ({"backend": "torch-torchscript", "report": True}, "E0101", "native"),
+    ({"backend": "torch-torchscript", "dump_exported_program": True}, "E0101", "native"),
+    ({"backend": ["native", "torch-torchscript"], "custom_translation_table": {"a::b": None}}, "E0101", "native"),
+    ({"backend": "torch-dynamo", "custom_opsets": {"mylib": 1}}, "E0101", "torch-torchscript"),
+    ({"backend": "torch-dynamo", "autograd_inlining": False}, "E0101", "native-export"),
+    ({"operator_export_type": "NONE"}, "E0303", "ONNX_ATEN_FALLBACK"),
+    ({"operator_export_type": "ONNX_FALLTHROUGH", "backend": "torch-torchscript"}, "E0101", "native"),
+], ids=str)
+def test_refused_before_anything_runs(options, code, said, tmp_path):
+    class Never(Small):
+        def forward(self, x):
+            raise AssertionError("it ran")
+
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Never().eval(), X, tmp_path / "m.onnx", **options)
+    assert raised.value.code == code and said in raised.value.remedy and not list(tmp_path.iterdir())
+
+
+def test_what_an_exported_program_has_settled_is_refused():
+    program = torch.export.export(Small().eval(), (X,))
+    for options in ({"dynamic_shapes": ({0: "n"},)}, {"dynamic_axes": {"x": [0]}}, {"autograd_inlining": False}):
+        with pytest.raises(whence.WhenceError, match="settled") as raised:
+            whence.export(program, **options)
+        assert raised.value.code == "E0101" and raised.value.remedy
+
+
+def test_every_option_of_pytorch_is_known():
+    import inspect
+
+    theirs = set(inspect.signature(torch.onnx.export).parameters)
+    assert theirs <= set(inspect.signature(whence.export).parameters) and len(theirs) > 20
+
+
+def test_a_recording_around_an_export_tells_alone(tmp_path):
+    class Uses(torch.nn.Module):
+        def forward(self, x):
+            return x.view(x.shape[0], -1) * (2 if x.sum() > 0 else 3)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with whence.record(tmp_path / "m.whence.json"):
+            whence.export(Uses().eval(), torch.ones(2, 3))
+    assert len([each for each in told if issubclass(each.category, whence.WhenceWarning)]) == 1
+    assert (tmp_path / "m.whence.json").exists()
+
+
+def test_without_onnx_and_its_kin(tmp_path):
+    """An export needs PyTorch alone; what needs more says so."""
+    script = """
+import sys
+for name in ("onnx", "onnxruntime", "onnxscript", "onnx_ir"):
+    sys.modules[name] = None
+import whence
+assert "torch" not in sys.modules  # the command itself starts through this package
+import torch
+program = whence.export(torch.nn.Linear(4, 4).eval(), torch.randn(2, 4), report=True)
+program.save("m.onnx")
+for ask in (lambda: program.model_proto, lambda: program(torch.randn(2, 4)), lambda: program.verify()):
+    try:
+        ask()
+    except whence.WhenceError as error:
+        assert error.code == "E0307" and "pip install onnx" in error.remedy, error
+    else:
+        raise AssertionError("it ran")
+"""
+    environment = {**os.environ, "PYTHONPATH": str(command.ROOT / "python"), "WHENCE": str(command.BINARY)}
+    result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True,
+                            text=True, check=False)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert (tmp_path / "m.onnx").exists()
+
+
+def test_data_parallel_says_what_to_do():
+    with pytest.raises(whence.WhenceError, match="DataParallel") as raised:
+        whence.export(torch.nn.DataParallel(Small()), X)
+    assert raised.value.code == "E0104" and "module" in raised.value.remedy
+
+
+def test_dynamo_chooses_the_route(quiet):
+    assert whence.export(Small().eval(), X, dynamo=True).backend == "native-export"
+    program = whence.export(Small().eval(), X, dynamo=False)
+    assert program.backend == "native" and isinstance(program.model_proto, onnx.ModelProto)
