@@ -51,4 +51,16 @@ struct InlineReport {
 // not fit their function, unsupported_feature for a function of another opset version than the model.
 Result<InlineReport> inline_file(const std::string& input, const std::string& output, bool all);
 
+struct ExtractReport {
+  std::vector<std::string> inputs, outputs;  // with their types: "hidden float32[2,16,128]"
+  std::int64_t nodes = 0, weights = 0;
+  std::int64_t taken_along = 0;  // nodes that are not the module's own: known sizes, or what lies between its nodes
+};
+
+// One call of one module as a model of its own: what it reads from outside are the inputs, what is read of it the
+// outputs. Errors: those of reading; usage for a module or call that the file does not have (with the nearest names);
+// converter_refused when its nodes are no single part of the graph, or the type of an input is not known.
+Result<ExtractReport> extract_file(const std::string& input, const std::string& output, const std::string& module,
+                                   int call);
+
 }  // namespace whence

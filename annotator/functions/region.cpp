@@ -192,7 +192,10 @@ std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vecto
   return between;
 }
 
-std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<InstanceId>& calls) {
+namespace {
+
+// The nodes of each call, and nothing more.
+std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<InstanceId>& calls) {
   std::vector<Region> regions;
   std::unordered_map<InstanceId, std::size_t> index;
   for (const InstanceId call : calls) {
@@ -208,6 +211,20 @@ std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<Instanc
     }
   }
   std::erase_if(regions, [](const Region& region) { return region.nodes.empty(); });
+  return regions;
+}
+
+}  // namespace
+
+Region whole_region(const WorkGraph& graph, InstanceId call) {
+  std::vector<Region> regions = bare_regions(graph, {call});
+  if (regions.empty()) return {call, {}, 0, "it has no node in the file"};
+  close(graph, regions.front());
+  return regions.front();
+}
+
+std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<InstanceId>& calls) {
+  std::vector<Region> regions = bare_regions(graph, calls);
   // What one region took along is no longer there for the next.
   std::vector<char> taken(graph.nodes().size(), 0);
   for (Region& region : regions) {

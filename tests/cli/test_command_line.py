@@ -9,7 +9,7 @@ import pytest
 import command
 
 SUBCOMMANDS = ["record", "export", "annotate", "validate", "show", "explain", "diff", "strip", "functions", "inline",
-               "ops", "codes"]
+               "extract", "select", "ops", "codes"]
 
 
 def test_help_lists_every_subcommand():

@@ -10,7 +10,6 @@ from onnx import helper, numpy_helper
 import command
 from functions import graphs
 from functions.graphs import node, weight
-from models import zoo
 
 
 def cut(path, tmp_path, *options, code=0):
@@ -30,34 +29,6 @@ def assert_comes_back(before, functions, tmp_path):
 
 
 # ---- real models, by whence's exporter and by PyTorch's -----------------------------------------------------------
-
-@pytest.fixture(scope="module", params=["whence", "dynamo"])
-def exported(request, tmp_path_factory):
-    """Makes the export of a zoo model, annotated: by whence with all keys, by dynamo with PyTorch's."""
-    import torch
-
-    made = {}
-
-    def export(name: str):
-        if name in made:
-            return made[name]
-        folder = tmp_path_factory.mktemp(f"{name}_{request.param}")
-        entry = zoo.MODELS[name]
-        model = entry.model().eval()
-        if hasattr(model, "config"):
-            model.config.return_dict = False
-        program = torch.export.export(model, (), dict(entry.inputs(entry.first)), strict=False)
-        path = folder / f"{name}.onnx"
-        if request.param == "whence":
-            torch.export.save(program, folder / f"{name}.pt2")
-            command.run("export", folder / f"{name}.pt2", "-o", path, "--annotate")
-        else:
-            torch.onnx.export(program, dynamo=True, f=path, opset_version=18, verbose=False, external_data=False)
-        made[name] = path
-        return path
-
-    return export
-
 
 def test_one_function_for_all_layers_of_bert(exported, tmp_path):
     path = exported("bert_tiny")

@@ -1,0 +1,169 @@
+// One module call as a model of its own.
+#include <algorithm>
+#include <set>
+
+#include "annotator/functions/functions.h"
+#include "annotator/functions/region.h"
+#include "annotator/functions/value_types.h"
+#include "annotator/view/nearest_names.h"
+#include "schema/dtype.h"
+
+namespace whence {
+namespace {
+
+InstanceId find_call(const WorkGraph& graph, const std::string& module, int call) {
+  const Instances& instances = graph.instances();
+  std::set<std::string> paths;
+  std::set<int> calls;
+  for (std::size_t id = 0; id < instances.size(); ++id) {
+    const Instance& instance = instances[static_cast<InstanceId>(id)];
+    paths.insert(instance.path);
+    if (instance.path != module) continue;
+    if (instance.call == call) return static_cast<InstanceId>(id);
+    calls.insert(instance.call);
+  }
+  const Place place{.file = graph.parts().path, .stage = "extract"};
+  if (!calls.empty()) {
+    throw Error(Code::usage, module + " was not called " + std::to_string(call + 1) + " times in the file",
+                "its calls are 0 to " + std::to_string(*calls.rbegin()), place);
+  }
+  std::string near;
+  for (const std::string& name : nearest_names(module, {paths.begin(), paths.end()}, 3)) {
+    near += (near.empty() ? "" : ", ") + name;
+  }
+  throw Error(Code::usage, "no node of the file is in the module '" + module + "'",
+              paths.empty() ? "`whence annotate` the file first" : "the nearest are " + near, place);
+}
+
+class Extractor {
+ public:
+  Extractor(ModelParts& parts, const std::string& module, int call)
+      : parts_(parts), types_(value_types(parts)), graph_(parts), place_{.file = parts.path, .stage = "extract"} {
+    place_.module = module;
+    place_.has_module = true;
+    region_ = whole_region(graph_, find_call(graph_, module, call));
+    if (region_.refusal.empty()) return;
+    throw Error(Code::converter_refused, "the module is no single part of the graph: " + region_.refusal,
+                "extract the module around it", place_);
+  }
+
+  ExtractReport run() {
+    take_known_along();
+    const std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
+    onnx::GraphProto graph;
+    graph.set_name(place_.module.empty() ? "root" : place_.module);
+    std::set<std::string> weights, inputs;
+    for (const std::int32_t index : region_.nodes) {
+      const WorkNode& node = graph_.nodes()[index];
+      for (const WorkValueId id : node.reads) {
+        const WorkValue& value = graph_.value(id);
+        if (value.initializer >= 0) {
+          weights.insert(value.name);
+        } else if (!inside.contains(value.producer) && inputs.insert(value.name).second) {
+          *graph.add_input() = typed(value.name, "input");
+        }
+      }
+      for (const WorkValueId id : node.writes) {
+        if (id < 0) continue;
+        const WorkValue& value = graph_.value(id);
+        const bool outside = value.output || std::ranges::any_of(value.readers, [&](std::int32_t reader) {
+                               return !inside.contains(reader);
+                             });
+        if (outside) *graph.add_output() = typed(value.name, "output");
+      }
+      *graph.add_node() = node.node;
+    }
+    keep_weights(weights, graph);
+    parts_.model.mutable_graph()->Swap(&graph);
+    return report();
+  }
+
+ private:
+  // What is made of constants alone is known whatever the module is given: it is no input.
+  void take_known_along() {
+    std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end()), known;
+    std::vector<char> constant(graph_.nodes().size(), 0);
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const WorkNode& node = graph_.nodes()[i];
+      constant[i] = std::ranges::all_of(node.reads, [&](WorkValueId id) {
+        const WorkValue& value = graph_.value(id);
+        return !value.input && (value.initializer >= 0 || (value.producer >= 0 && constant[value.producer] != 0));
+      });
+    }
+    std::vector<std::int32_t> open = region_.nodes;
+    while (!open.empty()) {
+      const std::int32_t next = open.back();
+      open.pop_back();
+      for (const WorkValueId id : graph_.nodes()[next].reads) {
+        const std::int32_t producer = graph_.value(id).producer;
+        if (producer < 0 || constant[producer] == 0 || !inside.insert(producer).second) continue;
+        open.push_back(producer);
+        ++region_.taken_along;
+      }
+    }
+    region_.nodes.assign(inside.begin(), inside.end());
+  }
+
+  onnx::ValueInfoProto typed(const std::string& name, const char* what) const {
+    const auto type = types_.find(name);
+    if (type == types_.end()) {
+      throw Error(Code::converter_refused, std::string("the type of its ") + what + " '" + name + "' is not known",
+                  "state it in the file's value_info (onnx.shape_inference may know it)", place_);
+    }
+    onnx::ValueInfoProto value;
+    value.set_name(name);
+    *value.mutable_type() = type->second;
+    return value;
+  }
+
+  void keep_weights(const std::set<std::string>& weights, onnx::GraphProto& graph) {
+    std::erase_if(parts_.initializers,
+                  [&](const StoredTensor& tensor) { return !weights.contains(tensor.header.name()); });
+    for (const onnx::ValueInfoProto& value : parts_.model.graph().value_info()) {
+      if (weights.contains(value.name())) *graph.add_value_info() = value;
+    }
+  }
+
+  ExtractReport report() const {
+    ExtractReport report;
+    const onnx::GraphProto& graph = parts_.model.graph();
+    for (const onnx::ValueInfoProto& value : graph.input()) report.inputs.push_back(described(value));
+    for (const onnx::ValueInfoProto& value : graph.output()) report.outputs.push_back(described(value));
+    report.nodes = graph.node_size();
+    report.weights = static_cast<std::int64_t>(parts_.initializers.size());
+    report.taken_along = region_.taken_along;
+    return report;
+  }
+
+  static std::string described(const onnx::ValueInfoProto& value) {
+    const onnx::TypeProto::Tensor& type = value.type().tensor_type();
+    std::string text = value.name() + " " + std::string(name_of(from_onnx(type.elem_type())));
+    if (!type.has_shape()) return text;
+    std::string sizes;
+    for (const auto& dim : type.shape().dim()) {
+      sizes += sizes.empty() ? "" : ",";
+      sizes += dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.has_dim_param() ? dim.dim_param() : "?";
+    }
+    return text + "[" + sizes + "]";
+  }
+
+  ModelParts& parts_;
+  const std::map<std::string, onnx::TypeProto> types_;
+  WorkGraph graph_;
+  Place place_;
+  Region region_;
+};
+
+}  // namespace
+
+Result<ExtractReport> extract_file(const std::string& input, const std::string& output, const std::string& module,
+                                   int call) {
+  return guarded([&] {
+    ModelParts parts = read_model_parts(input);
+    const ExtractReport report = Extractor(parts, module, call).run();
+    write_model_parts(parts, output);
+    return report;
+  });
+}
+
+}  // namespace whence

@@ -1,0 +1,14 @@
+// Types of a graph's values: those that the file states, the rest by onnx's shape inference.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "annotator/functions/model_parts.h"
+
+namespace whence {
+
+// By name. What inference cannot tell is missing.
+std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts);
+
+}  // namespace whence

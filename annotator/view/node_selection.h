@@ -1,0 +1,31 @@
+// Nodes of an annotated file by module: for lists of nodes that other tools take.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annotator/read/onnx_summary.h"
+#include "annotator/view/attribution.h"
+
+namespace whence {
+
+struct NodeSelection {
+  std::vector<std::string>
+      modules;  // globs (path_glob.h); a node belongs to a glob when its module, or one above it, does
+  std::vector<std::string> excluded;  // likewise
+  std::vector<std::string> op_types;  // empty: all
+};
+
+struct SelectedNode {
+  std::string name, op_type, module;
+  Confidence confidence = Confidence::unattributed;
+};
+
+// Nodes of the graph and its bodies in file order, those of the root among them when a glob matches it. Of a node that
+// several modules became, one that matches is enough. Throws Error(usage) for a glob that matches no module and an
+// operator type that no node has, with the nearest names. `recorded` may be null.
+std::vector<SelectedNode> select_nodes(const OnnxSummary& model, const NodeSelection& selection,
+                                       const Recorded* recorded);
+
+}  // namespace whence

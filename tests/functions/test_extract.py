@@ -1,0 +1,91 @@
+"""`whence extract`: a model of one module computes what that module computes in PyTorch."""
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+import command
+from functions import graphs
+from functions.graphs import node, weight
+from models import zoo
+
+
+def submodule_call(model, name: str, inputs: dict):
+    """What `name` was given and what it returned, in one run of the whole model."""
+    seen = {}
+    module = model.get_submodule(name)
+    hook = module.register_forward_hook(lambda _, args, kwargs, out: seen.update(args=args, kwargs=kwargs, out=out),
+                                        with_kwargs=True)
+    with torch.no_grad():
+        model(**inputs)
+    hook.remove()
+    return seen
+
+
+@pytest.mark.parametrize("zoo_name, module", [
+    ("bert_tiny", "encoder.layer.1"), ("bert_tiny", "encoder.layer.0.intermediate"), ("resnet50", "layer2.0"),
+    ("resnet50", "layer3.1")])
+def test_extracted_module_equals_pytorch(exported, tmp_path, zoo_name, module):
+    entry = zoo.MODELS[zoo_name]
+    model = exported.model(zoo_name)
+    inputs = dict(entry.inputs(entry.first))
+    seen = submodule_call(model, module, inputs)
+    path = exported(zoo_name)
+    part = tmp_path / "part.onnx"
+    report = command.run_json("extract", path, "--module", module, "-o", part)
+    made = onnx.load(part)
+    onnx.checker.check_model(made, full_check=True)
+    assert [each.split()[0] for each in report["inputs"]] == [each.name for each in made.graph.input]
+
+    # Inputs of the part are values of the whole file: they are what the whole file computes.
+    whole = onnx.load(path)
+    typed = {value.name for value in whole.graph.output}
+    for value in made.graph.input:
+        if value.name not in typed and value.name not in {each.name for each in whole.graph.input}:
+            whole.graph.output.append(value)
+    onnx.save(whole, tmp_path / "whole.onnx")
+    feeds = {key: value.numpy() for key, value in inputs.items()}
+    names = [value.name for value in whole.graph.output]
+    values = dict(zip(names, graphs.run(tmp_path / "whole.onnx", feeds))) | feeds
+    results = graphs.run(part, {value.name: values[value.name] for value in made.graph.input})
+
+    expected = seen["out"][0] if isinstance(seen["out"], tuple) else seen["out"]
+    shapes = [result for result in results if result.shape == tuple(expected.shape)]
+    np.testing.assert_allclose(shapes[-1], expected.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def two_calls(tmp_path):
+    path = tmp_path / "model.onnx"
+    graphs.model([node("Add", ["x", "block.weight"], ["a"], "block:Block"), node("Exp", ["a"], ["b"]),
+                  node("Add", ["b", "block.weight"], ["y"], "block:Block#1")],
+                 [weight("block.weight", 3)], {"x": [3]}, ["y"], path)
+    return path
+
+
+def test_one_call_of_several(tmp_path):
+    path, part = two_calls(tmp_path), tmp_path / "part.onnx"
+    for call, name in ((0, "x"), (1, "b")):
+        report = command.run_json("extract", path, "--module", "block", "--call", call, "-o", part)
+        assert report["inputs"] == [f"{name} float32[3]"] and report["weights"] == 1
+    x = np.ones(3, np.float32)
+    np.testing.assert_allclose(graphs.run(part, {"b": x})[0], x + graphs.numpy_helper.to_array(weight("w" * 12, 3)))
+
+
+@pytest.mark.parametrize("options, code, said", [
+    (["--module", "blok"], 2, "the nearest are block"),
+    (["--module", "block", "--call", "2"], 2, "its calls are 0 to 1"),
+])
+def test_what_is_not_there_is_an_error(tmp_path, options, code, said):
+    part = tmp_path / "part.onnx"
+    result = command.run("extract", two_calls(tmp_path), *options, "-o", part, code=code)
+    assert said in result.stderr and not part.exists()
+
+
+def test_a_module_in_pieces_is_refused(tmp_path):
+    path = tmp_path / "model.onnx"
+    graphs.model([node("Relu", ["x"], ["a"], "one:Block"), node("Exp", ["a"], ["b"], "two:Block"),
+                  node("Neg", ["b"], ["y"], "one:Block")], [], {"x": [3]}, ["y"], path)
+    result = command.run("extract", path, "--module", "one", "-o", tmp_path / "part.onnx", code=4)
+    assert "between its nodes lies Exp 'Exp_b' of two" in result.stderr
+    assert not (tmp_path / "part.onnx").exists()

@@ -1,0 +1,61 @@
+"""`whence select`: names of nodes by module, as other tools take them."""
+
+import json
+
+import onnx
+import pytest
+
+import command
+from functions import graphs
+from functions.graphs import node
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Nodes named after what they make, in modules of whence's own keys."""
+    file = tmp_path / "model.onnx"
+    nodes = [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["b"]), node("Exp", ["b"], ["c"]),
+             node("Abs", ["c"], ["d"]), node("Relu", ["d"], ["y"])]
+    for each, module in zip(nodes, ["", "layers.0.norm", "layers.0", "layers.1.norm", "layers.10"]):
+        each.metadata_props.add(key="pkg.whence.module", value=module)
+        each.metadata_props.add(key="pkg.whence.confidence", value="exact")
+    graphs.model(nodes, [], {"x": [3]}, ["y"], file)
+    return file
+
+
+@pytest.mark.parametrize("options, expected", [
+    ([], ["Relu_a", "Neg_b", "Exp_c", "Abs_d", "Relu_y"]),
+    (["--modules", "layers.[0-1]"], ["Neg_b", "Exp_c", "Abs_d"]),
+    (["--modules", "layers.*", "--not", "**.norm"], ["Exp_c", "Relu_y"]),
+    (["--modules", "layers.[!0]*"], ["Abs_d", "Relu_y"]),
+    (["--not", "layers.0"], ["Relu_a", "Abs_d", "Relu_y"]),
+    (["--ops", "Relu,Exp"], ["Relu_a", "Exp_c", "Relu_y"]),
+    (["--modules", "layers.1", "--modules", "layers.10", "--ops", "Relu"], ["Relu_y"]),
+])
+def test_globs_choose_modules_and_all_below(path, options, expected):
+    assert command.run("select", path, *options).stdout.split() == expected
+
+
+def test_formats(path):
+    assert json.loads(command.run("select", path, "--modules", "layers.0", "--format", "ort-quant").stdout) == {
+        "nodes_to_exclude": ["Neg_b", "Exp_c"]}
+    assert json.loads(command.run("select", path, "--modules", "layers.0", "--format", "modules").stdout) == {
+        "layers.0.norm": ["Neg_b"], "layers.0": ["Exp_c"]}
+    assert command.run_json("select", path, "--modules", "layers.10")["nodes"] == [
+        {"name": "Relu_y", "op_type": "Relu", "module": "layers.10", "confidence": "exact"}]
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--modules", "layer.0"], "layers.0"), (["--not", "norm"], "the nearest are"),
+    (["--ops", "Rellu"], "Relu"), (["--format", "xml"], "names, ort-quant or modules"),
+])
+def test_what_matches_nothing_is_an_error(path, options, said):
+    result = command.run("select", path, *options, code=2)
+    assert result.stderr.startswith("E0101") and said in result.stderr and result.stdout == ""
+
+
+def test_nodes_without_names_cannot_be_listed(path):
+    made = onnx.load(path)
+    made.graph.node[2].name = ""
+    onnx.save(made, path)
+    assert "`whence annotate` names every node" in command.run("select", path, "--modules", "layers.0", code=2).stderr

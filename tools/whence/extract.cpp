@@ -1,0 +1,52 @@
+// `whence extract`: one module of an annotated file as a model of its own.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "annotator/functions/functions.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+
+namespace whence {
+namespace {
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line(
+      "extract", "annotated.onnx --module NAME -o part.onnx [--call N]",
+      "Makes a model of one call of one module: what it reads from outside are its inputs, under the names\n"
+      "they have in the file, and what others read of it its outputs. It runs in ONNX Runtime and computes\n"
+      "what that module of the PyTorch model computes.");
+  line.positional("model", "an annotated file, or one whose exporter wrote module names");
+  line.option("module,m", "NAME", "the module's qualified name: encoder.layer.3");
+  line.option("call", "N", "which call of it, from 0 (the default)");
+  line.option("output,o", "FILE", "the model of the module");
+  line.example("whence extract bert.annotated.onnx --module encoder.layer.3 -o layer3.onnx");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  const std::string input = line.text("model"), output = line.text("output");
+  require_distinct(input, output);
+  Diagnostics notes;
+  const ExtractReport report =
+      unwrap(extract_file(input, output, line.text("module"), static_cast<int>(line.integer_or("call", 0))), notes);
+  if (line.json()) {
+    const nlohmann::ordered_json object = {{"file", output},
+                                           {"inputs", report.inputs},
+                                           {"outputs", report.outputs},
+                                           {"nodes", report.nodes},
+                                           {"weights", report.weights},
+                                           {"taken_along", report.taken_along},
+                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+    std::cout << object.dump(2) << "\n";
+    return ExitCode::ok;
+  }
+  print_text(notes);
+  std::cout << output << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
+  for (const std::string& value : report.inputs) std::cout << "  input   " << value << "\n";
+  for (const std::string& value : report.outputs) std::cout << "  output  " << value << "\n";
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command extract_command = {"extract", "one module as a model of its own", run};
+
+}  // namespace whence
