@@ -96,7 +96,11 @@ void mv(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("vec")}))
 void dot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("tensor")})); }
 
 // [n] x [m] -> [n, m]
-void outer(Ctx& c) { c.yield(c.emit("Mul", {c.unsqueeze(c.tensor("self"), {1}), c.tensor("vec2")})); }
+void outer(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("vec2");
+  if (c.dtype(a) != c.dtype(b)) c.refuse("outer of two dtypes", "cast one of the vectors to the other's dtype");
+  c.yield(c.emit("Mul", {c.unsqueeze(a, {1}), b}));
+}
 
 // Sums over the last axis of both: [..., k] x [..., k] -> [..., ...]; a product where one is a scalar.
 void inner(Ctx& c) {
