@@ -109,14 +109,17 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
              "save the model with torch.jit.save(torch.jit.trace(model, inputs), 'model.pt')");
     }
     std::unordered_map<std::uint64_t, std::size_t> weights;
+    bool custom_classes = false;
     for (const std::string& record : zip.getAllRecords()) {
+      custom_classes |= record.find("code/__torch__/torch/classes/") != std::string::npos;
       if (record.rfind("data/", 0) != 0) continue;
       const std::size_t offset = zip.getRecordOffset(record), size = zip.getRecordSize(record);
       if (size == 0) continue;
       weights.emplace(offset, size);
       members_.emplace(offset, record);
     }
-    reader_->leave_in_place(std::move(weights));
+    // Custom classes, such as the packed weights of quantized layers, are made of their tensors while they are loaded.
+    if (!custom_classes) reader_->leave_in_place(std::move(weights));
     torch::jit::ExtraFilesMap extra;
     module_ = torch::jit::import_ir_module(unit_, std::shared_ptr<caffe2::serialize::ReadAdapterInterface>(reader_),
                                            std::nullopt, extra, /*load_debug_files=*/true);

@@ -53,6 +53,7 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   recorded.origin.basis = SourceFrames::basis(node);
   if (!node.outputs().empty()) recorded.origin.name = base_name_of_value(node.outputs()[0]->debugName());
 
+  if (operate_quantized(node, call, arguments, recorded)) return;
   note_memory(recorded, arguments);
   before_write(node, arguments);
   const auto results = execute(node, call, arguments);

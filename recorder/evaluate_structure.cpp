@@ -210,11 +210,11 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     items[index_of(node, call, first, in(1))] = in(2);
     return set(first);
   }
-  if (name == "extend") {
+  if (name == "extend" || (name == "add_" && in(1).is_container())) {  // add_ is +=, which gives the list back
     change();
     const std::vector<Term> more = *in(1).items;
     items.insert(items.end(), more.begin(), more.end());
-    return set({});
+    return set(name == "extend" ? Term() : first);
   }
   if (name == "insert") {
     change();

@@ -41,7 +41,7 @@ void Evaluator::run(const jit::Module& root) {
     for (int run = 0; run < runs_ && i < inputs_.arguments.size(); ++run) given[run] = &inputs_.arguments[i][run];
     arguments.push_back(input(given, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));
   }
-  add_outputs(call(forward, std::move(arguments), 0, {}), "", program_.outputs);
+  add_outputs(unpacked_output(call(forward, std::move(arguments), 0, {})), "", program_.outputs);
   finish_program(program_, known_);
 }
 
@@ -59,7 +59,8 @@ Term Evaluator::input(const PerRun<const c10::IValue*>& given, const c10::TypePt
     }
     program_.values[term.id].type = type_of(term.seen, type);
     program_.inputs.push_back({name, term.id});
-    return term;
+    return first != nullptr && tensor && first->toTensor().is_quantized() ? quantized_input(std::move(term), name)
+                                                                          : term;
   }
   // A part of the container that each run was given.
   const auto part = [&](const std::string& key, const auto& of) {

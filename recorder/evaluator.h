@@ -86,6 +86,32 @@ class Evaluator {
                                                           const std::vector<Term>& arguments);
   Term result(const torch::jit::Value& output, PerRun<std::optional<c10::IValue>> seen, bool known, Node& node);
 
+  // ---- evaluate_quantized.cpp: quantized tensors, which are integers in the Program
+  // What the integers of a quantized tensor stand for: (q - zero_point) * scale, per tensor or per channel of `axis`.
+  struct Levels {
+    Argument scale, zero_point;  // numbers or values
+    std::int64_t low = 0, high = 0;
+    std::optional<std::int64_t> axis;
+    DType dtype = DType::undefined;
+  };
+  bool operate_quantized(const torch::jit::Node& node, Call& call, const std::vector<Term>& arguments,
+                         const Node& whole);
+  void dequantize_result(Term& result, const Origin& origin, const Argument& quantized);
+  std::optional<Levels> levels_of(const at::Tensor& tensor);
+  std::optional<Levels> levels_of_result(const Node& whole, const at::Tensor& tensor);
+  Term quantized_input(Term term, const std::string& name);
+  Term unpacked_output(const Term& term);
+  ValueId newest(ValueId id) const;
+  bool is_fixed(const Argument& argument) const;
+  ValueId step(const Origin& origin, const std::string& target, const std::string& overload,
+               std::vector<NamedArgument> arguments, Type type);
+  ValueId convert_levels(const Origin& origin, const char* verb, ValueId id, const Levels& levels, DType dtype);
+  Argument in_floats(const Origin& origin, const Argument& argument);
+  std::pair<Argument, Argument> unpacked(const Origin& origin, const std::string& unpack, const Term& packed,
+                                         const Argument& input);
+  std::optional<Node> packed_layer(const Origin& origin, const std::string& name, const std::vector<Term>& arguments);
+  std::optional<Node> on_floats(const Node& whole, const std::string& name, const std::vector<Term>& arguments);
+
   // ---- values.cpp: types, what is known, what shapes depend on
   ValueId new_value(const std::string& name, ValueSource source, std::int32_t index);
   Type type_of(const PerRun<std::optional<c10::IValue>>& seen, const c10::TypePtr& type) const;
@@ -127,6 +153,10 @@ class Evaluator {
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> known_in_;
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> tainted_;
   std::set<std::int64_t> data_sizes_;
+  std::unordered_map<ValueId, Levels> levels_;            // of the values that are quantized tensors
+  std::unordered_map<ValueId, at::Tensor> quantized_in_;  // the same in the first run
+  std::unordered_map<ValueId, ValueId> rewritten_;        // quantized tensors that were written in place
+  std::unordered_map<const c10::ivalue::Object*, ValueId> packed_weights_;
   // Values that no later node of a block needs, by node; computed once a block.
   using LastUses = std::unordered_map<const torch::jit::Node*, std::vector<const torch::jit::Value*>>;
   std::unordered_map<const torch::jit::Block*, LastUses> last_uses_;

@@ -10,8 +10,16 @@ namespace {
 // Results whose size depends on what the input holds, not only on its shape.
 bool has_data_size(const Node& node) {
   static const std::unordered_set<std::string> names = {
-      "aten::nonzero",    "aten::argwhere",           "aten::masked_select", "aten::_unique",  "aten::_unique2",
-      "aten::unique_dim", "aten::unique_consecutive", "aten::nonzero_numpy", "aten::bincount",
+      "aten::nonzero",
+      "aten::argwhere",
+      "aten::masked_select",
+      "aten::_unique",
+      "aten::_unique2",
+      "aten::unique_dim",
+      "aten::unique_consecutive",
+      "aten::nonzero_numpy",
+      "aten::bincount",
+      "aten::_pack_padded_sequence",
   };
   // repeat_interleave: only with a tensor of repeats.
   return names.count(node.target) > 0 || (node.target == "aten::repeat_interleave" && node.overload != "self_int");

@@ -45,6 +45,9 @@ std::vector<OpFamily> families() {
       statistics_ops(),
       vector_ops(),
       loss_ops(),
+      quantization_ops(),
+      running_ops(),
+      spectral_ops(),
       symbolic_ops(),
   };
 }

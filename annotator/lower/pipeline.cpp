@@ -8,12 +8,13 @@ namespace whence {
 Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes) {
   Program lowered = program;
   Lowering lowering{lowered, failures, notes};
-  settle_branches(lowering);  // first: writes inside a branch that is taken for certain become straight-line code
-  functionalize(lowering);    // before values are replaced: it needs to see which tensor each write goes to
-  decompose(lowering);        // no composite writes; what it makes may hold no-ops
-  drop_no_ops(lowering);      // only now is a detach or a view without effect: nobody writes through it any more
-  use_constants(lowering);    // after functionalize, which gives what is written a new value
-  drop_dead_code(lowering);   // last: takes what the others left unused
+  settle_branches(lowering);       // first: writes inside a branch that is taken for certain become straight-line code
+  functionalize(lowering);         // before values are replaced: it needs to see which tensor each write goes to
+  pad_packed_sequences(lowering);  // before no-ops go: a slice that it adds may be one
+  decompose(lowering);             // no composite writes; what it makes may hold no-ops
+  drop_no_ops(lowering);           // only now is a detach or a view without effect: nobody writes through it any more
+  use_constants(lowering);         // after functionalize, which gives what is written a new value
+  drop_dead_code(lowering);        // last: takes what the others left unused
   return lowered;
 }
 

@@ -131,6 +131,20 @@ def test_contexts_conditions_and_state(tmp_path, sign):
     assert_same(tmp_path / "m.onnx", model, {"x": sign * x})
 
 
+class Counted(torch.nn.Module):
+    """Of 0.1, 1.1 only the first is below 1.1 as float64 counts, both as float32 does."""
+
+    def forward(self, x):
+        return x + torch.arange(0.1, 1.1, 1.0), torch.arange(2.0, -1.0, -0.75)
+
+
+def test_ranges_are_counted_as_pytorch_counts(tmp_path):
+    x = torch.randn(2, 1)
+    torch.export.save(torch.export.export(Counted(), (x,)), tmp_path / "range.pt2")
+    command.run("export", tmp_path / "range.pt2", "-o", tmp_path / "range.onnx")
+    assert_same(tmp_path / "range.onnx", Counted(), {"x": x})
+
+
 def rewritten(path, target, change) -> None:
     """The archive with its program's JSON changed."""
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed  # noqa: F401, operators that PyTorch registers on import
 
 import command
 

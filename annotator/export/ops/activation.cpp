@@ -167,6 +167,13 @@ void logit(Ctx& c) {
   c.yield(c.emit("Log", {c.emit("Div", {x, c.emit("Sub", {number(c, 1), x})})}));
 }
 
+// Outside training the slope is the mean of what it is drawn from.
+void rrelu(Ctx& c) {
+  if (c.flag("training")) c.refuse("rrelu draws its slopes while training", "export the model in evaluation mode");
+  const double slope = (c.number("lower") + c.number("upper")) / 2;
+  c.yield(c.emit("LeakyRelu", {c.tensor("self")}, {{"alpha", static_cast<float>(slope)}}));
+}
+
 const OpEntry kActivation[] = {
     {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", prelu_kernel},
     {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor", celu},
@@ -177,6 +184,9 @@ const OpEntry kActivation[] = {
     {"aten::hardsigmoid(Tensor self) -> Tensor", hardsigmoid},
     {"aten::hardswish(Tensor self) -> Tensor", hardswish},
     {"aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", hardtanh},
+    {"aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, "
+     "Generator? generator=None) -> Tensor",
+     rrelu},
     {"aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", leaky_relu},
     {"aten::log_sigmoid(Tensor self) -> Tensor", log_sigmoid},
     {"aten::logit(Tensor self, float? eps=None) -> Tensor", logit},

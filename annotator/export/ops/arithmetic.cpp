@@ -34,6 +34,17 @@ void mul(Ctx& c) { c.yield(combine(c, "Mul", "And", c.tensor("self"), c.tensor("
 void maximum(Ctx& c) { c.yield(combine(c, "Max", "Or", c.tensor("self"), c.tensor("other"))); }
 void minimum(Ctx& c) { c.yield(combine(c, "Min", "And", c.tensor("self"), c.tensor("other"))); }
 
+// The other operand where one is NaN.
+void extreme_number(Ctx& c, const char* op, const char* boolean_op) {
+  const Val x = c.cast(c.tensor("self"), c.output_dtype()), y = c.cast(c.tensor("other"), c.output_dtype());
+  if (!is_floating(c.output_dtype())) return c.yield(combine(c, op, boolean_op, x, y));
+  const Val number = c.emit("Where", {c.emit("IsNaN", {x}), y, x}),
+            other = c.emit("Where", {c.emit("IsNaN", {y}), x, y});
+  c.yield(c.emit(op, {number, other}));
+}
+void fmax(Ctx& c) { extreme_number(c, "Max", "Or"); }
+void fmin(Ctx& c) { extreme_number(c, "Min", "And"); }
+
 // Integer bases with integer exponents stay integers; a floating exponent makes the result floating. float_power
 // computes in float64 whatever it is given.
 void pow(Ctx& c) { c.yield(combine(c, "Pow", c.tensor("self"), c.tensor("exponent"))); }
@@ -112,6 +123,28 @@ void logaddexp(Ctx& c) {
   c.yield(c.emit("Add", {c.emit("Max", {x, y}), c.emit("Softplus", {gap})}));
 }
 
+// sqrt(self^2 + other^2), as larger * sqrt(1 + (smaller / larger)^2), which does not overflow.
+void hypot(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val x = c.emit("Abs", {self_as_result(c)}), y = c.emit("Abs", {c.cast(c.tensor("other"), dtype)});
+  const Val larger = c.emit("Max", {x, y}), smaller = c.emit("Min", {x, y});
+  const Val ratio = c.emit("Div", {smaller, larger});
+  const Val one_more = c.emit("Add", {c.emit("Mul", {ratio, ratio}), c.constant_number(1, dtype)});
+  const Val length = c.emit("Mul", {larger, c.emit("Sqrt", {one_more})});
+  // Nothing to divide where both are 0, or by where one is infinite.
+  c.yield(c.emit("Where", {c.emit("Equal", {smaller, c.constant_number(0, dtype)}), larger,
+                           c.emit("Where", {c.emit("IsInf", {larger}), larger, length})}));
+}
+
+// |self| with the sign of other, of whose zeros one is negative: 1 / -0 is minus infinity.
+void copysign(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val size = c.emit("Abs", {self_as_result(c)}), other = c.cast(c.tensor("other"), dtype);
+  const Val zero = c.constant_number(0, dtype);
+  const Val side = c.emit("Where", {c.emit("Equal", {other, zero}), c.emit("Reciprocal", {other}), other});
+  c.yield(c.emit("Where", {c.emit("Less", {side, zero}), c.emit("Neg", {size}), size}));
+}
+
 const OpEntry kArithmetic[] = {
     {"aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", add},
     {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add},
@@ -124,10 +157,15 @@ const OpEntry kArithmetic[] = {
     {"aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", clamp_max_tensor},
     {"aten::clamp_min(Tensor self, Scalar min) -> Tensor", clamp_min},
     {"aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", clamp_min_tensor},
+    {"aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor", copysign},
+    {"aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor", copysign},
     {"aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", pow},
     {"aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow},
     {"aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", pow},
+    {"aten::fmax(Tensor self, Tensor other) -> Tensor", fmax},
+    {"aten::fmin(Tensor self, Tensor other) -> Tensor", fmin},
     {"aten::heaviside(Tensor self, Tensor values) -> Tensor", heaviside},
+    {"aten::hypot(Tensor self, Tensor other) -> Tensor", hypot},
     {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp},
     {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp},
     {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", logaddexp},

@@ -1,6 +1,7 @@
 // Comparisons, logic and bitwise operators. Comparisons happen in the dtype that PyTorch promotes both sides to.
 #include "annotator/export/ops/elementwise.h"
 #include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
 
 namespace whence {
 namespace {
@@ -19,6 +20,25 @@ void comparison(Ctx& c) {
 }
 
 void not_equal(Ctx& c) { c.yield(c.emit("Not", {compare(c, "Equal", c.tensor("self"), c.tensor("other"))})); }
+
+// Which of `elements` occur among `test_elements`, or do not.
+void isin(Ctx& c) {
+  const auto [elements, tests] = c.promoted(c.tensor("elements"), c.tensor("test_elements"));
+  const DType dtype = arithmetic_dtype(c.dtype(elements));
+  const int rank = c.rank(elements);
+  const Val each = c.unsqueeze(c.cast(elements, dtype), {rank});
+  const Val flat = c.rank(tests) == 1 ? c.cast(tests, dtype) : c.reshape(c.cast(tests, dtype), {std::int64_t{-1}});
+  const Val equal = c.typed(c.emit("Equal", {each, flat}), DType::boolean);
+  const Val hits = c.typed(c.cast(equal, DType::int32), DType::int32);
+  const Val count = c.typed(reduce(c, "ReduceSum", hits, {rank}, false), DType::int32);
+  const Val found = c.cast(count, DType::boolean);
+  c.yield(c.flag("invert") ? c.emit("Not", {found}) : found);
+}
+
+void isin_scalar(Ctx& c) {
+  const Val equal = compare(c, "Equal", c.tensor("elements"), c.tensor("test_element"));
+  c.yield(c.flag("invert") ? c.emit("Not", {equal}) : equal);
+}
 
 // Operands count as true where they are not zero.
 template <OpName op>
@@ -74,6 +94,12 @@ const OpEntry kComparison[] = {
     {"aten::ge.Tensor(Tensor self, Tensor other) -> Tensor", comparison<"GreaterOrEqual">},
     {"aten::gt.Scalar(Tensor self, Scalar other) -> Tensor", comparison<"Greater">},
     {"aten::gt.Tensor(Tensor self, Tensor other) -> Tensor", comparison<"Greater">},
+    {"aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) "
+     "-> Tensor",
+     isin},
+    {"aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, "
+     "bool invert=False) -> Tensor",
+     isin_scalar},
     {"aten::le.Scalar(Tensor self, Scalar other) -> Tensor", comparison<"LessOrEqual">},
     {"aten::le.Tensor(Tensor self, Tensor other) -> Tensor", comparison<"LessOrEqual">},
     {"aten::logical_and(Tensor self, Tensor other) -> Tensor", logical<"And">},

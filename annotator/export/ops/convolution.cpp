@@ -98,6 +98,15 @@ void convolution_mode(Ctx& c) {
   emit(c, conv);
 }
 
+// Along time-major sequences: x [T, N, in], weight [kernel, in, out] -> [T + 2 * pad - kernel + 1, N, out]
+void conv_tbc(Ctx& c) {
+  const std::int64_t pad = c.integer("pad");
+  const Val x = c.transpose(c.tensor("self"), {1, 2, 0}), weight = c.transpose(c.tensor("weight"), {2, 1, 0});
+  Attributes pads;
+  if (pad != 0) pads.push_back({"pads", Ints{pad, pad}});
+  c.yield(c.transpose(c.emit("Conv", {x, weight, c.tensor("bias")}, std::move(pads)), {2, 0, 1}));
+}
+
 const OpEntry kConvolution[] = {
     {"aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
      "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, "
@@ -122,6 +131,7 @@ const OpEntry kConvolution[] = {
     {"aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], "
      "SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
      convolution},
+    {"aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", conv_tbc},
     {"aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], "
      "str padding=\"valid\", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
      convolution_mode},

@@ -56,11 +56,18 @@ void arange(Ctx& c) {
   const auto bound = [&](const char* name, double otherwise) {
     return c.schema().find(name) ? c.scalar(name, dtype) : c.constant_number(otherwise, dtype);
   };
-  const Val start = bound("start", 0), end = c.scalar("end", dtype), step = bound("step", 1);
+  const Val start = bound("start", 0), step = bound("step", 1);
+  Val end = c.scalar("end", dtype);
   const auto number = [&](Val value) {
     const TensorData* known = c.constant(value);
     return known ? single_number(*known) : std::nullopt;
   };
+  // Bounds are counted in float64 by PyTorch: in float32 an end that is barely past an element may be lost or met.
+  const auto* dims = c.output_dims();
+  if (dtype == DType::float32 && dims && dims->front().is_static() && number(start) && number(step) && number(end)) {
+    const double half = static_cast<double>(dims->front().size) - 0.5;
+    if (half > 0) end = c.constant_number(*number(start) + half * *number(step), dtype);
+  }
   if (!is_integral(dtype) || number(step).value_or(1) > 0) return c.yield(c.emit("Range", {start, end, step}));
   // Counting down is counting up between the negatives. ONNX Runtime (1.31) turns a Gather by a Range with a negative
   // step into a Slice that holds nothing.

@@ -48,6 +48,9 @@ OpFamily repeat_ops();
 OpFamily random_ops();
 OpFamily statistics_ops();
 OpFamily vector_ops();
+OpFamily quantization_ops();
+OpFamily running_ops();
+OpFamily spectral_ops();
 OpFamily loss_ops();
 OpFamily symbolic_ops();
 

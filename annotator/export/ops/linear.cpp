@@ -67,7 +67,9 @@ Val scaled_sum(Ctx& c, Val product) {
 // beta * self + alpha * (mat1 @ mat2). mat1 [n, k], mat2 [k, m], self broadcasts to [n, m].
 void addmm(Ctx& c) {
   const Val a = c.tensor("mat1"), b = c.tensor("mat2");
-  if (!gemm_serves(c, a)) return c.yield(scaled_sum(c, c.emit("MatMul", {a, b})));
+  // ONNX Runtime's Gemm forgets beta where there is nothing to sum.
+  const bool nothing = c.static_dim(a, 1) == std::int64_t{0};
+  if (nothing || !gemm_serves(c, a)) return c.yield(scaled_sum(c, c.emit("MatMul", {a, b})));
   Attributes scales;
   const double alpha = c.number("alpha"), beta = c.number("beta");
   if (alpha != 1) scales.push_back({"alpha", static_cast<float>(alpha)});
@@ -94,7 +96,11 @@ void mv(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("vec")}))
 void dot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("tensor")})); }
 
 // [n] x [m] -> [n, m]
-void outer(Ctx& c) { c.yield(c.emit("Mul", {c.unsqueeze(c.tensor("self"), {1}), c.tensor("vec2")})); }
+void outer(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("vec2");
+  if (c.dtype(a) != c.dtype(b)) c.refuse("outer of two dtypes", "cast one of the vectors to the other's dtype");
+  c.yield(c.emit("Mul", {c.unsqueeze(a, {1}), b}));
+}
 
 // Sums over the last axis of both: [..., k] x [..., k] -> [..., ...]; a product where one is a scalar.
 void inner(Ctx& c) {
@@ -106,6 +112,21 @@ void inner(Ctx& c) {
   for (int i = 1; i < c.rank(a); ++i) left.push_back(static_cast<char>('a' + i));
   for (int i = 1; i < c.rank(b); ++i) right.push_back(static_cast<char>('A' + i));
   c.yield(c.emit("Einsum", {a, b}, {{"equation", left + "a," + right + "a->" + left + right}}));
+}
+
+// y_o = sum over i and j of a_i * W_oij * b_j, + bias. a [*, I], b [*, J], W [O, I, J] -> [*, O]
+void bilinear(Ctx& c) {
+  const Val w = c.tensor("weight");
+  const Val a = c.unsqueeze(c.tensor("input1"), {c.rank(c.tensor("input1")) - 1});
+  const Val b = c.unsqueeze(c.tensor("input2"), {c.rank(c.tensor("input2")) - 1});
+  // [*, 1, 1, I] @ [O, I, J] -> [*, O, 1, J]
+  const Val row = c.unsqueeze(a, {c.rank(c.tensor("input1")) - 1});
+  const Val left = c.emit("MatMul", {row, w});
+  const Val column = c.unsqueeze(b, {c.rank(c.tensor("input2")) - 1});
+  const Val product = c.typed(c.emit("Mul", {left, column}), c.output_dtype());
+  Val y = reduce(c, "ReduceSum", product, {-2, -1}, false);
+  if (const Val bias = c.optional_tensor("bias")) y = c.emit("Add", {y, bias});
+  c.yield(y);
 }
 
 void det(Ctx& c) { c.yield(c.emit("Det", {c.tensor("A")})); }
@@ -124,6 +145,7 @@ const OpEntry kLinear[] = {
     {"aten::dot(Tensor self, Tensor tensor) -> Tensor", dot},
     {"aten::outer(Tensor self, Tensor vec2) -> Tensor", outer},
     {"aten::inner(Tensor self, Tensor other) -> Tensor", inner},
+    {"aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear},
     {"aten::linalg_det(Tensor A) -> Tensor", det},
     {"aten::logdet(Tensor self) -> Tensor", logdet},
 };

@@ -67,7 +67,7 @@ void huber_loss(Ctx& c) {
 
 Val weighted(Ctx& c, Val loss) {
   const Val weight = c.optional_tensor("weight");
-  return weight ? c.emit("Mul", {loss, weight}) : loss;
+  return weight ? c.emit("Mul", {loss, c.cast(weight, c.output_dtype())}) : loss;
 }
 
 // -(y log x + (1 - y) log(1 - x)), with logarithms not below -100
@@ -83,7 +83,8 @@ void binary_cross_entropy(Ctx& c) {
 // softplus(x) - x y; with a weight p for the positive class, (1 - y) x + (1 + (p - 1) y) softplus(-x)
 void binary_cross_entropy_with_logits(Ctx& c) {
   const Pair pair = read(c);
-  const Val positive = c.optional_tensor("pos_weight");
+  Val positive = c.optional_tensor("pos_weight");
+  if (positive) positive = c.cast(positive, c.output_dtype());
   if (!positive) {
     const Val product = c.emit("Mul", {pair.input, pair.target});
     return c.yield(reduced(c, weighted(c, c.emit("Sub", {c.emit("Softplus", {pair.input}), product}))));

@@ -83,7 +83,7 @@ struct LayerResult {
   Val hidden, cell;  // final states [directions, N, H]
 };
 
-LayerResult emit_layer(Ctx& c, const Kind& kind, Val x, const Layer& layer) {
+LayerResult emit_layer(Ctx& c, const Kind& kind, Val x, Val lengths, const Layer& layer) {
   const std::size_t directions = layer.w_ih.size();
   const std::int64_t hidden_size = constant_weight(c, layer.w_hh.front()).shape[1];
   for (const Val weight : layer.w_ih) constant_weight(c, weight);  // refuses before anything is packed
@@ -96,7 +96,7 @@ LayerResult emit_layer(Ctx& c, const Kind& kind, Val x, const Layer& layer) {
 
   std::vector<Val> inputs{x, pack(c, kind, layer.w_ih), pack(c, kind, layer.w_hh)};
   inputs.push_back(layer.biases.empty() ? absent : pack_biases(c, kind, layer.biases));
-  inputs.push_back(absent);  // all sequences have full length
+  inputs.push_back(lengths);
   inputs.push_back(layer.hidden);
   if (kind.cell_state) inputs.push_back(layer.cell);
   while (!inputs.back()) inputs.pop_back();
@@ -168,9 +168,9 @@ std::vector<Layer> read_layers(Ctx& c, std::size_t directions) {
   return layers;
 }
 
-void run(Ctx& c, const Kind& kind) {
+// Without `lengths` [N] all sequences have full length.
+void run(Ctx& c, const Kind& kind, Val x, Val lengths, bool batch_first) {
   const std::size_t directions = c.flag("bidirectional") ? 2 : 1;
-  const bool batch_first = c.flag("batch_first");
   const double dropout = c.flag("train") ? c.number("dropout") : 0;
   std::vector<Layer> layers = read_layers(c, directions);
 
@@ -179,14 +179,13 @@ void run(Ctx& c, const Kind& kind) {
   const std::vector<Val> cell =
       kind.cell_state ? by_layer(c, states[1], layers.size(), directions) : std::vector<Val>(layers.size(), absent);
 
-  Val x = c.tensor("input");
   if (batch_first) x = c.transpose(x, {1, 0, 2});
   std::vector<Val> final_hidden, final_cell;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     layers[i].hidden = hidden[i];
     layers[i].cell = cell[i];
     if (i > 0) x = training_dropout(c, x, dropout);
-    const LayerResult result = emit_layer(c, kind, x, layers[i]);
+    const LayerResult result = emit_layer(c, kind, x, lengths, layers[i]);
     const bool last = i + 1 == layers.size();
     x = joined(c, result.sequence, directions, last && batch_first);
     final_hidden.push_back(result.hidden);
@@ -197,10 +196,29 @@ void run(Ctx& c, const Kind& kind) {
   c.yield(results);
 }
 
-void lstm(Ctx& c) { run(c, kLstm); }
-void gru(Ctx& c) { run(c, kGru); }
-void rnn_tanh(Ctx& c) { run(c, kRnnTanh); }
-void rnn_relu(Ctx& c) { run(c, kRnnRelu); }
+void padded(Ctx& c, const Kind& kind) { run(c, kind, c.tensor("input"), absent, c.flag("batch_first")); }
+void lstm(Ctx& c) { padded(c, kLstm); }
+void gru(Ctx& c) { padded(c, kGru); }
+void rnn_tanh(Ctx& c) { padded(c, kRnnTanh); }
+void rnn_relu(Ctx& c) { padded(c, kRnnRelu); }
+
+// What lowering leaves of packed sequences: their data are read by something that is no recurrent layer.
+void unpaddable(Ctx& c) {
+  c.refuse("a packed sequence that more than recurrent layers read",
+           "pad it with pad_packed_sequence (padding 0, no total_length) before anything else reads it");
+}
+
+// Over packed sequences, which lowering has padded: then `data` is [T, N, in] and `batch_sizes` the lengths [N]
+// (annotator/lower/packed_sequences.cpp). Packed data have no axis of their own for the sequences.
+void packed(Ctx& c, const Kind& kind) {
+  const Val x = c.tensor("data");
+  if (c.rank(x) != 3) unpaddable(c);
+  run(c, kind, x, c.cast(c.tensor("batch_sizes"), DType::int32), false);
+}
+void packed_lstm(Ctx& c) { packed(c, kLstm); }
+void packed_gru(Ctx& c) { packed(c, kGru); }
+void packed_rnn_tanh(Ctx& c) { packed(c, kRnnTanh); }
+void packed_rnn_relu(Ctx& c) { packed(c, kRnnRelu); }
 
 // ---- cells: one step of a sequence of one. input [N, in], hidden [N, H] ---------------------------------------------
 
@@ -213,7 +231,7 @@ void cell(Ctx& c, const Kind& kind) {
   const std::vector<Val> states = kind.cell_state ? c.tensors("hx") : std::vector<Val>{c.tensor("hx")};
   layer.hidden = as_sequence(states[0]);
   if (kind.cell_state) layer.cell = as_sequence(states[1]);
-  const LayerResult result = emit_layer(c, kind, as_sequence(c.tensor("input")), layer);
+  const LayerResult result = emit_layer(c, kind, as_sequence(c.tensor("input")), absent, layer);
   if (!kind.cell_state) return c.yield(as_step(result.hidden));
   c.yield({as_step(result.hidden), as_step(result.cell)});
 }
@@ -222,11 +240,6 @@ void lstm_cell(Ctx& c) { cell(c, kLstm); }
 void gru_cell(Ctx& c) { cell(c, kGru); }
 void rnn_tanh_cell(Ctx& c) { cell(c, kRnnTanh); }
 void rnn_relu_cell(Ctx& c) { cell(c, kRnnRelu); }
-
-void packed_sequence(Ctx& c) {
-  c.refuse("a recurrent layer over a packed sequence",
-           "export without pack_padded_sequence: pass the padded batch and mask the result");
-}
 
 const OpEntry kRecurrent[] = {
     {"aten::lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, "
@@ -241,18 +254,22 @@ const OpEntry kRecurrent[] = {
     {"aten::rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, "
      "bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
      rnn_relu},
+    {"aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)", unpaddable},
+    {"aten::_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, "
+     "int total_length) -> (Tensor, Tensor)",
+     unpaddable},
     {"aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, "
      "int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)",
-     packed_sequence},
+     packed_lstm},
     {"aten::gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
      "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)",
-     packed_sequence},
+     packed_gru},
     {"aten::rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, "
      "int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)",
-     packed_sequence},
+     packed_rnn_tanh},
     {"aten::rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, "
      "int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)",
-     packed_sequence},
+     packed_rnn_relu},
     {"aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
      "(Tensor, Tensor)",
      lstm_cell},

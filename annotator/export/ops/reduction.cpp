@@ -124,13 +124,15 @@ Val running_sum(Ctx& c, Val x) {
 }
 void cumsum(Ctx& c) { c.yield(running_sum(c, self_as_result(c))); }
 
-// log of the running sum of exp, taken about the maximum so that it does not overflow.
-void logcumsumexp(Ctx& c) {
-  const Val x = self_as_result(c);
-  if (c.rank(x) == 0) return c.yield(x);
-  const Val top = reduce(c, "ReduceMax", x, {c.axis(c.integer("dim"), c.rank(x))}, true);
-  const Val powers = c.emit("Exp", {c.emit("Sub", {x, top})});
-  c.yield(c.emit("Add", {c.emit("Log", {running_sum(c, powers)}), top}));
+// Sums that leave NaN out.
+void nansum(Ctx& c) {
+  Reduction r = over_axes(c);
+  const DType dtype = c.dtype(r.value);
+  if (is_floating(dtype)) {
+    const Val rest = c.emit("Where", {c.emit("IsNaN", {r.value}), c.constant_number(0, dtype), r.value});
+    r.value = c.typed(rest, dtype, c.dims(r.value));
+  }
+  c.yield(reduced(c, "ReduceSum", r, c.output_dtype()));
 }
 
 const OpEntry kReduction[] = {
@@ -148,7 +150,6 @@ const OpEntry kReduction[] = {
     {"aten::count_nonzero(Tensor self, int? dim=None) -> Tensor", count_nonzero},
     {"aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", count_nonzero},
     {"aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumsum},
-    {"aten::logcumsumexp(Tensor self, int dim) -> Tensor", logcumsumexp},
     {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", accumulate<"ReduceLogSumExp">},
     {"aten::max(Tensor self) -> Tensor", extreme_of<"ReduceMax">},
     {"aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", max_dim},
@@ -157,6 +158,7 @@ const OpEntry kReduction[] = {
      accumulate<"ReduceMean">},
     {"aten::min(Tensor self) -> Tensor", extreme_of<"ReduceMin">},
     {"aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", min_dim},
+    {"aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", nansum},
     {"aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", accumulate<"ReduceProd">},
     {"aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      accumulate_axis<"ReduceProd">},

@@ -181,8 +181,10 @@ void index_fill(Ctx& c) {
 
 // The true elements of the mask, in order, take the first elements of source.
 void masked_scatter(Ctx& c) {
-  const Val x = c.tensor("self"), mask = broadcast(c, c.tensor("mask"), {x});
-  const Val places = c.typed(mask_positions(c, mask), DType::int64, std::vector<Dim>{{-1, true}, {c.rank(x), false}});
+  const Val x = broadcast(c, c.tensor("self"), {c.tensor("mask")});
+  const Val mask = broadcast(c, c.tensor("mask"), {c.tensor("self")});
+  const std::int64_t rank = std::max(c.rank(c.tensor("self")), c.rank(c.tensor("mask")));
+  const Val places = c.typed(mask_positions(c, mask), DType::int64, std::vector<Dim>{{-1, true}, {rank, false}});
   const Val flat = c.emit("Reshape", {c.cast(c.tensor("source"), c.output_dtype()), c.constant_ints({-1})});
   const Val needed = c.emit("Slice", {flat, c.constant_ints({0}), c.to_vector({c.dim_of(places, 0)})});
   c.yield(c.emit("ScatterND", {x, places, needed}));

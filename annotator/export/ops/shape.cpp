@@ -105,7 +105,11 @@ void unsqueeze(Ctx& c) {
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
   Ints ones;
   for (const std::int64_t axis : axes) {
-    if (c.static_dim(x, axis) == 1) ones.push_back(axis);
+    const auto size = c.static_dim(x, axis);
+    if (size == 1) ones.push_back(axis);
+    if (!size && c.output_dims() == nullptr) {
+      c.refuse("the rank of the result depends on a dynamic size", "keep that axis fixed, or squeeze others by number");
+    }
   }
   std::sort(ones.begin(), ones.end());
   c.yield(ones.empty() ? x : c.squeeze(x, ones));

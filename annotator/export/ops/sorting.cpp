@@ -72,6 +72,7 @@ std::int64_t known_extent(Ctx& c, Val x, std::int64_t axis) {
 
 void kthvalue(Ctx& c) {
   const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const Ranked ranked = at_rank(c, x, c.integer("k"), axis, c.flag("keepdim"));
   c.yield({ranked.values, ranked.indices});

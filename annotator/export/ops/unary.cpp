@@ -81,6 +81,16 @@ void sinc(Ctx& c) {
   c.yield(c.emit("Where", {c.emit("Equal", {x, number(c, 0)}), number(c, 1), ratio}));
 }
 
+// Whether x is negative, -0 included: 1 / -0 is minus infinity.
+void signbit(Ctx& c) {
+  const Val x = c.tensor("self");
+  const DType dtype = c.dtype(x) == DType::boolean ? DType::int32 : arithmetic_dtype(c.dtype(x));
+  const Val zero = c.constant_number(0, dtype);
+  if (!is_floating(dtype)) return c.yield(c.emit("Less", {c.cast(x, dtype), zero}));
+  const Val side = c.emit("Where", {c.emit("Equal", {x, zero}), c.emit("Reciprocal", {x}), x});
+  c.yield(c.emit("Less", {side, zero}));
+}
+
 // Tests for special floating values; integers and booleans have none of them.
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -165,6 +175,7 @@ const OpEntry kUnary[] = {
     {"aten::round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals},
     {"aten::rsqrt(Tensor self) -> Tensor", rsqrt},
     {"aten::sign(Tensor self) -> Tensor", sign},
+    {"aten::signbit(Tensor self) -> Tensor", signbit},
     {"aten::sin(Tensor self) -> Tensor", direct<"Sin">},
     {"aten::sinc(Tensor self) -> Tensor", sinc},
     {"aten::sinh(Tensor self) -> Tensor", direct<"Sinh">},

@@ -86,6 +86,15 @@ void cosine_similarity(Ctx& c) {
   c.yield(reduce(c, "ReduceSum", product, {c.axis(dim, rank)}, false));
 }
 
+// |self - other|_p over all elements
+void dist(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val difference = c.emit("Sub", {c.cast(c.tensor("self"), dtype), c.cast(c.tensor("other"), dtype)});
+  const int rank = std::max(c.rank(c.tensor("self")), c.rank(c.tensor("other")));
+  if (rank == 0) return c.yield(c.emit("Abs", {difference}));
+  c.yield(norm(c, difference, c.number("p"), {}, false, dtype));
+}
+
 // a x b along an axis of three: a[1, 2, 0] * b[2, 0, 1] - a[2, 0, 1] * b[1, 2, 0]
 Val cross_along(Ctx& c, Val a, Val b, std::int64_t axis_from_end) {
   const auto turned = [&](Val x, const Ints& order) {
@@ -114,9 +123,10 @@ void cross(Ctx& c) {
   c.yield(cross_along(c, a, b, axis - rank));
 }
 
-// x[1:] - x[:-1] along an axis, n times over; booleans differ or not.
+// x[1:] - x[:-1] along an axis, n times over; booleans differ or not. Nothing is joined on where n is 0.
 void diff(Ctx& c) {
   Val x = c.tensor("self");
+  if (c.integer("n") == 0) return c.yield(c.identity(x));
   const DType dtype = c.output_dtype();
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   std::vector<Val> parts;
@@ -154,6 +164,7 @@ const OpEntry kVector[] = {
     {"aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity},
     {"aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", linalg_cross},
     {"aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor", cross},
+    {"aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", dist},
     {"aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff},
 };
 

@@ -48,4 +48,6 @@ CASES = [
     case("aten::softshrink", lambda x: F.softshrink(x, 0.7), EDGES),
     case("aten::tanh", lambda x: torch.tanh(x), EDGES),
     case("aten::threshold", lambda x: F.threshold(x, 0.5, -2.0), EDGES),
+    case("aten::rrelu", lambda x: F.rrelu(x, 0.1, 0.5), f32(2, 5)),
+    case("aten::rrelu", lambda x: F.rrelu(x, 0.1, 0.5, training=True), f32(2, 5), refused="while training"),
 ]

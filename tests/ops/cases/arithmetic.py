@@ -6,6 +6,8 @@ import torch
 
 from ops.case import between, boolean, case, f16, f32, f64, i32, i64, u8
 
+EXTREMES = {"fmax": lambda x, y: torch.fmax(x, y), "fmin": lambda x, y: torch.fmin(x, y)}
+
 CASES = [
     case("aten::add.Scalar", lambda x: torch.ops.aten.add.Scalar(x, 2, 3), f32(2, 3)),
     case("aten::add.Tensor", lambda x, y: x + y, f32(2, 3), f32(3, seed=1)),
@@ -78,4 +80,13 @@ CASES = [
     case("aten::xlogy.Scalar_Self", lambda x: torch.xlogy(2, x), i64(1, 9, 4)),
     case("aten::xlogy.Tensor", lambda x, y: torch.xlogy(x, y), torch.tensor([0.0, 0.0, 0.0, 2.0]),
          torch.tensor([0.0, math.nan, -1.0, 3.0])),
+    case("aten::hypot", lambda x, y: torch.hypot(x, y), torch.tensor([3e30, 0.0, -3.0, math.inf, 1.0, math.nan]),
+         torch.tensor([4e30, 0.0, 4.0, math.inf, -math.inf, 1.0])),
+    case("aten::copysign.Tensor", lambda x, y: torch.copysign(x, y), f32(6), torch.tensor([1.0, -1, 0.0, -0.0, math.inf,
+                                                                                        -math.inf])),
+    case("aten::copysign.Tensor", lambda x, y: torch.copysign(x, y), i64(-5, 5, 3), f32(2, 3)),
+    case("aten::copysign.Scalar", lambda x: torch.copysign(x, -2.0), f32(3)),
+    *[case(f"aten::{name}", EXTREMES[name], torch.tensor([1.0, math.nan, math.nan, -math.inf]),
+           torch.tensor([2.0, 3.0, math.nan, 0.0])) for name in ("fmax", "fmin")],
+    *[case(f"aten::{name}", EXTREMES[name], i64(-5, 5, 4), i32(-5, 5, 4)) for name in ("fmax", "fmin")],
 ]

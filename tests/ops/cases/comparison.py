@@ -47,4 +47,9 @@ CASES = [
     case("aten::logical_not", lambda x: torch.logical_not(x), boolean(8)),
     case("aten::logical_or", lambda x, y: torch.logical_or(x, y), i64(0, 2, 8), i64(0, 2, 8, seed=1)),
     case("aten::logical_xor", lambda x, y: torch.logical_xor(x, y), i64(0, 2, 8), boolean(8, seed=1)),
+    case("aten::isin.Tensor_Tensor", lambda x, y: torch.isin(x, y), i64(0, 9, 3, 4), i64(0, 9, 2, 2, seed=1),
+         dynamic="x:0=n"),
+    case("aten::isin.Tensor_Tensor", lambda x, y: torch.isin(x, y, invert=True), i32(0, 9, 5), f32(3)),
+    case("aten::isin.Tensor_Scalar", lambda x: torch.isin(x, 3), i64(0, 5, 9)),
+    case("aten::isin.Tensor_Scalar", lambda x: torch.isin(x, 3, invert=True), i64(0, 5, 9)),
 ]

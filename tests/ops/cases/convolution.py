@@ -56,4 +56,8 @@ CASES = [
          f32(2, 4, 5, 6), f32(4, 3, 3, 3)),
     conv("aten::conv_transpose3d.input", "def forward(self, x, w):\n  return torch.conv_transpose3d(x, w)",
          f32(1, 2, 3, 4, 5), f32(2, 3, 2, 2, 2)),
+    case("aten::conv_tbc", lambda x, w, b: torch.conv_tbc(x, w, b), f32(7, 2, 3), f32(3, 3, 4, seed=1), f32(4, seed=2),
+         tolerance=(1e-4, 1e-4)),
+    case("aten::conv_tbc", lambda x, w, b: torch.conv_tbc(x, w, b, 2), f32(7, 2, 3), f32(3, 3, 4, seed=1),
+         f32(4, seed=2), tolerance=(1e-4, 1e-4), dynamic="x:0=t,1=n"),
 ]

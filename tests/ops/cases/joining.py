@@ -37,4 +37,6 @@ CASES = [
     case("aten::unsafe_split_with_sizes", lambda x: torch.ops.aten.unsafe_split_with_sizes(x, [2, 4], 1), f32(2, 6)),
     case("aten::vstack", lambda x, y: torch.ops.aten.vstack([x, y]), f32(3), f32(2, 3)),
     case("aten::vstack", lambda x, y: torch.ops.aten.vstack([x, y]), f32(), f32()),
+    case("aten::stack", "def forward(self, x):\n  parts = [x]\n  for i in range(2):\n    parts += [x * i]\n"
+                        "  return torch.stack(parts)\n", f32(2, 3)),
 ]

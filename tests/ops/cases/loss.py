@@ -41,4 +41,7 @@ CASES = [
     case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y), SCORES, PROBABILITY, dynamic="x:0=n y:0=n"),
     case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), SCORES, TARGETS,
          refused="label_smoothing"),
+    case("aten::binary_cross_entropy_with_logits",
+         lambda x, y, w: F.binary_cross_entropy_with_logits(x, y, pos_weight=w, weight=w), f32(3, 4), f32(3, 4, seed=1),
+         i64(1, 3, 4)),
 ]

@@ -1,4 +1,4 @@
-"""Recurrent layers: layers, directions, batch first, no bias, given states; cells; packed sequences are refused."""
+"""Recurrent layers: layers, directions, batch first, no bias, given states; cells; packed sequences, which are refused where packed data are read."""
 
 import torch
 from torch import nn
@@ -37,6 +37,20 @@ class Packed(WithState):
         return self.layer(packed)[0].data
 
 
+class Padded(WithState):
+    """Packed, run and padded again: outputs, lengths and final states."""
+
+    def __init__(self, layer, batch_first=False, enforce_sorted=True, padding_value=0.0):
+        super().__init__(layer)
+        self.batch_first, self.enforce_sorted, self.padding_value = batch_first, enforce_sorted, padding_value
+
+    def forward(self, x, lengths):
+        rnn = nn.utils.rnn
+        packed = rnn.pack_padded_sequence(x, lengths, self.batch_first, self.enforce_sorted)
+        output, state = self.layer(packed)
+        return *rnn.pad_packed_sequence(output, self.batch_first, self.padding_value), state
+
+
 def cell(kind, rows, state, arguments, biased=False):
     """TorchScript for one step with constant weights: tracing takes cells apart."""
     biases = f", torch.linspace(-1, 1, {rows}), torch.linspace(2, 0, {rows})" if biased else ""
@@ -47,6 +61,7 @@ def cell(kind, rows, state, arguments, biased=False):
 
 
 LENGTHS = torch.tensor([5, 3])
+SHORT = torch.tensor([4, 2])  # shorter than the padded input
 
 CASES = [
     recurrent("aten::lstm.input", nn.LSTM(4, 3), f32(5, 2, 4), dynamic="input:0=t,1=n", opsets=(13, 18, 22)),
@@ -64,11 +79,22 @@ CASES = [
     recurrent("aten::gru.input", nn.GRU(4, 3, bias=False), f32(5, 2, 4)),
     recurrent("aten::rnn_tanh.input", nn.RNN(4, 3, bidirectional=True), f32(5, 2, 4)),
     recurrent("aten::rnn_relu.input", WithState(nn.RNN(4, 3, nonlinearity="relu")), f32(5, 2, 4), f32(1, 2, 3)),
-    recurrent("aten::lstm.data", Packed(nn.LSTM(4, 3)), f32(5, 2, 4), LENGTHS, refused="over a packed sequence"),
-    recurrent("aten::gru.data", Packed(nn.GRU(4, 3)), f32(5, 2, 4), LENGTHS, refused="over a packed sequence"),
-    recurrent("aten::rnn_tanh.data", Packed(nn.RNN(4, 3)), f32(5, 2, 4), LENGTHS, refused="over a packed sequence"),
+    recurrent("aten::_pack_padded_sequence", Packed(nn.LSTM(4, 3)), f32(5, 2, 4), LENGTHS,
+              refused="more than recurrent layers read"),
+    recurrent("aten::_pad_packed_sequence", Padded(nn.LSTM(4, 3), padding_value=-1.0), f32(5, 2, 4), LENGTHS,
+              refused="more than recurrent layers read"),
+    recurrent("aten::lstm.data", Padded(nn.LSTM(4, 3)), f32(5, 2, 4), LENGTHS, dynamic="x:0=t"),
+    recurrent("aten::lstm.data", Padded(nn.LSTM(4, 3, 2, bidirectional=True, batch_first=True), batch_first=True),
+              f32(2, 5, 4), LENGTHS, opsets=(13, 18)),
+    recurrent("aten::lstm.data", Padded(nn.LSTM(4, 3), enforce_sorted=False), f32(5, 2, 4), LENGTHS.flip(0)),
+    recurrent("aten::gru.data", Padded(nn.GRU(4, 3, 2)), f32(5, 2, 4), SHORT),
+    recurrent("aten::rnn_tanh.data", Padded(nn.RNN(4, 3, bidirectional=True)), f32(5, 2, 4), LENGTHS),
+    recurrent("aten::rnn_relu.data", Padded(nn.RNN(4, 3, nonlinearity="relu")), f32(5, 2, 4), SHORT),
+    recurrent("aten::lstm.data", Packed(nn.LSTM(4, 3)), f32(5, 2, 4), LENGTHS, refused="more than recurrent layers read"),
+    recurrent("aten::gru.data", Packed(nn.GRU(4, 3)), f32(5, 2, 4), LENGTHS, refused="more than recurrent layers read"),
+    recurrent("aten::rnn_tanh.data", Packed(nn.RNN(4, 3)), f32(5, 2, 4), LENGTHS, refused="more than recurrent layers read"),
     recurrent("aten::rnn_relu.data", Packed(nn.RNN(4, 3, nonlinearity="relu")), f32(5, 2, 4), LENGTHS,
-              refused="over a packed sequence"),
+              refused="more than recurrent layers read"),
     recurrent("aten::lstm_cell", cell("lstm", 12, "(h, c)", "h, c", biased=True), f32(2, 4), f32(2, 3), f32(2, 3),
               dynamic="x:0=n h:0=n c:0=n"),
     recurrent("aten::gru_cell", cell("gru", 9, "h", "h", biased=True), f32(2, 4), f32(2, 3)),

@@ -42,6 +42,7 @@ CASES = [
     case("aten::index_put.hacked_twin", 
          "def forward(self, x, i, v):\n  return torch.index_put(x, [i], v)", f32(4), ROWS, f32(3)),
     case("aten::masked_scatter", lambda x, m, y: x.masked_scatter(m, y), f32(2, 3), boolean(2, 3), f32(6)),
+    case("aten::masked_scatter", lambda x, m, y: x.masked_scatter(m, y), f32(3), boolean(2, 3), f32(6)),
     case("aten::masked_scatter", lambda x, m, y: x.masked_scatter(m, y), f32(3, 4), boolean(3, 1), f32(4, 4),
          dynamic="x:0=n m:0=n y:0=k"),
     case("aten::scatter.reduce", lambda x, y: torch.scatter(x, 0, REPEATED, y, reduce="add"), f32(4), f32(4)),

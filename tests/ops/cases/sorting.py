@@ -22,6 +22,7 @@ CASES = [
     case("aten::topk", lambda x: torch.topk(x, x.shape[1] // 2)[0], f32(2, 6), dynamic="x:1=t"),
     case("aten::kthvalue", lambda x: torch.kthvalue(x, 2, 1), f32(2, 5)),
     case("aten::kthvalue", lambda x: torch.kthvalue(x, 1, 0, True), f32(2, 5)),
+    case("aten::kthvalue", lambda x: torch.kthvalue(x, 1), f32()),
     case("aten::median", lambda x: torch.median(x), f32(2, 3)),
     case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5)),
     case("aten::median.dim", lambda x: torch.median(x, 0, True), f32(4, 3)),

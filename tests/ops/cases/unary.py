@@ -77,4 +77,6 @@ CASES = [
     case("aten::tan", lambda x: torch.tan(x), f32(5)),
     case("aten::trunc", lambda x: torch.trunc(x), HALVES),
     case("aten::trunc", lambda x: torch.trunc(x), INTEGERS),
+    case("aten::signbit", lambda x: torch.signbit(x), HALVES),
+    case("aten::signbit", lambda x: torch.signbit(x), INTEGERS),
 ]

@@ -49,4 +49,8 @@ CASES = [
     case("aten::diff", lambda x: torch.diff(x, n=2, dim=0), i64(-9, 9, 5, 2)),
     case("aten::diff", lambda x, p: torch.diff(x, prepend=p, append=p), i64(0, 9, 2, 5), i64(0, 9, 2, 1)),
     case("aten::diff", lambda x: torch.diff(x), boolean(7)),
+    close("aten::dist", lambda x, y: torch.dist(x, y), f32(2, 3), f32(3, seed=1)),
+    close("aten::dist", lambda x, y: torch.dist(x, y, 3), f32(2, 3), f32(2, 3, seed=1)),
+    close("aten::dist", lambda x, y: torch.dist(x, y), f32(), f32(seed=1)),
+    case("aten::diff", lambda x, p: torch.diff(x, n=0, prepend=p), f32(2, 3), f32(2, 1)),
 ]

@@ -1,0 +1,214 @@
+// data, sizes = pack(x, lengths); y, h = lstm.data(data, sizes, ...); out, _ = pad(y, sizes)
+//   ->   y, h = lstm.data(x, lengths, ...); out = y[:max(lengths)]
+//
+// PyTorch packs sequences of different lengths one time step after another; ONNX keeps them padded and is told their
+// lengths. So between packing and padding the padded sequences [T, N, F] stand in the place of the packed data, and the
+// lengths in that of the batch sizes. Programs that read packed data otherwise are left as they are, to be refused.
+#include <algorithm>
+#include <unordered_map>
+
+#include "annotator/lower/pass.h"
+#include "annotator/lower/pipeline.h"
+
+namespace whence {
+namespace {
+
+bool packs(const Node& node) { return node.target == "aten::_pack_padded_sequence" && node.outputs.size() == 2; }
+bool pads(const Node& node) { return node.target == "aten::_pad_packed_sequence" && node.outputs.size() == 2; }
+
+bool recurs(const Node& node) {
+  const bool named = node.target == "aten::lstm" || node.target == "aten::gru" || node.target == "aten::rnn_tanh" ||
+                     node.target == "aten::rnn_relu";
+  return named && node.overload == "data";
+}
+
+// batch_sizes[0] is the number of sequences: initial states are made of that size.
+bool counts_sequences(const Program& program, const Node& node) {
+  if (node.target != "aten::select" || node.overload != "int") return false;
+  const Argument *dim = node.find("dim"), *index = node.find("index");
+  return dim != nullptr && index != nullptr && known_integer(program, *dim) == 0 && known_integer(program, *index) == 0;
+}
+
+// There are as many batch sizes as the longest sequence has steps: pad_packed_sequence asks for that.
+bool counts_steps(const Program& program, const Node& node) {
+  const Argument* dim = node.find("dim");
+  return node.target == "aten::size" && node.overload == "int" && dim != nullptr && known_integer(program, *dim) == 0;
+}
+
+class PackedSequences {
+ public:
+  explicit PackedSequences(Lowering& lowering) : program_(lowering.program) {}
+
+  void run() {
+    collect(program_.body);
+    check(program_.body);
+    for (const ProgramOutput& output : program_.outputs) check(output.value);
+    if (!understood_) return;
+    Replacements replaced;
+    open_nodes(program_, replaced, [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+  }
+
+ private:
+  struct Padded {
+    Argument sequences, lengths;  // [T, N, F], [N]
+  };
+
+  // ---- is there any other reader?
+
+  void collect(const Block& block) {
+    for (const Node& node : block.nodes) {
+      if (packs(node)) data_.insert(node.outputs[0]), sizes_.insert(node.outputs[1]);
+      if (recurs(node)) data_.insert(node.outputs[0]);
+      for (const Block& nested : node.blocks) collect(nested);
+    }
+  }
+
+  void check(const Block& block) {
+    for (const Node& node : block.nodes) {
+      const bool takes_both = recurs(node) || (pads(node) && pads_with_zeros(node));
+      for (const NamedArgument& argument : node.arguments) {
+        if (takes_both && (argument.name == "data" || argument.name == "batch_sizes")) continue;
+        const bool counts = counts_sequences(program_, node) || counts_steps(program_, node);
+        if (counts && argument.name == "self" && !reads(argument.value, data_)) continue;
+        check(argument.value);
+      }
+      for (const Block& nested : node.blocks) check(nested);
+    }
+    for (const Argument& output : block.outputs) check(output);
+  }
+
+  void check(const Argument& argument) {
+    understood_ = understood_ && !reads(argument, data_) && !reads(argument, sizes_);
+  }
+
+  static bool reads(const Argument& argument, const std::unordered_set<ValueId>& values) {
+    bool found = false;
+    for_each_value(argument, [&](ValueId id) { found |= values.contains(id); });
+    return found;
+  }
+
+  // Padding with zeros, as long as the longest sequence or as the padded input was.
+  bool pads_with_zeros(const Node& node) const {
+    const Argument *value = node.find("padding_value"), *total = node.find("total_length");
+    const auto* number = value == nullptr ? nullptr : value->as<double>();
+    const bool zero = value == nullptr || (number != nullptr && *number == 0) || known_integer(program_, *value) == 0;
+    return zero && (total == nullptr || total->as<ValueRef>() != nullptr || known_integer(program_, *total) <= 0);
+  }
+
+  // ---- rewriting
+
+  bool open(const Node& node, std::vector<Node>& to, Replacements& replaced) {
+    if (packs(node)) {
+      const Argument& input = *node.find("input");
+      const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
+      const Argument padded = batch_first ? swapped(node, input, to, none_id) : input;
+      by_value_[node.outputs[0]] = by_value_[node.outputs[1]] = {padded, *node.find("lengths")};
+      return true;
+    }
+    const bool counts = counts_sequences(program_, node) || counts_steps(program_, node);
+    const Argument* first = node.find(counts ? "self" : "data");
+    const auto* reference = first == nullptr ? nullptr : first->as<ValueRef>();
+    const auto found = reference == nullptr ? by_value_.end() : by_value_.find(reference->id);
+    if (found == by_value_.end()) return false;
+    const Padded padded = found->second;
+    if (recurs(node)) {
+      recur(node, padded, to);
+    } else if (pads(node)) {
+      pad(node, padded, to, replaced);
+    } else if (counts_steps(program_, node)) {
+      longest(node, padded, to, node.outputs[0]);
+    } else {
+      count(node, padded, to);
+    }
+    return true;
+  }
+
+  Argument longest(const Node& node, const Padded& padded, std::vector<Node>& to, ValueId output) {
+    const Argument most = add(node, "aten::max", "", {{"self", padded.lengths}},
+                              {ValueKind::tensor, DType::int64, std::vector<Dim>()}, to);
+    return add(node, "aten::Int", "Tensor", {{"a", most}}, {ValueKind::integer, DType::int64, std::nullopt}, to,
+               output);
+  }
+
+  void recur(const Node& node, const Padded& padded, std::vector<Node>& to) {
+    Node made = node;
+    for (NamedArgument& argument : made.arguments) {
+      if (argument.name == "data") argument.value = padded.sequences;
+      if (argument.name == "batch_sizes") argument.value = padded.lengths;
+    }
+    const auto* x = padded.sequences.as<ValueRef>();
+    Type& type = program_.values[node.outputs[0]].type;
+    const auto& dims = program_.values[x->id].type.dims;
+    if (dims && type.dims && dims->size() == 3) type.dims = {(*dims)[0], (*dims)[1], type.dims->back()};
+    by_value_[node.outputs[0]] = {{ValueRef{node.outputs[0]}}, padded.lengths};
+    to.push_back(std::move(made));
+  }
+
+  void pad(const Node& node, const Padded& padded, std::vector<Node>& to, Replacements& replaced) {
+    const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
+    const Argument* total = node.find("total_length");
+    const bool computed = total != nullptr && total->as<ValueRef>() != nullptr;
+    const Argument count = computed ? *total : longest(node, padded, to, none_id);
+    Type type = program_.values[padded.sequences.as<ValueRef>()->id].type;
+    if (type.dims && !type.dims->empty()) type.dims->front() = {type.dims->front().size, true, none_id};
+    Type& declared = program_.values[node.outputs[0]].type;
+    declared = type;
+    if (batch_first && declared.dims) std::swap((*declared.dims)[0], (*declared.dims)[1]);
+    std::vector<NamedArgument> slice{{"self", padded.sequences},
+                                     {"dim", {std::int64_t{0}}},
+                                     {"start", {std::int64_t{0}}},
+                                     {"end", count},
+                                     {"step", {std::int64_t{1}}}};
+    const Argument cut =
+        add(node, "aten::slice", "Tensor", std::move(slice), type, to, batch_first ? none_id : node.outputs[0]);
+    if (batch_first) swapped(node, cut, to, node.outputs[0]);
+    replaced.emplace(node.outputs[1], padded.lengths);
+  }
+
+  void count(const Node& node, const Padded& padded, std::vector<Node>& to) {
+    const Argument size = add(node, "aten::size", "int", {{"self", padded.sequences}, {"dim", {std::int64_t{1}}}},
+                              {ValueKind::integer, DType::int64, std::nullopt}, to);
+    add(node, "prim::NumToTensor", "Scalar", {{"a", size}}, program_.values[node.outputs[0]].type, to, node.outputs[0]);
+  }
+
+  // The first two axes in each other's place.
+  Argument swapped(const Node& whole, const Argument& x, std::vector<Node>& to, ValueId output) {
+    Type type = program_.values[x.as<ValueRef>()->id].type;
+    if (type.dims && type.dims->size() > 1) std::swap((*type.dims)[0], (*type.dims)[1]);
+    return add(whole, "aten::transpose", "int", {{"self", x}, {"dim0", {std::int64_t{0}}}, {"dim1", {std::int64_t{1}}}},
+               type, to, output);
+  }
+
+  // A step in the place of `whole`; without `output` its result is a new value.
+  Argument add(const Node& whole, const char* target, const char* overload, std::vector<NamedArgument> arguments,
+               Type type, std::vector<Node>& to, ValueId output = none_id) {
+    if (output == none_id) {
+      output = static_cast<ValueId>(program_.values.size());
+      Value value;
+      value.name = "sequences." + std::to_string(output);
+      program_.values.push_back(std::move(value));
+    }
+    program_.values[output].type = std::move(type);
+    Node node;
+    node.target = target;
+    node.overload = overload;
+    node.arguments = std::move(arguments);
+    node.origin = whole.origin;
+    node.outputs = {output};
+    to.push_back(std::move(node));
+    return {ValueRef{output}};
+  }
+
+  Program& program_;
+  bool understood_ = true;
+  std::unordered_set<ValueId> data_, sizes_;  // packed values
+  std::unordered_map<ValueId, Padded> by_value_;
+};
+
+}  // namespace
+
+void pad_packed_sequences(Lowering& lowering) {
+  if (any_node(lowering.program.body, packs)) PackedSequences(lowering).run();
+}
+
+}  // namespace whence

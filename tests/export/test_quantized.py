@@ -1,0 +1,173 @@
+"""Quantized models: integers where PyTorch has them, QuantizeLinear and DequantizeLinear between, and PyTorch's values.
+
+A quantized tensor crosses the interface as PyTorch's exporter unpacks it: its integers, its scale, its zero point."""
+
+from pathlib import Path
+
+import numpy
+import onnx
+import onnxruntime
+import pytest
+import torch
+import torch.ao.nn.intrinsic.quantized as nniq
+import torch.ao.nn.quantized as nnq
+from torch import nn
+
+from command import run
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+F = nn.functional
+INTEGERS = {torch.quint8: numpy.uint8, torch.qint8: numpy.int8, torch.qint32: numpy.int32}
+
+
+class Float(nn.Module):
+    """Convolutions, a pooling, a residual sum and a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.second = nn.Conv2d(8, 8, 3, padding=1, groups=2)
+        self.sum = torch.ao.nn.quantized.FloatFunctional()
+        self.pool = nn.AdaptiveAvgPool2d(2)
+        self.head = nn.Linear(32, 5)
+
+    def forward(self, x):
+        x = self.first(x)
+        x = self.sum.add(x, self.second(x))
+        return self.head(torch.flatten(self.pool(F.max_pool2d(x, 2)), 1))
+
+
+def statically_quantized(backend: str) -> nn.Module:
+    torch.manual_seed(0)
+    model = torch.ao.quantization.QuantWrapper(Float()).eval()
+    torch.ao.quantization.fuse_modules(model.module, [["first.0", "first.1", "first.2"]], inplace=True)
+    model.qconfig = torch.ao.quantization.get_default_qconfig(backend)
+    torch.ao.quantization.prepare(model, inplace=True)
+    for _ in range(4):
+        model(torch.randn(2, 3, 8, 8))
+    return torch.ao.quantization.convert(model)
+
+
+def quantized(*shape: int, scale=0.05, zero_point=120, dtype=torch.quint8) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.quantize_per_tensor(torch.randn(*shape, generator=generator), scale, zero_point, dtype)
+
+
+def unpacked(tensor: torch.Tensor, scale=numpy.float64, zero_point=numpy.int64) -> list[numpy.ndarray]:
+    if not tensor.is_quantized:
+        return [tensor.numpy()]
+    return [tensor.int_repr().numpy(), numpy.array(tensor.q_scale(), scale),
+            numpy.array(tensor.q_zero_point(), zero_point or INTEGERS[tensor.dtype])]
+
+
+def flat(result) -> list[torch.Tensor]:
+    return [tensor for part in result for tensor in flat(part)] if isinstance(result, (tuple, list)) else [result]
+
+
+def exported(model, inputs: tuple, folder: Path, *options: str):
+    archive = torch.jit.trace(model, inputs, check_trace=False)
+    torch.jit.save(archive, folder / "model.pt")
+    torch.save(inputs, folder / "inputs.pt")
+    run("export", folder / "model.pt", "-o", folder / "model.onnx", "--inputs", folder / "inputs.pt", *options)
+    graph = onnx.load(folder / "model.onnx")
+    onnx.checker.check_model(graph, full_check=True)
+    return graph.graph, onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+
+
+def compare(model, inputs: tuple, session, levels=0) -> None:
+    """Every output, integers with at most `levels` between: kernels round sums in an order of their own."""
+    expected = [part for tensor in flat(model(*inputs)) for part in unpacked(tensor, numpy.float32, None)]
+    given = [part for tensor in inputs for part in unpacked(tensor)]
+    actual = session.run(None, dict(zip((value.name for value in session.get_inputs()), given, strict=True)))
+    assert len(actual) == len(expected)
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        if numpy.issubdtype(ours.dtype, numpy.integer):
+            assert numpy.abs(ours.astype(int) - theirs.astype(int)).max() <= levels
+        else:
+            numpy.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["fbgemm", "qnnpack"])
+def test_statically_quantized_model(backend, tmp_path):
+    model = statically_quantized(backend)
+    x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    graph, session = exported(model, (x,), tmp_path)
+    kinds = [node.op_type for node in graph.node]
+    assert kinds.count("Conv") == 2 and kinds.count("QuantizeLinear") >= 5
+    weights = {tensor.name: tensor.data_type for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT8}
+    assert len(weights) >= 3, "weights stay 8-bit integers"
+    actual = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    step = model.module.head.scale
+    assert numpy.abs(actual - model(x).numpy()).max() <= 2.5 * step  # each layer rounds
+
+
+LAYERS = {
+    "linear": (nnq.Linear(4, 8), quantized(3, 4)),
+    "conv1d": (nnq.Conv1d(4, 6, 3, stride=2), quantized(2, 4, 9)),
+    "conv2d": (nnq.Conv2d(4, 6, 3, padding=1, groups=2), quantized(2, 4, 6, 6)),
+    "conv2d_relu": (nniq.ConvReLU2d(4, 6, 3), quantized(2, 4, 6, 6)),
+    "conv3d": (nnq.Conv3d(2, 4, 2), quantized(1, 2, 3, 3, 3)),
+    "conv_transpose2d": (nnq.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1), quantized(1, 4, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_quantized_layer_between_quantized_tensors(name, tmp_path):
+    layer, x = LAYERS[name]
+    torch.manual_seed(0)
+    weight, bias = layer._weight_bias()
+    layer.set_weight_bias(torch.quantize_per_tensor(torch.randn(weight.shape), 0.1, 0, torch.qint8),
+                          torch.randn(bias.shape))
+    layer.scale, layer.zero_point = 0.2, 100
+    graph, session = exported(layer, (x,), tmp_path)
+    assert [value.name for value in graph.input][1:] == [graph.input[0].name + "_scale",
+                                                         graph.input[0].name + "_zero_point"]
+    compare(layer, (x,), session, levels=1)
+
+
+ops = torch.ops.quantized
+FUNCTIONS = {
+    "add": lambda x, y: ops.add(x, y, 0.2, 100),
+    "add_relu": lambda x, y: ops.add_relu(x, y, 0.2, 100),
+    "mul": lambda x, y: ops.mul(x, y, 0.2, 100),
+    "cat": lambda x, y: ops.cat([x, y], 1, 0.3, 90),
+    "relu": lambda x, y: (torch.relu(x), y.dequantize()),
+    "sigmoid": lambda x, y: torch.sigmoid(x),
+    "view_and_pool": lambda x, y: F.max_pool1d(x.transpose(1, 2), 2).reshape(-1),
+    "in_place": lambda x, y: (x.relu_().dequantize(), x),
+    "requantized": lambda x, y: torch.quantize_per_tensor(x.dequantize() + y.dequantize(), 0.1, 3, torch.qint8),
+    "list": lambda x, y: torch.dequantize([x, y]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_operators_on_quantized_tensors(name, tmp_path):
+    class Model(nn.Module):
+        def forward(self, x, y):
+            return FUNCTIONS[name](x, y)
+
+    inputs = quantized(2, 4, 6), quantized(2, 4, 6, scale=0.1, zero_point=60)
+    _, session = exported(Model(), tuple(tensor.clone() for tensor in inputs), tmp_path)
+    compare(Model(), inputs, session, levels=1)
+
+
+def test_the_scale_of_an_input_is_an_input(tmp_path):
+    class Model(nn.Module):
+        def forward(self, x):
+            return torch.dequantize(x)
+
+    _, session = exported(Model(), (quantized(2, 3),), tmp_path)
+    compare(Model(), (quantized(2, 3, scale=0.3, zero_point=7),), session)
+
+
+def test_scale_that_follows_from_an_input_is_refused(tmp_path):
+    class Model(nn.Module):
+        def forward(self, x):
+            return ops.mul_scalar(x, 3.0)
+
+    torch.jit.save(torch.jit.trace(Model(), (quantized(2, 3),)), tmp_path / "model.pt")
+    torch.save((quantized(2, 3),), tmp_path / "inputs.pt")
+    result = run("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--inputs", tmp_path / "inputs.pt",
+                 code=4)
+    assert "E0301" in result.stderr and "quantized::mul_scalar" in result.stderr

@@ -1,0 +1,28 @@
+"""Running products, extremes and log-sums: signs, ties, NaN, ranges that exp cannot hold."""
+
+import torch
+
+from ops.case import between, boolean, case, f32, i32, i64
+
+nan, infinity = float("nan"), float("inf")
+TIES = torch.tensor([[1.0, 3.0, 3.0, 2.0, 3.0, -1.0], [0.0, 0.0, -0.0, nan, 5.0, nan]])
+FAR_APART = torch.tensor([[-300.0, -200.0, 0.0, 400.0, -infinity], [-infinity, -infinity, 1.0, infinity, 2.0]])
+
+CASES = [
+    case("aten::cumprod", lambda x: x.cumprod(1), between(-2, 2, 2, 7), opsets=(13, 18)),
+    case("aten::cumprod", lambda x: x.cumprod(0), i64(-3, 4, 5, 2)),
+    case("aten::cumprod", lambda x: x.cumprod(0, dtype=torch.float32), i32(1, 4, 8), dynamic="x:0=n",
+         refused="an axis whose size is dynamic"),
+    case("aten::cumprod", lambda x: x.cumprod(-1), between(-2, 2, 3, 4), dynamic="x:0=n"),
+    case("aten::cumprod", lambda x: x.cumprod(0), f32()),
+    case("aten::cumprod", lambda x: x.cumprod(0), boolean(5)),
+    case("aten::cummax", lambda x: x.cummax(1), TIES, opsets=(13, 18)),
+    case("aten::cummax", lambda x: x.cummax(0), i64(-9, 9, 6, 3)),
+    case("aten::cummax", lambda x: x.cummax(0), f32()),
+    case("aten::cummin", lambda x: x.cummin(1), TIES),
+    case("aten::cummin", lambda x: x.cummin(-1), i32(-9, 9, 2, 6)),
+    case("aten::cummin", lambda x: x.cummin(0), f32(5, 2), dynamic="x:1=n"),
+    case("aten::logcumsumexp", lambda x: x.logcumsumexp(1), f32(2, 5), opsets=(13, 18)),
+    case("aten::logcumsumexp", lambda x: x.logcumsumexp(1), FAR_APART),
+    case("aten::logcumsumexp", lambda x: x.logcumsumexp(0), f32()),
+]
