@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from .errors import Diagnostic, WhenceError, WhenceWarning
+from .functions import Function, FunctionsReport, functions, inline
 from .naming import Naming, naming
 from .plugin import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
@@ -35,10 +36,11 @@ _LATER = {
 }
 
 __all__ = [
-    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "Naming", "ONNXProgram", "OutputDifference", "Recording",
-    "UnconvertibleOp", "ValidationReport", "Verification", "WhenceError", "WhenceWarning", "annotate", "compare",
-    "export", "is_in_onnx_export", "naming", "record", "register_custom_op", "select_model_mode_for_export",
-    "unconvertible_ops", "unregister_custom_op", "validate", "verify",
+    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "Function", "FunctionsReport", "Naming", "ONNXProgram",
+    "OutputDifference", "Recording", "UnconvertibleOp", "ValidationReport", "Verification", "WhenceError",
+    "WhenceWarning", "annotate", "compare", "export", "functions", "inline", "is_in_onnx_export", "naming", "record",
+    "register_custom_op", "select_model_mode_for_export", "unconvertible_ops", "unregister_custom_op", "validate",
+    "verify",
 ]
 
 

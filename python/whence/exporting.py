@@ -20,6 +20,7 @@ from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
 from .backends import BACKENDS, Job, export_by
 from .calls import Call
 from .errors import WhenceError, WhenceWarning, error
+from .functions import functions
 from .options import Options
 from .program import ONNXProgram, Source
 from .surroundings import Training, exporting, log, said_to_be_exporting, training_word
@@ -71,6 +72,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
     custom_opsets  {"mylib": 2}: operators mylib::op without a converter become nodes of the ONNX domain mylib.
     operator_export_type  ONNX, or ONNX_ATEN_FALLBACK: what has no converter becomes a node of the domain
              whence.NAMESPACE.
+    export_modules_as_functions  True, or classes of modules: each becomes an ONNX function, equal ones the same
+             (``whence.functions``); ``program.functions`` says which.
     autograd_inlining  False keeps each torch.autograd.Function as whence_autograd::Name ("native-export").
 
     Raises WhenceError with the command's codes: E0301 for operators without a converter, E0104 for arguments that do
@@ -79,7 +82,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
     """
     given = dict(locals())
     checked.refuse_unknown(unknown, [name for name in inspect.signature(export).parameters if name != "unknown"])
-    checked.refuse_functions_of_modules(export_modules_as_functions)
+    function_modules = checked.check_function_modules(export_modules_as_functions)
     given["training"] = training = training_word(training)
     chain = _chain(model, backend, dynamo)
     _ask_the_model(given)
@@ -97,6 +100,9 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
         try:
             program = _by_one_of(chain, job, training, folder)
             _tell_of_outputs(program, given, options)
+            if function_modules:
+                with job.stage("functions"):
+                    program.functions = functions(program.path, **function_modules)
             if verify:
                 with job.stage("verify"):
                     program.verification = program.verify()

@@ -117,10 +117,17 @@ def unsupported_as_domain(operator_export_type: Any) -> bool:
                 "ONNX_ATEN_FALLBACK keeps those that have no converter, in a domain of their own")
 
 
-def refuse_functions_of_modules(asked: Any) -> None:
-    if asked:
-        raise error("E0303", "unsupported_feature", "export_modules_as_functions is not offered",
-                    "the module of every node is in its metadata: leave the option out")
+def check_function_modules(asked: Any) -> dict[str, Any] | None:
+    """What ``functions`` is asked for: every module for True, classes by their names; None when nothing is asked."""
+    if asked is True:
+        return {"modules": ["**"]}
+    if not asked:
+        return None
+    wrong = [each for each in asked if not isinstance(each, type)] if not isinstance(asked, str) else [asked]
+    if wrong:
+        raise error("E0101", "usage", f"export_modules_as_functions holds {wrong[0]!r}, which is no class",
+                    "give True, or the classes of modules: {torch.nn.Linear}")
+    return {"types": sorted({each.__name__ for each in asked})}
 
 
 # Options that only some backends have: the value at which nobody asks for anything, and who has it.

@@ -15,6 +15,7 @@ import torch
 
 from . import calls, editing, nested, running
 from .errors import WhenceWarning, error
+from .functions import FunctionsReport
 from .reports import AnnotateReport, ValidationReport
 from .surroundings import select_model_mode_for_export
 from .verifying import Verification, verify
@@ -52,7 +53,7 @@ class ONNXProgram:
     backend    the one that did it; ``fell_back`` the ones that were tried before, and why each failed
     exported_program  torch.export's, where the backend has one. Its inputs are the call's tensors
     seconds    by stage
-    verification  of ``verify=True``
+    verification  of ``verify=True``; ``functions`` of ``export_modules_as_functions``
     """
 
     def __init__(self, exported: Exported, source: Source, backend: str, fell_back: Sequence[tuple[str, str]] = (),
@@ -63,6 +64,7 @@ class ONNXProgram:
         self.backend, self.fell_back = backend, tuple(fell_back)
         self.seconds: dict[str, float] = {}
         self.verification: Verification | None = None
+        self.functions: FunctionsReport | None = None
         self._source, self._folder, self._session = source, folder, None
 
     def __repr__(self) -> str:

@@ -363,9 +363,15 @@ def metadata(archives):
 
 @row("`export_modules_as_functions`")
 def modules_as_functions(archives):
-    with pytest.raises(whence.WhenceError, match="not offered") as raised:
-        whence.export(archives.module, X, export_modules_as_functions=True)
-    assert raised.value.code == "E0303" and raised.value.remedy
+    flat = whence.export(archives.module, X)
+    for asked in (True, {torch.nn.Linear}):
+        program = whence.export(archives.module, X, export_modules_as_functions=asked, verify=True)
+        made = onnx.load(program.path)
+        assert {each.name for each in program.functions.functions} == {each.name for each in made.functions}
+        assert "Linear" in {node.op_type for each in [made.graph, *made.functions] for node in each.node}
+        assert program.verification.ok
+        assert [node.op_type for node in onnx.load(whence.inline(program.path)).graph.node] == [
+            node.op_type for node in onnx.load(flat.path).graph.node]
 
 
 @pytest.mark.parametrize("cells", table(), ids=lambda cells: cells[0].replace("`", ""))

@@ -240,8 +240,8 @@ def test_a_folder_that_cannot_be_made(tmp_path, quiet):
 @pytest.mark.parametrize("options, code, said", [
     ({"opset_version": 12}, "E0101", "13 to 23"), ({"opset_version": 24}, "E0101", "13 to 23"),
     ({"opset_version": "18"}, "E0101", "13 to 23"),
-    ({"export_modules_as_functions": True}, "E0303", "metadata"),
-    ({"export_modules_as_functions": {torch.nn.Linear}}, "E0303", "metadata"),
+    ({"export_modules_as_functions": "Linear"}, "E0101", "{torch.nn.Linear}"),
+    ({"export_modules_as_functions": {"Linear"}}, "E0101", "{torch.nn.Linear}"),
     ({"fallback": True}, "E0101", "chain"), ({"opset": 18}, "E0101", "opset_version"),
     ({"use_external_data_format": True}, "E0101", "external_data"), ({"inputnames": []}, "E0101", "input_names"),
     ({"nonsense": 1}, "E0101", "help"), ({"dynamo": True, "backend": "torch-dynamo"}, "E0101", "one of them"),

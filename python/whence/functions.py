@@ -1,0 +1,60 @@
+"""Modules of an annotated file as ONNX functions, one for each unique block, and the graph back again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .command import run_json
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function: its name, how often it is called, its nodes, and the modules that call it, in the file's order."""
+
+    name: str
+    calls: int
+    nodes: int
+    modules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FunctionsReport:
+    """What became of a file. ``refused``: chosen modules that are no single part of the graph, with the reason."""
+
+    path: Path
+    functions: tuple[Function, ...]
+    refused: tuple[tuple[str, str], ...]
+    nodes_before: int
+    nodes_after: int  # of the graph and of the functions
+
+
+def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = None, modules: Sequence[str] = (),
+              types: Collection[str] = (), depth: int | None = None) -> FunctionsReport:
+    """Cuts functions out of an annotated ONNX file; in place unless ``output`` is given.
+
+    modules  globs over qualified names, "encoder.layer.*"; ``types``: classes, "BertLayer"; ``depth``: all modules down
+             to so many calls below the root. With none of them, the repeated blocks that save the most nodes.
+
+    Nothing is written unless the functions, written out again, give the same graph. Raises WhenceError: E0101 when a
+    choice matches nothing, E0302 when no chosen module is a single part of the graph.
+    """
+    target = Path(output or model)
+    chosen = [word for glob in modules for word in ("--modules", glob)]
+    chosen += ["--types", ",".join(types)] if types else []
+    chosen += ["--depth", depth] if depth is not None else []
+    report = run_json("functions", model, "-o", target, *chosen)
+    return FunctionsReport(
+        target, tuple(Function(each["name"], each["calls"], each["nodes"], tuple(each["modules"]))
+                      for each in report["functions"]),
+        tuple((each["module"], each["reason"]) for each in report["refused"]),
+        report["nodes_before"], report["nodes_after"])
+
+
+def inline(model: str | os.PathLike, *, output: str | os.PathLike | None = None, all: bool = False) -> Path:
+    """Writes out the calls of functions that ``functions`` made, or of ``all``, with the metadata the nodes had."""
+    target = Path(output or model)
+    run_json("inline", model, "-o", target, *(["--all"] if all else []))
+    return target
