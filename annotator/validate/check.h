@@ -7,6 +7,7 @@
 
 #include "annotator/read/onnx_summary.h"
 #include "annotator/view/attribution.h"
+#include "schema/diagnostic.h"
 #include "schema/program.h"
 
 namespace whence {
@@ -23,11 +24,17 @@ struct FindingItem {
   std::string detail;   // what is wrong with it; may be empty
 };
 
-struct Check {
+// What a finding is called, whatever found it: a check, or a gate (gates.h).
+struct Rule {
   const char* code;     // "V101": stable, scripts match on it
   const char* name;     // "node_name_empty"
   const char* summary;  // what a finding says, in the plural: "nodes without a name"
   const char* remedy;
+  const char* why;  // what it breaks, or what is needed to look for it
+  Severity severity;
+};
+
+struct Check : Rule {
   std::vector<FindingItem> (*run)(const CheckContext& context);
   bool full = false;  // loads the whole model: runs with --full only
 };
@@ -35,6 +42,9 @@ struct Check {
 // Every check, in the order of its code.
 const std::vector<const Check*>& all_checks();
 const Check* find_check(std::string_view code_or_name);  // nullptr when there is none
+
+// Every rule, checks and gates, in the order of its code.
+const std::vector<const Rule*>& all_rules();
 
 // How reports call a node: its name, or its operator and first output when it has none.
 std::string shown_node(const OnnxNode& node);

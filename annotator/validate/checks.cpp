@@ -1,8 +1,10 @@
 // The one list of checks. V1xx: names and structure; V2xx: external data; V3xx: what whence wrote; V4xx: onnx's
-// checker. (V5xx are no checks of the file: thresholds that were not reached, see validate.h.)
+// checker. V5xx are no checks of the
+// file but of its coverage: gates.h.
 #include <algorithm>
 
 #include "annotator/validate/check.h"
+#include "annotator/validate/gates.h"
 
 namespace whence {
 
@@ -27,6 +29,15 @@ const Check* find_check(std::string_view code_or_name) {
     return code_or_name == check->code || code_or_name == check->name;
   });
   return found == all_checks().end() ? nullptr : *found;
+}
+
+const std::vector<const Rule*>& all_rules() {
+  static const std::vector<const Rule*> rules = [] {
+    std::vector<const Rule*> all(all_checks().begin(), all_checks().end());
+    all.insert(all.end(), {&threshold_rule, &required_rule, &baseline_rule});
+    return all;
+  }();
+  return rules;
 }
 
 std::string shown_node(const OnnxNode& node) {

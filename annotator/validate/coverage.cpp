@@ -1,7 +1,6 @@
 #include "annotator/validate/coverage.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <set>
@@ -57,26 +56,6 @@ Coverage coverage_of(const CheckContext& context) {
   coverage.modules.assign(modules.begin(), modules.end());
   coverage.operators.assign(operators.begin(), operators.end());
   return coverage;
-}
-
-double Threshold::reached(const Counts& counts) const {
-  const auto confidence = parse_confidence(what);
-  return 100 * counts.share(confidence ? counts[*confidence] : counts.covered());
-}
-
-Threshold parse_threshold(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  Threshold threshold;
-  threshold.what = text.substr(0, equals);
-  const char* const end = text.data() + text.size();
-  const char* const begin = equals == std::string::npos ? end : text.data() + equals + 1;
-  const auto [stop, failure] = std::from_chars(begin, end, threshold.percent);
-  const bool known = threshold.what == "covered" || parse_confidence(threshold.what);
-  if (!known || failure != std::errc() || stop != end || !(threshold.percent >= 0 && threshold.percent <= 100)) {
-    throw Error(Code::usage, "'" + text + "' is no threshold",
-                "a confidence or 'covered', and a percentage from 0 to 100: --min exact=95", {.stage = "command line"});
-  }
-  return threshold;
 }
 
 }  // namespace whence

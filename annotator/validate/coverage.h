@@ -32,14 +32,4 @@ struct Coverage {
 
 Coverage coverage_of(const CheckContext& context);
 
-// The shape of --min: "exact=95", "covered=90", "unattributed=0" (at least that many percent).
-struct Threshold {
-  std::string what;  // "covered" or a confidence
-  double percent = 0;
-
-  double reached(const Counts& counts) const;  // percent
-};
-// Throws Error(usage).
-Threshold parse_threshold(const std::string& text);
-
 }  // namespace whence

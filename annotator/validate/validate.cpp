@@ -57,10 +57,7 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     std::copy_if(all_checks().begin(), all_checks().end(), std::back_inserter(result.checks),
                  [&](const Check* check) { return options.full || !check->full; });
     result.findings = findings_of(context, options, result.checks);
-    for (const Threshold& threshold : options.minima) {
-      const double reached = threshold.reached(result.coverage.all);
-      if (reached < threshold.percent) result.shortfalls.push_back({threshold, reached});
-    }
+    result.shortfalls = shortfalls_of(result.coverage, result.silent, options.gates);
     return result;
   });
 }

@@ -7,13 +7,14 @@
 
 #include "annotator/validate/check.h"
 #include "annotator/validate/coverage.h"
+#include "annotator/validate/gates.h"
 #include "annotator/validate/silent_modules.h"
 #include "schema/result.h"
 
 namespace whence {
 
 struct ValidateOptions {
-  std::vector<Threshold> minima;
+  Gates gates;
   std::vector<std::string> allowed;  // codes or names of checks whose findings do not count
   bool full = false;                 // run onnx's checker too
 };
@@ -22,14 +23,6 @@ struct Finding {
   const Check* check = nullptr;
   std::vector<FindingItem> items;  // never empty
   bool allowed = false;
-};
-
-// Stands beside the checks' codes, though no check finds it.
-inline constexpr const char* shortfall_code = "V501";
-
-struct Shortfall {
-  Threshold threshold;
-  double reached = 0;  // percent
 };
 
 struct Validation {
@@ -42,7 +35,7 @@ struct Validation {
   std::vector<Shortfall> shortfalls;
   std::vector<const Check*> checks;  // that ran
 
-  bool clean() const;  // no finding that counts, every threshold reached
+  bool clean() const;  // no finding that counts, nothing short of a gate
 };
 
 // `program` may be null. Errors: those of read_onnx_summary; usage for an unknown code in `allowed`.

@@ -17,8 +17,13 @@ nlohmann::ordered_json counts_json(const Counts& counts) {
 nlohmann::ordered_json finding_json(const Finding& finding) {
   auto items = nlohmann::ordered_json::array();
   for (const FindingItem& item : finding.items) items.push_back({{"subject", item.subject}, {"detail", item.detail}});
-  return {{"code", finding.check->code},     {"name", finding.check->name}, {"summary", finding.check->summary},
-          {"remedy", finding.check->remedy}, {"allowed", finding.allowed},  {"count", finding.items.size()},
+  return {{"code", finding.check->code},
+          {"name", finding.check->name},
+          {"severity", finding.check->severity == Severity::error ? "error" : "warning"},
+          {"summary", finding.check->summary},
+          {"remedy", finding.check->remedy},
+          {"allowed", finding.allowed},
+          {"count", finding.items.size()},
           {"items", std::move(items)}};
 }
 
@@ -58,9 +63,10 @@ std::string to_json(const Validation& validation) {
   for (const Check* check : validation.checks) checks.push_back(check->code);
   for (const Finding& finding : validation.findings) findings.push_back(finding_json(finding));
   for (const Shortfall& shortfall : validation.shortfalls) {
-    shortfalls.push_back({{"code", shortfall_code},
-                          {"what", shortfall.threshold.what},
-                          {"minimum", shortfall.threshold.percent},
+    shortfalls.push_back({{"code", shortfall.rule->code},
+                          {"subject", shortfall.subject},
+                          {"what", shortfall.what},
+                          {"minimum", shortfall.minimum},
                           {"reached", shortfall.reached}});
   }
   json["checks"] = std::move(checks);

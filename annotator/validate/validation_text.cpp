@@ -2,9 +2,8 @@
 #include "annotator/validate/validation_text.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
+#include "annotator/validate/problems.h"
 #include "annotator/view/tree_text.h"
 
 namespace whence {
@@ -13,12 +12,6 @@ namespace {
 constexpr std::size_t items_shown = 3;
 constexpr std::size_t nodes_shown = 10;
 constexpr std::size_t silent_shown = 30;
-
-std::string number_text(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", number);
-  return text.data();
-}
 
 std::string_view style_of(Confidence confidence, const Palette& palette) {
   if (confidence == Confidence::unattributed) return palette.red;
@@ -132,9 +125,8 @@ std::string to_text(const Validation& validation, int depth, const Palette& pale
   text += title("checks", palette);
   for (const Finding& finding : validation.findings) text += finding_text(finding, palette);
   for (const Shortfall& shortfall : validation.shortfalls) {
-    text += "  " + std::string(palette.red) + shortfall_code + std::string(palette.reset) + " " +
-            shortfall.threshold.what + " is " + number_text(shortfall.reached) + " %, not " +
-            number_text(shortfall.threshold.percent) + " %\n";
+    text += "  " + std::string(palette.red) + shortfall.rule->code + std::string(palette.reset) + " " +
+            printable(message_of(shortfall)) + "; try: " + shortfall.rule->remedy + "\n";
   }
   const std::size_t passed = validation.checks.size() - validation.findings.size();
   return text + "  " + std::to_string(passed) + " of " + std::to_string(validation.checks.size()) +

@@ -24,6 +24,7 @@ extern const Command functions_command;
 extern const Command inline_command;
 extern const Command ops_command;
 extern const Command record_command;
+extern const Command rules_command;
 extern const Command select_command;
 extern const Command show_command;
 extern const Command strip_command;

@@ -1,8 +1,14 @@
 // `whence validate`: coverage of an ONNX file by modules, and the checks that onnx's own checker does not make.
+#include <algorithm>
+#include <array>
+#include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "annotator/validate/problems.h"
 #include "annotator/validate/validation_text.h"
+#include "schema/files.h"
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -19,17 +25,70 @@ std::string checks_text() {
   for (const Check* check : all_checks()) {
     table.row({check->code, std::string(check->summary) + (check->full ? " (with --full)" : "")});
   }
-  table.row({shortfall_code, "a threshold that is not reached"});
+  for (const Rule* gate : {&threshold_rule, &required_rule, &baseline_rule}) table.row({gate->code, gate->summary});
   return "\nchecks:\n" + table.text();
 }
 
+// A file that says what a team asks for, so that pipelines and people ask the same: {"min": [...], "require": [...],
+// "allow": [...], "baseline": "file"}; names of files are relative to it. The command line adds to it.
+struct Config {
+  std::vector<std::string> minima, required, allowed;
+  std::string baseline;
+};
+
+std::vector<std::string> strings(const nlohmann::json& value, const std::string& key, const Place& place) {
+  const bool fits = value.is_array() && std::ranges::all_of(value, [](const auto& each) { return each.is_string(); });
+  if (!fits) throw Error(Code::wrong_kind, "'" + key + "' is no list of texts", "\"" + key + "\": [\"...\"]", place);
+  return value.get<std::vector<std::string>>();
+}
+
+Config read_config(const std::string& path) {
+  const Place place{.file = path, .stage = "command line"};
+  const auto file = MappedFile::open(path);
+  const auto json = nlohmann::json::parse(file->text(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw Error(Code::wrong_kind, "not a JSON object", "{\"min\": [\"covered=99\"]}", place);
+  Config config;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "min") {
+      config.minima = strings(value, key, place);
+    } else if (key == "require") {
+      config.required = strings(value, key, place);
+    } else if (key == "allow") {
+      config.allowed = strings(value, key, place);
+    } else if (key == "baseline" && value.is_string()) {
+      config.baseline = (std::filesystem::path(path).parent_path() / value.get<std::string>()).string();
+    } else {
+      throw Error(Code::wrong_kind, "'" + key + "' is no setting", "min, require, allow and baseline are", place);
+    }
+  }
+  return config;
+}
+
 ValidateOptions parse_options(const CommandLine& line) {
+  const Config config = line.has("config") ? read_config(line.text("config")) : Config{};
+  const auto both = [&](std::vector<std::string> from_config, const char* option) {
+    for (std::string& text : line.list(option)) from_config.push_back(std::move(text));
+    return from_config;
+  };
   ValidateOptions options;
-  if (line.has("min-covered")) options.minima.push_back(parse_threshold("covered=" + line.text("min-covered")));
-  for (const std::string& text : line.list("min")) options.minima.push_back(parse_threshold(text));
-  options.allowed = line.list("allow");
+  if (line.has("min-covered")) options.gates.minima.push_back(parse_threshold("covered=" + line.text("min-covered")));
+  for (const std::string& text : both(config.minima, "min")) options.gates.minima.push_back(parse_threshold(text));
+  options.gates.required = both(config.required, "require");
+  options.gates.baseline = line.text_or("baseline", config.baseline);
+  options.allowed = both(config.allowed, "allow");
   options.full = line.has("full");
   return options;
+}
+
+constexpr std::array formats = {"text", "json", "sarif", "junit", "github"};
+
+std::string parse_format(const CommandLine& line) {
+  const std::string format = line.text_or("format", line.json() ? "json" : "text");
+  if (std::ranges::find(formats, format) == formats.end()) {
+    throw Error(Code::usage, "--format " + format + " is none", "text, json, sarif, junit or github",
+                {.stage = "command line"});
+  }
+  return format;
 }
 
 ExitCode run(int argc, char** argv) {
@@ -43,13 +102,21 @@ ExitCode run(int argc, char** argv) {
   line.option("sidecar,s", "FILE",
               "the sidecar: adds modules without a node, and reads stamps of files not yet annotated");
   line.option("min-covered", "PCT", "the least share of nodes that are exact, matched or inferred");
-  line.repeated("min", "WHAT=PCT", "the least share of one confidence, for example exact=95");
+  line.repeated("min", "WHAT=PCT",
+                "the least share of one confidence: exact=95; of modules, covered=99@encoder.*; of an\n"
+                "operator type, covered=90@op:MatMul");
+  line.repeated("require", "GLOB", "modules that must have nodes, all of them covered");
+  line.option("baseline", "FILE", "what --json printed of the file before: coverage may not fall");
+  line.option("config", "FILE",
+              "the same in JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"baseline\": F}");
+  line.option("format", "FORMAT", "text, json, sarif (code scanning), junit, github (annotations of a workflow)");
   line.repeated("allow", "CODE", "findings of this check do not count, for example V101");
   line.option("depth,d", "N", "levels of modules in the coverage table (2)");
   line.flag("full", "run onnx's checker and shape inference too; loads the weights");
   line.example("whence validate model.onnx --sidecar model.whence.json --min-covered 99");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
+  const std::string format = parse_format(line);
   const ValidateOptions options = parse_options(line);
   const std::int64_t depth = line.integer_or("depth", default_depth);
   Diagnostics notes;
@@ -58,8 +125,15 @@ ExitCode run(int argc, char** argv) {
   const Validation validation =
       unwrap(validate_file(line.text("file"), sidecar ? &sidecar->program : nullptr, options), notes);
   print_text(notes);
-  if (line.json()) {
+  const std::string path = line.text("file");
+  if (format == "json") {
     std::cout << to_json(validation) << "\n";
+  } else if (format == "sarif") {
+    std::cout << to_sarif(validation, path);
+  } else if (format == "junit") {
+    std::cout << to_junit(validation);
+  } else if (format == "github") {
+    std::cout << to_github(validation, path);
   } else {
     std::cout << to_text(validation, static_cast<int>(depth), output_palette());
   }

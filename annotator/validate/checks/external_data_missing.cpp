@@ -17,7 +17,11 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check external_data_missing_check;
-const Check external_data_missing_check = {"V201", "external_data_missing", "tensors whose external file is missing",
-                                           "copy the data file beside the model, under its original name", run};
+const Check external_data_missing_check = {
+    {"V201", "external_data_missing", "tensors whose external file is missing",
+     "copy the data file beside the model, under its original name",
+     "The model cannot be loaded. Files outside the model's folder are not looked for: they are V203's.",
+     Severity::error},
+    run};
 
 }  // namespace whence

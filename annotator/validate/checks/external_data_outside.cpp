@@ -18,7 +18,11 @@ std::vector<FindingItem> run(const CheckContext& context) {
 
 extern const Check external_data_outside_check;
 const Check external_data_outside_check = {
-    "V203", "external_data_outside", "tensors whose external data lies outside the model's folder",
-    "move the data file beside the model and give its bare name as location", run};
+    {"V203", "external_data_outside", "tensors whose external data lies outside the model's folder",
+     "move the data file beside the model and give its bare name as location",
+     "An absolute location, `..` or a symbolic link. Runtimes refuse it: whoever opens a downloaded model must not "
+     "have other files of the machine read.",
+     Severity::error},
+    run};
 
 }  // namespace whence

@@ -35,8 +35,12 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check external_data_range_check;
-const Check external_data_range_check = {"V202", "external_data_range",
-                                         "tensors whose external data does not fit its file, dtype or shape",
-                                         "the data file belongs to another model or is cut short: copy it again", run};
+const Check external_data_range_check = {
+    {"V202", "external_data_range", "tensors whose external data does not fit its file, dtype or shape",
+     "the data file belongs to another model or is cut short: copy it again",
+     "The span passes the file's end, or has not the size that dtype and shape ask for: the weights are others than "
+     "the model's.",
+     Severity::error},
+    run};
 
 }  // namespace whence

@@ -46,8 +46,12 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check function_undefined_check;
-const Check function_undefined_check = {"V105", "function_undefined",
-                                        "calls of functions that the model does not define",
-                                        "export again with the functions included", run};
+const Check function_undefined_check = {
+    {"V105", "function_undefined", "calls of functions that the model does not define",
+     "export again with the functions included",
+     "A domain holds functions when the model defines one of it, or when it is one of the exporters' own, which no "
+     "runtime has kernels for. Of other custom domains nothing is said: a runtime may know them.",
+     Severity::error},
+    run};
 
 }  // namespace whence

@@ -50,7 +50,9 @@ std::vector<FindingItem> run(const CheckContext& context) {
 
 extern const Check metadata_key_duplicate_check;
 const Check metadata_key_duplicate_check = {
-    "V103", "metadata_key_duplicate", "metadata keys that occur twice on one owner",
-    "keep one entry for each key; `whence strip` removes those that whence wrote", run};
+    {"V103", "metadata_key_duplicate", "metadata keys that occur twice on one owner",
+     "keep one entry for each key; `whence strip` removes those that whence wrote",
+     "ONNX forbids it and no checker looks: readers disagree on which value holds.", Severity::warning},
+    run};
 
 }  // namespace whence

@@ -41,8 +41,12 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check metadata_needs_ir_10_check;
-const Check metadata_needs_ir_10_check = {"V104", "metadata_needs_ir_10",
-                                          "things with metadata in a file whose IR version has none",
-                                          "raise ir_version to 10: `whence annotate` does", run};
+const Check metadata_needs_ir_10_check = {
+    {"V104", "metadata_needs_ir_10", "things with metadata in a file whose IR version has none",
+     "raise ir_version to 10: `whence annotate` does",
+     "Metadata of nodes, values, graphs, initializers and functions came with IR version 10; readers of older versions "
+     "may drop it or refuse the file.",
+     Severity::warning},
+    run};
 
 }  // namespace whence

@@ -26,7 +26,11 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check module_unknown_check;
-const Check module_unknown_check = {"V303", "module_unknown", "nodes that name a module the model does not have",
-                                    "give the sidecar of the same model, or annotate the file again", run};
+const Check module_unknown_check = {
+    {"V303", "module_unknown", "nodes that name a module the model does not have",
+     "give the sidecar of the same model, or annotate the file again",
+     "The sidecar's module table does not hold it: the file was annotated from another model. Needs --sidecar.",
+     Severity::warning},
+    run};
 
 }  // namespace whence

@@ -21,7 +21,9 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check node_name_duplicate_check;
-const Check node_name_duplicate_check = {"V102", "node_name_duplicate", "names that more than one node carries",
-                                         "`whence annotate` makes names unique", run};
+const Check node_name_duplicate_check = {
+    {"V102", "node_name_duplicate", "names that more than one node carries", "`whence annotate` makes names unique",
+     "Branches and loop bodies included: whoever looks a node up by its name finds one of them.", Severity::warning},
+    run};
 
 }  // namespace whence

@@ -15,7 +15,9 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check node_name_empty_check;
-const Check node_name_empty_check = {"V101", "node_name_empty", "nodes without a name",
-                                     "`whence annotate` gives every node a name", run};
+const Check node_name_empty_check = {
+    {"V101", "node_name_empty", "nodes without a name", "`whence annotate` gives every node a name",
+     "ONNX allows them; profilers, quantisers and reports then have no handle on the node.", Severity::warning},
+    run};
 
 }  // namespace whence

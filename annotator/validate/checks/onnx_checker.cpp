@@ -20,10 +20,11 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check onnx_checker_check;
-const Check onnx_checker_check = {"V401",
-                                  "onnx_checker",
-                                  "complaints of onnx's own checker",
-                                  "report it to whoever made the file; for whence's own exports, to whence",
+const Check onnx_checker_check = {{"V401", "onnx_checker", "complaints of onnx's own checker",
+                                   "report it to whoever made the file; for whence's own exports, to whence",
+                                   "With shape inference in strict mode. It parses the whole model, weights included, "
+                                   "so it costs memory as all other checks together do not: with --full.",
+                                   Severity::error},
                                   run,
                                   true};
 

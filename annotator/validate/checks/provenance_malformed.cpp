@@ -55,8 +55,12 @@ std::vector<FindingItem> run(const CheckContext& context) {
 }  // namespace
 
 extern const Check provenance_malformed_check;
-const Check provenance_malformed_check = {"V301", "provenance_malformed",
-                                          "nodes whose whence keys contradict their form",
-                                          "`whence strip`, then `whence annotate` again", run};
+const Check provenance_malformed_check = {
+    {"V301", "provenance_malformed", "nodes whose whence keys contradict their form",
+     "`whence strip`, then `whence annotate` again",
+     "Written by hand, or by a tool that merged nodes. Such a node counts as unattributed where its module cannot be "
+     "trusted.",
+     Severity::warning},
+    run};
 
 }  // namespace whence

@@ -1,0 +1,204 @@
+#include "annotator/validate/gates.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "annotator/view/nearest_names.h"
+#include "annotator/view/path_glob.h"
+#include "schema/files.h"
+#include "schema/result.h"
+
+namespace whence {
+
+extern const Rule threshold_rule, required_rule, baseline_rule;
+const Rule threshold_rule = {"V501",
+                             "threshold_not_reached",
+                             "thresholds that are not reached",
+                             "annotate with the model's sidecar, or lower --min",
+                             "Asked for by --min: the share of nodes of one confidence, or of the three that count as "
+                             "covered, in the file, in a module, or among the nodes of an operator type.",
+                             Severity::error};
+const Rule required_rule = {
+    "V502",
+    "module_not_covered",
+    "required modules without a node, or with nodes that are not covered",
+    "look at `whence explain` of their nodes, or at `whence validate --sidecar` for why there are none",
+    "Asked for by --require: each module that the glob matches must have nodes, and all of them "
+    "must be exact, matched or inferred.",
+    Severity::error};
+const Rule baseline_rule = {
+    "V503",
+    "coverage_fell",
+    "shares of nodes that fell below the baseline",
+    "find what changed with `whence diff`, or make a new baseline with `whence validate --json`",
+    "Asked for by --baseline: covered and exact nodes, of the file and of each module, may not "
+    "become fewer, and no module may lose all of its nodes.",
+    Severity::error};
+
+namespace {
+
+// Shares are quotients of whole numbers; what differs by less is rounding.
+constexpr double rounding = 1e-9;
+
+using Rows = std::vector<std::pair<std::string, Counts>>;
+
+[[noreturn]] void matches_nothing(const std::string& option, const std::string& what, const std::string& wanted,
+                                  const std::vector<std::string_view>& known) {
+  std::string near;
+  for (const std::string& name : nearest_names(wanted, known, 3)) near += (near.empty() ? "" : ", ") + name;
+  throw Error(Code::usage, option + ": no " + what + " of the file matches '" + wanted + "'",
+              near.empty() ? "`whence validate` lists modules and operators" : "the nearest are " + near,
+              {.stage = "validate"});
+}
+
+std::vector<std::string_view> names_of(const Rows& rows) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, counts] : rows) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+class Gatekeeper {
+ public:
+  Gatekeeper(const Coverage& coverage, const std::vector<SilentModule>& silent)
+      : coverage_(coverage), silent_(silent) {}
+
+  void threshold(const Threshold& asked) {
+    const auto hold = [&](const std::string& subject, const Counts& counts) {
+      const double reached = asked.reached(counts);
+      if (reached < asked.percent) add(threshold_rule, subject, asked.what, asked.percent, reached);
+    };
+    if (!asked.modules.empty()) {
+      bool any = false;
+      for (const auto& [path, counts] : coverage_.modules) {
+        if (matches_path(asked.modules, path)) hold(path, counts), any = true;
+      }
+      if (!any) matches_nothing("--min", "module", asked.modules, names_of(coverage_.modules));
+    } else if (!asked.op_type.empty()) {
+      const auto row = std::ranges::find(coverage_.operators, asked.op_type, &Rows::value_type::first);
+      if (row == coverage_.operators.end()) {
+        matches_nothing("--min", "operator", asked.op_type, names_of(coverage_.operators));
+      }
+      hold(asked.op_type, row->second);
+    } else {
+      hold("", coverage_.all);
+    }
+  }
+
+  void require(const std::string& glob) {
+    bool any = false;
+    for (const auto& [path, counts] : coverage_.modules) {
+      if (!matches_path(glob, path)) continue;
+      any = true;
+      if (counts.covered() < counts.total()) {
+        add(required_rule, path, "covered", 100, 100 * counts.share(counts.covered()));
+      }
+    }
+    for (const SilentModule& module : silent_) {
+      if (!matches_path(glob, module.path)) continue;
+      any = true;
+      add(required_rule, module.path, "covered", 100, 0);
+    }
+    if (any) return;
+    std::vector<std::string_view> known = names_of(coverage_.modules);
+    for (const SilentModule& module : silent_) known.push_back(module.path);
+    matches_nothing("--require", "module", glob, known);
+  }
+
+  void compare(const std::string& baseline) {
+    const nlohmann::json before = read(baseline);
+    compare_counts("", before["coverage"], coverage_.all);
+    std::map<std::string, const Counts*> now;
+    for (const auto& [path, counts] : coverage_.modules) now.emplace(path, &counts);
+    for (const auto& row : before["modules"]) {
+      const std::string path = row.value("path", "");
+      if (path.empty()) continue;  // the root is the file, but for nodes without a module
+      const auto found = now.find(path);
+      compare_counts(path, row, found == now.end() ? Counts{} : *found->second);
+    }
+  }
+
+  std::vector<Shortfall> take() { return std::move(found_); }
+
+ private:
+  static nlohmann::json read(const std::string& path) {
+    const auto file = MappedFile::open(path);
+    nlohmann::json report = nlohmann::json::parse(file->text(), nullptr, /*allow_exceptions=*/false);
+    const auto counts = [](const nlohmann::json& row) {
+      return row.is_object() && std::ranges::all_of(std::array{"nodes", "covered", "exact"}, [&](const char* key) {
+               return row.contains(key) && row[key].is_number_integer() && row[key] >= 0;
+             });
+    };
+    const bool fits = report.is_object() && report.contains("coverage") && counts(report["coverage"]) &&
+                      report.contains("modules") && report["modules"].is_array() &&
+                      std::ranges::all_of(report["modules"], counts);
+    if (!fits) {
+      throw Error(Code::wrong_kind, "not a report of `whence validate --json`", "make one of the file that was good",
+                  {.file = path, .stage = "validate"});
+    }
+    return report;
+  }
+
+  void compare_counts(const std::string& subject, const nlohmann::json& before, const Counts& now) {
+    const double nodes = before["nodes"];
+    for (const char* what : {"covered", "exact"}) {
+      const double share = nodes == 0 ? 100 : 100 * before[what].get<double>() / nodes;
+      const Threshold reached{what, 0, "", ""};
+      // A module without nodes has lost all that it had.
+      const double is = now.total() == 0 && nodes > 0 ? 0 : reached.reached(now);
+      if (is < share - rounding) add(baseline_rule, subject, what, share, is);
+    }
+  }
+
+  void add(const Rule& rule, const std::string& subject, const std::string& what, double minimum, double reached) {
+    found_.push_back({&rule, subject, what, minimum, reached});
+  }
+
+  const Coverage& coverage_;
+  const std::vector<SilentModule>& silent_;
+  std::vector<Shortfall> found_;
+};
+
+}  // namespace
+
+double Threshold::reached(const Counts& counts) const {
+  const auto confidence = parse_confidence(what);
+  return 100 * counts.share(confidence ? counts[*confidence] : counts.covered());
+}
+
+Threshold parse_threshold(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::size_t at = std::min(text.find('@', equals == std::string::npos ? 0 : equals), text.size());
+  Threshold threshold;
+  threshold.what = text.substr(0, equals);
+  const char* const end = text.data() + at;
+  const char* const begin = equals == std::string::npos ? end : text.data() + equals + 1;
+  const auto [stop, failure] = std::from_chars(begin, end, threshold.percent);
+  const std::string of = at < text.size() ? text.substr(at + 1) : "";
+  (of.starts_with("op:") ? threshold.op_type : threshold.modules) = of.starts_with("op:") ? of.substr(3) : of;
+  const bool known = threshold.what == "covered" || parse_confidence(threshold.what);
+  const bool complete = at == text.size() || !threshold.op_type.empty() || !threshold.modules.empty();
+  if (!known || !complete || failure != std::errc() || stop != end ||
+      !(threshold.percent >= 0 && threshold.percent <= 100)) {
+    throw Error(Code::usage, "'" + text + "' is no threshold",
+                "a confidence or 'covered', and a percentage from 0 to 100: --min exact=95, "
+                "--min 'covered=99@encoder.*', --min covered=90@op:MatMul",
+                {.stage = "command line"});
+  }
+  return threshold;
+}
+
+std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
+                                     const Gates& gates) {
+  Gatekeeper keeper(coverage, silent);
+  for (const Threshold& threshold : gates.minima) keeper.threshold(threshold);
+  for (const std::string& glob : gates.required) keeper.require(glob);
+  if (!gates.baseline.empty()) keeper.compare(gates.baseline);
+  return keeper.take();
+}
+
+}  // namespace whence

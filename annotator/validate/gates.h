@@ -1,0 +1,48 @@
+// Gates: what a team asks of a file's coverage. Thresholds for the whole, a module or an operator type; modules that
+// must be there; a report of before, below which coverage may not fall.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/validate/coverage.h"
+#include "annotator/validate/silent_modules.h"
+
+namespace whence {
+
+extern const Rule threshold_rule, required_rule, baseline_rule;
+
+// What --min says: "exact=95", "covered=90@encoder.layer.*" (of each module that the glob matches),
+// "covered=99@op:MatMul" (of nodes of one operator type); at least that many percent of the nodes.
+struct Threshold {
+  std::string what;  // "covered" or a confidence
+  double percent = 0;
+  std::string modules;  // glob; empty: not by module
+  std::string op_type;  // empty: not by operator
+
+  double reached(const Counts& counts) const;  // percent
+};
+// Throws Error(usage).
+Threshold parse_threshold(const std::string& text);
+
+struct Gates {
+  std::vector<Threshold> minima;
+  std::vector<std::string> required;  // globs: modules that must have nodes, all of them covered
+  std::string baseline;               // what `validate --json` printed of the file before; empty: none
+};
+
+// Something a gate asks for and the file does not have.
+struct Shortfall {
+  const Rule* rule = nullptr;
+  std::string subject;  // module or operator type; empty: the whole file
+  std::string what;     // "covered" or a confidence
+  double minimum = 0;   // percent
+  double reached = 0;   // percent
+};
+
+// `silent`: modules of the sidecar that have no node. Throws Error: usage for a glob or operator type that matches
+// nothing, with the nearest names; missing_file, wrong_kind for a baseline that is no report of validate.
+std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
+                                     const Gates& gates);
+
+}  // namespace whence

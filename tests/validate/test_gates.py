@@ -1,0 +1,136 @@
+"""What a team asks of a file in its pipeline: gates by module and operator, a baseline, a configuration file, formats."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+import command
+from validate.onnx_files import chain, known, model
+
+
+@pytest.fixture
+def path(tmp_path):
+    """encoder.0: two exact; encoder.1: one exact, one inferred, one ancestor; head: nothing known of its one node."""
+    return model(chain(known("encoder.0", "exact"), known("encoder.0", "exact"), known("encoder.1", "exact"),
+                       known("encoder.1", "inferred"), known("encoder.1", "ancestor"), {}), tmp_path / "m.onnx")
+
+
+def shortfalls(*arguments, code=1) -> list:
+    found = command.run_json("validate", *arguments, code=code)["shortfalls"]
+    return [(each["code"], each["subject"], each["what"], round(each["minimum"], 1), round(each["reached"], 1))
+            for each in found]
+
+
+def test_thresholds_of_modules_and_operators(path):
+    assert shortfalls(path, "--min", "exact=100@encoder.*") == [("V501", "encoder.1", "exact", 100, 33.3)]
+    assert shortfalls(path, "--min", "covered=60@encoder.*", code=0) == []
+    assert shortfalls(path, "--min", "covered=70@op:Relu") == [("V501", "Relu", "covered", 70, 66.7)]
+    assert "V501 exact of encoder.1 is 33.33 %, not 100 %" in command.run(
+        "validate", path, "--min", "exact=100@encoder.1", code=1).stdout
+
+
+def test_required_modules_are_covered_whole(path):
+    assert shortfalls(path, "--require", "encoder.0", code=0) == []
+    assert shortfalls(path, "--require", "encoder.*") == [("V502", "encoder.1", "covered", 100, 66.7)]
+
+
+@pytest.mark.parametrize("options, near", [
+    (["--require", "encoder.9"], "encoder.0"), (["--min", "exact=1@enc.0"], "encoder.0"),
+    (["--min", "exact=1@op:Rellu"], "Relu"),
+])
+def test_patterns_that_match_nothing_name_the_nearest(path, options, near):
+    result = command.run("validate", path, *options, code=2)
+    assert result.stderr.startswith("E0101") and near in result.stderr and result.stdout == ""
+
+
+@pytest.mark.parametrize("threshold", ["exact=95@", "exact=95@op:", "exact@encoder=5", "exact=101@encoder.0"])
+def test_thresholds_that_are_none(path, threshold):
+    assert command.run("validate", path, "--min", threshold, code=2).stderr.startswith("E0101")
+
+
+def test_coverage_may_not_fall_below_a_baseline(path, tmp_path):
+    before = tmp_path / "before.json"
+    before.write_text(command.run("validate", path, "--json").stdout)
+    assert shortfalls(path, "--baseline", before, code=0) == []
+    worse = model(chain(known("encoder.0", "exact"), known("encoder.0", "ancestor"), {}), tmp_path / "worse.onnx")
+    assert shortfalls(worse, "--baseline", before) == [
+        ("V503", "", "covered", 66.7, 33.3), ("V503", "", "exact", 50, 33.3),
+        ("V503", "encoder", "covered", 80, 50), ("V503", "encoder", "exact", 60, 50),
+        ("V503", "encoder.0", "covered", 100, 50), ("V503", "encoder.0", "exact", 100, 50),
+        ("V503", "encoder.1", "covered", 66.7, 0), ("V503", "encoder.1", "exact", 33.3, 0)]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"coverage": {"nodes": -1, "covered": 0, "exact": 0}, "modules": []}'])
+def test_a_baseline_that_is_none(path, tmp_path, text):
+    before = tmp_path / "before.json"
+    before.write_text(text)
+    result = command.run("validate", path, "--baseline", before, code=None)
+    assert result.returncode in (2, 3) and result.stderr.startswith("E02")
+    assert command.run("validate", path, "--baseline", tmp_path / "none.json", code=2).stderr.startswith("E0102")
+
+
+def test_a_configuration_file_asks_the_same(path, tmp_path):
+    (tmp_path / "before.json").write_text(command.run("validate", path, "--json").stdout)
+    config = tmp_path / "whence.json"
+    config.write_text(json.dumps({"min": ["exact=60"], "require": ["encoder.0"], "allow": ["V101"],
+                                  "baseline": "before.json"}))
+    assert shortfalls(path, "--config", config) == [("V501", "", "exact", 60, 50)]
+    assert len(shortfalls(path, "--config", config, "--min", "covered=90")) == 2
+    for wrong in ('{"mim": []}', '{"min": "exact=1"}', "[1]", '{"min": [1]}'):
+        config.write_text(wrong)
+        assert command.run("validate", path, "--config", config, code=3).stderr.startswith("E0203")
+
+
+# ---- forms that other tools read ------------------------------------------------------------------------------------
+
+def test_sarif_names_rules_and_places(path):
+    result = command.run("validate", path, "--min", "covered=90@op:Relu", "--format", "sarif", code=1)
+    (run,) = json.loads(result.stdout)["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    (found,) = run["results"]
+    assert found["ruleId"] == "V501" == rules[found["ruleIndex"]]["id"] and found["level"] == "error"
+    (place,) = found["locations"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == str(path)
+    assert place["logicalLocations"] == [{"fullyQualifiedName": "Relu"}]
+    assert "66.67 %, not 90 %" in found["message"]["text"]
+
+
+def test_junit_has_a_case_for_each_rule(path):
+    root = ElementTree.fromstring(command.run("validate", path, "--min", "exact=90", "--format", "junit", code=1).stdout)
+    cases = {each.get("name").split()[0]: each for each in root.iter("testcase")}
+    assert "V101" in cases and cases["V101"].find("failure") is None
+    assert "exact is 50 %, not 90 %" in cases["V501"].find("failure").text
+    assert (root.get("tests"), root.get("failures")) == (str(len(cases)), "1")
+
+
+def test_github_annotations(path):
+    text = command.run("validate", path, "--min", "exact=90", "--format", "github", code=1).stdout
+    assert text.startswith(f"::error file={path},title=V501 threshold_not_reached::exact is 50 %25, not 90 %25; try: ")
+    assert command.run("validate", path, "--format", "github").stdout == ""
+
+
+def test_hostile_names_stay_inside_their_form(tmp_path):
+    name = 'a"><script>\n::error::b'
+    path = model(chain(known(name, "ancestor")), tmp_path / "m.onnx")
+    options = ["validate", path, "--min", "covered=1@**"]
+    lines = command.run(*options, "--format", "github", code=1).stdout.splitlines()
+    assert all(line.startswith("::error file=") for line in lines)
+    junit = command.run(*options, "--format", "junit", code=1).stdout
+    assert "<script>" not in junit and ElementTree.fromstring(junit) is not None
+    json.loads(command.run(*options, "--format", "sarif", code=1).stdout)
+
+
+def test_an_unknown_format_is_an_error(path):
+    assert "github" in command.run("validate", path, "--format", "xml", code=2).stderr
+
+
+def test_rules_lists_every_code():
+    rules = command.run_json("rules")["rules"]
+    assert [each["code"] for each in rules] == sorted({each["code"] for each in rules})
+    assert {"V101", "V401", "V501", "V502", "V503"} <= {each["code"] for each in rules}
+    assert all(each["why"] and each["remedy"] and each["severity"] in ("error", "warning") for each in rules)
+    listed = command.run("rules").stdout
+    assert all(each["code"] in listed and each["name"] in listed for each in rules)
+    assert rules[0]["why"] in command.run("rules", "--rule", "node_name_empty").stdout
+    assert command.run("rules", "--rule", "V999", code=2).stderr.startswith("E0101")

@@ -1,0 +1,62 @@
+// `whence rules`: what `whence validate` can find, and why each matters.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "annotator/validate/check.h"
+#include "annotator/view/table.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+#include "tools/whence/palette.h"
+
+namespace whence {
+namespace {
+
+const char* word(Severity severity) { return severity == Severity::error ? "error" : "warning"; }
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line("rules", "[--rule V101]",
+                   "Lists what `whence validate` can find: code, severity, what it says; with --rule, one of them in\n"
+                   "full. Codes are stable: --allow and other tools take them.");
+  line.option("rule", "CODE", "only this rule, by its code or name");
+  line.example("whence rules --rule V203");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  std::vector<const Rule*> rules;
+  for (const Rule* rule : all_rules()) {
+    const std::string wanted = line.text_or("rule", "");
+    if (wanted.empty() || wanted == rule->code || wanted == rule->name) rules.push_back(rule);
+  }
+  if (rules.empty()) {
+    throw Error(Code::usage, "there is no rule '" + line.text("rule") + "'", "`whence rules` lists them",
+                {.stage = "command line"});
+  }
+  if (line.json()) {
+    auto list = nlohmann::ordered_json::array();
+    for (const Rule* rule : rules) {
+      list.push_back({{"code", rule->code},
+                      {"name", rule->name},
+                      {"severity", word(rule->severity)},
+                      {"summary", rule->summary},
+                      {"why", rule->why},
+                      {"remedy", rule->remedy}});
+    }
+    std::cout << nlohmann::ordered_json{{"rules", list}}.dump(2) << "\n";
+    return ExitCode::ok;
+  }
+  if (line.has("rule")) {
+    const Rule& rule = *rules.front();
+    std::cout << rule.code << " " << rule.name << " (" << word(rule.severity) << ")\n  finds  " << rule.summary
+              << "\n  why    " << rule.why << "\n  try    " << rule.remedy << "\n";
+    return ExitCode::ok;
+  }
+  Table table(output_palette(), {Align::left, Align::left, Align::left, Align::left});
+  for (const Rule* rule : rules) table.row({rule->code, word(rule->severity), rule->name, rule->summary});
+  std::cout << table.text();
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command rules_command = {"rules", "what validate can find, and why it matters", run};
+
+}  // namespace whence
