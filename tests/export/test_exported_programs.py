@@ -217,3 +217,40 @@ def test_archives_that_are_refused(folder, tmp_path, make, code, words):
     make(source, tmp_path / "m.pt2")
     result = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "out.onnx", code=code).stderr
     assert all(word in result for word in words) and not (tmp_path / "out.onnx").exists()
+
+
+class Strided(torch.nn.Module):
+    """Sizes of its norms follow from those of x by a rule that no axis of x names: convolutions with strides."""
+
+    def __init__(self):
+        super().__init__()
+        self.constant = torch.arange(8.0).reshape(8, 1, 1)
+        self.layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 2, 1), torch.nn.GroupNorm(4, 8),
+                                          torch.nn.InstanceNorm2d(8))
+
+    def forward(self, x):
+        return self.layers(x) + self.constant
+
+
+@pytest.mark.parametrize("kind", ["plain", "decomposed"])
+def test_norms_of_sizes_without_a_name(tmp_path, kind):
+    torch.manual_seed(0)
+    model, auto = Strided().eval(), torch.export.Dim.AUTO
+    program = torch.export.export(model, (torch.randn(2, 3, 16, 20),), dynamic_shapes=({0: auto, 2: auto, 3: auto},))
+    torch.export.save(program if kind == "plain" else program.run_decompositions(), tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
+    for shape in [(2, 3, 16, 20), (3, 3, 21, 14)]:
+        assert_same(tmp_path / "m.onnx", model, {"x": torch.randn(shape)})
+    signature = {each.key: each.value for each in onnx.load(tmp_path / "m.onnx").graph.metadata_props}[
+        "pkg.torch.export.ExportedProgram.graph_signature"]
+    kinds = {kind for line in str(program.graph_signature).splitlines() for kind in line.split()
+             if kind == "CONSTANT_TENSOR"}
+    assert kinds == {"CONSTANT_TENSOR"} and "CONSTANT_TENSOR" in signature and "TENSOR_CONSTANT" not in signature
+
+
+@pytest.mark.parametrize("option", [("--inputs", "nowhere.npz"), ("--input", "x=float32[1]")])
+def test_example_inputs_of_an_archive_that_needs_none_are_an_error(folder, tmp_path, option):
+    path = archive(folder, MODELS[0], KINDS[0])
+    result = command.run("export", path, "-o", tmp_path / "m.onnx", *option, code=2)
+    assert result.stderr.startswith("E0101") and "leave out" in result.stderr
+    assert not (tmp_path / "m.onnx").exists()

@@ -95,6 +95,9 @@ void mm(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("mat2")})
 void mv(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("vec")})); }
 void dot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("tensor")})); }
 
+// Of real vectors, which are their own conjugates.
+void vdot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("other")})); }
+
 // [n] x [m] -> [n, m]
 void outer(Ctx& c) {
   const Val a = c.tensor("self"), b = c.tensor("vec2");
@@ -143,6 +146,7 @@ const OpEntry kLinear[] = {
     {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", mm},
     {"aten::mv(Tensor self, Tensor vec) -> Tensor", mv},
     {"aten::dot(Tensor self, Tensor tensor) -> Tensor", dot},
+    {"aten::vdot(Tensor self, Tensor other) -> Tensor", vdot},
     {"aten::outer(Tensor self, Tensor vec2) -> Tensor", outer},
     {"aten::inner(Tensor self, Tensor other) -> Tensor", inner},
     {"aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear},

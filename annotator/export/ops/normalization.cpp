@@ -1,5 +1,6 @@
 // Normalisation: batch, layer, group, instance and RMS norm, and weight normalisation.
 // Where the opset lacks the operator, the form it is defined by is written out.
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -150,6 +151,15 @@ void rms_norm(Ctx& c) { c.yield(rms_norm_result(c)); }
 
 void fused_rms_norm(Ctx& c) { c.yield({rms_norm_result(c), absent}); }
 
+// `normal` in x's shape, which is the result's. Where a reshape would have to compute more than one size, x gives them
+// all at run time.
+Val in_shape_of(Ctx& c, Val normal, Val x) {
+  const std::vector<Dim>* dims = c.output_dims();
+  const bool many =
+      dims == nullptr || std::ranges::count_if(*dims, [](const Dim& dim) { return !dim.is_static(); }) > 1;
+  return many ? c.emit("Reshape", {normal, c.emit("Shape", {x})}) : c.reshape_to_output(normal);
+}
+
 // ---- group and instance norm: [N, C, *], statistics per sample and group of channels ------------------------------
 
 // GroupNormalization scales per channel since opset 21. The operator of opset 18 scales per group and is deprecated, so
@@ -169,7 +179,7 @@ Val group_norm_result(Ctx& c, std::string_view groups_argument) {
   const Val grouped = c.emit("Reshape", {x, c.constant_ints({0, groups, -1})});
   const Val normal = c.emit("InstanceNormalization", {grouped, ones, zeros}, {{"epsilon", epsilon(c)}});
   const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
-  return scale_and_shift(c, c.reshape_to_output(normal), weight ? per_channel(c, weight, rank - 2) : absent,
+  return scale_and_shift(c, in_shape_of(c, normal, x), weight ? per_channel(c, weight, rank - 2) : absent,
                          bias ? per_channel(c, bias, rank - 2) : absent);
 }
 
@@ -209,6 +219,9 @@ const OpEntry kNormalization[] = {
      batch_norm},
     {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
      "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+     native_batch_norm},
+    {"aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, "
+     "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
      native_batch_norm},
     {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
      "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",

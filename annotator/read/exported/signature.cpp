@@ -8,9 +8,10 @@
 namespace whence {
 namespace {
 
-// "buffer_mutation" is BUFFER_MUTATION; one kind has another name in an archive.
+// "buffer_mutation" is BUFFER_MUTATION; two kinds have other names in an archive.
 std::string kind_of(std::string_view alternative) {
   if (alternative == "constant_input") return "USER_INPUT";
+  if (alternative == "tensor_constant") return "CONSTANT_TENSOR";
   std::string kind(alternative);
   for (char& c : kind) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return kind;

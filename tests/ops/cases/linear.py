@@ -71,6 +71,7 @@ CASES = [
     case("aten::bmm", lambda x, y: torch.bmm(x, y), f32(2, 3, 4), f32(2, 4, 2), dynamic="x:0=n,1=t y:0=n"),
     case("aten::mv", lambda x, y: torch.mv(x, y), f32(3, 4), f32(4)),
     case("aten::dot", lambda x, y: torch.dot(x, y), f32(4), f32(4)),
+    case("aten::vdot", lambda x, y: torch.vdot(x, y), f32(4), f32(4)),
     case("aten::outer", lambda x, y: torch.outer(x, y), f32(3), f32(4), dynamic="x:0=n"),
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(3, 4), f32(4)),
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(3, 4), f32(5, 4)),
