@@ -70,7 +70,41 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
     call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
   }
   follow_data(arguments, recorded);
+  tell_of_squeeze(node, call, recorded);
   sink_->push_back(std::move(recorded));
+}
+
+// squeeze drops an axis where it is 1 long, so over a dynamic axis the rank of its result depends on the size. A
+// program has one rank: that of the example inputs.
+void Evaluator::tell_of_squeeze(const jit::Node& node, const Call& call, const Node& recorded) {
+  if (recorded.target != "aten::squeeze") return;
+  const auto* input = recorded.arguments.front().value.as<ValueRef>();
+  if (input == nullptr || !program_.values[input->id].type.dims) return;
+  const std::vector<Dim>& dims = *program_.values[input->id].type.dims;
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  std::vector<std::int64_t> axes;
+  const Argument* given = recorded.find("dim");
+  if (given == nullptr) {
+    for (std::int64_t axis = 0; axis < rank; ++axis) axes.push_back(axis);
+  } else if (const auto* list = given->as<ArgumentList>()) {
+    for (const Argument& element : *list)
+      axes.push_back(element.as<std::int64_t>() ? *element.as<std::int64_t>() : rank);
+  } else if (const auto* axis = given->as<std::int64_t>()) {
+    axes.push_back(*axis);
+  }
+  for (std::int64_t axis : axes) {
+    if (axis < 0) axis += rank;
+    // Where the example has 1 and another run more, the two ranks differ, and export refuses.
+    if (axis >= rank || !dims[axis].dynamic || dims[axis].size == 1) continue;
+    notes_.push_back({Code::baked_size,
+                      Severity::warning,
+                      "squeeze keeps axis " + std::to_string(axis) +
+                          ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
+                      place(node, call),
+                      "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
+                      1,
+                      {}});
+  }
 }
 
 // as_strided is the one operator whose result depends on how its argument lies in memory: where that is not the plain
