@@ -1,4 +1,6 @@
 // Operations proper: recorded as nodes, and executed when there are example inputs.
+#include <stdexcept>
+
 #include "recorder/evaluator.h"
 #include "recorder/torch_error.h"
 
@@ -23,6 +25,22 @@ bool asks_type(const jit::Node& node) {
       "prim::is_xpu",     "prim::is_xla",
   };
   return names.count(node.kind().toQualString()) > 0;
+}
+
+// PyTorch's recurrent kernels do not compare the batch of the initial state with the input's, and write past the end of
+// memory where the two differ, as they do when one is a dynamic axis and the other is not.
+void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
+  const std::string name = node.kind().toQualString();
+  if (name != "aten::lstm" && name != "aten::gru" && name != "aten::rnn_tanh" && name != "aten::rnn_relu") return;
+  constexpr std::size_t batch_first = 8;
+  if (stack.size() <= batch_first || !stack[batch_first].isBool() || !stack[0].isTensor()) return;  // packed sequences
+  const at::Tensor state = stack[1].isTensorList() ? stack[1].toTensorList().get(0) : stack[1].toTensor();
+  const at::Tensor& input = stack[0].toTensor();
+  if (input.dim() != 3 || state.dim() != 3) return;
+  const std::int64_t batch = input.size(stack[batch_first].toBool() ? 0 : 1);
+  if (state.size(1) == batch) return;
+  throw std::invalid_argument("the initial state is of batch " + std::to_string(state.size(1)) + ", the input of " +
+                              std::to_string(batch));
 }
 
 bool holds_tensor(const c10::Type& type) {
@@ -163,6 +181,7 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
     }
     if (!complete) continue;
     try {
+      check_recurrent_state(node, stack);
       node.getOperation()(stack);
       results[run] = std::vector<c10::IValue>(stack.begin(), stack.end());
     } catch (const std::exception& error) {

@@ -336,3 +336,14 @@ def test_squeeze_of_a_size_from_data_does_what_it_did_for_the_example(tmp_path):
     same(path, SizeFromData(), n)
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail):
         run(path, torch.tensor([3]))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_dynamic_batch_that_the_initial_state_has_not_is_refused(kind, tmp_path):
+    x, h = torch.rand(5, 3, 4), torch.rand(1, 3, 6)
+    inputs = (x, (h, h)) if kind is nn.LSTM else (x, h)
+    torch.jit.trace(kind(4, 6), inputs).save(str(tmp_path / "m.pt"))
+    torch.save(inputs, tmp_path / "inputs.pt")
+    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                       "--dynamic", "input:1=n", code=4).stderr
+    assert "E0304" in said and "initial state" in said
