@@ -1,5 +1,7 @@
 // prim::If and prim::Loop. A condition that is settled is followed, and the program holds only what was taken; any
 // other becomes a node whose branches or body are nested blocks.
+#include <algorithm>
+
 #include "recorder/evaluator.h"
 
 namespace whence {
@@ -21,15 +23,44 @@ class Restore {
   T before_;
 };
 
+bool raises(const jit::Block& block) {
+  for (const jit::Node* node : block.nodes()) {
+    if (node->kind() == c10::prim::RaiseException) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Evaluator::branch(const jit::Node& node, Call& call) {
-  const auto condition = term(node.input(), call).settled();
-  if (!condition) return branch_node(node, call);
-  const jit::Block& taken = *node.blocks()[condition->toBool() ? 0 : 1];
+  const Term condition = term(node.input(), call);
+  const auto side = side_to_follow(node, condition);
+  if (!side) return branch_node(node, call);
+  const jit::Block& taken = *node.blocks()[*side];
   run_block(taken, call);
   for (std::size_t i = 0; i < node.outputs().size(); ++i) call.env[node.outputs()[i]] = term(taken.outputs()[i], call);
 }
+
+// The one side that counts, if there is one: that of a settled condition, or the side beside one that raises. ONNX
+// cannot raise, so what is exported computes what the model computes for inputs that it accepts; example inputs that it
+// does not accept are refused where it raises.
+std::optional<std::size_t> Evaluator::side_to_follow(const jit::Node& node, const Term& condition) const {
+  if (const auto settled = condition.settled()) return settled->toBool() ? 0 : 1;
+  const std::array<bool, 2> raising{raises(*node.blocks()[0]), raises(*node.blocks()[1])};
+  if (raising[0] == raising[1]) return std::nullopt;
+  const std::size_t other = raising[0] ? 1 : 0;
+  for (int run = 0; run < runs_; ++run) {
+    if (active_[run] && condition.seen[run] && condition.seen[run]->toBool() == raising[0]) return std::nullopt;
+  }
+  return other;
+}
+
+// Where the results of two sides meet.
+struct Evaluator::Merge {
+  const PerRun<bool>& take_first;
+  ValueId first_inside;  // values from here on may have been made by one of the sides
+  Node& recorded;
+};
 
 void Evaluator::branch_node(const jit::Node& node, Call& call) {
   const Term condition = term(node.input(), call);
@@ -45,6 +76,7 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
   for (int run = 0; run < runs_; ++run) {
     if (condition.seen[run]) first[run] = condition.seen[run]->toBool();
   }
+  const auto first_inside = static_cast<ValueId>(program_.values.size());
   std::array<std::vector<Term>, 2> results;
   for (std::size_t side = 0; side < 2; ++side) {
     Restore sink(sink_);
@@ -59,17 +91,21 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
     run_block(*node.blocks()[side], call);
     for (const jit::Value* output : node.blocks()[side]->outputs()) results[side].push_back(term(output, call));
   }
+  Merge merge{first, first_inside, recorded};
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
-    call.env[node.outputs()[i]] = merged(results[0][i], results[1][i], first, *node.outputs()[i],
-                                         recorded.blocks[0].outputs, recorded.blocks[1].outputs, recorded.outputs);
+    call.env[node.outputs()[i]] = merged(results[0][i], results[1][i], *node.outputs()[i], merge);
   }
   sink_->push_back(std::move(recorded));
 }
 
+// Whether a node made one of the term's values, and not before `first`.
+bool Evaluator::made_since(ValueId first, const Term& term) const {
+  if (term.is_value()) return term.id >= first && program_.values[term.id].source == ValueSource::node;
+  return term.items && std::ranges::any_of(*term.items, [&](const Term& item) { return made_since(first, item); });
+}
+
 // One result out of two: unchanged when both sides agree, else a value of the program.
-Term Evaluator::merged(const Term& a, const Term& b, const PerRun<bool>& take_first, const jit::Value& output,
-                       std::vector<Argument>& a_outputs, std::vector<Argument>& b_outputs,
-                       std::vector<ValueId>& outputs) {
+Term Evaluator::merged(const Term& a, const Term& b, const jit::Value& output, Merge& merge) {
   if (a.kind == Term::Kind::none && b.kind == Term::Kind::none) return a;
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object && a.object == b.object) return a;
   if (a.kind == Term::Kind::literal && b.kind == Term::Kind::literal && same_literal(*a.seen[0], *b.seen[0])) return a;
@@ -77,18 +113,31 @@ Term Evaluator::merged(const Term& a, const Term& b, const PerRun<bool>& take_fi
     if (a.items == b.items) return a;
     std::vector<Term> items;
     for (std::size_t i = 0; i < a.items->size(); ++i) {
-      items.push_back(merged((*a.items)[i], (*b.items)[i], take_first, output, a_outputs, b_outputs, outputs));
+      items.push_back(merged((*a.items)[i], (*b.items)[i], output, merge));
     }
     return Term::container(a.kind, std::move(items), depth_);
   }
-  // A side that raises, or returned before, leaves nothing behind; the other one decides.
-  if (a.kind == Term::Kind::none && (b.is_container() || b.kind == Term::Kind::object)) return b;
-  if (b.kind == Term::Kind::none && (a.is_container() || a.kind == Term::Kind::object)) return a;
+  const bool only_b = a.kind == Term::Kind::none, only_a = b.kind == Term::Kind::none;
+  // A side that returned before leaves nothing behind; the other one decides. What that one made itself is out of sight
+  // unless it is a result.
+  const Term& other = only_b ? b : a;
+  if ((only_a || only_b) && (other.is_container() || other.kind == Term::Kind::object)) {
+    if (!made_since(merge.first_inside, other)) return other;
+    const Term nothing;
+    std::vector<Term> items;
+    for (const Term& item : *other.items) {
+      if (!made_since(merge.first_inside, item)) {
+        items.push_back(item);
+      } else {
+        items.push_back(only_b ? merged(nothing, item, output, merge) : merged(item, nothing, output, merge));
+      }
+    }
+    return Term::container(other.kind, std::move(items), depth_);
+  }
   Term result;
   result.kind = Term::Kind::value;
-  const bool only_b = a.kind == Term::Kind::none, only_a = b.kind == Term::Kind::none;
   for (int run = 0; run < runs_; ++run) {
-    const Term& taken = only_b ? b : only_a ? a : (take_first[run] ? a : b);
+    const Term& taken = only_b ? b : only_a ? a : (merge.take_first[run] ? a : b);
     const int at = taken.is_value() ? run : 0;
     result.seen[run] = taken.seen[at];
   }
@@ -108,9 +157,9 @@ Term Evaluator::merged(const Term& a, const Term& b, const PerRun<bool>& take_fi
     }
   }
   program_.values[result.id].type = std::move(type);
-  a_outputs.push_back(argument(a, nullptr));
-  b_outputs.push_back(argument(b, nullptr));
-  outputs.push_back(result.id);
+  merge.recorded.blocks[0].outputs.push_back(argument(a, nullptr));
+  merge.recorded.blocks[1].outputs.push_back(argument(b, nullptr));
+  merge.recorded.outputs.push_back(result.id);
   return result;
 }
 

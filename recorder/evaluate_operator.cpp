@@ -1,4 +1,6 @@
 // Operations proper: recorded as nodes, and executed when there are example inputs.
+#include <stdexcept>
+
 #include "recorder/evaluator.h"
 #include "recorder/torch_error.h"
 
@@ -23,6 +25,22 @@ bool asks_type(const jit::Node& node) {
       "prim::is_xpu",     "prim::is_xla",
   };
   return names.count(node.kind().toQualString()) > 0;
+}
+
+// PyTorch's recurrent kernels do not compare the batch of the initial state with the input's, and write past the end of
+// memory where the two differ, as they do when one is a dynamic axis and the other is not.
+void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
+  const std::string name = node.kind().toQualString();
+  if (name != "aten::lstm" && name != "aten::gru" && name != "aten::rnn_tanh" && name != "aten::rnn_relu") return;
+  constexpr std::size_t batch_first = 8;
+  if (stack.size() <= batch_first || !stack[batch_first].isBool() || !stack[0].isTensor()) return;  // packed sequences
+  const at::Tensor state = stack[1].isTensorList() ? stack[1].toTensorList().get(0) : stack[1].toTensor();
+  const at::Tensor& input = stack[0].toTensor();
+  if (input.dim() != 3 || state.dim() != 3) return;
+  const std::int64_t batch = input.size(stack[batch_first].toBool() ? 0 : 1);
+  if (state.size(1) == batch) return;
+  throw std::invalid_argument("the initial state is of batch " + std::to_string(state.size(1)) + ", the input of " +
+                              std::to_string(batch));
 }
 
 bool holds_tensor(const c10::Type& type) {
@@ -70,7 +88,41 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
     call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
   }
   follow_data(arguments, recorded);
+  tell_of_squeeze(node, call, recorded);
   sink_->push_back(std::move(recorded));
+}
+
+// squeeze drops an axis where it is 1 long, so over a dynamic axis the rank of its result depends on the size. A
+// program has one rank: that of the example inputs.
+void Evaluator::tell_of_squeeze(const jit::Node& node, const Call& call, const Node& recorded) {
+  if (recorded.target != "aten::squeeze") return;
+  const auto* input = recorded.arguments.front().value.as<ValueRef>();
+  if (input == nullptr || !program_.values[input->id].type.dims) return;
+  const std::vector<Dim>& dims = *program_.values[input->id].type.dims;
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  std::vector<std::int64_t> axes;
+  const Argument* given = recorded.find("dim");
+  if (given == nullptr) {
+    for (std::int64_t axis = 0; axis < rank; ++axis) axes.push_back(axis);
+  } else if (const auto* list = given->as<ArgumentList>()) {
+    for (const Argument& element : *list)
+      axes.push_back(element.as<std::int64_t>() ? *element.as<std::int64_t>() : rank);
+  } else if (const auto* axis = given->as<std::int64_t>()) {
+    axes.push_back(*axis);
+  }
+  for (std::int64_t axis : axes) {
+    if (axis < 0) axis += rank;
+    // Where the example has 1 and another run more, the two ranks differ, and export refuses.
+    if (axis >= rank || !dims[axis].dynamic || dims[axis].size == 1) continue;
+    notes_.push_back({Code::baked_size,
+                      Severity::warning,
+                      "squeeze keeps axis " + std::to_string(axis) +
+                          ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
+                      place(node, call),
+                      "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
+                      1,
+                      {}});
+  }
 }
 
 // as_strided is the one operator whose result depends on how its argument lies in memory: where that is not the plain
@@ -129,6 +181,7 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
     }
     if (!complete) continue;
     try {
+      check_recurrent_state(node, stack);
       node.getOperation()(stack);
       results[run] = std::vector<c10::IValue>(stack.begin(), stack.end());
     } catch (const std::exception& error) {

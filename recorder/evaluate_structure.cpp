@@ -14,6 +14,13 @@ bool same_key(const Term& key, const c10::IValue& wanted) {
   return settled && same_literal(*settled, wanted);
 }
 
+bool changes_first_argument(const jit::Node& node) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema == nullptr || schema->arguments().empty()) return false;
+  const c10::AliasInfo* alias = schema->arguments().front().alias_info();
+  return alias != nullptr && alias->isWrite();
+}
+
 }  // namespace
 
 std::size_t Evaluator::index_of(const jit::Node& node, const Call& call, const Term& container, const Term& index) {
@@ -153,6 +160,11 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     }
   };
 
+  // What is not carried out here would leave the container as it was.
+  const auto refuse_change = [&] {
+    refuse(node, call, "a list or dict is changed by '" + name + "'", "build a new one instead");
+  };
+
   if (name == "len") return set(Term::literal(static_cast<std::int64_t>(dict ? items.size() / 2 : items.size())));
   if (name == "__getitem__") {
     if (!dict) return set(Term(items[index_of(node, call, first, in(1))]));
@@ -198,6 +210,15 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
       }
       return set({});
     }
+    if (name == "Delete") {
+      change();
+      const std::size_t at = entry(in(1));
+      if (at == items.size()) refuse(node, call, "a dict lacks the key that is deleted", "check the model's inputs");
+      const auto place = items.begin() + static_cast<std::ptrdiff_t>(at);
+      items.erase(place, place + 2);
+      return set({});
+    }
+    if (changes_first_argument(node)) refuse_change();
     return false;
   }
   if (name == "append") {
@@ -232,6 +253,11 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     Term popped = items.at(at);
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(at));
     return set(std::move(popped));
+  }
+  if (name == "Delete") {
+    change();
+    items.erase(items.begin() + static_cast<std::ptrdiff_t>(index_of(node, call, first, in(1))));
+    return set({});
   }
   if (name == "clear" || name == "reverse") {
     change();
@@ -268,6 +294,7 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
       part.push_back(items[static_cast<std::size_t>(i)]);
     return set(Term::container(first.kind, std::move(part), depth_));
   }
+  if (changes_first_argument(node)) refuse_change();
   return false;
 }
 

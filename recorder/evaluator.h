@@ -9,6 +9,7 @@
 // Throws Error: run_failed, unsupported_feature; SecondRunFailed when only the second size fails.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -75,12 +76,15 @@ class Evaluator {
   bool unroll(const torch::jit::Node& node, Call& call);
   void loop_node(const torch::jit::Node& node, Call& call);
   void branch_node(const torch::jit::Node& node, Call& call);
-  Term merged(const Term& a, const Term& b, const PerRun<bool>& take_first, const torch::jit::Value& output,
-              std::vector<Argument>& a_outputs, std::vector<Argument>& b_outputs, std::vector<ValueId>& outputs);
+  std::optional<std::size_t> side_to_follow(const torch::jit::Node& node, const Term& condition) const;
+  struct Merge;
+  Term merged(const Term& a, const Term& b, const torch::jit::Value& output, Merge& merge);
+  bool made_since(ValueId first, const Term& term) const;
 
   // ---- evaluate_operator.cpp: operations proper
   void operate(const torch::jit::Node& node, Call& call);
   void note_memory(Node& recorded, const std::vector<Term>& arguments) const;
+  void tell_of_squeeze(const torch::jit::Node& node, const Call& call, const Node& recorded);
   bool on_host(const torch::jit::Node& node, Call& call, const std::vector<Term>& arguments);
   PerRun<std::optional<std::vector<c10::IValue>>> execute(const torch::jit::Node& node, Call& call,
                                                           const std::vector<Term>& arguments);

@@ -232,3 +232,118 @@ def test_dtypes_that_operators_took_up_late(make, shape, opset, tmp_path):
     model = make().to(torch.bfloat16)
     path, _ = export(model, tmp_path, "--opset", opset, inputs=(torch.rand(shape, dtype=torch.bfloat16),))
     assert onnx.load(path).graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
+
+
+class OneCount(nn.Module):
+    def forward(self, x, counts):
+        return torch.repeat_interleave(x, counts, 1)
+
+
+def test_one_count_for_all_where_the_number_of_counts_is_dynamic(tmp_path):
+    x, counts = torch.rand(2, 3), torch.tensor([2])
+    torch.save((x, counts), tmp_path / "inputs.pt")
+    path, _ = export(OneCount(), tmp_path, "--inputs", tmp_path / "inputs.pt", "--dynamic", "x:1=w", "--dynamic",
+                     "counts:0=r", inputs=(x, counts))
+    for inputs in ((x, counts), (torch.rand(2, 5), torch.tensor([4]))):
+        same(path, OneCount(), *inputs)
+
+
+class Checks(nn.Module):
+    """Pairs beside a side that raises, as the result of one branch and of one branch in another."""
+
+    def forward(self, x) -> tuple[torch.Tensor, torch.Tensor]:
+        if float(x.sum()) < 0:
+            raise ValueError("negative")
+        elif float(x.sum()) < 1:
+            pair = x + 1, x * 2
+        else:
+            pair = x - 1, x * 3
+        return pair
+
+
+class ChecksLast(nn.Module):
+    def forward(self, x) -> torch.Tensor:
+        if float(x.sum()) >= 0:
+            return x.exp()
+        else:
+            raise ValueError("negative")
+
+
+@pytest.mark.parametrize("model", [Checks, ChecksLast])
+def test_a_side_that_raises_leaves_the_other(model, tmp_path):
+    module = torch.jit.script(model())
+    path, _ = export(module, tmp_path, "--input", "x=float32[3]>=0<1")
+    for x in (torch.full((3,), 0.1), torch.ones(3)):
+        same(path, module, x)
+    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "not.onnx", "--input", "x=float32[3]>=-2<-1",
+                       code=4).stderr
+    assert "E03" in said and "the program raises" in said and not (tmp_path / "not.onnx").exists()
+
+
+class Deletes(nn.Module):
+    def forward(self, x) -> list[torch.Tensor]:
+        made, named = [x + 1, x + 2, x + 3], {"a": x, "b": x * 2}
+        del made[1]
+        del made[-1]
+        del named["a"]
+        return made + list(named.values())
+
+
+def test_elements_that_are_deleted(tmp_path):
+    module, x = torch.jit.script(Deletes()), torch.rand(3)
+    path, _ = export(module, tmp_path, "--input", "x=float32[3]")
+    assert len(run(path, x)) == 2
+    for got, want in zip(run(path, x), module(x)):
+        np.testing.assert_allclose(got, want.numpy())
+
+
+class Empties(nn.Module):
+    def forward(self, x) -> torch.Tensor:
+        named = {"a": x, "b": x * 2}
+        named.popitem()
+        return x * len(named)
+
+
+def test_a_change_of_a_dict_that_is_not_followed_is_refused(tmp_path):
+    torch.jit.script(Empties()).save(str(tmp_path / "m.pt"))
+    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[3]", code=4).stderr
+    assert "E03" in said and "popitem" in said
+
+
+class Squeezes(nn.Module):
+    def forward(self, x):
+        return x.squeeze(0)
+
+
+class SizeFromData(nn.Module):
+    def forward(self, n):
+        return torch.ones(n[0], 4).squeeze(0)
+
+
+def test_squeeze_of_a_dynamic_axis_is_told(tmp_path):
+    x = torch.rand(2, 3)
+    path, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
+    assert "warning" in said and "E0304" in said and "keeps axis 0" in said and "where it is 1" in said
+    same(path, Squeezes(), torch.rand(4, 3))
+    _, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:1=n", inputs=(x,))
+    assert "squeeze" not in said
+
+
+def test_squeeze_of_a_size_from_data_does_what_it_did_for_the_example(tmp_path):
+    n = torch.tensor([1])
+    torch.save((n,), tmp_path / "inputs.pt")
+    path, _ = export(SizeFromData(), tmp_path, "--inputs", tmp_path / "inputs.pt", inputs=(n,))
+    same(path, SizeFromData(), n)
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail):
+        run(path, torch.tensor([3]))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_dynamic_batch_that_the_initial_state_has_not_is_refused(kind, tmp_path):
+    x, h = torch.rand(5, 3, 4), torch.rand(1, 3, 6)
+    inputs = (x, (h, h)) if kind is nn.LSTM else (x, h)
+    torch.jit.trace(kind(4, 6), inputs).save(str(tmp_path / "m.pt"))
+    torch.save(inputs, tmp_path / "inputs.pt")
+    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                       "--dynamic", "input:1=n", code=4).stderr
+    assert "E0304" in said and "initial state" in said

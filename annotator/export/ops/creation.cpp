@@ -40,11 +40,22 @@ void full(Ctx& c) { c.yield(filled(c, shape_argument(c), c.scalar("fill_value", 
 
 // ---- counted ----------------------------------------------------------------------------------------------------
 
-// The dtype to count in: ONNX Range has few of them, and integers between fractional bounds are fractions first.
-DType range_dtype(DType result, DType bounds) {
+// The dtype to count in: ONNX Range has few of them.
+DType range_dtype(DType result) {
   if (is_floating(result)) return result == DType::float64 ? result : DType::float32;
-  if (is_floating(bounds)) return DType::float64;
   return result == DType::int32 ? result : DType::int64;
+}
+
+// Integers between fractional bounds count from the truncated start in truncated steps. int64 has the truncated end
+// too; the others have as many elements as there are between the bounds as they are.
+Val end_between_fractions(Ctx& c, Val start, Val step) {
+  const DType fractions = DType::float64, dtype = c.dtype(start);
+  const auto bound = [&](const char* name, double otherwise) {
+    return c.schema().find(name) ? c.scalar(name, fractions) : c.constant_number(otherwise, fractions);
+  };
+  const Val span = c.emit("Sub", {c.scalar("end", fractions), bound("start", 0)});
+  const Val count = c.cast(c.emit("Ceil", {c.emit("Div", {span, bound("step", 1)})}), dtype);
+  return c.emit("Add", {start, c.emit("Mul", {count, step})});
 }
 
 // start, start + step, ... below end.
@@ -52,16 +63,20 @@ void arange(Ctx& c) {
   std::vector<Val> given{c.tensor("end")};
   if (c.schema().find("start")) given.insert(given.begin(), c.tensor("start"));
   if (c.schema().find("step")) given.push_back(c.tensor("step"));
-  const DType dtype = range_dtype(c.output_dtype(), c.promoted_dtype(given));
+  const DType dtype = range_dtype(c.output_dtype());
   const auto bound = [&](const char* name, double otherwise) {
     return c.schema().find(name) ? c.scalar(name, dtype) : c.constant_number(otherwise, dtype);
   };
   const Val start = bound("start", 0), step = bound("step", 1);
-  Val end = c.scalar("end", dtype);
   const auto number = [&](Val value) {
     const TensorData* known = c.constant(value);
     return known ? single_number(*known) : std::nullopt;
   };
+  const bool fractional = is_integral(dtype) && is_floating(c.promoted_dtype(given));
+  if (fractional && number(step) == 0.0)
+    c.refuse("integers in steps below 1", "count in fractions and cast the result");
+  const bool by_count = fractional && c.output_dtype() != DType::int64;
+  Val end = by_count ? end_between_fractions(c, start, step) : c.scalar("end", dtype);
   // Bounds are counted in float64 by PyTorch: in float32 an end that is barely past an element may be lost or met.
   const auto* dims = c.output_dims();
   if (dtype == DType::float32 && dims && dims->front().is_static() && number(start) && number(step) && number(end)) {

@@ -100,8 +100,7 @@ void vdot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("other"
 
 // [n] x [m] -> [n, m]
 void outer(Ctx& c) {
-  const Val a = c.tensor("self"), b = c.tensor("vec2");
-  if (c.dtype(a) != c.dtype(b)) c.refuse("outer of two dtypes", "cast one of the vectors to the other's dtype");
+  const auto [a, b] = c.promoted(c.tensor("self"), c.tensor("vec2"));
   c.yield(c.emit("Mul", {c.unsqueeze(a, {1}), b}));
 }
 

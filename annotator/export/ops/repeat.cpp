@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "annotator/export/broadcast.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/reduce.h"
 
@@ -59,18 +60,26 @@ Val indices_from(Ctx& c, Val repeats) {
   return known ? c.constant_ints(constant_indices(*known)) : computed_indices(c, repeats);
 }
 
-// repeats [n], or [1] for all elements alike.
+bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
+  if (c.rank(repeats) == 0) return false;
+  const Dim &elements = c.dims(x.input)[x.axis], &counts = c.dims(repeats)[0];
+  if (elements.is_static() && counts.is_static()) return elements.size == counts.size;
+  return counts.symbol != none_id && counts.symbol == elements.symbol;
+}
+
+// repeats [n], or [1] for all elements alike, where a dynamic size may be either.
 void by_tensor(Ctx& c) {
   const Interleaved x = input(c);
-  const Val repeats = c.tensor("repeats");
-  const auto size = c.static_dim(x.input, x.axis);
-  const bool alike = c.rank(repeats) == 0 || (c.static_dim(repeats, 0) == std::int64_t{1} && size != std::int64_t{1});
-  if (!alike) return c.yield(gather(c, x, indices_from(c, repeats)));
+  Val repeats = c.tensor("repeats");
+  if (surely_one_each(c, x, repeats)) return c.yield(gather(c, x, indices_from(c, repeats)));
   const auto known = c.graph().integers(repeats.id);
-  if (!known || !size) {
-    c.refuse("one count for all elements that is computed while the model runs", "give one count for each element");
+  const auto size = c.static_dim(x.input, x.axis);
+  if (known && known->size() == 1 && size) {
+    return c.yield(gather(c, x, c.constant_ints(constant_indices(Ints(*size, known->front())))));
   }
-  c.yield(gather(c, x, c.constant_ints(constant_indices(Ints(*size, known->front())))));
+  const Val elements = c.to_vector({size_of_axis(c, x.input, x.axis)});
+  repeats = c.typed(c.emit("Expand", {repeats, elements}), c.dtype(repeats), std::vector<Dim>{c.dims(x.input)[x.axis]});
+  c.yield(gather(c, x, computed_indices(c, repeats)));
 }
 
 // Every element `repeats` times. Over a dynamic size the copies are made on an axis of their own and joined.

@@ -101,15 +101,21 @@ void unsqueeze(Ctx& c) {
   c.yield(c.unsqueeze(x, {c.axis(c.integer("dim"), c.rank(x) + 1)}));
 }
 
-// Of `axes`, those of size 1 go; a dynamic axis stays, as it did when the example inputs ran.
+// Of `axes`, those of size 1 go; a dynamic axis stays or goes as it did when the example inputs ran, which the rank of
+// the result tells. Squeeze fails at run time where an axis that went is not 1.
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
-  Ints ones;
+  Ints ones, dynamic_ones;
   for (const std::int64_t axis : axes) {
     const auto size = c.static_dim(x, axis);
     if (size == 1) ones.push_back(axis);
     if (!size && c.output_dims() == nullptr) {
       c.refuse("the rank of the result depends on a dynamic size", "keep that axis fixed, or squeeze others by number");
     }
+    if (!size && c.dims(x)[axis].size == 1) dynamic_ones.push_back(axis);
+  }
+  const auto* result = c.output_dims();
+  if (result != nullptr && result->size() + ones.size() + dynamic_ones.size() == c.dims(x).size()) {
+    ones.insert(ones.end(), dynamic_ones.begin(), dynamic_ones.end());
   }
   std::sort(ones.begin(), ones.end());
   c.yield(ones.empty() ? x : c.squeeze(x, ones));

@@ -83,5 +83,7 @@ CASES = [
     case("aten::bilinear", nn.Bilinear(3, 4, 5), f32(2, 3), f32(2, 4, seed=1), dynamic="input1:0=n input2:0=n"),
     case("aten::bilinear", nn.Bilinear(3, 4, 5, bias=False), f32(2, 6, 3), f32(2, 6, 4, seed=1), opsets=(13, 18)),
     case("aten::addmm", lambda x, y, z: torch.addmm(x, y, z, beta=0.2), f32(5, 4), f32(5, 0), f32(0, 4)),
-    case("aten::outer", lambda x, y: torch.outer(x, y), f32(3), i64(-5, 5, 4), refused="of two dtypes"),
+    case("aten::outer", lambda x, y: torch.outer(x, y), f32(3), i64(-5, 5, 4), dynamic="x:0=n"),
+    case("aten::outer", lambda x, y: torch.outer(x, y), i64(-5, 5, 3), f32(4), dynamic="y:0=n"),
+    case("aten::outer", lambda x, y: torch.outer(x, y), i64(-5, 5, 3), f32(3), dynamic="x:0=n y:0=n"),
 ]

@@ -19,5 +19,9 @@ CASES = [
     case("aten::repeat_interleave.self_Tensor", lambda x, n: torch.repeat_interleave(x, n, 0, output_size=5),
          f32(3, 2), COUNTS),
     case("aten::repeat_interleave.self_Tensor", lambda x: torch.repeat_interleave(x, torch.tensor([2]), 0), f32(3, 2)),
+    case("aten::repeat_interleave.self_Tensor", lambda x, n: torch.repeat_interleave(x, n, 1), f32(2, 3), i64(2, 5, 1),
+         dynamic="x:0=b,1=t"),
+    case("aten::repeat_interleave.self_Tensor", lambda x, n: torch.repeat_interleave(x, n), f32(2, 3), i64(2, 5, 1)),
+    case("aten::repeat_interleave.self_Tensor", lambda x, n: torch.repeat_interleave(x, n, 0), f32(3, 2), i64(2, 5)),
     case("aten::repeat_interleave.Tensor", lambda n: torch.repeat_interleave(n), COUNTS),
 ]
