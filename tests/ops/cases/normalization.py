@@ -63,7 +63,7 @@ CASES = [
     norm("aten::_fused_rms_norm", lambda x, w: torch.ops.aten._fused_rms_norm(x, [6], w, 1e-5)[0], f32(2, 3, 6), f32(6)),
     norm("aten::group_norm", seeded(nn.GroupNorm(2, 4)), f32(2, 4, 3, 5), dynamic="input:0=n,2=h",
          opsets=(13, 18, 21, 23)),
-    norm("aten::_native_batch_norm_legit",
+    norm("aten::_native_batch_norm_legit.no_stats",
          lambda x: torch.ops.aten._native_batch_norm_legit.no_stats(x, None, None, True, 0.1, 1e-5)[0], f32(2, 4, 3)),
     norm("aten::group_norm", nn.GroupNorm(1, 4, affine=False), f32(2, 4, 5), opsets=(18, 21)),
     norm("aten::group_norm", seeded(nn.GroupNorm(4, 4)), f32(3, 4), opsets=(18,)),
