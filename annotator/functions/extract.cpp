@@ -27,12 +27,8 @@ InstanceId find_call(const WorkGraph& graph, const std::string& module, int call
     throw Error(Code::usage, module + " was not called " + std::to_string(call + 1) + " times in the file",
                 "its calls are 0 to " + std::to_string(*calls.rbegin()), place);
   }
-  std::string near;
-  for (const std::string& name : nearest_names(module, {paths.begin(), paths.end()}, 3)) {
-    near += (near.empty() ? "" : ", ") + name;
-  }
   throw Error(Code::usage, "no node of the file is in the module '" + module + "'",
-              paths.empty() ? "`whence annotate` the file first" : "the nearest are " + near, place);
+              nearest_remedy(module, {paths.begin(), paths.end()}, "`whence annotate` the file first"), place);
 }
 
 class Extractor {

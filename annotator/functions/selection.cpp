@@ -15,18 +15,10 @@ namespace {
 // A function of fewer nodes says less than its call costs.
 constexpr std::size_t fewest_nodes = 3;
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 [[noreturn]] void matches_nothing(const std::string& what, const std::string& wanted,
                                   const std::set<std::string>& known) {
-  const std::vector<std::string_view> names(known.begin(), known.end());
-  const std::vector<std::string> near = nearest_names(wanted, names, 3);
   throw Error(Code::usage, "no " + what + " of the file matches '" + wanted + "'",
-              near.empty() ? "`whence show` lists the modules" : "the nearest are " + joined(near),
+              nearest_remedy(wanted, {known.begin(), known.end()}, "`whence show` lists the modules"),
               {.stage = "functions"});
 }
 

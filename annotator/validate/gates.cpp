@@ -47,18 +47,13 @@ using Rows = std::vector<std::pair<std::string, Counts>>;
 
 [[noreturn]] void matches_nothing(const std::string& option, const std::string& what, const std::string& wanted,
                                   const std::vector<std::string_view>& known) {
-  std::string near;
-  for (const std::string& name : nearest_names(wanted, known, 3)) near += (near.empty() ? "" : ", ") + name;
   throw Error(Code::usage, option + ": no " + what + " of the file matches '" + wanted + "'",
-              near.empty() ? "`whence validate` lists modules and operators" : "the nearest are " + near,
-              {.stage = "validate"});
+              nearest_remedy(wanted, known, "`whence validate` lists modules and operators"), {.stage = "validate"});
 }
 
 std::vector<std::string_view> names_of(const Rows& rows) {
   std::vector<std::string_view> names;
-  for (const auto& [name, counts] : rows) {
-    if (!name.empty()) names.push_back(name);
-  }
+  for (const auto& [name, counts] : rows) names.push_back(name);
   return names;
 }
 

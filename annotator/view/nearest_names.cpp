@@ -46,4 +46,14 @@ std::vector<std::string> nearest_names(std::string_view wanted, const std::vecto
   return nearest;
 }
 
+std::string nearest_remedy(std::string_view wanted, const std::vector<std::string_view>& names,
+                           const std::string& otherwise) {
+  constexpr std::size_t shown = 3;
+  std::string near;
+  for (const std::string& name : nearest_names(wanted, names, shown)) {
+    if (!name.empty()) near += (near.empty() ? "" : ", ") + name;
+  }
+  return near.empty() ? otherwise : "the nearest are " + near;
+}
+
 }  // namespace whence

@@ -12,4 +12,8 @@ namespace whence {
 std::vector<std::string> nearest_names(std::string_view wanted, const std::vector<std::string_view>& names,
                                        std::size_t count);
 
+// The remedy of an error about a name that nothing has: "the nearest are a, b, c"; `otherwise` where none is.
+std::string nearest_remedy(std::string_view wanted, const std::vector<std::string_view>& names,
+                           const std::string& otherwise);
+
 }  // namespace whence

@@ -21,12 +21,8 @@ std::vector<std::string> enclosing(const std::string& path) {
 }
 
 [[noreturn]] void none(const std::string& what, const std::string& wanted, const std::set<std::string>& known) {
-  std::string near;
-  for (const std::string& name : nearest_names(wanted, {known.begin(), known.end()}, 3)) {
-    near += (near.empty() ? "" : ", ") + name;
-  }
   throw Error(Code::usage, "no " + what + " of the file matches '" + wanted + "'",
-              near.empty() ? "`whence show` lists modules and operators" : "the nearest are " + near,
+              nearest_remedy(wanted, {known.begin(), known.end()}, "`whence show` lists modules and operators"),
               {.stage = "select"});
 }
 
