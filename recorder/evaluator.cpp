@@ -90,6 +90,10 @@ Term Evaluator::input(const PerRun<const c10::IValue*>& given, const c10::TypePt
   }
   if (first->isGenericDict()) {
     for (const auto& entry : first->toGenericDict()) {
+      if (entry.key().isTensor()) {
+        throw Error(Code::unsupported_feature, "input '" + name + "' is a dict whose keys are tensors",
+                    "give its values under texts or numbers", {.stage = "run"});
+      }
       const std::string key = entry.key().isString() ? entry.key().toStringRef() : std::to_string(items.size() / 2);
       items.push_back(Term::literal(entry.key()));
       items.push_back(part(key, [&](const c10::IValue& whole) { return whole.toGenericDict().at(entry.key()); }));

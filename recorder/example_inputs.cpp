@@ -103,6 +103,15 @@ c10::IValue as_declared(const c10::IValue& given, const c10::Type& declared) {
 
 using Named = std::vector<std::pair<std::string, c10::IValue>>;  // empty name: by position
 
+// A dict by argument names; one with other keys is an argument itself.
+bool names_its_values(const c10::IValue& value) {
+  if (!value.isGenericDict()) return false;
+  for (const auto& entry : value.toGenericDict()) {
+    if (!entry.key().isString()) return false;
+  }
+  return true;
+}
+
 Named from_file(const std::string& path, std::size_t argument_count) {
   Named given;
   if (path.ends_with(".npz")) {
@@ -110,7 +119,7 @@ Named from_file(const std::string& path, std::size_t argument_count) {
     return given;
   }
   const c10::IValue value = read_saved(path);
-  if (value.isGenericDict()) {
+  if (names_its_values(value)) {
     for (const auto& entry : value.toGenericDict()) given.emplace_back(entry.key().toStringRef(), entry.value());
   } else if (value.isTuple()) {
     for (const c10::IValue& element : value.toTupleRef().elements()) given.emplace_back("", element);

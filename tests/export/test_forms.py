@@ -1,5 +1,7 @@
 """Forms of models that the zoo does not hold: inputs given back, state, cells in loops, fused kernels, Python numbers."""
 
+from typing import Dict
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -347,3 +349,32 @@ def test_a_dynamic_batch_that_the_initial_state_has_not_is_refused(kind, tmp_pat
     said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
                        "--dynamic", "input:1=n", code=4).stderr
     assert "E0304" in said and "initial state" in said
+
+
+class Keyed(torch.nn.Module):
+    """table: {2: x} -> x + 2; torch.jit.save keeps the keys."""
+
+    def forward(self, table: Dict[int, torch.Tensor]) -> torch.Tensor:
+        return table[2] + 2
+
+
+class ByTensor(torch.nn.Module):
+    def forward(self, table: Dict[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        total = torch.zeros(3)
+        for key in table.keys():
+            total = total + table[key]
+        return total
+
+
+def test_dicts_by_numbers_are_an_argument_and_by_tensors_are_refused(tmp_path):
+    torch.jit.script(Keyed()).save(str(tmp_path / "m.pt"))
+    torch.save({2: torch.arange(3.0)}, tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    np.testing.assert_allclose(session.run(None, {given.name: np.arange(3, dtype=np.float32)})[0], [2, 3, 4])
+
+    torch.jit.script(ByTensor()).save(str(tmp_path / "t.pt"))
+    torch.save({torch.tensor(1.0): torch.arange(3.0)}, tmp_path / "inputs.pt")
+    refused = command.run("export", tmp_path / "t.pt", "-o", tmp_path / "t.onnx", "--inputs", tmp_path / "inputs.pt", code=4)
+    assert refused.stderr.startswith("E0303") and not (tmp_path / "t.onnx").exists()

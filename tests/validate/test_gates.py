@@ -30,7 +30,7 @@ def test_thresholds_of_modules_and_operators(path):
         "validate", path, "--min", "exact=100@encoder.1", code=1).stdout
 
 
-def test_required_modules_are_covered_whole(path):
+def test_v502_required_modules_are_covered_whole(path):
     assert shortfalls(path, "--require", "encoder.0", code=0) == []
     assert shortfalls(path, "--require", "encoder.*") == [("V502", "encoder.1", "covered", 100, 66.7)]
 
@@ -49,7 +49,7 @@ def test_thresholds_that_are_none(path, threshold):
     assert command.run("validate", path, "--min", threshold, code=2).stderr.startswith("E0101")
 
 
-def test_coverage_may_not_fall_below_a_baseline(path, tmp_path):
+def test_v503_coverage_may_not_fall_below_a_baseline(path, tmp_path):
     before = tmp_path / "before.json"
     before.write_text(command.run("validate", path, "--json").stdout)
     assert shortfalls(path, "--baseline", before, code=0) == []
