@@ -48,8 +48,9 @@ Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
 void cumprod(Ctx& c) {
   const DType result = c.output_dtype(), dtype = arithmetic_dtype(result);
   const Val x = c.cast(c.cast(c.tensor("self"), result), dtype);
-  c.yield(running(c, {x}, {1},
-                  [&](const Parts& before, const Parts& own) { return Parts{c.emit("Mul", {before[0], own[0]})}; })[0]);
+  c.yield(running(c, {x}, {1}, [&](const Parts& before, const Parts& own) {
+    return Parts{c.emit("Mul", {before[0], own[0]})};
+  })[0]);
 }
 
 // log(exp(a) + exp(b)) is the larger of both and log(1 + exp(-|a - b|)), where equal infinities differ by nothing.

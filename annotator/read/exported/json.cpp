@@ -45,8 +45,8 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Moves `at` to the first byte that ends plain text: a quote, a backslash, a control character, or the end. Eight bytes at
-// a step; most of an archive's JSON is text. True when all of it was ASCII.
+// Moves `at` to the first byte that ends plain text: a quote, a backslash, a control character, or the end. Eight bytes
+// at a step; most of an archive's JSON is text. True when all of it was ASCII.
 bool skip_plain(const char*& at, const char* end) {
   constexpr std::uint64_t ones = 0x0101010101010101U, high = 0x8080808080808080U;
   const auto holds_zero = [](std::uint64_t bytes) { return (bytes - ones) & ~bytes & high; };
