@@ -36,14 +36,12 @@ void forget_names(onnx::NodeProto& node) {
   node.clear_name(), node.clear_doc_string(), node.clear_metadata_props();
   for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
     attribute.clear_doc_string();
-    const auto forget_in = [](onnx::GraphProto& body) {
-      body.clear_name(), body.clear_doc_string(), body.clear_metadata_props(), body.clear_value_info();
-      for (onnx::NodeProto& inner : *body.mutable_node()) forget_names(inner);
-    };
-    if (attribute.has_g()) forget_in(*attribute.mutable_g());
-    for (onnx::GraphProto& body : *attribute.mutable_graphs()) forget_in(body);
     if (attribute.has_t()) attribute.mutable_t()->clear_name(), attribute.mutable_t()->clear_doc_string();
   }
+  for_each_body(node, [](onnx::GraphProto& body) {
+    body.clear_name(), body.clear_doc_string(), body.clear_metadata_props(), body.clear_value_info();
+    for (onnx::NodeProto& inner : *body.mutable_node()) forget_names(inner);
+  });
   std::ranges::sort(*node.mutable_attribute(), {}, [](const onnx::AttributeProto& each) { return each.name(); });
 }
 
@@ -195,11 +193,9 @@ class Maker {
       const WorkNode& made_by = graph_.nodes()[block_.nodes[position]];
       for (std::size_t k = 0; k < made_by.writes.size(); ++k) {
         if (made_by.writes[k] < 0) continue;
-        const WorkValue& value = graph_.value(made_by.writes[k]);
-        const bool outside = value.output || std::ranges::any_of(value.readers, [&](std::int32_t reader) {
-                               return !local_.contains(reader);
-                             });
-        if (outside) block_.outputs.push_back({static_cast<std::int32_t>(position), static_cast<std::int32_t>(k)});
+        const auto inside = [&](std::int32_t reader) { return local_.contains(reader); };
+        if (!graph_.needed_outside(made_by.writes[k], inside)) continue;
+        block_.outputs.push_back({static_cast<std::int32_t>(position), static_cast<std::int32_t>(k)});
       }
     }
   }

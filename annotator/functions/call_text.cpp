@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotator/functions/instances.h"
+#include "annotator/functions/node_values.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -15,29 +15,6 @@ namespace {
 constexpr std::string_view place_holder = "{module}";
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-template <class Node, class Visit>
-void walk(Node& node, const Visit& visit) {
-  visit(node);
-  const auto enter = [&](auto& body) {
-    if constexpr (std::is_const_v<Node>) {
-      for (const onnx::NodeProto& inner : body.node()) walk(inner, visit);
-    } else {
-      for (onnx::NodeProto& inner : *body.mutable_node()) walk(inner, visit);
-    }
-  };
-  if constexpr (std::is_const_v<Node>) {
-    for (const onnx::AttributeProto& attribute : node.attribute()) {
-      if (attribute.has_g()) enter(attribute.g());
-      for (const onnx::GraphProto& body : attribute.graphs()) enter(body);
-    }
-  } else {
-    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.has_g()) enter(*attribute.mutable_g());
-      for (onnx::GraphProto& body : *attribute.mutable_graphs()) enter(body);
-    }
-  }
-}
 
 std::map<std::string, std::string> entries(const onnx::NodeProto& node) {
   std::map<std::string, std::string> result;
@@ -120,9 +97,17 @@ void apply_differences(const std::string& differences, const std::vector<onnx::N
   }
 }
 
-void for_each_node(onnx::NodeProto& node, const std::function<void(onnx::NodeProto&)>& visit) { walk(node, visit); }
+void for_each_node(onnx::NodeProto& node, const std::function<void(onnx::NodeProto&)>& visit) {
+  visit(node);
+  for_each_body(node, [&](onnx::GraphProto& body) {
+    for (onnx::NodeProto& inner : *body.mutable_node()) for_each_node(inner, visit);
+  });
+}
 void for_each_node(const onnx::NodeProto& node, const std::function<void(const onnx::NodeProto&)>& visit) {
-  walk(node, visit);
+  visit(node);
+  for_each_body(node, [&](const onnx::GraphProto& body) {
+    for (const onnx::NodeProto& inner : body.node()) for_each_node(inner, visit);
+  });
 }
 
 void set_metadata(onnx::NodeProto& node, std::string_view key, const std::string& value) {

@@ -61,11 +61,8 @@ class Extractor {
       }
       for (const WorkValueId id : node.writes) {
         if (id < 0) continue;
-        const WorkValue& value = graph_.value(id);
-        const bool outside = value.output || std::ranges::any_of(value.readers, [&](std::int32_t reader) {
-                               return !inside.contains(reader);
-                             });
-        if (outside) *graph.add_output() = typed(value.name, "output");
+        const auto within = [&](std::int32_t reader) { return inside.contains(reader); };
+        if (graph_.needed_outside(id, within)) *graph.add_output() = typed(graph_.value(id).name, "output");
       }
       *graph.add_node() = node.node;
     }

@@ -18,28 +18,16 @@ namespace {
 using FunctionKey = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
 constexpr int deepest_call = 200;
 
-std::string metadata_value(const google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& entries,
-                           std::string_view key) {
-  for (const onnx::StringStringEntryProto& entry : entries) {
-    if (entry.key() == key) return entry.value();
-  }
-  return {};
-}
-
-bool made_by_whence(const onnx::FunctionProto& function) {
-  return !metadata_value(function.metadata_props(), keys::function).empty();
-}
+bool made_by_whence(const onnx::FunctionProto& function) { return !metadata_of(function, keys::function).empty(); }
 
 // Attributes of a function's nodes that stand for attributes of the call.
 void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx::AttributeProto>& given) {
+  for_each_body(node, [&](onnx::GraphProto& body) {
+    for (onnx::NodeProto& inner : *body.mutable_node()) resolve_references(inner, given);
+  });
   google::protobuf::RepeatedPtrField<onnx::AttributeProto> resolved;
   for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {
-      const auto enter = [&](onnx::GraphProto& body) {
-        for (onnx::NodeProto& inner : *body.mutable_node()) resolve_references(inner, given);
-      };
-      if (attribute.has_g()) enter(*attribute.mutable_g());
-      for (onnx::GraphProto& body : *attribute.mutable_graphs()) enter(body);
       *resolved.Add() = std::move(attribute);
       continue;
     }
@@ -79,7 +67,7 @@ class Inliner {
     for (const onnx::NodeProto& node : parts_.model.graph().node()) {
       const onnx::FunctionProto* const function = called(node);
       if (function == nullptr) continue;
-      expand(node, *function, metadata_value(node.metadata_props(), keys::module), 0, result.emplace_back());
+      expand(node, *function, metadata_of(node, keys::module), 0, result.emplace_back());
     }
     return result;
   }
@@ -112,29 +100,25 @@ class Inliner {
   }
 
   void inline_bodies(onnx::NodeProto& node, InlineReport& report) {
-    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-      const auto enter = [&](onnx::GraphProto& body) {
-        google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
-        for (onnx::NodeProto& inner : *body.mutable_node()) {
-          if (const onnx::FunctionProto* function = called(inner)) {
-            ++report.calls;
-            for (onnx::NodeProto& leaf : write_out(inner, *function)) *nodes.Add() = std::move(leaf);
-          } else {
-            inline_bodies(inner, report);
-            *nodes.Add() = std::move(inner);
-          }
+    for_each_body(node, [&](onnx::GraphProto& body) {
+      google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+      for (onnx::NodeProto& inner : *body.mutable_node()) {
+        if (const onnx::FunctionProto* function = called(inner)) {
+          ++report.calls;
+          for (onnx::NodeProto& leaf : write_out(inner, *function)) *nodes.Add() = std::move(leaf);
+        } else {
+          inline_bodies(inner, report);
+          *nodes.Add() = std::move(inner);
         }
-        body.mutable_node()->Swap(&nodes);
-      };
-      if (attribute.has_g()) enter(*attribute.mutable_g());
-      for (onnx::GraphProto& body : *attribute.mutable_graphs()) enter(body);
-    }
+      }
+      body.mutable_node()->Swap(&nodes);
+    });
   }
 
   std::vector<onnx::NodeProto> write_out(const onnx::NodeProto& call, const onnx::FunctionProto& function) {
     std::vector<onnx::NodeProto> leaves;
-    expand(call, function, metadata_value(call.metadata_props(), keys::module), 0, leaves);
-    const std::string differing = metadata_value(call.metadata_props(), keys::differs);
+    expand(call, function, metadata_of(call, keys::module), 0, leaves);
+    const std::string differing = metadata_of(call, keys::differs);
     if (!differing.empty()) {
       std::vector<onnx::NodeProto*> all;
       for (onnx::NodeProto& leaf : leaves) for_each_node(leaf, [&](onnx::NodeProto& each) { all.push_back(&each); });
@@ -182,7 +166,7 @@ class Inliner {
       });
       node.set_name(prefix + node.name());
       if (const onnx::FunctionProto* inner = called(node)) {
-        expand(node, *inner, metadata_value(node.metadata_props(), keys::module), depth + 1, leaves);
+        expand(node, *inner, metadata_of(node, keys::module), depth + 1, leaves);
       } else {
         node.set_name(nodes_.claim(node.name()));
         leaves.push_back(std::move(node));
@@ -220,7 +204,7 @@ class Inliner {
   // Functions of whence hold what was a small initializer, or a Constant that others read, too, as a Constant: one for
   // all that hold the same.
   bool take_constant(const onnx::NodeProto& node, std::unordered_map<std::string, std::string>& names) {
-    const std::string was = metadata_value(node.metadata_props(), keys::constant);
+    const std::string was = metadata_of(node, keys::constant);
     if (was.empty() || node.output_size() != 1 || node.attribute_size() != 1) return false;
     const auto [entry, is_new] = constants_.try_emplace(content_of(node.attribute(0).t()));
     if (is_new) {

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "annotator/functions/node_values.h"
 #include "annotator/merge/keys.h"
 #include "annotator/view/python_list.h"
 
@@ -76,14 +77,6 @@ std::vector<Step> way_to(const std::string& module, const Ways& ways) {
 }
 
 }  // namespace
-
-const std::string& metadata_of(const onnx::NodeProto& node, std::string_view key) {
-  static const std::string none;
-  for (const onnx::StringStringEntryProto& entry : node.metadata_props()) {
-    if (entry.key() == key) return entry.value();
-  }
-  return none;
-}
 
 Instances::Instances(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
   std::vector<std::vector<Step>> stated;

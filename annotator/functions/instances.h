@@ -52,7 +52,4 @@ class Instances {
   std::map<std::string, int, std::less<>> paths_;
 };
 
-// The value under `key`; empty when there is none.
-const std::string& metadata_of(const onnx::NodeProto& node, std::string_view key);
-
 }  // namespace whence

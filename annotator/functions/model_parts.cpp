@@ -80,12 +80,8 @@ class Reader {
 
 }  // namespace
 
-std::int64_t StoredTensor::element_count() const {
-  std::int64_t count = 1;
-  for (const std::int64_t size : header.dims()) {
-    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
-  }
-  return count;
+bool StoredTensor::small() const {
+  return !external() && raw.size <= small_tensor && header.ByteSizeLong() <= 2 * small_tensor;
 }
 
 onnx::TensorProto StoredTensor::whole() const {

@@ -15,22 +15,6 @@ std::set<std::string> defined_in(const onnx::GraphProto& graph) {
   return names;
 }
 
-template <class Visit>
-void for_each_body(const onnx::NodeProto& node, const Visit& visit) {
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    if (attribute.has_g()) visit(attribute.g());
-    for (const onnx::GraphProto& body : attribute.graphs()) visit(body);
-  }
-}
-
-template <class Visit>
-void for_each_body(onnx::NodeProto& node, const Visit& visit) {
-  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-    if (attribute.has_g()) visit(*attribute.mutable_g());
-    for (onnx::GraphProto& body : *attribute.mutable_graphs()) visit(body);
-  }
-}
-
 using Names = std::vector<std::string>;
 
 // What `graph` reads that neither it nor a graph around it, up to the node, defines.

@@ -1,13 +1,40 @@
-// What a node reads and how its values are renamed, bodies of If, Loop and Scan included.
+// What a node holds and reads, and how its values are renamed, bodies of If, Loop and Scan included.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <onnx/onnx_pb.h>
 
 namespace whence {
+
+// The value under `key` of a node's or a function's metadata; empty when there is none.
+template <class Owner>
+const std::string& metadata_of(const Owner& owner, std::string_view key) {
+  static const std::string none;
+  for (const onnx::StringStringEntryProto& entry : owner.metadata_props()) {
+    if (entry.key() == key) return entry.value();
+  }
+  return none;
+}
+
+// Calls `visit` for each graph that the node's attributes hold: branches, loop bodies.
+template <class Visit>
+void for_each_body(const onnx::NodeProto& node, const Visit& visit) {
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.has_g()) visit(attribute.g());
+    for (const onnx::GraphProto& body : attribute.graphs()) visit(body);
+  }
+}
+template <class Visit>
+void for_each_body(onnx::NodeProto& node, const Visit& visit) {
+  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+    if (attribute.has_g()) visit(*attribute.mutable_g());
+    for (onnx::GraphProto& body : *attribute.mutable_graphs()) visit(body);
+  }
+}
 
 // Values of the enclosing graph that a node reads: its inputs and what its bodies capture; distinct, in order of first
 // use. An optional input that is left out is not among them.

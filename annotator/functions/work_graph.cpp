@@ -7,13 +7,6 @@
 #include "schema/result.h"
 
 namespace whence {
-namespace {
-
-// What is small enough to stand inside a function, where shape inference sees it, bytes.
-constexpr std::size_t small_tensor = 1024;
-
-}  // namespace
-
 WorkGraph::WorkGraph(ModelParts& parts) : parts_(parts), instances_(parts.model.graph().node()) {
   onnx::GraphProto& graph = *parts_.model.mutable_graph();
   for (std::size_t i = 0; i < parts_.initializers.size(); ++i) {
@@ -96,9 +89,7 @@ const onnx::TensorProto* WorkGraph::constant(WorkValueId id) const {
   if (value.input) return nullptr;  // a default, which callers may override
   if (value.initializer >= 0) {
     const StoredTensor& tensor = parts_.initializers[value.initializer];
-    if (tensor.external() || tensor.raw.size > small_tensor || tensor.header.ByteSizeLong() > 2 * small_tensor) {
-      return nullptr;
-    }
+    if (!tensor.small()) return nullptr;
     return &(constants_[id] = tensor.whole());
   }
   if (value.producer < 0) return nullptr;

@@ -1,6 +1,7 @@
 // The outermost graph of a file while parts of it are cut out: nodes in topological order, values as numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
@@ -39,6 +40,13 @@ class WorkGraph {
   const std::vector<WorkNode>& nodes() const { return nodes_; }
   const WorkValue& value(WorkValueId id) const { return values_[id]; }
   WorkValueId find(const std::string& name) const;  // -1 when there is no such value
+
+  // True when somebody other than the nodes that `inside` accepts needs the value: a node, or the model's caller.
+  template <class Inside>
+  bool needed_outside(WorkValueId id, const Inside& inside) const {
+    const WorkValue& value = values_[id];
+    return value.output || !std::ranges::all_of(value.readers, inside);
+  }
 
   // A small tensor that is known: an initializer within the file or a Constant node; null for all else.
   const onnx::TensorProto* constant(WorkValueId id) const;
