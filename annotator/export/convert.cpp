@@ -260,7 +260,12 @@ GraphValueId ConvertSession::value_of(ValueId id) {
       const Constant& folded = program_.constants[content];
       entry->second = outermost_constant(folded.data);
       Graph& graph = *frames_.front()->graph;
-      NodeOrigin& origin = graph.initializers[graph.values[entry->second].initializer].origin;
+      GraphValue& made = graph.values[entry->second];
+      // A tensor that the model holds keeps its name, `scale` of self.scale = torch.tensor(2.). In TorchScript literals
+      // have names, too: numbers that say nothing.
+      const bool held = folded.ops.empty() && program_.source.kind == "torch.export";
+      if (held && made.name.empty()) made.name = folded.name;
+      NodeOrigin& origin = graph.initializers[made.initializer].origin;
       origin = merge_origins(origin, {OriginKind::shared, folded.ops}, OriginKind::shared);
     }
     return outermost(entry->second);

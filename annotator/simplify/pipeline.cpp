@@ -12,10 +12,9 @@ namespace {
 // Tried on each node in this order; the first that changes something ends the node's turn.
 constexpr Rule rules[] = {
     {"remove_no_op", remove_no_op},        // first: what does nothing hides neighbours from every other rule
-    {"fold_shape", fold_shape},            // sizes become constants ...
-    {"fold_integers", fold_integers},      // ... so that arithmetic on them can
-    {"fold_rows", fold_rows},              // tables at known indices, after the indices are known
+    {"fold_shape", fold_shape},            // sizes become constants, so that arithmetic on them can ...
     {"fold_layout", fold_layout},          // constants take their final layout before anything is fused into them
+    {"fold_constants", fold_constants},    // ... and what is computed of them alone; large casts stay with fold_layout
     {"cast_chain", cast_chain},            // before the chains below, which a cast between would interrupt
     {"transpose_chain", transpose_chain},  // chains: cheap, and they bring a Conv next to its BatchNormalization
     {"unsqueeze_chain", unsqueeze_chain},

@@ -54,9 +54,8 @@ Outcome reshape_chain(Rewriter&, std::int32_t);
 Outcome unsqueeze_chain(Rewriter&, std::int32_t);
 Outcome scalar_chain(Rewriter&, std::int32_t);
 Outcome fold_shape(Rewriter&, std::int32_t);
-Outcome fold_integers(Rewriter&, std::int32_t);
+Outcome fold_constants(Rewriter&, std::int32_t);
 Outcome fold_layout(Rewriter&, std::int32_t);
-Outcome fold_rows(Rewriter&, std::int32_t);
 Outcome pad_conv(Rewriter&, std::int32_t);
 Outcome conv_batch_norm(Rewriter&, std::int32_t);
 

@@ -1,0 +1,170 @@
+// Sums, products and extremes along axes, running sums, products of matrices. Floating ones are summed in double
+// precision and rounded once.
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "annotator/simplify/evaluate/operators.h"
+
+namespace whence {
+
+namespace {
+
+template <class Number>
+struct Reduction {
+  std::string_view op_type;
+  Number start;
+  Number (*step)(Number sum, Number x);
+  Number (*finish)(Number sum, double count);
+};
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+template <class Number>
+Number as_is(Number sum, double) {
+  return sum;
+}
+
+constexpr Reduction<double> floating_reductions[] = {
+    {"ReduceL1", 0, [](double sum, double x) { return sum + std::fabs(x); }, as_is},
+    {"ReduceL2", 0, [](double sum, double x) { return sum + x * x; },
+     [](double sum, double) { return std::sqrt(sum); }},
+    {"ReduceMax", -infinite, [](double sum, double x) { return std::isnan(x) || x > sum ? x : sum; }, as_is},
+    {"ReduceMean", 0, [](double sum, double x) { return sum + x; }, [](double sum, double n) { return sum / n; }},
+    {"ReduceMin", infinite, [](double sum, double x) { return std::isnan(x) || x < sum ? x : sum; }, as_is},
+    {"ReduceProd", 1, [](double sum, double x) { return sum * x; }, as_is},
+    {"ReduceSum", 0, [](double sum, double x) { return sum + x; }, as_is},
+    {"ReduceSumSquare", 0, [](double sum, double x) { return sum + x * x; }, as_is},
+};
+
+using Int = std::int64_t;
+using Unsigned = std::uint64_t;
+
+constexpr Reduction<Int> integer_reductions[] = {
+    {"ReduceMax", std::numeric_limits<Int>::min(), [](Int sum, Int x) { return std::max(sum, x); }, as_is},
+    {"ReduceMin", std::numeric_limits<Int>::max(), [](Int sum, Int x) { return std::min(sum, x); }, as_is},
+    {"ReduceProd", 1,
+     [](Int sum, Int x) { return static_cast<Int>(static_cast<Unsigned>(sum) * static_cast<Unsigned>(x)); }, as_is},
+    {"ReduceSum", 0,
+     [](Int sum, Int x) { return static_cast<Int>(static_cast<Unsigned>(sum) + static_cast<Unsigned>(x)); }, as_is},
+};
+
+template <class Number, std::size_t N>
+const Reduction<Number>* find(const Reduction<Number> (&table)[N], std::string_view op_type) {
+  for (const auto& entry : table) {
+    if (entry.op_type == op_type) return &entry;
+  }
+  return nullptr;
+}
+
+// Which axes go. They stand in an attribute or, from opset 13 or 18 on, in the second input.
+std::optional<std::vector<bool>> reduced_axes(const Evaluation& e) {
+  const std::size_t rank = e.input(0).shape.size();
+  Sizes axes;
+  if (const Attribute* attribute = e.node.find("axes")) {
+    axes = std::get<Sizes>(attribute->value);
+  } else if (e.has(1)) {
+    const auto given = e.integers(1);
+    if (!given) return std::nullopt;
+    axes = *given;
+  }
+  const bool all = axes.empty() && e.node.int_attribute("noop_with_empty_axes", 0) == 0;
+  std::vector<bool> reduced(rank, all);
+  for (const std::int64_t axis : axes) {
+    const auto at = axis_of(axis, rank);
+    if (!at) return std::nullopt;
+    reduced[*at] = true;
+  }
+  return reduced;
+}
+
+template <class Number>
+std::optional<TensorData> reduce(const Evaluation& e, const Reduction<Number>* reduction) {
+  const auto reduced = reduced_axes(e);
+  if (reduction == nullptr || !reduced) return std::nullopt;
+  const TensorData& x = e.input(0);
+  Sizes kept = x.shape, shape;
+  double count = 1;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if ((*reduced)[i]) count *= static_cast<double>(kept[i]);
+    if ((*reduced)[i]) kept[i] = 1;
+    if (!(*reduced)[i] || e.node.int_attribute("keepdims", 1) != 0) shape.push_back(kept[i]);
+  }
+  if (count == 0 || !e.fits(x.dtype, shape)) return std::nullopt;  // of nothing: runtimes differ
+  const std::vector<Number> numbers = numbers_of<Number>(x);
+  std::vector<Number> result(static_cast<std::size_t>(count_of(kept)), reduction->start);
+  auto number = numbers.begin();
+  for_each_offset(x.shape, broadcast_strides(kept, x.shape), 0, [&](std::int64_t offset) {
+    Number& sum = result[static_cast<std::size_t>(offset)];
+    sum = reduction->step(sum, *number++);
+  });
+  for (Number& sum : result) sum = reduction->finish(sum, count);
+  return tensor_of(x.dtype, shape, result);
+}
+
+template <class Number>
+std::optional<TensorData> cumulative_sum(const Evaluation& e, std::size_t axis) {
+  const TensorData& x = e.input(0);
+  std::vector<Number> numbers = numbers_of<Number>(x);
+  const std::int64_t step = strides_of(x.shape)[axis], size = x.shape[axis];
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(numbers.size()); ++i) {
+    if (i / step % size != 0) numbers[static_cast<std::size_t>(i)] += numbers[static_cast<std::size_t>(i - step)];
+  }
+  return tensor_of(x.dtype, x.shape, numbers);
+}
+
+}  // namespace
+
+bool is_reduction(std::string_view op_type) { return find(floating_reductions, op_type) != nullptr; }
+
+std::optional<TensorData> evaluate_reduction(const Evaluation& e) {
+  const DType dtype = e.input(0).dtype;
+  if (has_floating_form(dtype)) return reduce(e, find(floating_reductions, e.node.op_type));
+  return has_integer_form(dtype) ? reduce(e, find(integer_reductions, e.node.op_type)) : std::nullopt;
+}
+
+std::optional<TensorData> evaluate_cumulative_sum(const Evaluation& e) {
+  const TensorData& x = e.input(0);
+  const auto given = e.integers(1);
+  if (!given || given->size() != 1 || !e.fits(x.dtype, x.shape)) return std::nullopt;
+  const auto axis = axis_of(given->front(), x.shape.size());
+  const bool plain = e.node.int_attribute("exclusive", 0) == 0 && e.node.int_attribute("reverse", 0) == 0;
+  if (!axis || !plain || x.element_count() == 0) return std::nullopt;
+  if (has_floating_form(x.dtype)) return cumulative_sum<double>(e, *axis);
+  return has_integer_form(x.dtype) ? cumulative_sum<Int>(e, *axis) : std::nullopt;
+}
+
+// [..., m, k] x [..., k, n], leading axes broadcast.
+std::optional<TensorData> evaluate_matrix_product(const Evaluation& e) {
+  const TensorData &a = e.input(0), &b = e.input(1);
+  constexpr std::int64_t most_products = std::int64_t{1} << 22;  // a few milliseconds
+  if (!has_floating_form(a.dtype) || a.dtype != b.dtype || a.shape.size() < 2 || b.shape.size() < 2)
+    return std::nullopt;
+  const std::int64_t m = a.shape.end()[-2], k = a.shape.back(), n = b.shape.back();
+  const Sizes a_batch(a.shape.begin(), a.shape.end() - 2), b_batch(b.shape.begin(), b.shape.end() - 2);
+  const auto batch = broadcast(a_batch, b_batch);
+  if (!batch || b.shape.end()[-2] != k) return std::nullopt;
+  Sizes shape = *batch;
+  shape.insert(shape.end(), {m, n});
+  if (!e.fits(a.dtype, shape) || count_of(shape) * std::max<std::int64_t>(k, 1) > most_products) return std::nullopt;
+
+  const std::vector<double> left = numbers_of<double>(a), right = numbers_of<double>(b);
+  Sizes starts;  // where each matrix of b begins
+  for_each_offset(*batch, broadcast_strides(b_batch, *batch), 0,
+                  [&](std::int64_t at) { starts.push_back(at * k * n); });
+  std::vector<double> result;
+  auto start = starts.begin();
+  for_each_offset(*batch, broadcast_strides(a_batch, *batch), 0, [&](std::int64_t at) {
+    for (std::int64_t row = at * m; row < (at + 1) * m; ++row) {
+      for (std::int64_t column = 0; column < n; ++column) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < k; ++i) sum += left[row * k + i] * right[*start + i * n + column];
+        result.push_back(sum);
+      }
+    }
+    ++start;
+  });
+  return tensor_of(a.dtype, shape, result);
+}
+
+}  // namespace whence

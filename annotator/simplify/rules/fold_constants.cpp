@@ -1,0 +1,73 @@
+// 2, 3 -> Mul                                          before: a node whose inputs are all constants
+// 6                                                    after
+// Shape computations once their sizes are known, masks and position tables, arithmetic on weights (weight_norm, 1 + w).
+// Condition: the result is small, or no larger than the constants that go with the node, so that the file does not grow
+// and no table is stored twice. Rows of a parameter stay a node: position embeddings keep their name.
+// Origins: the constant has the origin of the node it replaces, and the name of the one parameter that it was made of.
+#include <algorithm>
+
+#include "annotator/simplify/evaluate/evaluate.h"
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+constexpr std::uint64_t small = 65536;  // bytes
+
+// Constants that nobody needs once the node is gone.
+std::uint64_t bytes_that_go(const Rewriter& r, const GraphNode& node) {
+  std::uint64_t size = 0;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const GraphValueId input = node.inputs[i];
+    if (input == no_value || r.value(input).captured != no_value) continue;
+    const auto here = std::ranges::count(node.inputs, input);
+    const bool again = std::find(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(i), input) !=
+                       node.inputs.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!again && r.use_count(input) == here) size += r.constant(input)->bytes.size;
+  }
+  return size;
+}
+
+// All inputs as constants; nullopt when one is not.
+std::optional<Constants> constants_of(const Rewriter& r, const GraphNode& node) {
+  Constants inputs;
+  for (const GraphValueId input : node.inputs) {
+    inputs.push_back(input == no_value ? nullptr : r.constant(input));
+    if (input != no_value && inputs.back() == nullptr) return std::nullopt;
+  }
+  return inputs;
+}
+
+// "conv.weight.folded" when that weight is the largest input that has a name; once, however long the chain.
+std::string name_of_result(const Rewriter& r, const GraphNode& node) {
+  GraphValueId largest = no_value;
+  for (const GraphValueId input : node.inputs) {
+    if (input == no_value || r.value(input).name.empty()) continue;
+    if (largest == no_value || r.constant(input)->bytes.size > r.constant(largest)->bytes.size) largest = input;
+  }
+  if (largest == no_value) return "";
+  const std::string suffix = is(node, "Gather") ? ".rows" : ".folded";
+  const std::string& name = r.value(largest).name;
+  return name.ends_with(suffix) ? name : name + suffix;
+}
+
+}  // namespace
+
+Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& node = rewriter.node(index);
+  if (!can_evaluate(node)) return not_mine();
+  const auto inputs = constants_of(rewriter, node);
+  if (!inputs) return not_mine();
+  if (is(node, "Gather") && rewriter.is_parameter(node.inputs[0])) {
+    return refused("the table is a parameter of the model");
+  }
+  const auto result = evaluate(node, *inputs, std::max(small, bytes_that_go(rewriter, node)));
+  if (!result) return refused("the result is larger than what it replaces, or for the runtime to compute");
+  const GraphValueId output = node.outputs[0];
+  if (rewriter.is_output(output)) return refused("the graph's output needs a node that makes it");
+  rewriter.replace(output, rewriter.constant(*result, node.origin, name_of_result(rewriter, node)));
+  return changed();
+}
+
+}  // namespace whence
