@@ -275,7 +275,7 @@ TEST(FoldShape, NeedsOnlyTheSizesThatAreAskedFor) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[2].inputs[1]), (Ints{4, 6}));
 }
 
-TEST(FoldIntegers, ComputesWhatRuntimesWould) {
+TEST(FoldConstants, ComputesWhatRuntimesWould) {
   struct Case {
     const char* op_type;
     Ints a, b, expected;
@@ -293,14 +293,14 @@ TEST(FoldIntegers, ComputesWhatRuntimesWould) {
   }
 }
 
-TEST(FoldIntegers, LeavesDivisionByZeroToTheRuntime) {
+TEST(FoldConstants, LeavesDivisionByZeroToTheRuntime) {
   GraphBuilder g;
   const auto x = g.input("x", i64, {1});
   g.output(g.node("Add", {x, g.node("Div", {g.integers({1}), g.integers({0})}, {}, i64, {1})}, {}, i64, {1}));
   EXPECT_EQ(simplified(g), "Div Add");
 }
 
-TEST(FoldIntegers, FoldsWholeShapeComputations) {
+TEST(FoldConstants, FoldsWholeShapeComputations) {
   GraphBuilder g;
   const auto x = g.input("x", f32, {2, 3, 4});
   const auto shape = g.node("Shape", {x}, {}, i64, {3});

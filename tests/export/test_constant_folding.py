@@ -60,6 +60,9 @@ COMPUTED = {
     "triangle": lambda: SQUARE.tril(-1)[1:] + SQUARE.triu(1)[1:],
     "index": lambda: FLOATS[:, torch.tensor([2, 0, 1])],
     "gather": lambda: FLOATS.gather(1, torch.tensor([[2, 0, 0], [1, 1, 2]])),
+    "gather_nd": lambda: FLOATS[torch.tensor([[1], [0]]), torch.tensor([[2, 0, 1]])],
+    "scatter_nd": lambda: FLOATS.index_put((torch.tensor([1, 0]), torch.tensor([2, -3])), torch.tensor([7.5, 8.5])),
+    "clamp_integers": lambda: INTS.clamp(-1, 4),
     "arange": lambda: torch.arange(0, 3) * 0.5 + torch.arange(0.0, 1.5, 0.5),
     "full": lambda: torch.full((2, 3), 4.5) / 2,
 }
@@ -108,6 +111,33 @@ def test_weight_norm_becomes_the_weight(tmp_path):
     assert [node.op_type for node in graph.node] == ["Gemm"]
     assert [(tensor.name, list(tensor.dims)) for tensor in graph.initializer] == [
         ("bias", [200]), ("parametrizations.weight.original1.folded", [200, 300])]
+    assert_same(tmp_path, model, inputs)
+
+
+class Rotates(torch.nn.Module):
+    """Rotary embedding of all features: what is left over has no elements."""
+
+    def forward(self, x):
+        turned, left = x[..., :6], x[..., 6:]
+        return torch.cat([turned * 2, left], -1)
+
+
+def test_pieces_without_elements_are_not_joined(tmp_path):
+    model, inputs = Rotates(), (torch.randn(2, 6),)
+    assert [node.op_type for node in exported(model, inputs, tmp_path).graph.node] == ["Mul"]
+    assert_same(tmp_path, model, inputs)
+
+
+class Resizes(torch.nn.Module):
+    """To the size that is."""
+
+    def forward(self, x):
+        return torch.nn.functional.interpolate(x, (4, 4), mode="bilinear", align_corners=True).relu()
+
+
+def test_a_resize_to_the_same_size_goes(tmp_path):
+    model, inputs = Resizes(), (torch.randn(1, 2, 4, 4),)
+    assert [node.op_type for node in exported(model, inputs, tmp_path).graph.node] == ["Relu"]
     assert_same(tmp_path, model, inputs)
 
 

@@ -1,6 +1,5 @@
 // Functions of one, two or three elements: arithmetic, comparison, logic, casts, clipping.
 #include <cmath>
-#include <limits>
 #include <string_view>
 
 #include "annotator/simplify/evaluate/operators.h"
@@ -81,11 +80,11 @@ double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 constexpr Binary<double> floating_binary[] = {
     {"Add", [](double a, double b) { return a + b; }},
     {"Div", [](double a, double b) { return a / b; }},
-    {"Equal", [](double a, double b) { return double{a == b}; }},
-    {"Greater", [](double a, double b) { return double{a > b}; }},
-    {"GreaterOrEqual", [](double a, double b) { return double{a >= b}; }},
-    {"Less", [](double a, double b) { return double{a < b}; }},
-    {"LessOrEqual", [](double a, double b) { return double{a <= b}; }},
+    {"Equal", [](double a, double b) { return a == b ? 1.0 : 0.0; }},
+    {"Greater", [](double a, double b) { return a > b ? 1.0 : 0.0; }},
+    {"GreaterOrEqual", [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
+    {"Less", [](double a, double b) { return a < b ? 1.0 : 0.0; }},
+    {"LessOrEqual", [](double a, double b) { return a <= b ? 1.0 : 0.0; }},
     {"Max", larger},
     {"Min", smaller},
     {"Mod", [](double a, double b) { return std::fmod(a, b); }},  // ONNX has no other for floating dtypes
@@ -148,29 +147,31 @@ std::optional<TensorData> unary(const Evaluation& e, const Unary<Number> (&table
 
 // The operands of Add to Xor, and one after the other those of Max and Min.
 template <class Number, std::size_t N>
-std::optional<TensorData> binary(const Evaluation& e, const TensorData& a, const TensorData& b,
-                                 const Binary<Number> (&table)[N]) {
-  const Binary<Number>* entry = find(table, e.node.op_type);
+std::optional<TensorData> binary(const Evaluation& e, std::string_view op_type, const TensorData& a,
+                                 const TensorData& b, const Binary<Number> (&table)[N]) {
+  const Binary<Number>* entry = find(table, op_type);
   const auto shape = broadcast(a.shape, b.shape);
-  const DType dtype = yields_bool(e.node.op_type) ? DType::boolean : a.dtype;
+  const DType dtype = yields_bool(op_type) ? DType::boolean : a.dtype;
   if (entry == nullptr || !shape || !e.fits(dtype, *shape)) return std::nullopt;
   std::vector<Number> result = spread<Number>(a, *shape);
   const std::vector<Number> right = spread<Number>(b, *shape);
   if constexpr (std::is_same_v<Number, Int>) {
-    const bool divides = e.node.op_type == "Div" || e.node.op_type == "Mod";
+    const bool divides = op_type == "Div" || op_type == "Mod";
     if (divides && std::ranges::find(right, 0) != right.end()) return std::nullopt;
   }
   for (std::size_t i = 0; i < result.size(); ++i) result[i] = entry->function(result[i], right[i]);
   return tensor_of(dtype, *shape, result);
 }
 
-std::optional<TensorData> pair(const Evaluation& e, const TensorData& a, const TensorData& b) {
+std::optional<TensorData> pair(const Evaluation& e, std::string_view op_type, const TensorData& a,
+                               const TensorData& b) {
   // Pow alone takes two dtypes; its result has that of the base.
-  if (a.dtype != b.dtype && e.node.op_type != "Pow") return std::nullopt;
+  if (a.dtype != b.dtype && op_type != "Pow") return std::nullopt;
   const bool exponent_known = has_floating_form(b.dtype) || has_integer_form(b.dtype);
-  if (has_floating_form(a.dtype) && exponent_known) return binary(e, a, b, floating_binary);
-  const bool truncates = e.node.op_type == "Mod" && e.node.int_attribute("fmod", 0) != 0;
-  if (has_integer_form(a.dtype) && has_integer_form(b.dtype) && !truncates) return binary(e, a, b, integer_binary);
+  if (has_floating_form(a.dtype) && exponent_known) return binary(e, op_type, a, b, floating_binary);
+  const bool truncates = op_type == "Mod" && e.node.int_attribute("fmod", 0) != 0;
+  if (has_integer_form(a.dtype) && has_integer_form(b.dtype) && !truncates)
+    return binary(e, op_type, a, b, integer_binary);
   return std::nullopt;
 }
 
@@ -190,22 +191,19 @@ std::optional<TensorData> evaluate_unary(const Evaluation& e) {
 }
 
 std::optional<TensorData> evaluate_binary(const Evaluation& e) {
-  std::optional<TensorData> result = pair(e, e.input(0), e.input(1));
-  for (std::size_t i = 2; result && i < e.inputs.size(); ++i) result = pair(e, *result, e.input(i));
+  std::optional<TensorData> result = pair(e, e.node.op_type, e.input(0), e.input(1));
+  for (std::size_t i = 2; result && i < e.inputs.size(); ++i) result = pair(e, e.node.op_type, *result, e.input(i));
   return result;
 }
 
+// max(low), then min(high), as PyTorch has it where low > high.
 std::optional<TensorData> evaluate_clip(const Evaluation& e) {
-  const TensorData& x = e.input(0);
-  constexpr double infinite = std::numeric_limits<double>::infinity();
   // Bounds of opset 6 stand in attributes: left to the runtime.
-  if (!has_floating_form(x.dtype) || !e.node.attributes.empty() || !e.fits(x.dtype, x.shape)) return std::nullopt;
-  const auto low = e.has(1) ? single_number(e.input(1)) : -infinite;
-  const auto high = e.has(2) ? single_number(e.input(2)) : infinite;
-  if (!low || !high) return std::nullopt;
-  std::vector<double> numbers = numbers_of<double>(x);
-  for (double& number : numbers) number = smaller(larger(number, *low), *high);
-  return tensor_of(x.dtype, x.shape, numbers);
+  if (!e.node.attributes.empty()) return std::nullopt;
+  std::optional<TensorData> result = e.input(0);
+  if (e.has(1)) result = pair(e, "Max", *result, e.input(1));
+  if (e.has(2) && result) result = pair(e, "Min", *result, e.input(2));
+  return result;
 }
 
 std::optional<TensorData> evaluate_cast(const Evaluation& e) {

@@ -56,6 +56,31 @@ std::optional<TensorData> range(const Evaluation& e) {
   return tensor_of(dtype, {*count}, numbers);
 }
 
+// Where the blocks begin, in bytes, that the index tuples of GatherND and ScatterND mean: `indices` [..., depth] into
+// the first `depth` axes of `shape`.
+struct Blocks {
+  std::size_t size = 0;  // bytes of one
+  std::vector<std::size_t> starts;
+};
+
+std::optional<Blocks> blocks_of(const TensorData& data, const TensorData& indices) {
+  if (indices.shape.empty() || indices.dtype != DType::int64) return std::nullopt;
+  const auto depth = static_cast<std::size_t>(indices.shape.back());
+  if (depth == 0 || depth > data.shape.size()) return std::nullopt;
+  const Sizes strides = strides_of(data.shape), flat = numbers_of<std::int64_t>(indices);
+  Blocks blocks{static_cast<std::size_t>(strides[depth - 1]) * size_of(data.dtype), {}};
+  for (std::size_t i = 0; i < flat.size(); i += depth) {
+    std::int64_t offset = 0;
+    for (std::size_t axis = 0; axis < depth; ++axis) {
+      const auto at = place(flat[i + axis], data.shape[axis]);
+      if (!at) return std::nullopt;
+      offset += *at * strides[axis];
+    }
+    blocks.starts.push_back(static_cast<std::size_t>(offset) * size_of(data.dtype));
+  }
+  return blocks;
+}
+
 struct Span {
   std::int64_t first, count, step;
 };
@@ -162,6 +187,32 @@ std::optional<TensorData> evaluate_gather_elements(const Evaluation& e) {
   });
   if (outside) return std::nullopt;
   return made(from.dtype, indices.shape, std::move(bytes));
+}
+
+std::optional<TensorData> evaluate_gather_nd(const Evaluation& e) {
+  const TensorData &from = e.input(0), &indices = e.input(1);
+  const auto blocks = blocks_of(from, indices);
+  if (!blocks || e.node.int_attribute("batch_dims", 0) != 0) return std::nullopt;
+  Sizes shape(indices.shape.begin(), indices.shape.end() - 1);
+  shape.insert(shape.end(), from.shape.begin() + indices.shape.back(), from.shape.end());
+  if (!e.fits(from.dtype, shape)) return std::nullopt;
+  std::string bytes;
+  for (const std::size_t start : blocks->starts) bytes.append(bytes_of(from) + start, blocks->size);
+  return made(from.dtype, shape, std::move(bytes));
+}
+
+std::optional<TensorData> evaluate_scatter_nd(const Evaluation& e) {
+  const TensorData &data = e.input(0), &updates = e.input(2);
+  const auto blocks = blocks_of(data, e.input(1));
+  if (!blocks || e.node.find("reduction") != nullptr || !e.fits(data.dtype, data.shape)) return std::nullopt;
+  if (updates.dtype != data.dtype || updates.bytes.size != blocks->size * blocks->starts.size()) return std::nullopt;
+  std::string bytes(bytes_of(data), data.bytes.size);
+  std::size_t from = 0;
+  for (const std::size_t start : blocks->starts) {
+    std::memcpy(bytes.data() + start, bytes_of(updates) + from, blocks->size);
+    from += blocks->size;
+  }
+  return made(data.dtype, data.shape, std::move(bytes));
 }
 
 std::optional<TensorData> evaluate_range(const Evaluation& e) {

@@ -2,7 +2,7 @@
 // 6                                                    after
 // Shape computations once their sizes are known, masks and position tables, arithmetic on weights (weight_norm, 1 + w).
 // Condition: the result is small, or no larger than the constants that go with the node, so that the file does not grow
-// and no table is stored twice. Rows of a parameter stay a node: position embeddings keep their name.
+// and no table is stored twice. Embeddings stay, also of known positions: they are modules, and people look for them.
 // Origins: the constant has the origin of the node it replaces, and the name of the one parameter that it was made of.
 #include <algorithm>
 
@@ -39,17 +39,27 @@ std::optional<Constants> constants_of(const Rewriter& r, const GraphNode& node) 
   return inputs;
 }
 
-// "conv.weight.folded" when that weight is the largest input that has a name; once, however long the chain.
+// Several rows of a parameter [n, width].
+bool is_embedding(const Rewriter& r, const GraphNode& node) {
+  if (!is(node, "Gather") || node.int_attribute("axis", 0) != 0 || !r.is_parameter(node.inputs[0])) return false;
+  const TensorData& table = *r.constant(node.inputs[0]);
+  return table.shape.size() == 2 && is_floating(table.dtype) && !r.constant(node.inputs[1])->shape.empty();
+}
+
+// "conv.weight.folded" when the largest input that says a parameter's name is that weight; the same however long the
+// chain. Rows are named after their table whoever holds it.
 std::string name_of_result(const Rewriter& r, const GraphNode& node) {
+  const bool rows = is(node, "Gather");
+  const std::string suffix = rows ? ".rows" : ".folded";
   GraphValueId largest = no_value;
   for (const GraphValueId input : node.inputs) {
     if (input == no_value || r.value(input).name.empty()) continue;
+    if (!rows && !r.is_parameter(input) && r.value(input).name.find(suffix) == std::string::npos) continue;
     if (largest == no_value || r.constant(input)->bytes.size > r.constant(largest)->bytes.size) largest = input;
   }
   if (largest == no_value) return "";
-  const std::string suffix = is(node, "Gather") ? ".rows" : ".folded";
   const std::string& name = r.value(largest).name;
-  return name.ends_with(suffix) ? name : name + suffix;
+  return name.substr(0, name.find(suffix)) + suffix;
 }
 
 }  // namespace
@@ -59,9 +69,7 @@ Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
   if (!can_evaluate(node)) return not_mine();
   const auto inputs = constants_of(rewriter, node);
   if (!inputs) return not_mine();
-  if (is(node, "Gather") && rewriter.is_parameter(node.inputs[0])) {
-    return refused("the table is a parameter of the model");
-  }
+  if (is_embedding(rewriter, node)) return refused("the table is a parameter of the model");
   const auto result = evaluate(node, *inputs, std::max(small, bytes_that_go(rewriter, node)));
   if (!result) return refused("the result is larger than what it replaces, or for the runtime to compute");
   const GraphValueId output = node.outputs[0];

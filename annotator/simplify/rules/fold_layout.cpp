@@ -27,9 +27,11 @@ std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const T
   return std::nullopt;
 }
 
-std::string suffix(const GraphNode& node) {
-  if (is(node, "Transpose")) return ".T";
-  return is(node, "Cast") ? ".cast" : ".reshaped";
+// "query.weight.T". What was computed of a parameter says so already.
+std::string laid_out(const std::string& name, const GraphNode& node) {
+  if (name.empty() || name.ends_with(".folded")) return name;
+  if (is(node, "Transpose")) return name + ".T";
+  return name + (is(node, "Cast") ? ".cast" : ".reshaped");
 }
 
 }  // namespace
@@ -47,9 +49,9 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   if (rewriter.is_output(node.outputs[0])) return not_mine();
   auto folded = fold(rewriter, node, *data);
   if (!folded) return not_mine();
-  const std::string& name = rewriter.value(input).name;
   const GraphValueId output = node.outputs[0];
-  rewriter.replace(output, rewriter.constant(std::move(*folded), node.origin, name.empty() ? "" : name + suffix(node)));
+  std::string name = laid_out(rewriter.value(input).name, node);
+  rewriter.replace(output, rewriter.constant(std::move(*folded), node.origin, std::move(name)));
   return changed();
 }
 

@@ -1,9 +1,9 @@
 // x -> Identity -> y                                   before
 // x ------------> y                                    after: y's users read x
-// Likewise Cast to the dtype it has, Reshape, Expand, Slice, Transpose, Pad, Concat that change nothing, Dropout at
-// inference, and adding 0, multiplying by 1. Condition: what the node would do is known from constants and dims. A bias
-// that happens to be zero stays: it is a parameter, which somebody may train or replace.
-// Origins: the node's goes with it.
+// Likewise Cast to the dtype it has, Reshape, Expand, Slice, Transpose, Pad, Concat, Resize that change nothing,
+// Dropout at inference, and adding 0, multiplying by 1. Condition: what the node would do is known from constants and
+// dims. A bias that happens to be zero stays: it is a parameter, which somebody may train or replace. Origins: the
+// node's goes with it.
 #include <algorithm>
 #include <limits>
 
@@ -94,6 +94,9 @@ bool slices_everything(const Rewriter& r, const GraphNode& node) {
   return true;
 }
 
+// By scales, equal sizes may still come from unequal places.
+bool resizes_to_sizes(const GraphNode& node) { return node.inputs.size() > 3 && node.inputs[3] != no_value; }
+
 bool pads_nothing(const Rewriter& r, const GraphNode& node) {
   const auto pads = r.integers(node.inputs[1]);
   return pads && std::ranges::all_of(*pads, [](std::int64_t pad) { return pad == 0; });
@@ -147,6 +150,22 @@ GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double 
   return no_value;
 }
 
+// The one input of a Concat that holds anything, when the others are known to be empty along its axis.
+GraphValueId only_filled_input(const Rewriter& r, const GraphNode& node) {
+  GraphValueId filled = no_value;
+  for (const GraphValueId input : node.inputs) {
+    const auto& dims = r.value(input).dims;
+    const std::int64_t axis = node.int_attribute("axis", 0);
+    const auto rank = static_cast<std::int64_t>(dims ? dims->size() : 0);
+    if (!dims || axis < -rank || axis >= rank) return no_value;
+    const Dim& dim = (*dims)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
+    if (dim.is_static() && dim.size == 0) continue;
+    if (filled != no_value) return no_value;
+    filled = input;
+  }
+  return filled;
+}
+
 // The input that the node's first output repeats, or no_value.
 GraphValueId repeated_input(const Rewriter& r, const GraphNode& node) {
   if (!node.domain.empty() || node.inputs.empty() || node.outputs.empty() || node.outputs[0] == no_value) {
@@ -168,6 +187,8 @@ GraphValueId repeated_input(const Rewriter& r, const GraphNode& node) {
   if (op == "Slice") return when((same_static_dims(r, x, y) && slices_forwards(r, node)) || slices_everything(r, node));
   if (op == "Pad") return when(pads_nothing(r, node));
   if (op == "Dropout") return when(drops_nothing(r, node));
+  if (op == "Resize") return when(same_static_dims(r, x, y) && resizes_to_sizes(node));
+  if (op == "Concat" && node.inputs.size() > 1) return only_filled_input(r, node);
   if (op == "Concat" || op == "Sum" || op == "Mean" || op == "Max" || op == "Min") return when(node.inputs.size() == 1);
   if (op == "Add") return unchanged_operand(r, node, 0, true);
   if (op == "And") return unchanged_operand(r, node, 1, true);
