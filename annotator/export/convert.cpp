@@ -261,9 +261,10 @@ GraphValueId ConvertSession::value_of(ValueId id) {
       entry->second = outermost_constant(folded.data);
       Graph& graph = *frames_.front()->graph;
       GraphValue& made = graph.values[entry->second];
-      // A tensor that the model holds keeps its name, `scale` of self.scale = torch.tensor(2.). In TorchScript literals
-      // have names, too: numbers that say nothing.
-      const bool held = folded.ops.empty() && program_.source.kind == "torch.export";
+      // A tensor that the model holds keeps its name, `scale` of self.scale = torch.tensor(2.). Literals have names,
+      // too, which say nothing: numbers in TorchScript, "lifted_tensor_0" in torch.export.
+      const bool literal = folded.name.substr(folded.name.rfind('.') + 1).starts_with("lifted_tensor_");
+      const bool held = folded.ops.empty() && program_.source.kind == "torch.export" && !literal;
       if (held && made.name.empty()) made.name = folded.name;
       NodeOrigin& origin = graph.initializers[made.initializer].origin;
       origin = merge_origins(origin, {OriginKind::shared, folded.ops}, OriginKind::shared);

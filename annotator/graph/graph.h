@@ -89,6 +89,8 @@ class Graph {
   std::vector<GraphValueId> inputs;
   std::vector<GraphValueId> outputs;
   std::vector<Symbol> symbols;
+  // Operations of nodes that became constants, bodies included; ascending, distinct.
+  std::vector<std::int32_t> folded;
   Graph* outer = nullptr;  // of a branch or loop body: names and values resolve outwards
 
   GraphValueId add_value(GraphValue value);

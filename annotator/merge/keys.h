@@ -50,6 +50,8 @@ inline constexpr std::string_view original_name = "pkg.whence.original_name";
 inline constexpr std::string_view carry = "pkg.whence.carry";  // "doc_string": its last line is ours (carried_token.h)
 
 // whence's, on the model
+// Operations that were computed while exporting, so that no node is left of their own: "0-5,9", indices as in `op`.
+inline constexpr std::string_view folded = "pkg.whence.folded";
 inline constexpr std::string_view program = "pkg.whence.program";  // program_digest() of what was exported
 inline constexpr std::string_view matched = "pkg.whence.matched";  // program_digest() of the sidecar of a foreign file
 inline constexpr std::string_view annotated = "pkg.whence.annotated";  // whence's version; there once annotate ran

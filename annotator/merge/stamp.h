@@ -16,4 +16,8 @@ std::string to_stamp(const NodeOrigin& origin);
 // nullopt when the text is no stamp. Whether the operations exist is for the caller to check.
 std::optional<NodeOrigin> parse_stamp(std::string_view text);
 
+// "0-5,9" and back: ascending, distinct. nullopt when the text is no such list, or one of more than a million.
+std::string to_ranges(const std::vector<std::int32_t>& operations);
+std::optional<std::vector<std::int32_t>> parse_ranges(std::string_view text);
+
 }  // namespace whence

@@ -110,10 +110,11 @@ class SummaryReader {
   }
 
   void attribute(std::string_view bytes, OnnxNode& node, int depth) const {
-    OnnxAttribute& entry = node.attributes.emplace_back(OnnxAttribute{{}, bytes});
+    OnnxAttribute& entry = node.attributes.emplace_back(OnnxAttribute{{}, bytes, {}, false});
     for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
       if (field.is_bytes(1)) entry.name = field.bytes;
+      if (field.is_bytes(21)) entry.reference = field.bytes;
       entry.holds_graph |= field.is_bytes(6) || field.is_bytes(11);
       if (field.is_bytes(5) || field.is_bytes(10)) node.tensors.push_back(tensor(field.bytes));
       if (field.is_bytes(6) || field.is_bytes(11)) node.subgraphs.push_back(graph(field.bytes, depth + 1));
@@ -178,7 +179,10 @@ class SummaryReader {
       if (field.is_bytes(1)) entry.name = field.bytes;
       if (field.is_bytes(4)) entry.inputs.push_back(field.bytes);
       if (field.is_bytes(5)) entry.outputs.push_back(field.bytes);
+      if (field.is_bytes(6)) entry.attributes.push_back(field.bytes);
       if (field.is_bytes(7)) entry.nodes.push_back(node(field.bytes, 0));
+      if (field.is_bytes(11)) entry.attributes.push_back(property(field.bytes).key);  // its name is field 1, too
+      if (field.is_bytes(12)) entry.value_info.push_back(value(field.bytes));
       if (field.is_bytes(9)) entry.opsets.push_back(opset(field.bytes));
       if (field.is_bytes(10)) entry.domain = field.bytes;
       if (field.is_bytes(13)) entry.overload = field.bytes;

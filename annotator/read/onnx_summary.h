@@ -42,7 +42,8 @@ struct OnnxGraph;
 
 struct OnnxAttribute {
   std::string_view name;
-  std::string_view message;  // the whole attribute as it stands in the file
+  std::string_view message;    // the whole attribute as it stands in the file
+  std::string_view reference;  // the attribute of the enclosing function that gives the value; empty: it is here
   bool holds_graph = false;
 };
 
@@ -78,7 +79,9 @@ struct OnnxOpset {
 struct OnnxFunction {
   std::string_view domain, name, overload;
   std::vector<std::string_view> inputs, outputs;
+  std::vector<std::string_view> attributes;  // declared, with and without a default
   std::vector<OnnxNode> nodes;
+  std::vector<OnnxValue> value_info;
   std::vector<OnnxOpset> opsets;
   OnnxProperties metadata;
 };

@@ -1,6 +1,7 @@
 // The order of simplification: the one list of rules, each line with its reason for standing where it stands.
 #include "annotator/simplify/pipeline.h"
 
+#include <algorithm>
 #include <set>
 
 #include "annotator/simplify/rule.h"
@@ -93,10 +94,14 @@ void simplify_graph(Graph& graph, const SimplifyOptions& options, SimplifyReport
     for (const Attribute& attribute : node.attributes) {
       if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
         simplify_graph(**body, options, report);
+        graph.folded.insert(graph.folded.end(), (*body)->folded.begin(), (*body)->folded.end());
       }
     }
   }
   Simplifier(graph, options, report).run();
+  std::ranges::sort(graph.folded);
+  const auto repeated = std::ranges::unique(graph.folded);
+  graph.folded.erase(repeated.begin(), repeated.end());
 }
 
 }  // namespace

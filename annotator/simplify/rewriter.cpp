@@ -161,6 +161,13 @@ void Rewriter::replace(GraphValueId from, GraphValueId to) {
   if (producer >= 0) erase_if_unused(producer);
 }
 
+void Rewriter::fold(std::int32_t node, TensorData data, std::string name) {
+  const NodeOrigin origin = graph_.nodes[node].origin;
+  const GraphValueId output = graph_.nodes[node].outputs[0];
+  graph_.folded.insert(graph_.folded.end(), origin.ops.begin(), origin.ops.end());
+  replace(output, constant(std::move(data), origin, std::move(name)));
+}
+
 void Rewriter::drop_use(GraphValueId value) {
   --use_count_[value];
   const std::int32_t producer = graph_.values[value].producer;

@@ -51,6 +51,8 @@ class Rewriter {
   // Redirects all uses; `to` inherits the place among the outputs with its name. Nodes that nobody needs any more are
   // erased. Requires can_replace().
   void replace(GraphValueId from, GraphValueId to);
+  // The node's one output, which is no output of the graph, becomes a constant with the node's origin.
+  void fold(std::int32_t node, TensorData data, std::string name = "");
 
   // ---- the queue
   std::optional<std::int32_t> next();  // live node

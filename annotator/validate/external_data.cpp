@@ -4,6 +4,9 @@
 #include <charconv>
 #include <map>
 
+#include <onnx/onnx_pb.h>
+
+#include "annotator/validate/walk.h"
 #include "schema/dtype.h"
 
 namespace whence {
@@ -16,16 +19,6 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-std::optional<std::uint64_t> bytes_needed(const OnnxTensor& tensor) {
-  const DType dtype = from_onnx(tensor.data_type);
-  if (dtype == DType::undefined) return std::nullopt;
-  std::uint64_t bytes = size_of(dtype);
-  for (const std::int64_t size : tensor.dims) {
-    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) return std::nullopt;
-  }
-  return bytes;
 }
 
 class Resolver {
@@ -52,18 +45,6 @@ class Resolver {
     }
     locate(result);
     found.push_back(std::move(result));
-  }
-
-  void add(const std::vector<OnnxNode>& nodes) {
-    for (const OnnxNode& node : nodes) {
-      for (const OnnxTensor& tensor : node.tensors) add(tensor);
-      for (const OnnxGraph& graph : node.subgraphs) add(graph);
-    }
-  }
-
-  void add(const OnnxGraph& graph) {
-    for (const OnnxTensor& tensor : graph.initializers) add(tensor);
-    add(graph.nodes);
   }
 
   std::vector<ExternalTensor> found;
@@ -98,10 +79,31 @@ class Resolver {
 
 }  // namespace
 
+std::optional<std::uint64_t> bytes_needed(const OnnxTensor& tensor) {
+  std::uint64_t elements = 1;
+  for (const std::int64_t size : tensor.dims) {
+    if (size < 0 || __builtin_mul_overflow(elements, static_cast<std::uint64_t>(size), &elements)) return std::nullopt;
+  }
+  switch (tensor.data_type) {
+    case onnx::TensorProto::UINT4:
+    case onnx::TensorProto::INT4:
+    case onnx::TensorProto::FLOAT4E2M1:
+      return elements / 2 + elements % 2;
+    case onnx::TensorProto::UINT2:
+    case onnx::TensorProto::INT2:
+      return elements / 4 + (elements % 4 != 0 ? 1 : 0);
+    default:
+      break;
+  }
+  const DType dtype = from_onnx(tensor.data_type);
+  std::uint64_t bytes = 0;
+  if (dtype == DType::undefined || __builtin_mul_overflow(elements, size_of(dtype), &bytes)) return std::nullopt;
+  return bytes;
+}
+
 std::vector<ExternalTensor> external_tensors(const OnnxSummary& model) {
   Resolver resolver(model);
-  resolver.add(model.graph);
-  for (const OnnxFunction& function : model.functions) resolver.add(function.nodes);
+  walk_tensors(model, [&](const OnnxTensor& tensor) { resolver.add(tensor); });
   return std::move(resolver.found);
 }
 

@@ -23,6 +23,10 @@ struct ExternalTensor {
   bool numbers_valid = true;            // offset and length are numbers
 };
 
+// What dtype and shape ask for, elements of less than a byte packed; nullopt for strings, unknown dtypes and sizes that
+// overflow.
+std::optional<std::uint64_t> bytes_needed(const OnnxTensor& tensor);
+
 // Initializers and tensors of attributes, nested graphs and functions included. Looks at files, reads none.
 std::vector<ExternalTensor> external_tensors(const OnnxSummary& model);
 

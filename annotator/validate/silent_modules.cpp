@@ -15,7 +15,7 @@ struct Activity {
   bool called = false;
   bool has_node = false;
   bool folded = false;
-  bool constant = true;  // every operation went into a constant
+  bool constant = false;  // an operation of it went into a constant
   std::map<std::string, std::int64_t> operations;
 };
 
@@ -26,12 +26,11 @@ class Survey {
     for (const Scope& scope : program_.scopes) {
       visit(scope.module, [](Activity& at) { at.called = true; });
     }
-    std::set<std::int32_t> folded;  // into constants, by running PyTorch
-    for (const Constant& constant : program_.constants) folded.insert(constant.ops.begin(), constant.ops.end());
+    const std::set<std::int32_t> folded = folded_operations();
     for (const Node* node : operations(program_)) {
       visit(program_.scopes[node->origin.scope].module, [&](Activity& at) {
         ++at.operations[node->target];
-        at.constant = at.constant && folded.count(node->origin.op) > 0;
+        at.constant = at.constant || folded.count(node->origin.op) > 0;
       });
     }
     for (const OnnxNode* node : context.nodes) count(*node);
@@ -40,6 +39,16 @@ class Survey {
   const Activity& operator[](std::size_t module) const { return activity_[module]; }
 
  private:
+  // Into constants: by running PyTorch while recording, or while exporting.
+  std::set<std::int32_t> folded_operations() const {
+    std::set<std::int32_t> folded;
+    for (const Constant& constant : program_.constants) folded.insert(constant.ops.begin(), constant.ops.end());
+    if (context_.recorded == nullptr) return folded;
+    const auto exported = parse_ranges(find_property(context_.model.metadata, keys::folded).value_or(""));
+    if (exported) folded.insert(exported->begin(), exported->end());
+    return folded;
+  }
+
   // A module and all above it. Scopes may call a module from elsewhere, but its names lie in one place of the tree.
   template <class Visit>
   void visit(ModuleId module, const Visit& action) {

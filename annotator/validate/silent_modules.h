@@ -13,7 +13,7 @@ namespace whence {
 enum class Silence : std::uint8_t {
   never_called,      // no call of it was recorded
   computes_nothing,  // torch.nn.Identity, or a container without content: nothing that could become a node
-  constant,          // all its results are known without the inputs: they lie in the file as initializers
+  constant,          // what it computes is known without the inputs: it lies in the file as initializers
   eliminated,        // its operations were recorded, and none is left: dropout in evaluation, a view without effect
   folded,            // its operations are computed by nodes of an enclosing module that serve several at once
 };

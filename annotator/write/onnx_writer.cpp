@@ -147,11 +147,13 @@ std::string model_tail(const Graph& graph, const WriteOptions& options) {
       *model.add_functions() = options.stamp_origins ? stamped(function, called->second) : function;
     }
   }
-  for (const auto& [key, value] : options.metadata) {
+  const auto add_metadata = [&](std::string_view key, const std::string& value) {
     onnx::StringStringEntryProto& entry = *model.add_metadata_props();
-    entry.set_key(key);
+    entry.set_key(std::string(key));
     entry.set_value(value);
-  }
+  };
+  for (const auto& [key, value] : options.metadata) add_metadata(key, value);
+  if (options.stamp_origins && !graph.folded.empty()) add_metadata(keys::folded, to_ranges(graph.folded));
   return model.SerializeAsString();
 }
 

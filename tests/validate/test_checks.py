@@ -76,6 +76,110 @@ def test_v106_domain_without_import(tmp_path):
     assert codes(model(nodes, tmp_path / "m.onnx")) == {"V106": ["com.microsoft"]}
 
 
+OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("pkg.mine", 1)]
+
+
+def twice(**options) -> onnx.FunctionProto:
+    """pkg.mine::Twice(a) = a + a"""
+    return helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], "b", "add", **options)],
+                                OPSETS[:1])
+
+
+def test_v107_calls_with_other_arity(tmp_path):
+    call = {"domain": "pkg.mine"}
+    more = node("Twice", ["x", "x"], "z", "more", **call)
+    nodes = [node("Twice", ["x"], "y", "right", **call), more, node("Twice", [], "v", "fewer", **call),
+             helper.make_node("Twice", ["x"], ["w", "u"], "outputs", domain="pkg.mine")]
+    path = model(nodes, tmp_path / "m.onnx", functions=[twice()], opsets=OPSETS)
+    assert codes(path) == {"V107": ["more", "fewer", "outputs"]}
+
+
+def test_v107_allows_what_is_optional_within(tmp_path):
+    clips = helper.make_function("pkg.mine", "Clips", ["a", "low"], ["b"], [node("Clip", ["a", "low"], "b", "clip")],
+                                 OPSETS[:1])
+    path = model([node("Clips", ["x"], "y", "call", domain="pkg.mine")], tmp_path / "m.onnx", functions=[clips],
+                 opsets=OPSETS)
+    assert codes(path) == {}
+
+
+def refers(name: str, attribute: str, reference: str) -> onnx.NodeProto:
+    made = node("LeakyRelu", ["a"], "b", name)
+    made.attribute.add(name=attribute, type=onnx.AttributeProto.FLOAT, ref_attr_name=reference)
+    return made
+
+
+def test_v108_undeclared_attribute(tmp_path):
+    functions = [helper.make_function("pkg.mine", name, ["a"], ["b"], [refers(name, "alpha", "slope")], OPSETS[:1],
+                                      attributes) for name, attributes in [("Right", ["slope"]), ("Wrong", [])]]
+    default = onnx.AttributeProto(name="slope", type=onnx.AttributeProto.FLOAT, f=0.5)
+    functions.append(helper.make_function("pkg.mine", "Default", ["a"], ["b"], [refers("d", "alpha", "slope")],
+                                          OPSETS[:1], attribute_protos=[default]))
+    nodes = [node("Right", ["x"], "y", "call", domain="pkg.mine", slope=0.1)]
+    path = model(nodes, tmp_path / "m.onnx", functions=functions, opsets=OPSETS)
+    assert codes(path) == {"V108": ["Wrong"]}
+
+
+def test_v108_there_is_nothing_to_refer_to_in_the_graph(tmp_path):
+    outside = refers("outside", "alpha", "slope")
+    outside.input[:] = ["x"]
+    assert codes(model([outside], tmp_path / "m.onnx")) == {"V108": ["outside"]}
+
+
+def test_v109_domain_imported_twice(tmp_path):
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx", 17)]
+    assert codes(model(chain({}), tmp_path / "m.onnx", opsets=opsets)) == {"V109": ["ai.onnx"]}
+
+
+def test_v110_unknown_dtype(tmp_path):
+    path = model(chain({}), tmp_path / "m.onnx", [onnx.TensorProto(name="undefined", dims=[0])])
+    proto = onnx.load(path)
+    proto.graph.value_info.append(helper.make_tensor_value_info("v0", TensorProto.FLOAT, [2]))
+    proto.graph.value_info[0].type.tensor_type.elem_type = 99
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [2])
+    proto.graph.input.append(sequence)  # right
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    assert codes(path) == {"V110": ["undefined", "v0"]}
+
+
+def test_v111_bytes_that_do_not_fit_the_shape(tmp_path):
+    def tensor(name, data_type, dims, size):
+        return onnx.TensorProto(name=name, data_type=data_type, dims=dims, raw_data=b"\0" * size)
+
+    right = [tensor("floats", TensorProto.FLOAT, [2], 8), tensor("packed", TensorProto.INT4, [3], 2),
+             tensor("scalar", TensorProto.INT64, [], 8)]
+    wrong = [tensor("more", TensorProto.FLOAT, [2], 12), tensor("fewer", TensorProto.INT4, [5], 2)]
+    assert codes(model(chain({}), tmp_path / "m.onnx", right + wrong)) == {"V111": ["more", "fewer"]}
+
+
+def test_v112_types_of_tensors_that_are_not_there(tmp_path):
+    path = model(chain({}, {}), tmp_path / "m.onnx")
+    proto = onnx.load(path)
+    proto.graph.value_info.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("v0", "gone"))
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    assert codes(path) == {"V112": ["gone"]}
+
+
+def test_v112_knows_the_values_around_a_branch(tmp_path):
+    described = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("y", "b", "gone")]
+    branch = helper.make_graph([node("Relu", ["y"], "b", "inner")], "branch", [], [described[1]],
+                               value_info=described)
+    nodes = [node("Relu", ["x"], "y", "outer"), node("If", ["c"], "z", "if", then_branch=branch, else_branch=branch)]
+    assert codes(model(nodes, tmp_path / "m.onnx"))["V112"] == ["gone", "gone"]
+
+
+@pytest.mark.parametrize("name, shown", [(b"a\xffb", "a\\xffb"), (b"a\x1b[31m", "a\\x1b[31m")])
+def test_v113_names_that_cannot_be_read(name, shown, tmp_path):
+    path = model([node("Relu", ["x"], "y", "N" * len(name))], tmp_path / "m.onnx")
+    content = (tmp_path / "m.onnx").read_bytes()
+    assert content.count(b"N" * len(name)) == 1
+    (tmp_path / "m.onnx").write_bytes(content.replace(b"N" * len(name), name))
+    assert codes(path) == {"V113": [shown]}
+
+
+def test_v113_has_nothing_against_other_alphabets(tmp_path):
+    assert codes(model([node("Relu", ["x"], "y", "層/关注")], tmp_path / "m.onnx")) == {}
+
+
 def test_ai_onnx_is_the_empty_domain(tmp_path):
     path = model([node("Relu", ["x"], "y", "a", domain="ai.onnx")], tmp_path / "m.onnx")
     assert codes(path) == {}

@@ -46,20 +46,32 @@ bool is_embedding(const Rewriter& r, const GraphNode& node) {
   return table.shape.size() == 2 && is_floating(table.dtype) && !r.constant(node.inputs[1])->shape.empty();
 }
 
-// "conv.weight.folded" when the largest input that says a parameter's name is that weight; the same however long the
-// chain. Rows are named after their table whoever holds it.
+// The name without what folding appended to it: "conv.weight" of "conv.weight.T".
+std::string_view base_of(std::string_view name) {
+  for (bool stripped = true; stripped;) {
+    stripped = false;
+    for (const std::string_view suffix : {".T", ".cast", ".reshaped", ".rows", ".folded"}) {
+      if (!name.ends_with(suffix)) continue;
+      name.remove_suffix(suffix.size());
+      stripped = true;
+    }
+  }
+  return name;
+}
+
+// "conv.weight.folded" when the largest input that is a parameter, or was made of one, comes from that weight. Rows are
+// named after their table whoever holds it.
 std::string name_of_result(const Rewriter& r, const GraphNode& node) {
   const bool rows = is(node, "Gather");
-  const std::string suffix = rows ? ".rows" : ".folded";
   GraphValueId largest = no_value;
   for (const GraphValueId input : node.inputs) {
     if (input == no_value || r.value(input).name.empty()) continue;
-    if (!rows && !r.is_parameter(input) && r.value(input).name.find(suffix) == std::string::npos) continue;
+    const std::string& name = r.value(input).name;
+    if (!rows && !r.is_parameter(input) && base_of(name) == name) continue;
     if (largest == no_value || r.constant(input)->bytes.size > r.constant(largest)->bytes.size) largest = input;
   }
   if (largest == no_value) return "";
-  const std::string& name = r.value(largest).name;
-  return name.substr(0, name.find(suffix)) + suffix;
+  return std::string(base_of(r.value(largest).name)) + (rows ? ".rows" : ".folded");
 }
 
 }  // namespace
@@ -72,9 +84,8 @@ Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
   if (is_embedding(rewriter, node)) return refused("the table is a parameter of the model");
   const auto result = evaluate(node, *inputs, std::max(small, bytes_that_go(rewriter, node)));
   if (!result) return refused("the result is larger than what it replaces, or for the runtime to compute");
-  const GraphValueId output = node.outputs[0];
-  if (rewriter.is_output(output)) return refused("the graph's output needs a node that makes it");
-  rewriter.replace(output, rewriter.constant(*result, node.origin, name_of_result(rewriter, node)));
+  if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
+  rewriter.fold(index, *result, name_of_result(rewriter, node));
   return changed();
 }
 

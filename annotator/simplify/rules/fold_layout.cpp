@@ -49,9 +49,7 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   if (rewriter.is_output(node.outputs[0])) return not_mine();
   auto folded = fold(rewriter, node, *data);
   if (!folded) return not_mine();
-  const GraphValueId output = node.outputs[0];
-  std::string name = laid_out(rewriter.value(input).name, node);
-  rewriter.replace(output, rewriter.constant(std::move(*folded), node.origin, std::move(name)));
+  rewriter.fold(index, std::move(*folded), laid_out(rewriter.value(input).name, node));
   return changed();
 }
 

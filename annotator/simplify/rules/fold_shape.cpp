@@ -84,9 +84,7 @@ Outcome fold_shape(Rewriter& rewriter, std::int32_t index) {
   }
   if (!found) return not_mine();
   if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
-  TensorData data = scalar ? integer_scalar(found->front(), DType::int64) : integer_vector(*found);
-  const GraphValueId result = node.outputs[0];
-  rewriter.replace(result, rewriter.constant(std::move(data), node.origin));
+  rewriter.fold(index, scalar ? integer_scalar(found->front(), DType::int64) : integer_vector(*found));
   return changed();
 }
 
