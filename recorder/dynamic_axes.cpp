@@ -1,5 +1,6 @@
 // The other sizes of dynamic axes: which, and the example inputs brought to them.
 #include <algorithm>
+#include <cstdlib>
 
 #include "recorder/example_inputs.h"
 
@@ -36,6 +37,27 @@ struct Axis {
   std::size_t symbol = 0;
 };
 
+std::size_t symbol_called(const ExampleInputs& inputs, const std::string& name) {
+  std::size_t symbol = 0;
+  while (symbol < inputs.symbols.size() && inputs.symbols[symbol].name != name) ++symbol;
+  return symbol;
+}
+
+std::string text_of(const DynamicAxis& axis) {
+  std::string text = axis.times == 1 ? axis.symbol : std::to_string(axis.times) + "*" + axis.symbol;
+  if (axis.plus != 0) text += (axis.plus > 0 ? "+" : "-") + std::to_string(std::abs(axis.plus));
+  return text;
+}
+
+// A size that follows from another, 2*batch+1, is a symbol of its own, of that name.
+void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, std::size_t root) {
+  if (symbol_called(inputs, text_of(axis)) < inputs.symbols.size()) return;
+  PerRun<std::int64_t> sizes = inputs.symbol_sizes[root];
+  for (std::int64_t& size : sizes) size = axis.times * size + axis.plus;
+  inputs.symbols.push_back({text_of(axis), sizes[0], {}, {}});
+  inputs.symbol_sizes.push_back(sizes);
+}
+
 // Looks an axis up in the example inputs, and its symbol up or adds it.
 Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   Axis result{inputs.position_of(dynamic.input), dynamic.axis, 0};
@@ -54,14 +76,24 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
     mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size 0 in the example",
              "give an example in which it has at least one entry, with --input or --inputs");
   }
-  while (result.symbol < inputs.symbols.size() && inputs.symbols[result.symbol].name != dynamic.symbol) ++result.symbol;
+  const std::int64_t root = (size - dynamic.plus) / dynamic.times;
+  if (root < 1 || root * dynamic.times + dynamic.plus != size) {
+    mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
+                 std::to_string(size) + " in the example, which is no " + text_of(dynamic),
+             "give an example that fits");
+  }
+  result.symbol = symbol_called(inputs, dynamic.symbol);
   if (result.symbol == inputs.symbols.size()) {
-    inputs.symbols.push_back({dynamic.symbol, size, {}, {}});
-    inputs.symbol_sizes.push_back(sizes_of(size, static_cast<int>(result.symbol), attempt));
-  } else if (inputs.symbols[result.symbol].example != size) {
+    inputs.symbols.push_back({dynamic.symbol, root, {}, {}});
+    inputs.symbol_sizes.push_back(sizes_of(root, static_cast<int>(result.symbol), attempt));
+  } else if (inputs.symbols[result.symbol].example != root) {
     mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[result.symbol].example) + " and " +
-                 std::to_string(size) + " in the example inputs",
+                 std::to_string(root) + " in the example inputs",
              "give the two axes different names, or examples of one size");
+  }
+  if (dynamic.derived()) {
+    add_derived(inputs, dynamic, result.symbol);
+    result.symbol = symbol_called(inputs, text_of(dynamic));
   }
   return result;
 }
@@ -88,12 +120,34 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) 
   return runs;
 }
 
-// Repeats or cuts `tensor` along `axis` until it has `size` entries.
+// Repeats or cuts `tensor` along `axis` until it has `size` entries. A vector of integers is stretched: lengths of
+// sequences that are in order stay so.
 at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t size) {
-  return tensor.index_select(axis, at::arange(size, at::kLong).remainder(tensor.size(axis)));
+  const at::Tensor places = at::arange(size, at::kLong);
+  const std::int64_t count = tensor.size(axis);
+  const bool numbers = tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), false);
+  return tensor.index_select(axis, numbers && size > count ? places.mul(count).floor_divide(size)
+                                                           : places.remainder(count));
 }
 
 }  // namespace
+
+std::vector<Tie> possible_ties(const ExampleInputs& inputs) {
+  std::vector<Tie> ties;
+  for (std::size_t i = 0; i < inputs.symbols.size(); ++i) {
+    for (std::size_t j = i + 1; j < inputs.symbols.size(); ++j) {
+      const Symbol &a = inputs.symbols[i], &b = inputs.symbols[j];
+      if (a.example == b.example) ties.push_back({a.name, b.name});
+    }
+  }
+  return ties;
+}
+
+void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
+  for (DynamicAxis& axis : dynamic) {
+    if (axis.symbol == tie.other) axis.symbol = tie.kept;
+  }
+}
 
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt) {
   std::vector<Axis> axes;

@@ -32,12 +32,15 @@ bool asks_type(const jit::Node& node) {
 void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
   const std::string name = node.kind().toQualString();
   if (name != "aten::lstm" && name != "aten::gru" && name != "aten::rnn_tanh" && name != "aten::rnn_relu") return;
-  constexpr std::size_t batch_first = 8;
-  if (stack.size() <= batch_first || !stack[batch_first].isBool() || !stack[0].isTensor()) return;  // packed sequences
-  const at::Tensor state = stack[1].isTensorList() ? stack[1].toTensorList().get(0) : stack[1].toTensor();
+  constexpr std::size_t most = 9;  // arguments of both forms: x, state, ..., batch_first and x, batch sizes, state, ...
+  if (stack.size() < most || !stack[0].isTensor()) return;
   const at::Tensor& input = stack[0].toTensor();
-  if (input.dim() != 3 || state.dim() != 3) return;
-  const std::int64_t batch = input.size(stack[batch_first].toBool() ? 0 : 1);
+  const bool packed = stack[1].isTensor() && stack[1].toTensor().scalar_type() == at::kLong;
+  const c10::IValue& given = stack[packed ? 2 : 1];
+  const at::Tensor state = given.isTensorList() ? given.toTensorList().get(0) : given.toTensor();
+  if (state.dim() != 3 || (!packed && input.dim() != 3)) return;
+  const std::int64_t batch =
+      packed ? stack[1].toTensor()[0].item<std::int64_t>() : input.size(stack[most - 1].toBool() ? 0 : 1);
   if (state.size(1) == batch) return;
   throw std::invalid_argument("the initial state is of batch " + std::to_string(state.size(1)) + ", the input of " +
                               std::to_string(batch));
@@ -117,7 +120,9 @@ void Evaluator::tell_of_squeeze(const jit::Node& node, const Call& call, const N
     notes_.push_back({Code::baked_size,
                       Severity::warning,
                       "squeeze keeps axis " + std::to_string(axis) +
-                          ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
+                          ", whose size is dynamic, as it did for the example inputs" +
+                          (dims[axis].symbol == none_id ? ", unless its result only leaves the model" : "") +
+                          "; PyTorch drops it where it is 1",
                       place(node, call),
                       "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
                       1,
@@ -192,9 +197,11 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
       }
       const Place where = place(node, call);
       if (run == 1) {
-        throw SecondRunFailed(
+        SecondRunFailed failure(
             Code::baked_size, "the model holds a size that a dynamic axis would change: " + torch_message(error),
             "compute it from the input's shape in the model, or leave that axis out of --dynamic", where);
+        failure.reached = program_.values.size();
+        throw failure;
       }
       throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),
                   "give inputs that the model accepts with --input or --inputs", where);

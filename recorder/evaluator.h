@@ -24,6 +24,7 @@ namespace whence {
 
 struct SecondRunFailed : Error {
   using Error::Error;
+  std::size_t reached = 0;  // values computed before: how far it got
 };
 
 class Evaluator {

@@ -153,9 +153,31 @@ void check_against_trace(const std::string& name, const c10::IValue& given, cons
 
 }  // namespace
 
+namespace {
+
+std::ptrdiff_t tensors_in(const c10::IValue& value) {
+  std::ptrdiff_t count = value.isTensor() ? 1 : 0;
+  if (value.isTuple()) {
+    for (const c10::IValue& element : value.toTupleRef().elements()) count += tensors_in(element);
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) count += tensors_in(element);
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) count += tensors_in(entry.value());
+  }
+  return count;
+}
+
+}  // namespace
+
 std::size_t ExampleInputs::position_of(const std::string& name) const {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {
+    const auto wanted = std::find(graph_names.begin(), graph_names.end(), name) - graph_names.begin();
+    std::ptrdiff_t first = 0;
+    for (std::size_t i = 0; i < arguments.size() && wanted < static_cast<std::ptrdiff_t>(graph_names.size()); ++i) {
+      if (first == wanted && arguments[i][0].isTensor()) return i;
+      first += tensors_in(arguments[i][0]);
+    }
     mismatch("forward has no argument '" + name + "'", "its arguments are: " + listed(names));
   }
   return static_cast<std::size_t>(found - names.begin());
@@ -164,6 +186,7 @@ std::size_t ExampleInputs::position_of(const std::string& name) const {
 ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int attempt) {
   ExampleInputs inputs;
   const auto& schema = archive.module().get_method("forward").function().getSchema();
+  inputs.graph_names = options.input_names;
   for (std::size_t i = 1; i < schema.arguments().size(); ++i) inputs.names.push_back(schema.arguments()[i].name());
   const std::size_t count = inputs.names.size();
 

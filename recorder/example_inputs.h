@@ -18,6 +18,7 @@ namespace whence {
 struct ExampleInputs {
   bool given = false;              // false: nothing to run
   std::vector<std::string> names;  // forward's argument names, self left out
+  std::vector<std::string> graph_names;  // those that the graph's inputs are to have: one for each tensor
   std::vector<PerRun<c10::IValue>> arguments;
   int runs = 1;
   std::vector<Symbol> symbols;
@@ -36,6 +37,14 @@ ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int atte
 
 // Sizes for the runs after the first (dynamic_axes.cpp).
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt);
+
+// Two sizes of one value in the example that may be one size: PyTorch's `dynamic_axes={"x": [0], "lengths": [0]}` names
+// each axis on its own, also where the model needs them equal.
+struct Tie {
+  std::string kept, other;
+};
+std::vector<Tie> possible_ties(const ExampleInputs& inputs);
+void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie);
 
 // npz files, which LibTorch cannot read: name to tensor, in the file's order.
 std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::string& path);

@@ -45,6 +45,60 @@ void settle_live(Program& program, Archive::Live live) {
 
 // Which sizes a model accepts is not known beforehand, so several second sizes are tried; what every one of them runs
 // into is what the model holds fixed.
+Program evaluate_at_some_size(Archive& archive, const ReadOptions& options, Diagnostics& notes) {
+  for (int attempt = 0;; ++attempt) {
+    try {
+      return evaluate(archive, options, attempt, notes);
+    } catch (const SecondRunFailed&) {
+      if (attempt + 1 == size_attempts) throw;
+    }
+  }
+}
+
+Diagnostic told_of(const Tie& tie) {
+  return {Code::baked_size,
+          Severity::warning,
+          "the model runs only where the sizes '" + tie.kept + "' and '" + tie.other + "' are equal: both are '" +
+              tie.kept + "' now",
+          {.stage = "run"},
+          "give the two axes one name",
+          1,
+          {}};
+}
+
+// Axes that have a name each may have to be of one size (a batch and its lengths). Two of one size in the example are
+// tied when that brings the model further than it came without, pair by pair, until it runs.
+Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& notes) {
+  std::optional<SecondRunFailed> first, best;
+  std::optional<SecondRunFailed> first, best;
+  std::vector<Tie> tied;
+  try {
+    return evaluate_at_some_size(archive, options, notes);
+  } catch (const SecondRunFailed& failure) {
+    first = best = failure;
+  }
+  for (;;) {
+    std::optional<Tie> better;
+    for (const Tie& tie : possible_ties(make_inputs(archive, options, 0))) {
+      ReadOptions with = options;
+      apply_tie(with.dynamic, tie);
+      try {
+        Program program = evaluate_at_some_size(archive, with, notes);
+        tied.push_back(tie);
+        for (const Tie& each : tied) notes.push_back(told_of(each));
+        return program;
+      } catch (const SecondRunFailed& failure) {
+        if (failure.reached <= best->reached) continue;
+        best = failure;
+        better = tie;
+      }
+    }
+    if (!better) throw *first;
+    apply_tie(options.dynamic, *better);
+    tied.push_back(*better);
+  }
+}
+
 Program read(const ReadOptions& options, Diagnostics& notes) {
   Archive archive(options.path);
   if (!archive.module().find_method("forward")) {
@@ -52,15 +106,7 @@ Program read(const ReadOptions& options, Diagnostics& notes) {
                 "save a module whose forward was traced or scripted", {.file = options.path, .stage = "read"});
   }
   if (options.run) refuse_side_effects(archive);
-  Program program;
-  for (int attempt = 0;; ++attempt) {
-    try {
-      program = evaluate(archive, options, attempt, notes);
-      break;
-    } catch (const SecondRunFailed&) {
-      if (attempt + 1 == size_attempts) throw;
-    }
-  }
+  Program program = evaluate_with_ties(archive, options, notes);
   const auto file = MappedFile::open(options.path);
   program.source = {"torchscript", base_name(options.path), file->size(), digest_of_file(options.path)};
   settle_live(program, archive.live());

@@ -24,11 +24,14 @@ struct InputSpec {
   std::optional<double> low, high;
 };
 
-// 'input_ids:0=batch,1=seq'
+// 'input_ids:0=batch,1=seq'; the size may follow from another: 'x:0=2*batch+1'.
 struct DynamicAxis {
-  std::string input;
+  std::string input;  // an argument of forward, or what --input-names calls it
   int axis = 0;
   std::string symbol;
+  std::int64_t times = 1, plus = 0;  // the axis is times * symbol + plus long
+
+  bool derived() const { return times != 1 || plus != 0; }
 };
 
 struct ReadOptions {
@@ -36,6 +39,7 @@ struct ReadOptions {
   std::string inputs_file;        // torch-saved tensor, tuple or dict, or .npz; empty when not given
   std::vector<InputSpec> inputs;  // made inputs, by name or in order
   std::vector<DynamicAxis> dynamic;
+  std::vector<std::string> input_names;  // new names of the graph's inputs, which dynamic axes may go by
   bool run = true;       // run example inputs (given ones, or shaped as the trace recorded them)
   bool digests = false;  // compute parameter digests
   std::uint64_t seed = 0;

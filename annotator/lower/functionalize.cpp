@@ -160,7 +160,7 @@ class Functionalizer {
   // ---- writing ------------------------------------------------------------------------------------------------
 
   void write(Node& node) {
-    const Argument& target = *node.find("self");
+    const Argument& target = written_argument(node);
     if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
     const ValueId self = renamed(target.as<ValueRef>()->id);
     const auto depth = depth_of_.find(owner(self));

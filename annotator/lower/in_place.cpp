@@ -4,6 +4,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "annotator/export/op_table.h"
+
 namespace whence {
 namespace {
 
@@ -61,15 +63,49 @@ Written copied(const Program& program, const Node& node, const Argument& source)
   return {with(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
 }
 
+// add.out(x, y, alpha, out=z) -> add.Tensor(x, y, alpha): of the operator's overloads the one that takes all arguments
+// but `out`, and needs no other. What `out` was is written over, dtype and shape as PyTorch recorded them.
+Written without_out(const Program& program, const Node& node) {
+  std::vector<NamedArgument> arguments = node.arguments;
+  std::erase_if(arguments, [](const NamedArgument& argument) { return argument.name == "out"; });
+  const auto fits = [&](const OpSchema& schema) {
+    for (const NamedArgument& argument : arguments) {
+      const SchemaArgument* declared = schema.find(argument.name);
+      const auto* value = argument.value.as<ValueRef>();
+      const bool tensor = value != nullptr && program.values[value->id].type.kind == ValueKind::tensor;
+      if (declared == nullptr || (tensor && declared->type.base != "Tensor")) return false;
+    }
+    return std::all_of(schema.arguments.begin(), schema.arguments.end(), [&](const SchemaArgument& declared) {
+      const bool given = std::any_of(arguments.begin(), arguments.end(),
+                                     [&](const NamedArgument& argument) { return argument.name == declared.name; });
+      return given || declared.default_value;
+    });
+  };
+  for (const std::string& key : OpTable::get().overloads(node.target)) {
+    if (!fits(*OpTable::get().schema(key))) continue;
+    const std::size_t dot = key.find('.');
+    return {with(node, node.target, dot == std::string::npos ? "" : key.substr(dot + 1), std::move(arguments)), none_id};
+  }
+  return {with(node, node.target, node.overload, node.arguments), none_id};  // refused later: it has no converter
+}
+
 }  // namespace
 
+bool writes_out(const Node& node) {
+  return node.target.starts_with("aten::") && node.overload.ends_with("out") && node.find("out") != nullptr;
+}
+
+const Argument& written_argument(const Node& node) { return *node.find(writes_out(node) ? "out" : "self"); }
+
 bool is_in_place(const Node& node) {
+  if (writes_out(node)) return true;
   const std::string_view name = node.target;
   if (!name.starts_with("aten::") || node.find("self") == nullptr) return false;
   return is_in_place_dunder(name) || (name.ends_with("_") && !name.ends_with("__"));
 }
 
 Written functional_form(const Program& program, const Node& node) {
+  if (writes_out(node)) return without_out(program, node);
   const Argument& self = *argument_of(node, "self");
   if (node.target == "aten::copy_") return copied(program, node, *argument_of(node, "src"));
   if (node.target == "aten::fill_" && node.overload == "Tensor") {

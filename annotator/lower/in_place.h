@@ -1,4 +1,4 @@
-// In-place operators and the functional form of each: add_(x, y) writes add(x, y) to x.
+// In-place operators and the functional form of each: add_(x, y) writes add(x, y) to x, and add.out(x, y, out=z) to z.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,12 @@
 
 namespace whence {
 
-// Whether the operator writes to its argument `self`: aten::relu_, aten::index_put_, aten::__iand__.
+// Whether the operator writes to its argument `self`: aten::relu_, aten::index_put_, aten::__iand__; or to the one
+// argument `out`: aten::arange.start_out.
 bool is_in_place(const Node& node);
+
+// The argument that it writes to.
+const Argument& written_argument(const Node& in_place);
 
 // What the write puts into `self`, without outputs yet; nullopt when that is simply the value `as_is` names:
 // detach_(x) -> x itself, copy_(x, src) -> src where dtype and shape are equal.

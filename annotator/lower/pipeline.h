@@ -22,6 +22,7 @@ void settle_branches(Lowering& lowering);
 void functionalize(Lowering& lowering);
 void pad_packed_sequences(Lowering& lowering);
 void decompose(Lowering& lowering);
+void complex_as_pairs(Lowering& lowering);
 void drop_no_ops(Lowering& lowering);
 void use_constants(Lowering& lowering);
 void drop_dead_code(Lowering& lowering);

@@ -137,9 +137,17 @@ class ProgramReader {
         program_.values[value].known = id;
       } else if (kind == "user_input") {
         user_input(spec.at("arg"), graph, body);
+      } else if (kind == "token") {
+        throw Error(Code::unsupported_feature,
+                    "the model performs operations with side effects, such as printing or calling back, in an order "
+                    "that tokens keep; ONNX has neither",
+                    "export the model without printing, callbacks and operators registered as effectful", place());
+      } else if (kind == "custom_obj") {
+        throw Error(Code::unsupported_feature, "the model holds a script object",
+                    "keep its content in parameters and buffers", place());
       } else if (kind != "constant_input") {  // a number or None that the program was made for
-        throw Error(Code::unsupported_feature, "an input of kind " + std::string(kind),
-                    "export the model without custom objects", place());
+        throw Error(Code::unsupported_feature, "the signature has an input of kind '" + std::string(kind) + "'",
+                    "use a newer whence, or export the model with an older PyTorch", place());
       }
     }
   }
@@ -252,7 +260,12 @@ class ProgramReader {
   void rename_symbols() {
     std::map<SymbolId, std::string> given;
     for (const DynamicAxis& axis : options_.dynamic) {
-      const auto input = std::ranges::find(program_.inputs, axis.input, &ProgramInput::name);
+      auto input = std::ranges::find(program_.inputs, axis.input, &ProgramInput::name);
+      const auto renamed_to = std::ranges::find(options_.input_names, axis.input);
+      if (input == program_.inputs.end() && renamed_to != options_.input_names.end()) {
+        const auto position = renamed_to - options_.input_names.begin();
+        input += std::min<std::ptrdiff_t>(0, position - static_cast<std::ptrdiff_t>(program_.inputs.size()));
+      }
       if (input == program_.inputs.end()) {
         throw Error(Code::input_mismatch, "the program has no input '" + axis.input + "'",
                     "its inputs are those that `whence export` prints", place());
@@ -269,6 +282,7 @@ class ProgramReader {
             "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
             "export it again with dynamic_shapes for this axis", place());
       }
+      if (axis.derived()) continue;  // it follows from another size, and is called after that
       const auto [name, first] = given.try_emplace(dim.symbol, axis.symbol);
       if (!first) {
         if (name->second != axis.symbol) notes_.push_back(one_size(axis, name->second));

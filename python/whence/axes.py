@@ -89,10 +89,21 @@ def _is_hint(dim: Any) -> bool:
     return type(dim).__name__ == "_DimHint"  # the type of Dim.AUTO, which PyTorch does not export
 
 
+def _derived_name(dim: Any) -> str | None:
+    """Of torch.export's 2 * batch + 1, "2*batch+1"; None where the size is no such form."""
+    plus, times = int(dim.fn(0)), int(dim.fn(1)) - int(dim.fn(0))
+    if times < 1 or int(dim.fn(7)) != 7 * times + plus:
+        return None
+    root = dim.root.__name__
+    return (root if times == 1 else f"{times}*{root}") + (f"{plus:+}" if plus else "")
+
+
 def _name_of_dim(what: str, dim: Any) -> str | None:
-    """None for a hint, and for what torch.export computes itself of other sizes: 2 * batch."""
+    """None for a hint. A size that follows from another one is called so: "2*batch"."""
     if _is_hint(dim):
         return None
+    if hasattr(dim, "root") and hasattr(dim, "fn"):
+        return _derived_name(dim)
     name = getattr(dim, "__name__", None)
     if not isinstance(name, str):
         raise _refuse(f"{what}: {dim!r} is no name of a size", "give a string, a torch.export.Dim, or Dim.DYNAMIC")

@@ -169,6 +169,17 @@ def _options(given: Mapping[str, Any]) -> Options:
                    checked.unsupported_as_domain(given["operator_export_type"]))
 
 
+def _as_nested(given: Mapping[str, Any]) -> Any:
+    """torch.export.ShapesCollection and AdditionalInputs make their shapes of the arguments."""
+    import torch
+
+    shapes = given["dynamic_shapes"]
+    if not isinstance(shapes, (torch.export.ShapesCollection, torch.export.AdditionalInputs)):
+        return shapes
+    args = given["args"] if isinstance(given["args"], (tuple, list)) else (given["args"],)
+    return shapes.dynamic_shapes(given["model"], tuple(args), dict(given["kwargs"] or {}))
+
+
 def _axes(given: Mapping[str, Any], options: Options, call: Call) -> Axes:
     if len(options.input_names) > len(call.tensors):
         raise error("E0104", "input_mismatch", f"input_names holds {len(options.input_names)} names, the call has "
@@ -176,7 +187,7 @@ def _axes(given: Mapping[str, Any], options: Options, call: Call) -> Axes:
     if given["dynamic_shapes"] is not None and given["dynamic_axes"]:
         raise error("E0101", "usage", "dynamic_shapes and dynamic_axes say the same", "give one of them")
     if given["dynamic_shapes"] is not None:
-        return from_dynamic_shapes(given["dynamic_shapes"], call)
+        return from_dynamic_shapes(_as_nested(given), call)
     return from_dynamic_axes(given["dynamic_axes"], call.tensors, options.input_names, options.output_names)
 
 

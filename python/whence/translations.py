@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,16 +81,31 @@ def operator_name(operator: Any) -> str:
     return name
 
 
+def _scripted(name: str, function: Any) -> Any:
+    """A plain Python function of onnxscript's operators, as torch.onnx.export takes it too."""
+    from .running import needs
+
+    onnxscript = needs("onnxscript", "a translation that is a Python function")
+    try:
+        return onnxscript.script(onnxscript.values.Opset("whence.translations", 1))(function)
+    except Exception as failure:  # onnxscript raises of every kind
+        raise error("E0104", "input_mismatch", f"the translation of {name} is no function that onnxscript can read: "
+                    f"{failure}", "use the operators of one opset (from onnxscript import opset18 as op), and no other "
+                    "Python; or build an onnx.FunctionProto") from failure
+
+
 def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
     """{"mylib::op": FunctionProto}, of a table as torch.onnx.export takes it. Raises WhenceError E0104."""
     functions = {}
     for operator, function in (table or {}).items():
         name = operator_name(operator)
+        if inspect.isfunction(function):
+            function = _scripted(name, function)
         if hasattr(function, "to_function_proto"):
             function = function.to_function_proto()
         if type(function).__name__ != "FunctionProto":
             raise error("E0104", "input_mismatch", f"the translation of {name} is a {type(function).__name__}",
-                        "give a function made by @onnxscript.script(), or an onnx.FunctionProto")
+                        "give a function of onnxscript's operators, or an onnx.FunctionProto")
         functions[name] = function
     return functions
 

@@ -275,3 +275,58 @@ def test_functions_of_sizes_that_cannot_be_expressed(tmp_path):
             if node["target"].endswith("floordiv"):
                 node["target"] = "torch._sym_acosh"
     refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(unknown)), "E0303", "_sym_acosh", "floordiv", code=4)
+
+
+# ---- sizes and names that cannot be -------------------------------------------------------------------------------
+
+
+def graph_of(document):
+    return document["graph_module"]["graph"]
+
+
+def first_size(number):
+    def change(document):
+        values = graph_of(document)["tensor_values"]
+        values["relu"]["sizes"][0] = {"as_int": number}
+    return change
+
+
+def name_twice(document):
+    nodes = graph_of(document)["nodes"]
+    nodes[1]["name"] = nodes[0]["name"]
+
+
+def value_twice(document):
+    nodes = graph_of(document)["nodes"]
+    nodes[1]["outputs"][0]["as_tensor"]["name"] = nodes[0]["outputs"][0]["as_tensor"]["name"]
+
+
+@pytest.mark.parametrize("change, words", [
+    (first_size(2**62), "larger than any memory"), (first_size(-1), "negative"), (first_size(-2**63), "negative"),
+    (name_twice, "another node has this name"), (value_twice, "two values are called"),
+])
+def test_sizes_and_names_that_cannot_be(good, tmp_path, change, words):
+    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", words, code=3)
+
+
+def test_effects_are_refused_as_what_they_are(good, tmp_path):
+    def with_token(document):
+        signature = document["graph_module"]["signature"]
+        signature["input_specs"].insert(0, {"token": {"arg": {"name": "token"}}})
+
+    said = refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(with_token)), "E0303", "side effects", code=4)
+    assert "kind token" not in said
+
+
+def test_a_scan_by_an_associative_function_names_what_exports(tmp_path):
+    class Kept(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x)
+
+    path = saved(tmp_path / "good.pt2", Kept(), (torch.randn(3, 2),))
+
+    def as_scan(document):
+        graph_of(document)["nodes"][0]["target"] = "torch.ops.higher_order.associative_scan"
+
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(as_scan)), "E0303", "associative_scan",
+            "torch._higher_order_ops.scan", code=4)

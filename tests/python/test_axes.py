@@ -223,3 +223,28 @@ def test_one_size_has_one_name():
     with pytest.warns(whence.WhenceWarning, match="always the size 'a'"):
         program = whence.export(Adds(), given, backend="native-export", dynamic_shapes=({0: "a"}, {0: "b"}))
     assert dims(program.model_proto.graph.input) == dims(reference.model_proto.graph.input) == [["a", 4], ["a", 4]]
+
+
+class Follows(torch.nn.Module):
+    def forward(self, x, y):
+        return x + y.reshape(x.shape[0], 2, -1).sum(1)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_size_that_follows_from_another(backend):
+    batch = Dim("batch", min=2, max=64)
+    program = whence.export(Follows(), (torch.randn(3, 2), torch.randn(6, 2)), backend=backend,
+                            dynamic_shapes={"x": {0: batch}, "y": {0: 2 * batch}})
+    assert dims(program.model_proto.graph.input) == [["batch", 2], ["2*batch", 2]]
+    x, y = torch.randn(5, 2), torch.randn(10, 2)
+    torch.testing.assert_close(program(x, y)[0], Follows()(x, y))
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_collection_of_shapes(backend):
+    x, y = torch.randn(3, 2), torch.randn(6, 2)
+    shapes = torch.export.ShapesCollection()
+    batch = Dim("batch", min=2, max=64)
+    shapes[x], shapes[y] = (batch, None), (2 * batch, None)
+    program = whence.export(Follows(), (x, y), backend=backend, dynamic_shapes=shapes)
+    assert dims(program.model_proto.graph.input) == [["batch", 2], ["2*batch", 2]]

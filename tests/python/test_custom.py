@@ -77,6 +77,28 @@ def test_what_cannot_be_registered(operator, first, last, code):
         whence.unregister_custom_op(SCALED)
 
 
+def scaled_plainly(x, factor: float):
+    return op.Mul(x, op.Constant(value_float=factor))
+
+
+def test_a_plain_function_is_a_translation():
+    """torch.onnx.export takes functions without onnxscript's decorator too."""
+    x = torch.randn(2, 3)
+    program = whence.export(Uses(), x, backend="native-export", custom_translation_table={SCALED: scaled_plainly})
+    torch.testing.assert_close(program(x)[0], x * 2.5 + 1)
+
+
+def prints(x, factor: float):
+    print("not ONNX")
+    return [x for _ in range(3)]
+
+
+def test_a_function_that_is_no_translation():
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(Uses(), torch.randn(2, 3), backend="native-export", custom_translation_table={SCALED: prints})
+    assert raised.value.code == "E0104" and "onnxscript" in str(raised.value) and raised.value.remedy
+
+
 def test_passed_through_to_a_domain_of_its_own():
     program = whence.export(Uses(), torch.randn(2, 3), backend="native-export",
                             custom_opsets={"whence_test_mylib": 3, "unused": 2})

@@ -260,8 +260,9 @@ ExitCode run(int argc, char** argv) {
   declare(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const ReadOptions read = parse_read_options(line);
+  ReadOptions read = parse_read_options(line);
   ExportOptions options = parse_export_options(line);
+  read.input_names = options.input_names;
   const auto functions = line.has("functions") ? UserFunctions::read(line.text("functions"), options.opset) : nullptr;
   if (functions) options.custom_operators = functions->operators();
   const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");

@@ -15,7 +15,7 @@ namespace {
 }
 
 constexpr const char* kInputForm = "write it like 'input_ids=int64[1,16]<30522' or 'x=float32[2,3]>=0<1'";
-constexpr const char* kDynamicForm = "write it like 'input_ids:0=batch,1=seq'";
+constexpr const char* kDynamicForm = "write it like 'input_ids:0=batch,1=seq', or '0=2*batch+1'";
 
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
@@ -72,6 +72,24 @@ bool identifier(std::string_view text) {
          std::all_of(text.begin(), text.end(), word);
 }
 
+// "batch", "2*batch", "batch+1", "2*batch-1"
+bool parse_size(std::string_view text, DynamicAxis& axis) {
+  if (const std::size_t star = text.find('*'); star != std::string_view::npos) {
+    const auto times = parse_number<std::int64_t>(text.substr(0, star));
+    if (!times || *times < 1) return false;
+    axis.times = *times;
+    text.remove_prefix(star + 1);
+  }
+  if (const std::size_t sign = text.find_first_of("+-"); sign != std::string_view::npos) {
+    const auto plus = parse_number<std::int64_t>(text.substr(sign + 1));
+    if (!plus || *plus < 0) return false;
+    axis.plus = text[sign] == '-' ? -*plus : *plus;
+    text = text.substr(0, sign);
+  }
+  axis.symbol = std::string(text);
+  return identifier(text);
+}
+
 }  // namespace
 
 InputSpec parse_input_spec(const std::string& text) {
@@ -103,13 +121,13 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
     if (!axis || *axis < 0) fail(text, "'" + part + "' has no axis number", kDynamicForm);
     // Without a name the axis is called as torch.onnx.export calls it.
     const std::string given = text.substr(0, colon) + "_dynamic_axes_" + std::to_string(axes.size() + 1);
-    const std::string symbol = equals < part.size() ? part.substr(equals + 1) : given;
-    if (equals < part.size() && !identifier(symbol))
+    DynamicAxis found{text.substr(0, colon), *axis, given};
+    if (equals < part.size() && !parse_size(std::string_view(part).substr(equals + 1), found))
       fail(text, "'" + part + "' has no name for the size", kDynamicForm);
     for (const DynamicAxis& other : axes) {
       if (other.axis == *axis) fail(text, "axis " + std::to_string(*axis) + " is named twice", kDynamicForm);
     }
-    axes.push_back({text.substr(0, colon), *axis, symbol});
+    axes.push_back(std::move(found));
   }
   if (axes.empty()) fail(text, "no axis after ':'", kDynamicForm);
   return axes;

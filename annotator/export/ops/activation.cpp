@@ -168,11 +168,13 @@ void logit(Ctx& c) {
 }
 
 // Outside training the slope is the mean of what it is drawn from.
-void rrelu(Ctx& c) {
+Val mean_slope(Ctx& c) {
   if (c.flag("training")) c.refuse("rrelu draws its slopes while training", "export the model in evaluation mode");
   const double slope = (c.number("lower") + c.number("upper")) / 2;
-  c.yield(c.emit("LeakyRelu", {c.tensor("self")}, {{"alpha", static_cast<float>(slope)}}));
+  return c.emit("LeakyRelu", {c.tensor("self")}, {{"alpha", static_cast<float>(slope)}});
 }
+void rrelu(Ctx& c) { c.yield(mean_slope(c)); }
+void rrelu_with_noise(Ctx& c) { c.yield({mean_slope(c), c.result_used(1) ? c.tensor("noise") : absent}); }
 
 const OpEntry kActivation[] = {
     {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", prelu_kernel},
@@ -184,6 +186,9 @@ const OpEntry kActivation[] = {
     {"aten::hardsigmoid(Tensor self) -> Tensor", hardsigmoid},
     {"aten::hardswish(Tensor self) -> Tensor", hardswish},
     {"aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", hardtanh},
+    {"aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar "
+     "upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)",
+     rrelu_with_noise},
     {"aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, "
      "Generator? generator=None) -> Tensor",
      rrelu},

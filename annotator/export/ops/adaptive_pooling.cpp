@@ -1,6 +1,9 @@
 // Pooling to a given output size. Element i of an axis covers input [floor(i * in / out), ceil((i + 1) * in / out)).
-// ONNX knows only the global form, so other sizes become a fixed window where `in` is a multiple of `out`, and a
-// product with a constant matrix of weights otherwise.
+// ONNX knows only the global form, so other sizes become a fixed window where `in` is a multiple of `out`. Otherwise
+// windows differ in length and may overlap. They are separable, so each axis is pooled on its own: averages are products
+// with a matrix of weights, maxima are taken over the gathered elements of each window. Where `in` is dynamic, matrix
+// and positions are computed.
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -40,10 +43,67 @@ std::optional<Ints> input_sizes(Ctx& c, const Adaptive& pool) {
   return sizes;
 }
 
-Ints input_sizes_or_refuse(Ctx& c, const Adaptive& pool) {
-  if (auto sizes = input_sizes(c, pool)) return *sizes;
-  c.refuse("adaptive pooling of an axis with a dynamic size to a size other than 1",
-           "keep the spatial axes fixed when exporting, or pool to size 1");
+// Where each window of an axis begins, and the position behind it, [out].
+struct Windows {
+  Val begins, ends, size;  // the size of the input's axis, a scalar
+};
+
+Windows windows(Ctx& c, Val x, std::int64_t axis, std::int64_t out) {
+  Ints first(out), next(out);
+  for (std::int64_t i = 0; i < out; ++i) first[i] = i, next[i] = i + 1;
+  const Val size = c.dim_of(x, axis), count = c.constant_int(out);
+  const Val above = c.emit("Add", {c.emit("Mul", {c.constant_ints(next), size}), c.constant_int(out - 1)});
+  return {c.emit("Div", {c.emit("Mul", {c.constant_ints(first), size}), count}), c.emit("Div", {above, count}), size};
+}
+
+// The axis as the last one, for which `pooled` gives the last axis of the result; and back in its place.
+Val along(Ctx& c, Val x, std::int64_t axis, const std::function<Val(Val)>& pooled) {
+  Ints order(c.rank(x));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[axis], order.back());
+  const DType dtype = c.dtype(x);
+  std::vector<Dim> dims = c.dims(x);
+  std::swap(dims[axis], dims.back());
+  const Val y = pooled(c.typed(c.transpose(x, order), dtype, std::move(dims)));
+  return c.transpose(y, order);
+}
+
+// [*, n] -> [*, out] by a matrix [n, out], whose column i holds 1 / length over the window of output i.
+Val average_of_windows(Ctx& c, Val x, std::int64_t out) {
+  const DType dtype = c.dtype(x);
+  const Windows w = windows(c, x, c.rank(x) - 1, out);
+  const Val place = c.unsqueeze(c.emit("Range", {c.constant_int(0), w.size, c.constant_int(1)}), {1});
+  const Val inside = c.emit("And", {c.emit("GreaterOrEqual", {place, w.begins}), c.emit("Less", {place, w.ends})});
+  const Val length = c.cast(c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), dtype);
+  return c.emit("MatMul", {x, c.emit("Div", {c.cast(c.typed(inside, DType::boolean), dtype), length})});
+}
+
+// [*, n] -> [*, out]: positions [out, w] with the longest window's w; shorter ones repeat their last element.
+Val maximum_of_windows(Ctx& c, Val x, std::int64_t out) {
+  const DType dtype = c.dtype(x);
+  const int rank = c.rank(x);
+  const Windows w = windows(c, x, rank - 1, out);
+  const Val longest = reduce(c, "ReduceMax", c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), {0}, false);
+  const Val step = c.emit("Range", {c.constant_int(0), longest, c.constant_int(1)});
+  const Val last = c.emit("Sub", {w.ends, c.constant_int(1)});
+  const Val places =
+      c.emit("Min", {c.emit("Add", {c.unsqueeze(w.begins, {1}), step}), c.unsqueeze(last, {1})});
+  const Val gathered = c.emit("Gather", {x, places}, {{"axis", rank - 1}});
+  return reduce(c, "ReduceMax", c.typed(gathered, dtype, std::vector<Dim>(rank + 1, Dim{-1, true})), {-1}, false);
+}
+
+// Every spatial axis on its own.
+Val by_axis(Ctx& c, const Adaptive& pool, Val (*pooled)(Ctx&, Val, std::int64_t)) {
+  Val x = pool.input;
+  const DType dtype = c.dtype(x);
+  std::vector<Dim> dims = c.dims(x);
+  for (int i = 0; i < pool.axes; ++i) {
+    const std::int64_t axis = c.rank(pool.input) - pool.axes + i;
+    if (dims[axis].is_static() && dims[axis].size == pool.output[i]) continue;
+    dims[axis] = Dim{pool.output[i], false, none_id};
+    x = c.typed(along(c, x, axis, [&](Val y) { return pooled(c, y, pool.output[i]); }), dtype, dims);
+  }
+  return x;
 }
 
 Attributes fixed_window(const Ints& in, const Ints& out) {
@@ -101,25 +161,29 @@ void adaptive_avg_pool(Ctx& c) {
     std::iota(axes.begin(), axes.end(), 1);
     return c.yield(reduce(c, "ReduceMean", pool.input, axes, true));
   }
-  const Ints in = input_sizes_or_refuse(c, pool);
-  if (in == pool.output) return c.yield(pool.input);
-  if (pool.batched && divisible(in, pool.output)) {
-    return c.yield(c.emit("AveragePool", {pool.input}, fixed_window(in, pool.output)));
+  const auto in = input_sizes(c, pool);
+  if (!in) return c.yield(by_axis(c, pool, average_of_windows));
+  if (*in == pool.output) return c.yield(pool.input);
+  if (pool.batched && divisible(*in, pool.output)) {
+    return c.yield(c.emit("AveragePool", {pool.input}, fixed_window(*in, pool.output)));
   }
-  c.yield(average_by_matrices(c, pool, in));
+  c.yield(average_by_matrices(c, pool, *in));
 }
 
-// Values and indices within the plane. An overlapping or uneven window has no counterpart in ONNX.
+// Values and indices within the plane; uneven windows give values only.
 void adaptive_max_pool(Ctx& c) {
   const Adaptive pool = read(c);
   if (to_one(pool) && pool.batched && !c.result_used(1)) {
     return c.yield({c.emit("GlobalMaxPool", {pool.input}), absent});
   }
-  const Ints in = input_sizes_or_refuse(c, pool);
-  if (!divisible(in, pool.output)) {
-    c.refuse("adaptive max pooling to a size that does not divide the input's",
-             "choose an input size that is a multiple of output_size, or use max_pool with an explicit window");
+  const auto sizes = input_sizes(c, pool);
+  if (!sizes || !divisible(*sizes, pool.output)) {
+    if (!c.result_used(1)) return c.yield({by_axis(c, pool, maximum_of_windows), absent});
+    c.refuse("the positions of adaptive max pooling, to a size that does not divide the input's or of a dynamic axis",
+             "leave return_indices out, choose an input size that is a multiple of output_size, or use max_pool with an "
+             "explicit window");
   }
+  const Ints& in = *sizes;
   const Val x = pool.batched ? pool.input : c.unsqueeze(pool.input, {0});
   const auto back = [&](Val y) { return pool.batched ? y : c.squeeze(y, {0}); };
   if (!c.result_used(1)) return c.yield({back(c.emit("MaxPool", {x}, fixed_window(in, pool.output))), absent});

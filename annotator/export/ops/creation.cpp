@@ -154,6 +154,18 @@ void triangle(Ctx& c, bool upper) {
   if (!upper) attributes.push_back({"upper", 0});
   c.yield(c.emit("Trilu", inputs, attributes));
 }
+// The positions of the elements on one side of a diagonal of a row x col matrix, in row-major order: [2, n].
+template <bool upper>
+void triangle_indices(Ctx& c) {
+  const auto numbers = [&](const char* name) {
+    return c.emit("Range", {c.constant_int(0), c.to_scalar_value(c.size(name)), c.constant_int(1)});
+  };
+  const Val rows = c.unsqueeze(numbers("row"), {1}), columns = numbers("col");
+  const Val limit = c.emit("Add", {rows, c.to_scalar_value(c.size("offset"))});
+  c.yield(c.typed(c.emit("NonZero", {c.emit(upper ? "GreaterOrEqual" : "LessOrEqual", {columns, limit})}),
+                  DType::int64));
+}
+
 void tril(Ctx& c) { triangle(c, false); }
 void triu(Ctx& c) { triangle(c, true); }
 
@@ -236,7 +248,13 @@ const OpEntry kCreation[] = {
     {"aten::tensor.int(int t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
      tensor_of_number},
     {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", tril},
+    {"aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor",
+     triangle_indices<false>},
     {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", triu},
+    {"aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor",
+     triangle_indices<true>},
     {"aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor",
      zeros},

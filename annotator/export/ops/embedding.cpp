@@ -1,5 +1,6 @@
 // Table look-ups: embedding, and embedding_bag, which reduces the rows of each bag.
 // padding_idx, scale_grad_by_freq and sparse concern gradients only, except for bags, where padding is left out.
+#include <limits>
 #include <optional>
 
 #include "annotator/export/ops/families.h"
@@ -17,14 +18,23 @@ struct Bags {
   Val weight, indices, offsets, sample_weights;
   BagMode mode = BagMode::sum;
   bool last_offset_included = false;
+  std::optional<std::int64_t> padding = std::nullopt;  // the index that is left out
 };
 
 Bags read(Ctx& c) {
   Bags bags{c.tensor("weight"), c.tensor("indices"), c.tensor("offsets"), c.optional_tensor("per_sample_weights")};
   bags.mode = static_cast<BagMode>(c.integer("mode"));
   bags.last_offset_included = c.flag("include_last_offset");
-  if (c.schema().find("padding_idx") && c.has("padding_idx") && c.integer("padding_idx") >= 0) {
-    c.refuse("embedding_bag with padding_idx", "mask the rows with per_sample_weights instead");
+  if (c.schema().find("padding_idx") && c.has("padding_idx")) {
+    // Where None is not possible -1 stands for it.
+    const std::int64_t padding = c.integer("padding_idx");
+    const bool optional = c.schema().find("padding_idx")->type.optional;
+    if (padding >= 0) bags.padding = padding;
+    if (padding < 0 && optional) {
+      const auto rows = c.static_dim(bags.weight, 0);
+      if (!rows) c.refuse("a negative padding_idx of a dynamic table", "count padding_idx from the first row");
+      bags.padding = padding + *rows;
+    }
   }
   return bags;
 }
@@ -58,12 +68,8 @@ Val even_bags(Ctx& c, const Bags& bags, std::int64_t length) {
   return reduce(c, reductions[static_cast<std::int64_t>(bags.mode)], grouped, {1}, false);
 }
 
-// Bags of any length: a matrix of ones says which row is in which bag, and multiplies the rows.
-Val uneven_bags(Ctx& c, const Bags& bags) {
-  if (bags.mode == BagMode::max) {
-    c.refuse("embedding_bag with mode='max' over bags of varying length", "use bags of one length, or mode 'sum'");
-  }
-  const DType dtype = c.output_dtype();
+// Which row is in which bag: [bags, n], boolean.
+Val membership(Ctx& c, const Bags& bags) {
   const Val count = c.dim_of(bags.indices, 0);
   const Val offsets = c.cast(bags.offsets, DType::int64);
   Val begins = offsets, ends;
@@ -76,9 +82,32 @@ Val uneven_bags(Ctx& c, const Bags& bags) {
     ends = c.emit("Concat", {rest, c.to_vector({count})}, {{"axis", 0}});
   }
   const Val position = c.emit("Range", {c.constant_int(0), count, c.constant_int(1)});
-  const Val member = c.emit("And", {c.emit("GreaterOrEqual", {position, c.unsqueeze(begins, {1})}),
-                                    c.emit("Less", {position, c.unsqueeze(ends, {1})})});
-  const Val ones = c.cast(c.typed(member, DType::boolean), dtype);  // [bags, n]
+  Val member = c.emit("And", {c.emit("GreaterOrEqual", {position, c.unsqueeze(begins, {1})}),
+                              c.emit("Less", {position, c.unsqueeze(ends, {1})})});
+  if (bags.padding) {
+    const Val padding = c.emit(
+        "Equal", {c.cast(bags.indices, DType::int64), c.constant_int(*bags.padding)});
+    member = c.emit("And", {member, c.emit("Not", {padding})});
+  }
+  return c.typed(member, DType::boolean, std::vector<Dim>(2, Dim{-1, true, none_id}));
+}
+
+// The greatest of each bag's rows, element by element; 0 for a bag without any.
+Val greatest_rows(Ctx& c, const Bags& bags, Val member) {
+  const DType dtype = c.output_dtype();
+  const Val least = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
+  const Val rows = c.emit("Where", {c.unsqueeze(member, {2}), looked_up(c, bags), least});
+  const Val greatest = reduce(c, "ReduceMax", c.typed(rows, dtype), {1}, false);
+  const Val filled = c.cast(reduce(c, "ReduceMax", c.cast(member, DType::int32), {1}, true), DType::boolean);
+  return c.emit("Where", {filled, greatest, c.constant_number(0, dtype)});
+}
+
+// Bags of any length: a matrix of ones says which row is in which bag, and multiplies the rows.
+Val uneven_bags(Ctx& c, const Bags& bags) {
+  const DType dtype = c.output_dtype();
+  const Val member = membership(c, bags);
+  if (bags.mode == BagMode::max) return greatest_rows(c, bags, member);
+  const Val ones = c.cast(member, dtype);
   const Val sum = c.emit("MatMul", {ones, looked_up(c, bags)});
   if (bags.mode == BagMode::sum) return sum;
   const Val lengths = c.emit("Max", {reduce(c, "ReduceSum", ones, {1}, true), c.constant_number(1, dtype)});
@@ -88,7 +117,7 @@ Val uneven_bags(Ctx& c, const Bags& bags) {
 // Results: the bags [bags, size]; three tables for the backward pass, which are not made.
 void embedding_bag(Ctx& c) {
   const Bags bags = read(c);
-  const auto length = even_length(c, bags);
+  const auto length = bags.padding ? std::nullopt : even_length(c, bags);
   c.yield({length ? even_bags(c, bags, *length) : uneven_bags(c, bags), absent, absent, absent});
 }
 
@@ -107,6 +136,10 @@ const OpEntry kEmbedding[] = {
     {"aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, "
      "bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
      "(Tensor, Tensor, Tensor, Tensor)",
+     embedding_bag},
+    {"aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, "
+     "int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int "
+     "padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
      embedding_bag},
 };
 

@@ -1,5 +1,6 @@
 // Tensors put together and taken apart: cat and stack, split, chunk and unbind.
 #include <algorithm>
+#include <numeric>
 
 #include "annotator/export/ops/families.h"
 
@@ -107,15 +108,39 @@ void chunk(Ctx& c) {
   split_by_size(c, x, axis, c.emit("Div", {rounded, c.constant_int(chunks)}));
 }
 
+// The sizes of tensor_split, computed: n / sections each, and one more for the first n % sections.
+void split_dynamic_axis(Ctx& c, Val x, std::int64_t axis, std::int64_t sections) {
+  if (sections == 1) return c.yield(std::vector{x});
+  Ints numbers(sections);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const Val whole = c.dim_of(x, axis), pieces = c.constant_int(sections);
+  const Val longer = c.emit("Less", {c.constant_ints(numbers), c.emit("Mod", {whole, pieces})});
+  const Val sizes = c.emit(
+      "Add", {c.emit("Div", {whole, pieces}), c.cast(c.typed(longer, DType::boolean), DType::int64)});
+  c.yield(c.emit_many("Split", {x, sizes}, {{"axis", axis}}, static_cast<int>(sections)));
+}
+
 // `sections` pieces, the first n % sections of them one longer than the others.
 void tensor_split_sections(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), sections = c.integer("sections");
   const auto whole = c.static_dim(x, axis);
-  if (!whole) c.refuse("tensor_split of a dynamic axis", "use chunk or split, or make the axis static");
+  if (!whole) return split_dynamic_axis(c, x, axis, sections);
   std::vector<Size> sizes;
   for (std::int64_t i = 0; i < sections; ++i) sizes.push_back(*whole / sections + (i < *whole % sections ? 1 : 0));
   split_into(c, x, axis, sizes);
+}
+
+// Cuts that are computed, or count from an end that is: slices, which clamp as PyTorch does.
+void slice_between(Ctx& c, Val x, std::int64_t axis, std::vector<Size> cuts) {
+  cuts.insert(cuts.begin(), Size{0});
+  cuts.push_back(Size{INT64_MAX});
+  std::vector<Val> pieces;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    pieces.push_back(
+        c.emit("Slice", {x, c.to_vector({cuts[i]}), c.to_vector({cuts[i + 1]}), c.constant_ints({axis})}));
+  }
+  c.yield(pieces);
 }
 
 // Cuts before each of `indices`.
@@ -123,7 +148,10 @@ void tensor_split_indices(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const auto whole = c.static_dim(x, axis);
-  if (!whole) c.refuse("tensor_split of a dynamic axis", "use slices, or make the axis static");
+  std::vector<Size> given = c.sizes("indices");
+  if (!whole || std::any_of(given.begin(), given.end(), [&](const Size& cut) { return !c.static_size(cut); })) {
+    return slice_between(c, x, axis, std::move(given));
+  }
   std::vector<Size> sizes;
   std::int64_t from = 0;
   Ints cuts = c.integers("indices");
@@ -134,6 +162,22 @@ void tensor_split_indices(Ctx& c) {
     from = cut;
   }
   split_into(c, x, axis, sizes);
+}
+
+// The indices, or the number of sections, as a tensor. How many pieces there are was settled when it was recorded.
+void tensor_split_tensor(Ctx& c) {
+  const Val x = c.tensor("self"), given = c.tensor("tensor_indices_or_sections");
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  if (c.rank(given) == 0) {
+    if (!c.static_size(Size{given})) c.refuse("the number of pieces is computed", "give it as a number");
+    return split_dynamic_axis(c, x, axis, c.output_count());
+  }
+  std::vector<Size> cuts;
+  for (int i = 0; i + 1 < c.output_count(); ++i) {
+    cuts.emplace_back(c.typed(c.emit("Gather", {c.cast(given, DType::int64), c.constant_int(i)}), DType::int64,
+                              std::vector<Dim>()));
+  }
+  slice_between(c, x, axis, std::move(cuts));
 }
 
 // The slices along dim, without that axis: one Gather each.
@@ -159,6 +203,9 @@ const OpEntry kJoining[] = {
      tensor_split_indices},
     {"aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
      tensor_split_sections},
+    {"aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) "
+     "-> Tensor(a)[]",
+     tensor_split_tensor},
     {"aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", unbind},
     {"aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", chunk},
     {"aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", split},

@@ -100,7 +100,16 @@ Attributes over_last(Ctx& c, std::size_t axes) {
   return {{"axis", -static_cast<std::int64_t>(axes)}, {"epsilon", epsilon(c)}};
 }
 
+// How many axes are normalised, where their sizes follow from the input's and no weight says them again: written out
+// needs none of them.
+std::optional<std::size_t> axes_of_dynamic_size(Ctx& c) {
+  const std::vector<Size> shape = c.sizes("normalized_shape");
+  const bool known = std::all_of(shape.begin(), shape.end(), [&](const Size& size) { return c.static_size(size); });
+  return known ? std::nullopt : std::optional(shape.size());
+}
+
 void layer_norm(Ctx& c) {
+  if (const auto axes = axes_of_dynamic_size(c)) return c.yield(layer_norm_written_out(c, c.tensor("input"), *axes));
   const Ints shape = c.integers("normalized_shape");
   if (c.opset() < 17) return c.yield(layer_norm_written_out(c, c.tensor("input"), shape.size()));
   c.yield(c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size())));
@@ -108,6 +117,10 @@ void layer_norm(Ctx& c) {
 
 // Also gives mean and 1 / sqrt(var + eps).
 void native_layer_norm(Ctx& c) {
+  const auto dynamic = axes_of_dynamic_size(c);
+  if (dynamic && !c.result_used(1) && !c.result_used(2)) {
+    return c.yield({layer_norm_written_out(c, c.tensor("input"), *dynamic), absent, absent});
+  }
   const Ints shape = c.integers("normalized_shape");
   if (!c.result_used(1) && !c.result_used(2)) {
     if (c.opset() < 17) return c.yield({layer_norm_written_out(c, c.tensor("input"), shape.size()), absent, absent});
@@ -137,6 +150,10 @@ double rms_epsilon(Ctx& c) {
 
 Val rms_norm_result(Ctx& c) {
   const Val x = c.tensor("input");
+  if (const auto axes = axes_of_dynamic_size(c)) {
+    return scale_and_shift(c, divide_by_rms(c, x, trailing_axes(*axes), rms_epsilon(c)), c.optional_tensor("weight"),
+                           absent);
+  }
   const Ints shape = c.integers("normalized_shape");
   if (c.opset() >= 23) {
     return c.emit(

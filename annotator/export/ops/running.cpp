@@ -1,7 +1,8 @@
 // Running products, extremes and log-sums along an axis: element i is made of elements 0 to i.
 //
 // ONNX has a running sum only. The others double their reach: after a step with distance d every element stands for the
-// 2d elements up to it, so log2(n) steps do, where n is the size of the axis, which has to be known.
+// 2d elements up to it, so log2(n) steps do, where n is the size of the axis. Where n is dynamic, a mask gives every
+// element a row of all elements up to it, and the rows are reduced: n times the memory.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "annotator/export/ops/elementwise.h"
 #include "annotator/export/ops/families.h"
+#include "annotator/export/reduce.h"
 
 namespace whence {
 namespace {
@@ -34,7 +36,6 @@ Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
   if (dims.empty()) return parts;
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(parts[0]));
   const auto size = c.static_dim(parts[0], axis);
-  if (!size) c.refuse("it runs along an axis whose size is dynamic", "leave that axis out of --dynamic");
   for (std::int64_t distance = 1; distance < *size; distance *= 2) {
     Parts before;
     for (std::size_t i = 0; i < parts.size(); ++i) before.push_back(moved(c, parts[i], axis, distance, fills[i]));
@@ -45,18 +46,62 @@ Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
   return parts;
 }
 
+// Whether the axis that the operator runs along is of a dynamic size.
+bool runs_along_dynamic(Ctx& c, Val x) {
+  return c.rank(x) > 0 && !c.static_dim(x, c.axis(c.integer("dim"), c.rank(x)));
+}
+
+// [*, n, *] as [*, *, n, n], where row i holds elements 0 to i, and `fill` after them.
+Val rows_up_to_each(Ctx& c, Val x, double fill) {
+  const DType dtype = c.dtype(x);
+  const int rank = c.rank(x);
+  const std::int64_t axis = c.axis(c.integer("dim"), rank);
+  Ints last;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    if (i != axis) last.push_back(i);
+  }
+  last.push_back(axis);
+  const Val places = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
+  const Val before = c.emit("LessOrEqual", {places, c.unsqueeze(places, {1})});
+  const Val line = c.unsqueeze(c.transpose(x, last), {rank - 1});
+  std::vector<Dim> dims(rank + 1, Dim{-1, true, none_id});
+  return c.typed(c.emit("Where", {before, line, c.constant_number(fill, dtype)}), dtype, std::move(dims));
+}
+
+// What is along the last axis, back in its place.
+Val axis_back(Ctx& c, Val y, int rank) {
+  const std::int64_t axis = c.axis(c.integer("dim"), rank);
+  Ints order;
+  for (std::int64_t i = 0; i < rank; ++i) order.push_back(i < axis ? i : i == axis ? rank - 1 : i - 1);
+  return c.transpose(y, order);
+}
+
 void cumprod(Ctx& c) {
   const DType result = c.output_dtype(), dtype = arithmetic_dtype(result);
   const Val x = c.cast(c.cast(c.tensor("self"), result), dtype);
+  if (runs_along_dynamic(c, x)) {
+    return c.yield(axis_back(c, reduce(c, "ReduceProd", rows_up_to_each(c, x, 1), {-1}, false), c.rank(x)));
+  }
   c.yield(running(c, {x}, {1}, [&](const Parts& before, const Parts& own) {
     return Parts{c.emit("Mul", {before[0], own[0]})};
   })[0]);
+}
+
+// The sum is taken relative to the greatest element of the row, unless that is infinite.
+Val log_sum_of_rows(Ctx& c, Val x) {
+  const DType dtype = c.dtype(x);
+  const Val rows = rows_up_to_each(c, x, -std::numeric_limits<double>::infinity());
+  const Val greatest = reduce(c, "ReduceMax", rows, {-1}, true);
+  const Val finite = c.emit("Where", {c.emit("IsInf", {greatest}), c.constant_number(0, dtype), greatest});
+  const Val sum = reduce(c, "ReduceSum", c.emit("Exp", {c.emit("Sub", {rows, finite})}), {-1}, false);
+  return c.emit("Add", {c.emit("Log", {sum}), c.squeeze(finite, {-1})});
 }
 
 // log(exp(a) + exp(b)) is the larger of both and log(1 + exp(-|a - b|)), where equal infinities differ by nothing.
 void logcumsumexp(Ctx& c) {
   const Val x = self_as_result(c);
   const DType dtype = c.output_dtype();
+  if (runs_along_dynamic(c, x)) return c.yield(axis_back(c, log_sum_of_rows(c, x), c.rank(x)));
   const auto join = [&](const Parts& before, const Parts& own) {
     const Val &a = before[0], &b = own[0];
     const Val apart = c.emit("Abs", {c.emit("Sub", {a, b})});
@@ -87,7 +132,13 @@ void running_extreme(Ctx& c, const char* holds, bool greatest) {
   if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const auto size = c.static_dim(x, axis);
-  if (!size) c.refuse("it runs along an axis whose size is dynamic", "leave that axis out of --dynamic");
+  if (!size) {
+    const Val rows = rows_up_to_each(c, x, greatest ? lowest(dtype) : highest(dtype));
+    const Val values = reduce(c, greatest ? "ReduceMax" : "ReduceMin", rows, {-1}, false);
+    const Val places = c.emit(greatest ? "ArgMax" : "ArgMin", {rows},
+                              {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
+    return c.yield({axis_back(c, values, c.rank(x)), axis_back(c, places, c.rank(x))});
+  }
   Ints numbers(*size), shape(c.rank(x), 1);
   for (std::int64_t i = 0; i < *size; ++i) numbers[i] = i;
   shape[axis] = *size;

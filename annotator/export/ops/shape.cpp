@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "annotator/export/broadcast.h"
+#include "annotator/export/convert.h"
 #include "annotator/export/ops/families.h"
 
 namespace whence {
@@ -101,9 +102,34 @@ void unsqueeze(Ctx& c) {
   c.yield(c.unsqueeze(x, {c.axis(c.integer("dim"), c.rank(x) + 1)}));
 }
 
+// An axis whose size no dynamic axis names, because it depends on data or follows from other sizes, may or may not be 1
+// at run time. A result that only leaves the model may have either rank: it is reshaped to the sizes that stay.
+bool rank_is_open(Ctx& c, Val x, const Ints& axes) {
+  for (const ProgramUse& use : c.session().uses().of(c.node().outputs.front())) {
+    if (use.node != nullptr) return false;
+  }
+  return std::any_of(axes.begin(), axes.end(), [&](std::int64_t axis) {
+    const Dim& dim = c.dims(x)[axis];
+    return !dim.is_static() && (dim.symbol == none_id || c.output_dims() == nullptr);
+  });
+}
+
+void squeeze_at_run_time(Ctx& c, Val x, const Ints& axes) {
+  std::vector<std::uint8_t> stay(c.rank(x), 1);
+  for (const std::int64_t axis : axes) stay[axis] = 0;
+  const Val always = c.constant_tensor({DType::boolean, {c.rank(x)}, Bytes::copy_of(stay.data(), stay.size())});
+  const Val shape = c.emit("Shape", {x});
+  const Val longer = c.emit("Not", {c.emit("Equal", {shape, c.constant_int(1)})});
+  const Val sizes = c.emit("Compress", {shape, c.emit("Or", {longer, always})}, {{"axis", 0}});
+  const Val result = c.emit("Reshape", {x, sizes});
+  c.yield(c.typed(result, c.dtype(x)));
+  c.graph().values[result.id].dims.reset();
+}
+
 // Of `axes`, those of size 1 go; a dynamic axis stays or goes as it did when the example inputs ran, which the rank of
 // the result tells. Squeeze fails at run time where an axis that went is not 1.
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
+  if (rank_is_open(c, x, axes)) return squeeze_at_run_time(c, x, axes);
   Ints ones, dynamic_ones;
   for (const std::int64_t axis : axes) {
     const auto size = c.static_dim(x, axis);
@@ -218,20 +244,41 @@ void movedim(Ctx& c) {
   c.yield(c.transpose(x, order));
 }
 
+// The main diagonal of what the offset leaves of the matrices [*, rows, columns]: every columns + 1st element, one for
+// each row or column, whichever are fewer.
+Val dynamic_diagonal(Ctx& c, Val x, Ints flat, std::int64_t offset) {
+  const DType dtype = c.dtype(x);
+  if (offset != 0) {
+    x = c.typed(c.emit("Slice", {x, c.constant_ints({std::abs(offset)}), c.constant_ints({INT64_MAX}),
+                                 c.constant_ints({offset > 0 ? -1 : -2})}),
+                dtype);
+  }
+  const Val sizes = c.emit("Shape", {x});
+  const auto size = [&](std::int64_t axis) { return c.emit("Gather", {sizes, c.constant_int(axis)}); };
+  const Val rows = size(-2), columns = size(-1);
+  const Val step = c.emit("Add", {columns, c.constant_int(1)});
+  const Val places =
+      c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
+  const auto axis = static_cast<std::int64_t>(flat.size());
+  flat.push_back(-1);
+  const Val matrices = c.emit("Reshape", {x, c.constant_ints(flat)});
+  return c.emit("Gather", {matrices, places}, {{"axis", axis}});
+}
+
 // The elements x[i, i + offset] of the matrices along dim1 and dim2, as a new last axis.
 void diagonal(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
   const std::int64_t row = c.axis(c.integer("dim1"), rank), column = c.axis(c.integer("dim2"), rank);
   const auto rows = c.static_dim(x, row), columns = c.static_dim(x, column);
-  if (!rows || !columns) c.refuse("the diagonal of a matrix of dynamic size", "make the two axes static");
   Ints order, flat;
   for (std::int64_t axis = 0; axis < rank; ++axis) {
     if (axis != row && axis != column) order.push_back(axis), flat.push_back(0);
   }
   order.insert(order.end(), {row, column});
-  flat.push_back(*rows * *columns);
   const std::int64_t offset = c.integer("offset");
+  if (!rows || !columns) return c.yield(dynamic_diagonal(c, c.transpose(x, order), flat, offset));
+  flat.push_back(*rows * *columns);
   Ints places;
   for (std::int64_t i = std::max<std::int64_t>(0, -offset); i < *rows && i + offset < *columns; ++i) {
     places.push_back(i * *columns + i + offset);

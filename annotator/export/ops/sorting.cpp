@@ -57,24 +57,27 @@ void topk(Ctx& c) {
 }
 
 // The element of rank `k`, counted from 1 for the smallest, and its index.
-Ranked at_rank(Ctx& c, Val x, std::int64_t k, std::int64_t axis, bool keep) {
+Ranked at_rank(Ctx& c, Val x, const Size& k, std::int64_t axis, bool keep) {
   const Ranked ranked = first_ranked(c, x, k, axis, false, true);
+  const auto known = c.static_size(k);
+  const std::int64_t last = known ? *known - 1 : -1;
   // A scalar index drops the axis, a vector of one keeps it.
-  const Val place = keep ? c.constant_ints({k - 1}) : c.constant_int(k - 1);
+  const Val place = keep ? c.constant_ints({last}) : c.constant_int(last);
   return {c.emit("Gather", {ranked.values, place}, {{"axis", axis}}),
           c.emit("Gather", {ranked.indices, place}, {{"axis", axis}})};
 }
 
-std::int64_t known_extent(Ctx& c, Val x, std::int64_t axis) {
-  if (const auto size = c.static_dim(x, axis)) return *size;
-  c.refuse("the rank of the median depends on a dynamic size", "keep that axis fixed, or use sort");
+// The rank of the lower one of the two in the middle: (n + 1) / 2.
+Size middle(Ctx& c, const Size& count) {
+  if (const auto known = c.static_size(count)) return (*known + 1) / 2;
+  return c.emit("Div", {c.emit("Add", {std::get<Val>(count), c.constant_int(1)}), c.constant_int(2)});
 }
 
 void kthvalue(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
-  const Ranked ranked = at_rank(c, x, c.integer("k"), axis, c.flag("keepdim"));
+  const Ranked ranked = at_rank(c, x, c.size("k"), axis, c.flag("keepdim"));
   c.yield({ranked.values, ranked.indices});
 }
 
@@ -82,16 +85,17 @@ void kthvalue(Ctx& c) {
 void median_along(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
-  const Ranked ranked = at_rank(c, x, (known_extent(c, x, axis) + 1) / 2, axis, c.flag("keepdim"));
+  const Ranked ranked = at_rank(c, x, middle(c, extent(c, x, axis)), axis, c.flag("keepdim"));
   c.yield({ranked.values, ranked.indices});
 }
 
 void median(Ctx& c) {
   const Val x = c.tensor("self");
   std::int64_t count = 1;
-  for (int axis = 0; axis < c.rank(x); ++axis) count *= known_extent(c, x, axis);
+  for (int axis = 0; axis < c.rank(x); ++axis) count *= c.static_dim(x, axis).value_or(0);
+  const Size all = c.all_static(x) ? Size{count} : Size{c.emit("Size", {x})};
   const Val flat = c.typed(c.reshape(x, {std::int64_t{-1}}), c.dtype(x));
-  c.yield(at_rank(c, flat, (count + 1) / 2, 0, false).values);
+  c.yield(at_rank(c, flat, middle(c, all), 0, false).values);
 }
 
 // Distinct elements (or slices along an axis), where each input element went, and how often each occurred.

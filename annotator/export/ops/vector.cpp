@@ -8,23 +8,10 @@
 
 #include "annotator/export/ops/families.h"
 #include "annotator/export/reduce.h"
+#include "annotator/export/vector_norm.h"
 
 namespace whence {
 namespace {
-
-// (sum over `axes` of |x|^p) ^ (1 / p), and its limits for p = 0 and infinity.
-Val norm(Ctx& c, Val x, double p, const Ints& axes, bool keep, DType dtype) {
-  if (p == 2) return reduce(c, "ReduceL2", x, axes, keep);
-  if (p == 1) return reduce(c, "ReduceL1", x, axes, keep);
-  if (std::isinf(p)) return reduce(c, p > 0 ? "ReduceMax" : "ReduceMin", c.emit("Abs", {x}), axes, keep);
-  if (p == 0) {
-    const Val zero = c.emit("Equal", {x, c.constant_number(0, dtype)});
-    const Val other = c.typed(c.emit("Not", {zero}), DType::boolean);
-    return reduce(c, "ReduceSum", c.cast(other, dtype), axes, keep);
-  }
-  const Val powers = c.emit("Pow", {c.emit("Abs", {x}), c.constant_number(p, dtype)});
-  return c.emit("Pow", {reduce(c, "ReduceSum", powers, axes, keep), c.constant_number(1 / p, dtype)});
-}
 
 Ints axes_argument(Ctx& c, Val x) {
   Ints axes;
@@ -37,23 +24,12 @@ Ints axes_argument(Ctx& c, Val x) {
 void norm_of_order(Ctx& c, double order) {
   const DType dtype = c.output_dtype();
   const Val x = c.cast(c.tensor("self"), dtype);
-  if (c.rank(c.tensor("self")) == 0) return c.yield(c.emit("Abs", {x}));
   const bool keep = c.schema().find("keepdim") && c.flag("keepdim");
-  c.yield(norm(c, x, order, axes_argument(c, c.tensor("self")), keep, dtype));
+  c.yield(vector_norm(c, x, order, axes_argument(c, c.tensor("self")), keep));
 }
 
 void linalg_vector_norm(Ctx& c) { norm_of_order(c, c.number("ord")); }
 void norm_p(Ctx& c) { norm_of_order(c, c.has("p") ? c.number("p") : 2); }
-
-// Without an order the 2-norm of all elements (or of the axes, which for two is the Frobenius norm); with one, that of
-// a vector. Orders of matrices need singular values or are sums of columns, which the refusal names.
-void linalg_norm(Ctx& c) {
-  if (!c.has("ord")) return norm_of_order(c, 2);
-  const Val x = c.tensor("self");
-  const std::size_t axes = c.has("dim") ? c.integers("dim").size() : static_cast<std::size_t>(c.rank(x));
-  if (axes != 1) c.refuse("linalg.norm of a matrix with an order", "use linalg.vector_norm, or leave the order out");
-  norm_of_order(c, c.number("ord"));
-}
 
 void frobenius_norm(Ctx& c) { norm_of_order(c, 2); }
 
@@ -61,7 +37,7 @@ void frobenius_norm(Ctx& c) { norm_of_order(c, 2); }
 void cdist(Ctx& c) {
   const Val a = c.tensor("x1"), b = c.tensor("x2");
   const Val differences = c.emit("Sub", {c.unsqueeze(a, {c.rank(a) - 1}), c.unsqueeze(b, {c.rank(b) - 2})});
-  c.yield(norm(c, differences, c.number("p"), {-1}, false, c.output_dtype()));
+  c.yield(vector_norm(c, differences, c.number("p"), {-1}, false));
 }
 
 // |x1 - x2 + eps|_p over the last axis
@@ -69,7 +45,7 @@ void pairwise_distance(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val difference = c.emit("Sub", {c.tensor("x1"), c.tensor("x2")});
   const Val shifted = c.emit("Add", {difference, c.constant_number(c.number("eps"), dtype)});
-  c.yield(norm(c, shifted, c.number("p"), {-1}, c.flag("keepdim"), dtype));
+  c.yield(vector_norm(c, shifted, c.number("p"), {-1}, c.flag("keepdim")));
 }
 
 // Sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) over `dim`
@@ -92,7 +68,7 @@ void dist(Ctx& c) {
   const Val difference = c.emit("Sub", {c.cast(c.tensor("self"), dtype), c.cast(c.tensor("other"), dtype)});
   const int rank = std::max(c.rank(c.tensor("self")), c.rank(c.tensor("other")));
   if (rank == 0) return c.yield(c.emit("Abs", {difference}));
-  c.yield(norm(c, difference, c.number("p"), {}, false, dtype));
+  c.yield(vector_norm(c, difference, c.number("p"), {}, false));
 }
 
 // a x b along an axis of three: a[1, 2, 0] * b[2, 0, 1] - a[2, 0, 1] * b[1, 2, 0]
@@ -147,9 +123,6 @@ const OpEntry kVector[] = {
     {"aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
      "ScalarType? dtype=None) -> Tensor",
      linalg_vector_norm},
-    {"aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, "
-     "ScalarType? dtype=None) -> Tensor",
-     linalg_norm},
     {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", norm_p},
     {"aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", norm_p},
     {"aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", norm_p},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "annotator/export/op_table.h"
@@ -73,11 +74,23 @@ void ExportedGraph::read_symbols(const Part& range_constraints) {
 
 Dim ExportedGraph::dim_of(const Part& size) {
   const auto [kind, content] = size.alternative();
-  if (kind == "as_int") return {content.integer(), false, none_id};
+  if (kind == "as_int") {
+    if (content.integer() < 0) reading_.corrupt("the size " + std::to_string(content.integer()) + " is negative");
+    return {content.integer(), false, none_id};
+  }
   const std::string name = size_expression(content.at("expr_str").view()).value_or("");
   const Part hint = content.at("hint");
   const std::int64_t example = hint.is_null() ? -1 : hint.at("as_int").integer();
   return {example, true, name.empty() ? none_id : symbol(name, example)};
+}
+
+// PyTorch counts the bytes of a tensor in 64 bits.
+void ExportedGraph::require_sane(const std::string& name, const Type& type) const {
+  std::int64_t bytes = std::max<std::int64_t>(1, static_cast<std::int64_t>(size_of(type.dtype)));
+  for (const Dim& dim : *type.dims) {
+    if (!dim.is_static() || !__builtin_mul_overflow(bytes, dim.size, &bytes)) continue;
+    reading_.corrupt("'" + name + "' is larger than any memory");
+  }
 }
 
 Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
@@ -88,6 +101,7 @@ Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
     std::vector<Dim>& dims = type.dims.emplace();
     const Part sizes = meta.at("sizes");
     for (std::size_t i = 0; i < sizes.size(); ++i) dims.push_back(dim_of(sizes[i]));
+    require_sane(name, type);
     return type;
   }
   struct Scalar {
@@ -105,6 +119,7 @@ Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
 
 ValueId ExportedGraph::declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index) {
   Value value;
+  if (names_.contains(name)) reading_.corrupt("two values are called '" + name + "'");
   value.name = name;
   value.type = type_of(graph, name);
   value.source = source;
@@ -303,8 +318,12 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   const Part nodes = graph.at("nodes");
   block.nodes.reserve(block.nodes.size() + nodes.size());
   NodeTexts texts;
+  std::unordered_set<std::string> names;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     enter(i, nodes[i]);
+    if (nodes[i].has("name") && !nodes[i].at("name").is_null() && !names.insert(nodes[i].at("name").text()).second) {
+      reading_.corrupt("another node has this name");
+    }
     texts.add(nodes[i], !is_check(nodes[i].at("target").view()));
   }
   texts.add_outputs(graph.at("outputs"));
@@ -321,7 +340,10 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   if (target.starts_with(higher_order)) {
     const std::string name = target.substr(higher_order.size());
     if (read_higher_order(name, graph, part, block)) return;
-    unsupported("the higher-order operator " + name, "write the model without it");
+    unsupported("the higher-order operator " + name + ", which calls a function that the archive holds as a graph",
+                name == "associative_scan"
+                    ? "write it as a loop over the axis (torch._higher_order_ops.scan), or with torch.cumsum and its like"
+                    : "write the model without it, or with torch.cond, while_loop or scan");
   }
   Node node;
   const std::int32_t before = next_op_;

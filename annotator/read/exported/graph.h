@@ -72,6 +72,7 @@ class ExportedGraph {
 
   void bind(const std::string& name, ValueId value) { names_[name] = value; }
   Type type_of(const Part& graph, const std::string& name);
+  void require_sane(const std::string& name, const Type& type) const;  // throws Error(corrupt_file)
   Dim dim_of(const Part& size);
   SymbolId symbol(const std::string& name, std::int64_t example);
   [[noreturn]] void unsupported(const std::string& what, const std::string& remedy) const;

@@ -54,7 +54,7 @@ void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& 
   const Part inputs = body.at("inputs");
   if (inputs.size() != initial.size() + others.size()) reading_.corrupt("a loop is given other values than it takes");
   std::vector<Argument> carried;
-  const Names around = names_;
+  const Names around = std::exchange(names_, {});
   for (std::size_t i = 0; i < initial.size(); ++i) {
     made.inputs.push_back(declare(body, name_in(inputs[i]), ValueSource::block_input, none_id));
     carried.push_back({ValueRef{made.inputs.back()}});
@@ -117,7 +117,7 @@ void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block)
   Block& made = node.blocks.emplace_back();
   made.inputs.push_back(iteration());
   std::vector<Argument> given;
-  const Names around = names_;
+  const Names around = std::exchange(names_, {});
   for (std::size_t i = 0; i < initial.size(); ++i) {
     made.inputs.push_back(declare(combine, name_in(inputs[i]), ValueSource::block_input, none_id));
     given.push_back({ValueRef{made.inputs.back()}});

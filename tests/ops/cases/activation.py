@@ -49,5 +49,7 @@ CASES = [
     case("aten::tanh", lambda x: torch.tanh(x), EDGES),
     case("aten::threshold", lambda x: F.threshold(x, 0.5, -2.0), EDGES),
     case("aten::rrelu", lambda x: F.rrelu(x, 0.1, 0.5), f32(2, 5)),
+    case("aten::rrelu_with_noise_functional",
+         lambda x, n: torch.ops.aten.rrelu_with_noise_functional(x, n, 0.1, 0.5), f32(2, 5), f32(2, 5, seed=1)),
     case("aten::rrelu", lambda x: F.rrelu(x, 0.1, 0.5, training=True), f32(2, 5), refused="while training"),
 ]

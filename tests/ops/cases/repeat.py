@@ -23,5 +23,13 @@ CASES = [
          dynamic="x:0=b,1=t"),
     case("aten::repeat_interleave.self_Tensor", lambda x, n: torch.repeat_interleave(x, n), f32(2, 3), i64(2, 5, 1)),
     case("aten::repeat_interleave.self_Tensor", lambda x, n: torch.repeat_interleave(x, n, 0), f32(3, 2), i64(2, 5)),
+    case("aten::repeat_interleave.self_Tensor", lambda x: torch.repeat_interleave(x, COUNTS, 1), f32(2, 3, 4),
+         dynamic="x:0=n"),
+    case("aten::repeat_interleave.self_Tensor", lambda x: torch.repeat_interleave(x, COUNTS, 1), f32(2, 3, 4),
+         dynamic="x:0=n,2=t"),
+    case("aten::repeat_interleave.self_Tensor", lambda x, n: torch.repeat_interleave(x, n, 1), f32(2, 3, 4), COUNTS,
+         dynamic="x:0=b"),
+    case("aten::repeat_interleave.self_int", lambda x: torch.repeat_interleave(x, x.shape[0], 1), f32(2, 3),
+         dynamic="x:0=n"),
     case("aten::repeat_interleave.Tensor", lambda n: torch.repeat_interleave(n), COUNTS),
 ]

@@ -1,0 +1,163 @@
+// Arithmetic of pairs.
+#include "annotator/lower/complex_pairs.h"
+
+namespace whence {
+namespace {
+
+bool is_tensor(const Argument& argument) { return argument.as<ValueRef>() != nullptr; }
+
+// The number at the right as its two parts.
+ComplexNumber number(PairSteps& c, const Argument& argument) {
+  if (const auto* complex = argument.as<ComplexNumber>()) return *complex;
+  if (const auto* real = argument.as<double>()) return {*real, 0};
+  if (const auto* integer = argument.as<std::int64_t>()) return {static_cast<double>(*integer), 0};
+  c.refuse("an operand is no number known at export");
+}
+
+// A real tensor beside a pair: one number for both parts.
+Argument for_both(PairSteps& c, const Argument& real) {
+  std::vector<Dim> dims = c.steps.dims(real);
+  dims.push_back(fixed(1));
+  return c.steps.add("aten::unsqueeze", {{"self", real}, {"dim", {std::int64_t{-1}}}}, c.steps.dtype(real),
+                     std::move(dims));
+}
+
+Argument sum(PairSteps& c, const char* with_tensor, const char* with_number) {
+  const Argument &a = c.argument("self"), &b = c.argument("other");
+  const double alpha = c.given("alpha") ? c.steps.number("alpha") : 1;
+  if (is_tensor(b)) {
+    Argument right = c.as_pair(b);
+    if (alpha != 1) right = c.binary("aten::mul.Scalar", right, {alpha});
+    return c.binary(with_tensor, c.as_pair(a), right);
+  }
+  const ComplexNumber given = number(c, b);
+  const Argument x = c.as_pair(a);
+  const Argument imag = given.imag == 0 ? c.imag(x) : c.binary(with_number, c.imag(x), {given.imag * alpha});
+  return c.pair(c.binary(with_number, c.real(x), {given.real * alpha}), imag);
+}
+
+Argument add(PairSteps& c) { return sum(c, "aten::add.Tensor", "aten::add.Scalar"); }
+Argument sub(PairSteps& c) { return sum(c, "aten::sub.Tensor", "aten::sub.Scalar"); }
+
+// (a + bi) (r + si) for a number r + si.
+Argument scaled(PairSteps& c, const Argument& pair, ComplexNumber by) {
+  if (by.imag == 0) return c.binary("aten::mul.Scalar", pair, {by.real});
+  const Argument a = c.real(pair), b = c.imag(pair);
+  const auto times = [&](const Argument& x, double y) { return c.binary("aten::mul.Scalar", x, {y}); };
+  return c.pair(c.binary("aten::sub.Tensor", times(a, by.real), times(b, by.imag)),
+                c.binary("aten::add.Tensor", times(a, by.imag), times(b, by.real)));
+}
+
+Argument mul(PairSteps& c) {
+  const Argument &a = c.argument("self"), &b = c.argument("other");
+  if (!is_tensor(b)) return scaled(c, c.as_pair(a), number(c, b));
+  if (c.is_pair(a) && c.is_pair(b)) return c.multiplied(a, b);
+  return c.is_pair(a) ? c.binary("aten::mul.Tensor", a, for_both(c, b)) : c.binary("aten::mul.Tensor", b, for_both(c, a));
+}
+
+// z / w = z conj(w) / |w|^2
+Argument div(PairSteps& c) {
+  const Argument &a = c.argument("self"), &b = c.argument("other");
+  if (!is_tensor(b)) {
+    const ComplexNumber by = number(c, b);
+    const double square = by.real * by.real + by.imag * by.imag;
+    return scaled(c, c.as_pair(a), {by.real / square, -by.imag / square});
+  }
+  if (!c.is_pair(b)) return c.binary("aten::div.Tensor", a, for_both(c, b));
+  const Argument re = c.real(b), im = c.imag(b);
+  const auto times = [&](const Argument& l, const Argument& r) { return c.binary("aten::mul.Tensor", l, r); };
+  const Argument square = c.binary("aten::add.Tensor", times(re, re), times(im, im));
+  return c.binary("aten::div.Tensor", c.multiplied(c.as_pair(a), c.conjugate(b)), for_both(c, square));
+}
+
+Argument conj(PairSteps& c) { return c.conjugate(c.argument("self")); }
+
+Argument magnitude(PairSteps& c, const Argument& z) {
+  std::vector<Dim> dims = c.steps.dims(z);
+  dims.pop_back();
+  return c.steps.add("aten::linalg_vector_norm",
+                     {{"self", z}, {"ord", {2.0}}, {"dim", {ArgumentList{{std::int64_t{-1}}}}}}, c.steps.dtype(z),
+                     std::move(dims));
+}
+
+Argument absolute(PairSteps& c) { return magnitude(c, c.argument("self")); }
+
+Argument angle(PairSteps& c) {
+  return c.binary("aten::atan2", c.imag(c.argument("self")), c.real(c.argument("self")));
+}
+
+Argument real(PairSteps& c) { return c.real(c.argument("self")); }
+Argument imag(PairSteps& c) { return c.imag(c.argument("self")); }
+
+Argument complex(PairSteps& c) { return c.pair(c.argument("real"), c.argument("imag")); }
+
+Argument from_polar(PairSteps& c, const Argument& length, const Argument& turn) {
+  const auto part = [&](const char* of) { return c.binary("aten::mul.Tensor", length, c.unary(of, turn)); };
+  const Argument re = part("aten::cos");
+  return c.pair(re, part("aten::sin"));
+}
+
+Argument polar(PairSteps& c) { return from_polar(c, c.argument("abs"), c.argument("angle")); }
+
+Argument exp(PairSteps& c) {
+  const Argument& z = c.argument("self");
+  return from_polar(c, c.unary("aten::exp", c.real(z)), c.imag(z));
+}
+
+Argument square(PairSteps& c) { return c.multiplied(c.argument("self"), c.argument("self")); }
+
+// Whole exponents from 1 to 4.
+Argument pow(PairSteps& c) {
+  const Argument& exponent = c.argument("exponent");
+  const double times = is_tensor(exponent) || !c.is_pair(c.argument("self")) ? 0 : number(c, exponent).real;
+  if (times != 1 && times != 2 && times != 3 && times != 4) c.refuse("a complex power other than 1 to 4");
+  Argument result = c.argument("self");
+  for (int i = 1; i < static_cast<int>(times); ++i) result = c.multiplied(result, c.argument("self"));
+  return result;
+}
+
+// To and from complex dtypes: what becomes real loses its imaginary part, as PyTorch warns.
+Argument to(PairSteps& c) {
+  const Argument& x = c.argument("self");
+  if (c.result_is_pair() && !c.is_pair(x)) return c.as_pair(x);
+  const Argument kept = c.result_is_pair() ? x : c.real(x);
+  if (c.steps.dtype(kept) == c.real_dtype()) return kept;
+  return c.steps.add("aten::_to_copy", {{"self", kept}, {"dtype", {c.real_dtype()}}}, c.real_dtype(),
+                     c.steps.dims(kept));
+}
+
+// Products of matrices, part by part.
+Argument product(PairSteps& c) {
+  const bool two = c.node().find("mat2") != nullptr;
+  const Argument &a = c.argument("self"), &b = c.argument(two ? "mat2" : "other");
+  std::vector<Dim> dims = c.result_dims();
+  dims.pop_back();
+  const auto times = [&](const Argument& l, const Argument& r) {
+    return c.steps.add("aten::matmul", {{"self", l}, {"other", r}}, c.real_dtype(), dims);
+  };
+  const Argument x = c.as_pair(a), y = c.as_pair(b);
+  const Argument p = c.real(x), q = c.imag(x), r = c.real(y), s = c.imag(y);
+  return c.pair(c.binary("aten::sub.Tensor", times(p, r), times(q, s)),
+                c.binary("aten::add.Tensor", times(p, s), times(q, r)));
+}
+
+}  // namespace
+
+const PairRules& pair_arithmetic() {
+  static const PairRules table{
+      {"aten::_conj", conj},           {"aten::_conj_physical", conj},
+      {"aten::_to_copy", to},          {"aten::abs", absolute},
+      {"aten::add", add},              {"aten::angle", angle},
+      {"aten::bmm", product},          {"aten::complex", complex},
+      {"aten::conj", conj},            {"aten::conj_physical", conj},
+      {"aten::div", div},              {"aten::exp", exp},
+      {"aten::imag", imag},            {"aten::matmul", product},
+      {"aten::mm", product},           {"aten::mul", mul},
+      {"aten::polar", polar},          {"aten::pow", pow},
+      {"aten::real", real},            {"aten::square", square},
+      {"aten::sub", sub},              {"aten::to", to},
+  };
+  return table;
+}
+
+}  // namespace whence

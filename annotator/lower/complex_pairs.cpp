@@ -1,0 +1,286 @@
+// z = view_as_complex(x); y = z * w; view_as_real(y)   ->   [a c - b d, a d + b c] of x = [a, b] and w = [c, d]
+// Operators that only move elements keep their place, with the axes counted so that the pairs stay together; the others
+// have a rule in complex_arithmetic.cpp or complex_spectra.cpp. What has none is refused by name.
+#include "annotator/lower/complex_pairs.h"
+
+#include <algorithm>
+
+#include "annotator/lower/pipeline.h"
+#include "schema/result.h"
+
+namespace whence {
+
+bool PairSteps::is_pair(const Argument& argument) const {
+  const auto* value = argument.as<ValueRef>();
+  return value != nullptr && pairs_.contains(value->id);
+}
+
+DType PairSteps::real_dtype() const { return program_.values[node_.outputs.front()].type.dtype; }
+
+std::vector<Dim> PairSteps::result_dims() const {
+  const auto& dims = program_.values[node_.outputs.front()].type.dims;
+  if (!dims) refuse("the shape of a complex result is unknown");
+  return *dims;
+}
+
+Argument PairSteps::part(const Argument& pair, std::int64_t index) {
+  std::vector<Dim> dims = steps.dims(pair);
+  dims.pop_back();
+  return steps.add("aten::select.int", {{"self", pair}, {"dim", {std::int64_t{-1}}}, {"index", {index}}},
+                   steps.dtype(pair), std::move(dims));
+}
+
+Argument PairSteps::pair(const Argument& real, const Argument& imag) {
+  std::vector<Dim> dims = steps.dims(real);
+  dims.push_back(fixed(2));
+  return steps.add("aten::stack", {{"tensors", {ArgumentList{real, imag}}}, {"dim", {std::int64_t{-1}}}},
+                   steps.dtype(real), std::move(dims));
+}
+
+Argument PairSteps::as_pair(const Argument& tensor) {
+  if (is_pair(tensor)) return tensor;
+  Argument real = tensor;
+  if (steps.dtype(real) != real_dtype() && result_is_pair()) {
+    real = steps.add("aten::_to_copy", {{"self", real}, {"dtype", {real_dtype()}}}, real_dtype(), steps.dims(real));
+  }
+  return pair(real, steps.add("aten::zeros_like", {{"self", real}}, steps.dtype(real), steps.dims(real)));
+}
+
+Argument PairSteps::unary(std::string_view target, const Argument& x) {
+  return steps.add(target, {{"self", x}}, steps.dtype(x), steps.dims(x));
+}
+
+Argument PairSteps::binary(std::string_view target, const Argument& a, const Argument& b) {
+  std::vector<Dim> dims = steps.dims(a);
+  if (b.as<ValueRef>() != nullptr) {
+    std::vector<Dim> other = steps.dims(b);
+    if (other.size() > dims.size()) std::swap(dims, other);
+    for (std::size_t i = 1; i <= other.size(); ++i) {
+      Dim& dim = dims[dims.size() - i];
+      if (dim.is_static() && dim.size == 1) dim = other[other.size() - i];
+    }
+  }
+  std::vector<NamedArgument> arguments{{"self", a}, {"other", b}};
+  return steps.add(target, std::move(arguments), steps.dtype(a), std::move(dims));
+}
+
+Argument PairSteps::multiplied(const Argument& x, const Argument& y) {
+  const Argument a = real(x), b = imag(x), c = real(y), d = imag(y);
+  const auto times = [&](const Argument& l, const Argument& r) { return binary("aten::mul.Tensor", l, r); };
+  return pair(binary("aten::sub.Tensor", times(a, c), times(b, d)),
+              binary("aten::add.Tensor", times(a, d), times(b, c)));
+}
+
+namespace {
+
+// ---- operators that only move elements --------------------------------------------------------------------------
+
+enum class Moves { one_axis, axes, all_axes, shape, indices, range };
+
+// By operator: which of its arguments count axes or sizes, and how.
+struct Moving {
+  Moves how;
+  std::vector<std::string_view> arguments;
+};
+
+const std::unordered_map<std::string_view, Moving>& moving() {
+  static const std::unordered_map<std::string_view, Moving> table{
+      {"aten::_unsafe_view", {Moves::shape, {"size"}}},  {"aten::cat", {Moves::one_axis, {"dim"}}},
+      {"aten::chunk", {Moves::one_axis, {"dim"}}},       {"aten::expand", {Moves::shape, {"size"}}},
+      {"aten::flatten", {Moves::range, {"start_dim", "end_dim"}}},
+      {"aten::flip", {Moves::axes, {"dims"}}},           {"aten::index", {Moves::indices, {}}},
+      {"aten::index_select", {Moves::one_axis, {"dim"}}},
+      {"aten::mean", {Moves::axes, {"dim"}}},            {"aten::movedim", {Moves::axes, {"source", "destination"}}},
+      {"aten::narrow", {Moves::one_axis, {"dim"}}},      {"aten::permute", {Moves::all_axes, {"dims"}}},
+      {"aten::reshape", {Moves::shape, {"shape"}}},      {"aten::roll", {Moves::axes, {"dims"}}},
+      {"aten::select", {Moves::one_axis, {"dim"}}},      {"aten::slice", {Moves::one_axis, {"dim"}}},
+      {"aten::split", {Moves::one_axis, {"dim"}}},       {"aten::split_with_sizes", {Moves::one_axis, {"dim"}}},
+      {"aten::squeeze", {Moves::axes, {"dim"}}},         {"aten::stack", {Moves::one_axis, {"dim"}}},
+      {"aten::sum", {Moves::axes, {"dim"}}},             {"aten::transpose", {Moves::one_axis, {"dim0", "dim1"}}},
+      {"aten::unbind", {Moves::one_axis, {"dim"}}},      {"aten::unsqueeze", {Moves::one_axis, {"dim"}}},
+      {"aten::view", {Moves::shape, {"size"}}},
+      {"aten::alias", {Moves::indices, {}}},             {"aten::clone", {Moves::indices, {}}},
+      {"aten::contiguous", {Moves::indices, {}}},        {"aten::detach", {Moves::indices, {}}},
+      {"aten::lift_fresh_copy", {Moves::indices, {}}},   {"aten::neg", {Moves::indices, {}}},
+      {"aten::resolve_conj", {Moves::indices, {}}},      {"aten::resolve_neg", {Moves::indices, {}}},
+      {"aten::view_as_complex", {Moves::indices, {}}},   {"aten::view_as_real", {Moves::indices, {}}},
+      {"aten::zeros_like", {Moves::indices, {}}},
+  };
+  return table;
+}
+
+// An axis that counts from the end has the pair behind it.
+void before_pair(const Program& program, Argument& axis) {
+  if (const auto known = known_integer(program, axis); known && *known < 0) axis = {*known - 1};
+}
+
+// The arguments as they are with the pairs' axis there; false when they cannot be.
+bool move(const Program& program, const Moving& rule, Node& node, std::size_t rank) {
+  for (const std::string_view name : rule.arguments) {
+    const auto found = std::find_if(node.arguments.begin(), node.arguments.end(),
+                                    [&](const NamedArgument& argument) { return argument.name == name; });
+    const bool reduces = node.target == "aten::sum" || node.target == "aten::mean";
+    auto* list = found == node.arguments.end() ? nullptr : std::get_if<ArgumentList>(&found->value.data);
+    if (rule.how == Moves::axes && (reduces || node.target == "aten::flip" || node.target == "aten::roll") &&
+        (list == nullptr || list->empty())) {
+      return false;  // all axes, the pairs' among them
+    }
+    if (found == node.arguments.end()) {
+      if (rule.how == Moves::range && name == "end_dim") node.arguments.push_back({"end_dim", {std::int64_t{-2}}});
+      continue;
+    }
+    if (rule.how == Moves::shape) {
+      if (list == nullptr) return false;
+      list->push_back({std::int64_t{2}});
+    } else if (list != nullptr) {
+      for (Argument& axis : *list) before_pair(program, axis);
+      if (rule.how == Moves::all_axes) list->push_back({static_cast<std::int64_t>(rank)});
+    } else {
+      before_pair(program, found->value);
+    }
+  }
+  std::erase_if(node.arguments, [](const NamedArgument& argument) {
+    const auto* dtype = argument.value.as<DType>();
+    return argument.name == "dtype" && dtype != nullptr && is_complex(*dtype);
+  });
+  return true;
+}
+
+// ---- the pass ---------------------------------------------------------------------------------------------------
+
+DType part_of(DType dtype) { return dtype == DType::complex128 ? DType::float64 : DType::float32; }
+
+void retype(TensorData& data) {
+  if (!is_complex(data.dtype)) return;
+  data.dtype = part_of(data.dtype);
+  data.shape.push_back(2);
+}
+
+class ComplexPairs {
+ public:
+  explicit ComplexPairs(Lowering& lowering) : program_(lowering.program), failures_(lowering.failures) {}
+
+  void run() {
+    if (!collect()) return;
+    Replacements replaced;
+    open_nodes(program_, replaced, [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+  }
+
+ private:
+  // Values of complex dtype, from here on real. False when none of the program can be served.
+  bool collect() {
+    for (std::size_t i = 0; i < program_.values.size(); ++i) {
+      Type& type = program_.values[i].type;
+      if (type.kind != ValueKind::tensor || !is_complex(type.dtype)) continue;
+      pairs_.insert(static_cast<ValueId>(i));
+    }
+    const auto taken = [&](const Argument& argument) {
+      bool found = false;
+      for_each_value(argument, [&](ValueId id) { found |= pairs_.contains(id); });
+      return found;
+    };
+    for (const ProgramInput& input : program_.inputs) {
+      if (pairs_.contains(input.value)) refuse("the input '" + input.name + "' is complex");
+    }
+    for (const ProgramOutput& output : program_.outputs) {
+      if (taken(output.value)) refuse("an output is complex", producer(output.value));
+    }
+    if (pairs_.empty() || refused_) return false;
+    for (const ValueId id : pairs_) {
+      Type& type = program_.values[id].type;
+      type.dtype = part_of(type.dtype);
+      if (type.dims) type.dims->push_back(fixed(2));
+    }
+    for (Parameter& parameter : program_.parameters) retype(parameter.data);
+    for (Constant& constant : program_.constants) retype(constant.data);
+    return true;
+  }
+
+  const Node* producer(const Argument& value) const {
+    const auto* reference = value.as<ValueRef>();
+    const Node* found = nullptr;
+    for (const Node* node : operations(program_)) {
+      if (reference != nullptr && std::ranges::find(node->outputs, reference->id) != node->outputs.end()) found = node;
+    }
+    return found;
+  }
+
+  void refuse(const std::string& why, const Node* node = nullptr) {
+    refused_ = true;
+    failures_.push_back({Code::unsupported_feature, Severity::error,
+                         why + ", and ONNX operators know no complex tensors",
+                         node == nullptr ? Place{.stage = "lower"} : place_of(program_, *node, "lower"),
+                         PairSteps::remedy, 1, {}});
+  }
+
+  bool touches(const Node& node) const {
+    bool found = std::ranges::any_of(node.outputs, [&](ValueId id) { return pairs_.contains(id); });
+    for (const NamedArgument& argument : node.arguments) {
+      for_each_value(argument.value, [&](ValueId id) { found |= pairs_.contains(id); });
+    }
+    return found;
+  }
+
+  bool open(const Node& node, std::vector<Node>& to, Replacements& replaced) {
+    const bool known = std::ranges::all_of(node.outputs, [&](ValueId id) { return program_.values[id].known != none_id; });
+    if (known || !touches(node)) return false;  // what is known is a constant, retyped as such
+    if (const auto rule = moving().find(node.target); rule != moving().end()) return moved(node, rule->second, to);
+    const PairRules* rules = pair_arithmetic().contains(node.target) ? &pair_arithmetic() : &pair_spectra();
+    const auto rule = rules->find(node.target);
+    if (rule == rules->end()) {
+      if (!node.blocks.empty()) return false;
+      refuse(qualified(node) + " computes with complex numbers", &node);
+      return false;
+    }
+    PairSteps steps(program_, node, pairs_);
+    try {
+      const Argument result = rule->second(steps);
+      for (Node& step : steps.steps.take()) to.push_back(std::move(step));
+      if (const auto* value = result.as<ValueRef>(); value != nullptr && steps.result_is_pair()) pairs_.insert(value->id);
+      replaced.emplace(node.outputs.front(), result);
+      return true;
+    } catch (const Error& error) {
+      failures_.insert(failures_.end(), error.diagnostics().begin(), error.diagnostics().end());
+      return false;
+    }
+  }
+
+  bool moved(const Node& node, const Moving& rule, std::vector<Node>& to) {
+    Node adapted = node;
+    if (node.target == "aten::view_as_complex" || node.target == "aten::view_as_real") {
+      adapted.target = "aten::alias";
+      to.push_back(std::move(adapted));
+      return true;
+    }
+    const auto& dims = program_.values[node.outputs.front()].type.dims;
+    if (!dims || !move(program_, rule, adapted, dims->size() - 1)) {
+      refuse(qualified(node) + " works on all axes of a complex tensor", &node);
+      return false;
+    }
+    to.push_back(std::move(adapted));
+    return true;
+  }
+
+  Program& program_;
+  Diagnostics& failures_;
+  std::unordered_set<ValueId> pairs_;
+  bool refused_ = false;
+};
+
+bool is_complex_node(const Program& program, const Node& node) {
+  return std::ranges::any_of(node.outputs, [&](ValueId id) { return is_complex(program.values[id].type.dtype); });
+}
+
+}  // namespace
+
+void complex_as_pairs(Lowering& lowering) {
+  const Program& program = lowering.program;
+  const bool input = std::ranges::any_of(
+      program.inputs, [&](const ProgramInput& each) { return is_complex(program.values[each.value].type.dtype); });
+  const auto wanted = [&](const Node& node) { return is_complex_node(program, node); };
+  const bool constant = std::ranges::any_of(
+      program.values, [](const Value& value) { return value.known == none_id && is_complex(value.type.dtype); });
+  if (input || constant || any_node(program.body, wanted)) ComplexPairs(lowering).run();
+}
+
+}  // namespace whence

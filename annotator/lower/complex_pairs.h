@@ -1,0 +1,61 @@
+// Complex numbers as pairs: what the files of this pass share. ONNX operators know no complex tensors, so a complex
+// tensor [*] becomes a real one [*, 2] of real and imaginary parts, which is how PyTorch keeps it in memory too.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "annotator/lower/compose.h"
+
+namespace whence {
+
+// One operator that takes or gives pairs, being written with operators on real tensors.
+class PairSteps {
+ public:
+  PairSteps(Program& program, const Node& node, const std::unordered_set<ValueId>& pairs)
+      : steps(program, node), program_(program), node_(node), pairs_(pairs) {}
+
+  const Node& node() const { return node_; }
+  const Argument& argument(std::string_view name) const { return steps.argument(name); }
+  bool given(std::string_view name) const { return !argument(name).is_none(); }
+  bool is_pair(const Argument& argument) const;
+  bool result_is_pair() const { return pairs_.contains(node_.outputs.front()); }
+  DType real_dtype() const;             // of the result, or of its parts
+  std::vector<Dim> result_dims() const;  // with the last axis of 2, where the result is a pair
+
+  // ---- parts and pairs
+  Argument real(const Argument& pair) { return part(pair, 0); }
+  Argument imag(const Argument& pair) { return part(pair, 1); }
+  Argument pair(const Argument& real, const Argument& imag);
+  Argument as_pair(const Argument& tensor);  // a real tensor with imaginary part 0
+  Argument unary(std::string_view target, const Argument& x);
+  // Elementwise on real tensors or a number at the right; of `a`'s dtype, dims as broadcasting gives them.
+  Argument binary(std::string_view target, const Argument& a, const Argument& b);
+  Argument multiplied(const Argument& a, const Argument& b);  // pairs
+  Argument conjugate(const Argument& pair) { return pair_of_negated(pair); }
+
+  [[noreturn]] void refuse(const std::string& why) const { steps.refuse(why, remedy); }
+  static constexpr const char* remedy = "compute with real and imaginary parts (torch.view_as_real)";
+
+  Compose steps;
+
+ private:
+  Argument part(const Argument& pair, std::int64_t index);
+  Argument pair_of_negated(const Argument& pair) { return this->pair(real(pair), unary("aten::neg", imag(pair))); }
+
+  Program& program_;
+  const Node& node_;
+  const std::unordered_set<ValueId>& pairs_;
+};
+
+// What stands for the operator's one result.
+using PairRule = Argument (*)(PairSteps&);
+using PairRules = std::unordered_map<std::string_view, PairRule>;
+
+const PairRules& pair_arithmetic();  // by operator name; a rule serves every overload
+const PairRules& pair_spectra();
+
+}  // namespace whence

@@ -1,0 +1,192 @@
+// Fourier transforms as PyTorch's three kernels, which have converters on pairs: real to complex, complex to complex,
+// complex to real. As in aten/src/ATen/native/SpectralOps.cpp, PyTorch 2.13.
+#include <algorithm>
+#include <string>
+
+#include "annotator/lower/complex_pairs.h"
+
+namespace whence {
+namespace {
+
+enum Scale : std::int64_t { none = 0, by_root = 1, by_count = 2 };
+
+// Unless told otherwise the way back is divided by the number of elements.
+Scale scale_of(PairSteps& c, bool forward) {
+  if (!c.given("norm")) return forward ? none : by_count;
+  const std::string& norm = *c.argument("norm").as<std::string>();
+  if (norm == "ortho") return by_root;
+  return (norm == "backward") == forward ? none : by_count;
+}
+
+std::size_t axes_in(PairSteps& c, const Argument& x) { return c.steps.dims(x).size() - (c.is_pair(x) ? 1 : 0); }
+
+// The axes to transform, not negative, and the length asked for each; -1 as it is.
+struct Axes {
+  std::vector<std::int64_t> axes, sizes;
+};
+
+std::vector<std::int64_t> integers(PairSteps& c, const Argument& argument) {
+  std::vector<std::int64_t> found;
+  const auto take = [&](const Argument& element) {
+    const auto* known = element.as<std::int64_t>();
+    if (known == nullptr) c.refuse("an axis or a length of a Fourier transform is computed");
+    found.push_back(*known);
+  };
+  if (const auto* list = argument.as<ArgumentList>()) {
+    for (const Argument& element : *list) take(element);
+  } else if (!argument.is_none()) {
+    take(argument);
+  }
+  return found;
+}
+
+// Of the operators that transform one axis (`n`), or several (`s`).
+Axes axes_of(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwise) {
+  Axes result;
+  const auto rank = static_cast<std::int64_t>(axes_in(c, x));
+  result.sizes = integers(c, c.argument(c.node().find("s") != nullptr ? "s" : "n"));
+  result.axes = integers(c, c.argument("dim"));
+  if (result.axes.empty()) result.axes = std::move(otherwise);
+  if (result.axes.empty()) {
+    const auto count = result.sizes.empty() ? rank : static_cast<std::int64_t>(result.sizes.size());
+    for (std::int64_t axis = rank - count; axis < rank; ++axis) result.axes.push_back(axis);
+  }
+  for (std::int64_t& axis : result.axes) axis += axis < 0 ? rank : 0;
+  if (result.sizes.empty()) result.sizes.assign(result.axes.size(), -1);
+  return result;
+}
+
+// Cut, or filled up with zeros, to `size` along an axis.
+Argument resized(PairSteps& c, const Argument& x, std::int64_t axis, std::int64_t size) {
+  std::vector<Dim> dims = c.steps.dims(x);
+  Dim& dim = dims[static_cast<std::size_t>(axis)];
+  if (size < 0 || (dim.is_static() && dim.size == size)) return x;
+  if (!dim.is_static()) c.refuse("a Fourier transform brings an axis of dynamic size to a length");
+  const std::int64_t before = dim.size;
+  dim = fixed(size);
+  if (size < before) {
+    return c.steps.add("aten::slice.Tensor", {{"self", x}, {"dim", {axis}}, {"start", {std::int64_t{0}}}, {"end", {size}}},
+                       c.steps.dtype(x), std::move(dims));
+  }
+  ArgumentList pad;
+  for (std::int64_t i = static_cast<std::int64_t>(dims.size()) - 1; i >= axis; --i) {
+    pad.push_back({std::int64_t{0}});
+    pad.push_back({i == axis ? size - before : std::int64_t{0}});
+  }
+  return c.steps.add("aten::constant_pad_nd", {{"self", x}, {"pad", {std::move(pad)}}, {"value", {0.0}}},
+                     c.steps.dtype(x), std::move(dims));
+}
+
+Argument list_of(const std::vector<std::int64_t>& numbers) {
+  ArgumentList list;
+  for (const std::int64_t number : numbers) list.push_back({number});
+  return {std::move(list)};
+}
+
+Argument complex_to_complex(PairSteps& c, const Argument& pair, const std::vector<std::int64_t>& axes, Scale scale,
+                            bool forward) {
+  if (axes.empty()) return pair;
+  return c.steps.add(
+      "aten::_fft_c2c",
+      {{"self", pair}, {"dim", list_of(axes)}, {"normalization", {std::int64_t{scale}}}, {"forward", {forward}}},
+      c.steps.dtype(pair), c.steps.dims(pair));
+}
+
+Argument floating(PairSteps& c, const Argument& x) {
+  if (c.is_pair(x) || c.steps.dtype(x) == c.real_dtype()) return x;
+  return c.steps.add("aten::_to_copy", {{"self", x}, {"dtype", {c.real_dtype()}}}, c.real_dtype(), c.steps.dims(x));
+}
+
+Argument transform(PairSteps& c, bool forward, std::vector<std::int64_t> otherwise) {
+  Argument x = c.as_pair(floating(c, c.argument("self")));
+  const Axes axes = axes_of(c, c.argument("self"), std::move(otherwise));
+  for (std::size_t i = 0; i < axes.axes.size(); ++i) x = resized(c, x, axes.axes[i], axes.sizes[i]);
+  return complex_to_complex(c, x, axes.axes, scale_of(c, forward), forward);
+}
+
+// The half of the spectrum of a real signal that tells the other: over the last axis, the others as any.
+Argument real_transform(PairSteps& c, std::vector<std::int64_t> otherwise) {
+  Argument x = floating(c, c.argument("self"));
+  const Axes axes = axes_of(c, c.argument("self"), std::move(otherwise));
+  for (std::size_t i = 0; i < axes.axes.size(); ++i) x = resized(c, x, axes.axes[i], axes.sizes[i]);
+  return c.steps.add("aten::_fft_r2c",
+                     {{"self", x},
+                      {"dim", list_of(axes.axes)},
+                      {"normalization", {std::int64_t{scale_of(c, true)}}},
+                      {"onesided", {true}}},
+                     c.real_dtype(), c.result_dims());
+}
+
+Argument inverse_real_transform(PairSteps& c, std::vector<std::int64_t> otherwise) {
+  const Argument& given = c.argument("self");
+  Axes axes = axes_of(c, given, std::move(otherwise));
+  std::int64_t& last = axes.sizes.back();
+  Argument x = c.as_pair(given);
+  if (last < 0) {
+    const Dim& dim = c.steps.dims(x)[static_cast<std::size_t>(axes.axes.back())];
+    if (!dim.is_static()) c.refuse("the way back from a half spectrum of dynamic size");
+    last = 2 * (dim.size - 1);
+  }
+  for (std::size_t i = 0; i < axes.axes.size(); ++i) {
+    const bool half = i + 1 == axes.axes.size();
+    x = resized(c, x, axes.axes[i], half ? axes.sizes[i] / 2 + 1 : axes.sizes[i]);
+  }
+  return c.steps.add("aten::_fft_c2r",
+                     {{"self", x},
+                      {"dim", list_of(axes.axes)},
+                      {"normalization", {std::int64_t{scale_of(c, false)}}},
+                      {"last_dim_size", {last}}},
+                     c.real_dtype(), c.result_dims());
+}
+
+Argument fft(PairSteps& c) { return transform(c, true, {-1}); }
+Argument ifft(PairSteps& c) { return transform(c, false, {-1}); }
+Argument fft2(PairSteps& c) { return transform(c, true, {-2, -1}); }
+Argument ifft2(PairSteps& c) { return transform(c, false, {-2, -1}); }
+Argument fftn(PairSteps& c) { return transform(c, true, {}); }
+Argument ifftn(PairSteps& c) { return transform(c, false, {}); }
+Argument rfft(PairSteps& c) { return real_transform(c, {-1}); }
+Argument rfft2(PairSteps& c) { return real_transform(c, {-2, -1}); }
+Argument rfftn(PairSteps& c) { return real_transform(c, {}); }
+Argument irfft(PairSteps& c) { return inverse_real_transform(c, {-1}); }
+Argument irfft2(PairSteps& c) { return inverse_real_transform(c, {-2, -1}); }
+Argument irfftn(PairSteps& c) { return inverse_real_transform(c, {}); }
+
+// The kernels themselves: their axes count without the pairs'.
+Argument kernel(PairSteps& c) {
+  std::vector<NamedArgument> arguments = c.node().arguments;
+  const auto rank = static_cast<std::int64_t>(axes_in(c, c.argument("self")));
+  for (NamedArgument& argument : arguments) {
+    if (argument.name != "dim") continue;
+    std::vector<std::int64_t> axes = integers(c, argument.value);
+    for (std::int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+    argument.value = list_of(axes);
+  }
+  return c.steps.add(c.node().target, std::move(arguments), c.real_dtype(), c.result_dims());
+}
+
+// Its converter gives pairs.
+Argument stft(PairSteps& c) {
+  std::vector<NamedArgument> arguments = c.node().arguments;
+  for (NamedArgument& argument : arguments) {
+    if (argument.name == "return_complex") argument.value = {false};
+  }
+  if (!c.given("return_complex")) arguments.push_back({"return_complex", {false}});
+  return c.steps.add("aten::stft", std::move(arguments), c.real_dtype(), c.result_dims());
+}
+
+}  // namespace
+
+const PairRules& pair_spectra() {
+  static const PairRules table{
+      {"aten::_fft_c2c", kernel},  {"aten::_fft_c2r", kernel},   {"aten::_fft_r2c", kernel},
+      {"aten::fft_fft", fft},      {"aten::fft_fft2", fft2},     {"aten::fft_fftn", fftn},
+      {"aten::fft_ifft", ifft},    {"aten::fft_ifft2", ifft2},   {"aten::fft_ifftn", ifftn},
+      {"aten::fft_irfft", irfft},  {"aten::fft_irfft2", irfft2}, {"aten::fft_irfftn", irfftn},
+      {"aten::fft_rfft", rfft},    {"aten::fft_rfft2", rfft2},   {"aten::fft_rfftn", rfftn},
+      {"aten::stft", stft},
+  };
+  return table;
+}
+
+}  // namespace whence

@@ -1,0 +1,79 @@
+"""Complex tensors inside a model, as pairs of real ones: arithmetic, moves, constants; what is refused, and where."""
+
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+real, complex_of = torch.view_as_real, torch.view_as_complex
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function, turns=None):
+        super().__init__()
+        self.function = function
+        self.register_buffer("turns", turns)
+
+    def forward(self, x, y):
+        return self.function(x, y) if self.turns is None else self.function(x, self.turns)
+
+
+def compared(model, tmp_path, archive):
+    x, y = torch.randn(2, 3, 4, 2), torch.randn(2, 3, 4, 2)
+    saved, inputs = tmp_path / f"m.{archive}", tmp_path / "inputs.pt"
+    options = []
+    if archive == "pt":
+        torch.jit.save(torch.jit.trace(model, (x, y), check_trace=False), saved)
+        torch.save((x, y), inputs)
+        options = ["--inputs", inputs, "--dynamic", "x:0=b", "--dynamic", "y:0=b"]
+    else:
+        b = {0: torch.export.Dim("b")}
+        torch.export.save(torch.export.export(model, (x, y), dynamic_shapes={"x": b, "y": b}, strict=False), saved)
+    command.run("export", saved, "-o", tmp_path / "m.onnx", *options)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    for rows in (2, 5):
+        x, y = torch.randn(rows, 3, 4, 2), torch.randn(rows, 3, 4, 2)
+        feed = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
+        torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), model(x, y), rtol=1e-4, atol=1e-4)
+
+
+FUNCTIONS = {
+    "product": lambda x, y: real(complex_of(x) * complex_of(y)),
+    "quotient": lambda x, y: real(complex_of(x) / (complex_of(y) * complex_of(y).conj() + 1)),
+    "numbers": lambda x, y: real((complex_of(x) * (2 + 3j) + 1j - complex_of(y) * 0.5) / 4),
+    "with real": lambda x, y: real(complex_of(x) * y[..., 0] + y[..., 1]),
+    "parts": lambda x, y: complex_of(x).real + complex_of(y).imag + complex_of(x).abs() + complex_of(y).angle(),
+    "polar": lambda x, y: real(torch.polar(x.abs()[..., 0], y[..., 1]) + torch.complex(x[..., 1], y[..., 0])),
+    "moves": lambda x, y: real(complex_of(x).transpose(1, -1)[:, 1:].flatten(1, -1).unsqueeze(-1)),
+    "order": lambda x, y: real(torch.cat([complex_of(x), complex_of(y)], -1).permute(2, 0, 1).select(0, -1)),
+    "sums": lambda x, y: real(complex_of(x).sum(-1) - complex_of(y).mean((1, 2)).unsqueeze(-1)),
+    "matrices": lambda x, y: real(complex_of(x) @ complex_of(y).transpose(-2, -1)),
+    "used as real too": lambda x, y: real(complex_of(x) * 2) + x,
+    "exponent": lambda x, y: real(torch.exp(complex_of(x)) + complex_of(y) ** 2),
+}
+
+
+@pytest.mark.parametrize("archive", ["pt", "pt2"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_pairs_compute_what_pytorch_computes(name, archive, tmp_path):
+    compared(Model(FUNCTIONS[name]), tmp_path, archive)
+
+
+@pytest.mark.parametrize("archive", ["pt", "pt2"])
+def test_rotary_embedding_with_complex_turns(archive, tmp_path):
+    """As Llama's original code has it: the turns are a complex buffer."""
+    turns = torch.polar(torch.ones(3, 4), torch.randn(3, 4))
+    compared(Model(lambda x, t: real(complex_of(x) * t).flatten(2), turns), tmp_path, archive)
+
+
+@pytest.mark.parametrize("function, words", [
+    (lambda x, y: complex_of(x) * 2, "an output is complex"),
+    (lambda x, y: real(torch.linalg.inv(complex_of(x[:, :, :3]))), "linalg_inv"),
+    (lambda x, y: real(complex_of(x).sum()), "works on all axes"),
+])
+def test_what_has_no_pairs_is_refused_by_name(function, words, tmp_path):
+    x = torch.randn(2, 3, 4, 2)
+    torch.export.save(torch.export.export(Model(function), (x, x), strict=False), tmp_path / "m.pt2")
+    said = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", code=4).stderr
+    assert words in said and "test_complex.py" in said and "view_as_real" in said, said

@@ -1,0 +1,162 @@
+"""Dynamic axes that have a name each, though the model needs them equal: recurrent layers over packed sequences, as
+torch.onnx's own tests export them; sizes that follow from others."""
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import command
+
+STEPS, BATCH, FEATURES, HIDDEN = 11, 7, 5, 3
+
+
+class Packed(nn.Module):
+    """Packed, run, padded again."""
+
+    def __init__(self, layer, batch_first, state):
+        super().__init__()
+        self.layer, self.batch_first, self.state = layer, batch_first, state
+
+    def forward(self, input, *rest):
+        lengths = rest[-1]
+        packed = nn.utils.rnn.pack_padded_sequence(input, lengths, self.batch_first)
+        given = () if not self.state else (tuple(rest[:2]),) if isinstance(self.layer, nn.LSTM) else (rest[0],)
+        output, state = self.layer(packed, *given)
+        output, _ = nn.utils.rnn.pad_packed_sequence(output, self.batch_first)
+        return (output, *state) if isinstance(state, tuple) else (output, state)
+
+
+class PackedWithState(Packed):
+    def forward(self, input, h, lengths):
+        return super().forward(input, h, lengths)
+
+
+class PackedWithStates(Packed):
+    def forward(self, input, h, c, lengths):
+        return super().forward(input, h, c, lengths)
+
+
+class PackedAlone(Packed):
+    def forward(self, input, lengths):
+        return super().forward(input, lengths)
+
+
+def inputs_for(layer, batch, batch_first, state):
+    lengths = torch.randint(1, STEPS + 1, (batch,)).sort(descending=True).values
+    lengths[0] = STEPS
+    x = torch.randn(batch, STEPS, FEATURES) if batch_first else torch.randn(STEPS, batch, FEATURES)
+    for each, length in enumerate(lengths):
+        (x[each, length:] if batch_first else x[length:, each]).zero_()
+    count = layer.num_layers * (2 if layer.bidirectional else 1)
+    states = [torch.randn(count, batch, HIDDEN) for _ in range(2 if isinstance(layer, nn.LSTM) else 1)]
+    return [x, *(states if state else []), lengths.to(torch.int32)]
+
+
+def exported(model, inputs, tmp_path, *dynamic):
+    archive, given = tmp_path / "m.pt", tmp_path / "inputs.pt"
+    torch.jit.save(torch.jit.trace(model, tuple(inputs), check_trace=False), archive)
+    torch.save(tuple(inputs), given)
+    words = [word for each in dynamic for word in ("--dynamic", each)]
+    return command.run("export", archive, "-o", tmp_path / "m.onnx", "--inputs", given, *words)
+
+
+def compare(model, inputs, tmp_path):
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    feed = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), inputs, strict=True)}
+    with torch.no_grad():
+        wanted = model(*inputs)
+    for ours, theirs in zip(session.run(None, feed), wanted, strict=True):
+        torch.testing.assert_close(torch.from_numpy(ours), theirs, rtol=1e-4, atol=1e-5)
+
+
+LAYERS = {"lstm": nn.LSTM, "gru": nn.GRU, "tanh": nn.RNN}
+
+
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.filterwarnings("ignore")
+def test_packed_sequences_with_a_name_for_each_axis(kind, bidirectional, batch_first, state, tmp_path):
+    layer = LAYERS[kind](FEATURES, HIDDEN, 2, bidirectional=bidirectional, batch_first=batch_first).eval()
+    form = PackedAlone if not state else PackedWithStates if kind == "lstm" else PackedWithState
+    model = form(layer, batch_first, state).eval()
+    inputs = inputs_for(layer, BATCH, batch_first, state)
+    states = (["h:1=h", "c:1=c"] if kind == "lstm" else ["h:1=h"]) if state else []
+    said = exported(model, inputs, tmp_path, "input:0=first,1=second", "lengths:0=count", *states).stderr
+    assert "are equal" in said and "E0304" in said
+    compare(model, inputs, tmp_path)
+    compare(model, inputs_for(layer, BATCH + 1, batch_first, state), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sizes_that_happen_to_be_alike_stay_apart(tmp_path):
+    class Both(nn.Module):
+        def forward(self, x, y):
+            return x.sum(1) + y.sum(1)
+
+    x = torch.randn(4, 4)
+    exported(Both(), (x, x), tmp_path, "x:0=a,1=b", "y:0=c,1=d")
+    dims = [[dim.dim_param for dim in each.type.tensor_type.shape.dim]
+            for each in onnx.load(tmp_path / "m.onnx").graph.input]
+    assert dims == [["a", "b"], ["a", "d"]]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_no_tie_helps_is_an_error(tmp_path):
+    class Baked(nn.Module):
+        def forward(self, x, y):
+            return x.reshape(4, 2) + y
+
+    archive = tmp_path / "m.pt"
+    x, y = torch.randn(8), torch.randn(4, 2)
+    torch.jit.save(torch.jit.trace(Baked(), (x, y)), archive)
+    command.run("export", archive, "-o", tmp_path / "m.onnx", "--dynamic", "x:0=a", "--dynamic", "y:0=b", code=4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_size_that_follows_from_another(tmp_path):
+    class Pairs(nn.Module):
+        def forward(self, x, y):
+            return x + y.reshape(x.shape[0], 2, -1).sum(1)
+
+    exported(Pairs(), (torch.randn(3, 2), torch.randn(6, 2)), tmp_path, "x:0=batch", "y:0=2*batch")
+    inputs = onnx.load(tmp_path / "m.onnx").graph.input
+    assert [each.type.tensor_type.shape.dim[0].dim_param for each in inputs] == ["batch", "2*batch"]
+    compare_one(Pairs(), (torch.randn(5, 2), torch.randn(10, 2)), tmp_path)
+    archive, given = tmp_path / "m.pt", tmp_path / "inputs.pt"
+    said = command.run("export", archive, "-o", tmp_path / "n.onnx", "--inputs", given, "--dynamic", "x:0=batch",
+                       "--dynamic", "y:0=2*batch+1", code=3).stderr
+    assert "no 2*batch+1" in said
+
+
+def compare_one(model, inputs, tmp_path):
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    feed = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), inputs, strict=True)}
+    torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), model(*inputs))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["pt", "pt2"])
+def test_axes_go_by_the_new_names_of_inputs_too(form, tmp_path):
+    class Add(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    x = torch.randn(3, 4)
+    archive = tmp_path / f"m.{form}"
+    if form == "pt":
+        torch.jit.save(torch.jit.trace(Add(), (x, x)), archive)
+    else:
+        b = {0: torch.export.Dim("b")}
+        torch.export.save(torch.export.export(Add(), (x, x), dynamic_shapes={"x": b, "y": b}), archive)
+    for names in (("left", "right"), ("x", "y"), ("left", "y")):
+        words = [word for name in names for word in ("--dynamic", f"{name}:0=batch")]
+        command.run("export", archive, "-o", tmp_path / "m.onnx", "--input-names", "left,right", *words)
+        inputs = onnx.load(tmp_path / "m.onnx").graph.input
+        assert [each.name for each in inputs] == ["left", "right"]
+        assert [each.type.tensor_type.shape.dim[0].dim_param for each in inputs] == ["batch", "batch"]
+    command.run("export", archive, "-o", tmp_path / "m.onnx", "--input-names", "left,right", "--dynamic",
+                "other:0=batch", code=3)
