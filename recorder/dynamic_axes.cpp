@@ -14,7 +14,7 @@ namespace {
 std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   const std::int64_t larger[size_attempts] = {first + 3 + 2 * symbol, first * (symbol + 2), first + symbol + 1,
                                               5 * first + symbol, first + 6 + symbol};
-  const std::int64_t smaller[size_attempts] = {0, 0, 0, first / 2, first - 1 - symbol};
+  const std::int64_t smaller[size_attempts] = {0, 0, 0, first / 2 - symbol, first - 1 - symbol};
   return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
 }
 

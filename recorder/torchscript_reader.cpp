@@ -67,9 +67,19 @@ Diagnostic told_of(const Tie& tie) {
 }
 
 // Axes that have a name each may have to be of one size (a batch and its lengths). Two of one size in the example are
-// tied when that brings the model further than it came without, pair by pair, until it runs.
+// tied when that brings the model further than it came without, pair by pair, until it runs. Two pairs at once where one
+// does not: an LSTM's two states are read by one operation.
+std::vector<std::vector<Tie>> ties_to_try(Archive& archive, const ReadOptions& options) {
+  const std::vector<Tie> ties = possible_ties(make_inputs(archive, options, 0));
+  std::vector<std::vector<Tie>> result;
+  for (const Tie& tie : ties) result.push_back({tie});
+  for (std::size_t i = 0; i < ties.size(); ++i) {
+    for (std::size_t j = i + 1; j < ties.size(); ++j) result.push_back({ties[i], ties[j]});
+  }
+  return result;
+}
+
 Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& notes) {
-  std::optional<SecondRunFailed> first, best;
   std::optional<SecondRunFailed> first, best;
   std::vector<Tie> tied;
   try {
@@ -78,24 +88,25 @@ Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& n
     first = best = failure;
   }
   for (;;) {
-    std::optional<Tie> better;
-    for (const Tie& tie : possible_ties(make_inputs(archive, options, 0))) {
+    std::vector<Tie> better;
+    for (const std::vector<Tie>& ties : ties_to_try(archive, options)) {
+      if (ties.size() > 1 && !better.empty()) break;
       ReadOptions with = options;
-      apply_tie(with.dynamic, tie);
+      for (const Tie& tie : ties) apply_tie(with.dynamic, tie);
       try {
         Program program = evaluate_at_some_size(archive, with, notes);
-        tied.push_back(tie);
+        tied.insert(tied.end(), ties.begin(), ties.end());
         for (const Tie& each : tied) notes.push_back(told_of(each));
         return program;
       } catch (const SecondRunFailed& failure) {
         if (failure.reached <= best->reached) continue;
         best = failure;
-        better = tie;
+        better = ties;
       }
     }
-    if (!better) throw *first;
-    apply_tie(options.dynamic, *better);
-    tied.push_back(*better);
+    if (better.empty()) throw *first;
+    for (const Tie& tie : better) apply_tie(options.dynamic, tie);
+    tied.insert(tied.end(), better.begin(), better.end());
   }
 }
 

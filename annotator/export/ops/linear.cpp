@@ -131,9 +131,6 @@ void bilinear(Ctx& c) {
   c.yield(y);
 }
 
-void det(Ctx& c) { c.yield(c.emit("Det", {c.tensor("A")})); }
-void logdet(Ctx& c) { c.yield(c.emit("Log", {c.emit("Det", {c.tensor("self")})})); }
-
 const OpEntry kLinear[] = {
     {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear},
     {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm},
@@ -149,8 +146,6 @@ const OpEntry kLinear[] = {
     {"aten::outer(Tensor self, Tensor vec2) -> Tensor", outer},
     {"aten::inner(Tensor self, Tensor other) -> Tensor", inner},
     {"aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear},
-    {"aten::linalg_det(Tensor A) -> Tensor", det},
-    {"aten::logdet(Tensor self) -> Tensor", logdet},
 };
 
 }  // namespace

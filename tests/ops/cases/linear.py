@@ -78,8 +78,6 @@ CASES = [
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3, 4), f32(5, 2, 4)),
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3), f32()),
     case("aten::matmul", lambda x: x @ x.T, u8(0, 9, 2, 3)),
-    case("aten::linalg_det", lambda x: torch.linalg.det(x), f32(2, 3, 3)),
-    case("aten::logdet", lambda x: torch.logdet(x @ x.mT), f32(3, 3)),
     case("aten::bilinear", nn.Bilinear(3, 4, 5), f32(2, 3), f32(2, 4, seed=1), dynamic="input1:0=n input2:0=n"),
     case("aten::bilinear", nn.Bilinear(3, 4, 5, bias=False), f32(2, 6, 3), f32(2, 6, 4, seed=1), opsets=(13, 18)),
     case("aten::addmm", lambda x, y, z: torch.addmm(x, y, z, beta=0.2), f32(5, 4), f32(5, 0), f32(0, 4)),
