@@ -120,9 +120,7 @@ void Evaluator::tell_of_squeeze(const jit::Node& node, const Call& call, const N
     notes_.push_back({Code::baked_size,
                       Severity::warning,
                       "squeeze keeps axis " + std::to_string(axis) +
-                          ", whose size is dynamic, as it did for the example inputs" +
-                          (dims[axis].symbol == none_id ? ", unless its result only leaves the model" : "") +
-                          "; PyTorch drops it where it is 1",
+                          ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
                       place(node, call),
                       "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
                       1,

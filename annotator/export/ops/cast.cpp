@@ -59,7 +59,6 @@ const OpEntry kCast[] = {
     {"aten::Int.Tensor(Tensor a) -> int", number_of<kA>},
     {"aten::Int.bool(bool a) -> int", number_of<kA>},
     {"aten::Int.float(float a) -> int", number_of<kA>},
-    {"aten::FloatImplicit(Tensor a) -> float", number_of<kA>},
     {"aten::IntImplicit(Tensor a) -> int", number_of<kA>},
     {"aten::ScalarImplicit(Tensor a) -> Scalar", number_of<kA>},
     {"aten::_cast_Float(Tensor self, bool non_blocking=False) -> Tensor", to_dtype},

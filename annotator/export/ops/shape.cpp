@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "annotator/export/broadcast.h"
-#include "annotator/export/convert.h"
 #include "annotator/export/ops/families.h"
 
 namespace whence {
@@ -102,34 +101,9 @@ void unsqueeze(Ctx& c) {
   c.yield(c.unsqueeze(x, {c.axis(c.integer("dim"), c.rank(x) + 1)}));
 }
 
-// An axis whose size no dynamic axis names, because it depends on data or follows from other sizes, may or may not be 1
-// at run time. A result that only leaves the model may have either rank: it is reshaped to the sizes that stay.
-bool rank_is_open(Ctx& c, Val x, const Ints& axes) {
-  for (const ProgramUse& use : c.session().uses().of(c.node().outputs.front())) {
-    if (use.node != nullptr) return false;
-  }
-  return std::any_of(axes.begin(), axes.end(), [&](std::int64_t axis) {
-    const Dim& dim = c.dims(x)[axis];
-    return !dim.is_static() && (dim.symbol == none_id || c.output_dims() == nullptr);
-  });
-}
-
-void squeeze_at_run_time(Ctx& c, Val x, const Ints& axes) {
-  std::vector<std::uint8_t> stay(c.rank(x), 1);
-  for (const std::int64_t axis : axes) stay[axis] = 0;
-  const Val always = c.constant_tensor({DType::boolean, {c.rank(x)}, Bytes::copy_of(stay.data(), stay.size())});
-  const Val shape = c.emit("Shape", {x});
-  const Val longer = c.emit("Not", {c.emit("Equal", {shape, c.constant_int(1)})});
-  const Val sizes = c.emit("Compress", {shape, c.emit("Or", {longer, always})}, {{"axis", 0}});
-  const Val result = c.emit("Reshape", {x, sizes});
-  c.yield(c.typed(result, c.dtype(x)));
-  c.graph().values[result.id].dims.reset();
-}
-
 // Of `axes`, those of size 1 go; a dynamic axis stays or goes as it did when the example inputs ran, which the rank of
 // the result tells. Squeeze fails at run time where an axis that went is not 1.
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
-  if (rank_is_open(c, x, axes)) return squeeze_at_run_time(c, x, axes);
   Ints ones, dynamic_ones;
   for (const std::int64_t axis : axes) {
     const auto size = c.static_dim(x, axis);

@@ -72,7 +72,7 @@ CASES = [
     case("aten::arange.start_step", lambda x: torch.arange(0, x.shape[0], 2, out=torch.zeros(3)), f32(4),
          dynamic="x:0=n", recorded_as="aten::arange.start_out"),
     case("aten::arange", lambda x: torch.arange(x.shape[0], out=torch.zeros(0, dtype=torch.int64)) + 1, f32(4),
-         dynamic="x:0=n", recorded_as="aten::arange.start_out"),
+         dynamic="x:0=n", recorded_as="aten::arange.out"),
     case("aten::tril", lambda x: torch.tril(x), f32(4, 5), opsets=(13, 18)),
     case("aten::tril", lambda x: torch.tril(x, -1), boolean(2, 4, 5), dynamic="x:1=n"),
     case("aten::triu", lambda x: torch.triu(x, 1), i64(0, 9, 4, 5), opsets=(13, 18)),
