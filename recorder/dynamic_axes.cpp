@@ -126,8 +126,8 @@ at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t siz
   const at::Tensor places = at::arange(size, at::kLong);
   const std::int64_t count = tensor.size(axis);
   const bool numbers = tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), false);
-  return tensor.index_select(axis, numbers && size > count ? places.mul(count).floor_divide(size)
-                                                           : places.remainder(count));
+  return tensor.index_select(axis,
+                             numbers && size > count ? places.mul(count).floor_divide(size) : places.remainder(count));
 }
 
 }  // namespace

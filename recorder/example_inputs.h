@@ -16,8 +16,8 @@ namespace whence {
 // coincidence (a pooling that leaves one element of 8 and of 13), and the more sizes are seen, the less is taken for
 // fixed that is not. A witness that the model does not accept drops out.
 struct ExampleInputs {
-  bool given = false;              // false: nothing to run
-  std::vector<std::string> names;  // forward's argument names, self left out
+  bool given = false;                    // false: nothing to run
+  std::vector<std::string> names;        // forward's argument names, self left out
   std::vector<std::string> graph_names;  // those that the graph's inputs are to have: one for each tensor
   std::vector<PerRun<c10::IValue>> arguments;
   int runs = 1;

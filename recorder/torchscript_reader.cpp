@@ -67,8 +67,8 @@ Diagnostic told_of(const Tie& tie) {
 }
 
 // Axes that have a name each may have to be of one size (a batch and its lengths). Two of one size in the example are
-// tied when that brings the model further than it came without, pair by pair, until it runs. Two pairs at once where one
-// does not: an LSTM's two states are read by one operation.
+// tied when that brings the model further than it came without, pair by pair, until it runs. Two pairs at once where
+// one does not: an LSTM's two states are read by one operation.
 std::vector<std::vector<Tie>> ties_to_try(Archive& archive, const ReadOptions& options) {
   const std::vector<Tie> ties = possible_ties(make_inputs(archive, options, 0));
   std::vector<std::vector<Tie>> result;

@@ -40,8 +40,8 @@ struct ReadOptions {
   std::vector<InputSpec> inputs;  // made inputs, by name or in order
   std::vector<DynamicAxis> dynamic;
   std::vector<std::string> input_names;  // new names of the graph's inputs, which dynamic axes may go by
-  bool run = true;       // run example inputs (given ones, or shaped as the trace recorded them)
-  bool digests = false;  // compute parameter digests
+  bool run = true;                       // run example inputs (given ones, or shaped as the trace recorded them)
+  bool digests = false;                  // compute parameter digests
   std::uint64_t seed = 0;
 };
 

@@ -52,7 +52,8 @@ Argument mul(PairSteps& c) {
   const Argument &a = c.argument("self"), &b = c.argument("other");
   if (!is_tensor(b)) return scaled(c, c.as_pair(a), number(c, b));
   if (c.is_pair(a) && c.is_pair(b)) return c.multiplied(a, b);
-  return c.is_pair(a) ? c.binary("aten::mul.Tensor", a, for_both(c, b)) : c.binary("aten::mul.Tensor", b, for_both(c, a));
+  return c.is_pair(a) ? c.binary("aten::mul.Tensor", a, for_both(c, b))
+                      : c.binary("aten::mul.Tensor", b, for_both(c, a));
 }
 
 // z / w = z conj(w) / |w|^2
@@ -82,9 +83,7 @@ Argument magnitude(PairSteps& c, const Argument& z) {
 
 Argument absolute(PairSteps& c) { return magnitude(c, c.argument("self")); }
 
-Argument angle(PairSteps& c) {
-  return c.binary("aten::atan2", c.imag(c.argument("self")), c.real(c.argument("self")));
-}
+Argument angle(PairSteps& c) { return c.binary("aten::atan2", c.imag(c.argument("self")), c.real(c.argument("self"))); }
 
 Argument real(PairSteps& c) { return c.real(c.argument("self")); }
 Argument imag(PairSteps& c) { return c.imag(c.argument("self")); }
@@ -145,17 +144,17 @@ Argument product(PairSteps& c) {
 
 const PairRules& pair_arithmetic() {
   static const PairRules table{
-      {"aten::_conj", conj},           {"aten::_conj_physical", conj},
-      {"aten::_to_copy", to},          {"aten::abs", absolute},
-      {"aten::add", add},              {"aten::angle", angle},
-      {"aten::bmm", product},          {"aten::complex", complex},
-      {"aten::conj", conj},            {"aten::conj_physical", conj},
-      {"aten::div", div},              {"aten::exp", exp},
-      {"aten::imag", imag},            {"aten::matmul", product},
-      {"aten::mm", product},           {"aten::mul", mul},
-      {"aten::polar", polar},          {"aten::pow", pow},
-      {"aten::real", real},            {"aten::square", square},
-      {"aten::sub", sub},              {"aten::to", to},
+      {"aten::_conj", conj},  {"aten::_conj_physical", conj},
+      {"aten::_to_copy", to}, {"aten::abs", absolute},
+      {"aten::add", add},     {"aten::angle", angle},
+      {"aten::bmm", product}, {"aten::complex", complex},
+      {"aten::conj", conj},   {"aten::conj_physical", conj},
+      {"aten::div", div},     {"aten::exp", exp},
+      {"aten::imag", imag},   {"aten::matmul", product},
+      {"aten::mm", product},  {"aten::mul", mul},
+      {"aten::polar", polar}, {"aten::pow", pow},
+      {"aten::real", real},   {"aten::square", square},
+      {"aten::sub", sub},     {"aten::to", to},
   };
   return table;
 }

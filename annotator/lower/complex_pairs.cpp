@@ -85,25 +85,41 @@ struct Moving {
 
 const std::unordered_map<std::string_view, Moving>& moving() {
   static const std::unordered_map<std::string_view, Moving> table{
-      {"aten::_unsafe_view", {Moves::shape, {"size"}}},  {"aten::cat", {Moves::one_axis, {"dim"}}},
-      {"aten::chunk", {Moves::one_axis, {"dim"}}},       {"aten::expand", {Moves::shape, {"size"}}},
+      {"aten::_unsafe_view", {Moves::shape, {"size"}}},
+      {"aten::cat", {Moves::one_axis, {"dim"}}},
+      {"aten::chunk", {Moves::one_axis, {"dim"}}},
+      {"aten::expand", {Moves::shape, {"size"}}},
       {"aten::flatten", {Moves::range, {"start_dim", "end_dim"}}},
-      {"aten::flip", {Moves::axes, {"dims"}}},           {"aten::index", {Moves::indices, {}}},
+      {"aten::flip", {Moves::axes, {"dims"}}},
+      {"aten::index", {Moves::indices, {}}},
       {"aten::index_select", {Moves::one_axis, {"dim"}}},
-      {"aten::mean", {Moves::axes, {"dim"}}},            {"aten::movedim", {Moves::axes, {"source", "destination"}}},
-      {"aten::narrow", {Moves::one_axis, {"dim"}}},      {"aten::permute", {Moves::all_axes, {"dims"}}},
-      {"aten::reshape", {Moves::shape, {"shape"}}},      {"aten::roll", {Moves::axes, {"dims"}}},
-      {"aten::select", {Moves::one_axis, {"dim"}}},      {"aten::slice", {Moves::one_axis, {"dim"}}},
-      {"aten::split", {Moves::one_axis, {"dim"}}},       {"aten::split_with_sizes", {Moves::one_axis, {"dim"}}},
-      {"aten::squeeze", {Moves::axes, {"dim"}}},         {"aten::stack", {Moves::one_axis, {"dim"}}},
-      {"aten::sum", {Moves::axes, {"dim"}}},             {"aten::transpose", {Moves::one_axis, {"dim0", "dim1"}}},
-      {"aten::unbind", {Moves::one_axis, {"dim"}}},      {"aten::unsqueeze", {Moves::one_axis, {"dim"}}},
+      {"aten::mean", {Moves::axes, {"dim"}}},
+      {"aten::movedim", {Moves::axes, {"source", "destination"}}},
+      {"aten::narrow", {Moves::one_axis, {"dim"}}},
+      {"aten::permute", {Moves::all_axes, {"dims"}}},
+      {"aten::reshape", {Moves::shape, {"shape"}}},
+      {"aten::roll", {Moves::axes, {"dims"}}},
+      {"aten::select", {Moves::one_axis, {"dim"}}},
+      {"aten::slice", {Moves::one_axis, {"dim"}}},
+      {"aten::split", {Moves::one_axis, {"dim"}}},
+      {"aten::split_with_sizes", {Moves::one_axis, {"dim"}}},
+      {"aten::squeeze", {Moves::axes, {"dim"}}},
+      {"aten::stack", {Moves::one_axis, {"dim"}}},
+      {"aten::sum", {Moves::axes, {"dim"}}},
+      {"aten::transpose", {Moves::one_axis, {"dim0", "dim1"}}},
+      {"aten::unbind", {Moves::one_axis, {"dim"}}},
+      {"aten::unsqueeze", {Moves::one_axis, {"dim"}}},
       {"aten::view", {Moves::shape, {"size"}}},
-      {"aten::alias", {Moves::indices, {}}},             {"aten::clone", {Moves::indices, {}}},
-      {"aten::contiguous", {Moves::indices, {}}},        {"aten::detach", {Moves::indices, {}}},
-      {"aten::lift_fresh_copy", {Moves::indices, {}}},   {"aten::neg", {Moves::indices, {}}},
-      {"aten::resolve_conj", {Moves::indices, {}}},      {"aten::resolve_neg", {Moves::indices, {}}},
-      {"aten::view_as_complex", {Moves::indices, {}}},   {"aten::view_as_real", {Moves::indices, {}}},
+      {"aten::alias", {Moves::indices, {}}},
+      {"aten::clone", {Moves::indices, {}}},
+      {"aten::contiguous", {Moves::indices, {}}},
+      {"aten::detach", {Moves::indices, {}}},
+      {"aten::lift_fresh_copy", {Moves::indices, {}}},
+      {"aten::neg", {Moves::indices, {}}},
+      {"aten::resolve_conj", {Moves::indices, {}}},
+      {"aten::resolve_neg", {Moves::indices, {}}},
+      {"aten::view_as_complex", {Moves::indices, {}}},
+      {"aten::view_as_real", {Moves::indices, {}}},
       {"aten::zeros_like", {Moves::indices, {}}},
   };
   return table;
@@ -207,10 +223,13 @@ class ComplexPairs {
 
   void refuse(const std::string& why, const Node* node = nullptr) {
     refused_ = true;
-    failures_.push_back({Code::unsupported_feature, Severity::error,
+    failures_.push_back({Code::unsupported_feature,
+                         Severity::error,
                          why + ", and ONNX operators know no complex tensors",
                          node == nullptr ? Place{.stage = "lower"} : place_of(program_, *node, "lower"),
-                         PairSteps::remedy, 1, {}});
+                         PairSteps::remedy,
+                         1,
+                         {}});
   }
 
   bool touches(const Node& node) const {
@@ -222,7 +241,8 @@ class ComplexPairs {
   }
 
   bool open(const Node& node, std::vector<Node>& to, Replacements& replaced) {
-    const bool known = std::ranges::all_of(node.outputs, [&](ValueId id) { return program_.values[id].known != none_id; });
+    const bool known =
+        std::ranges::all_of(node.outputs, [&](ValueId id) { return program_.values[id].known != none_id; });
     if (known || !touches(node)) return false;  // what is known is a constant, retyped as such
     if (const auto rule = moving().find(node.target); rule != moving().end()) return moved(node, rule->second, to);
     const PairRules* rules = pair_arithmetic().contains(node.target) ? &pair_arithmetic() : &pair_spectra();
@@ -236,7 +256,8 @@ class ComplexPairs {
     try {
       const Argument result = rule->second(steps);
       for (Node& step : steps.steps.take()) to.push_back(std::move(step));
-      if (const auto* value = result.as<ValueRef>(); value != nullptr && steps.result_is_pair()) pairs_.insert(value->id);
+      if (const auto* value = result.as<ValueRef>(); value != nullptr && steps.result_is_pair())
+        pairs_.insert(value->id);
       replaced.emplace(node.outputs.front(), result);
       return true;
     } catch (const Error& error) {

@@ -23,7 +23,7 @@ class PairSteps {
   bool given(std::string_view name) const { return !argument(name).is_none(); }
   bool is_pair(const Argument& argument) const;
   bool result_is_pair() const { return pairs_.contains(node_.outputs.front()); }
-  DType real_dtype() const;             // of the result, or of its parts
+  DType real_dtype() const;              // of the result, or of its parts
   std::vector<Dim> result_dims() const;  // with the last axis of 2, where the result is a pair
 
   // ---- parts and pairs

@@ -65,8 +65,9 @@ Argument resized(PairSteps& c, const Argument& x, std::int64_t axis, std::int64_
   const std::int64_t before = dim.size;
   dim = fixed(size);
   if (size < before) {
-    return c.steps.add("aten::slice.Tensor", {{"self", x}, {"dim", {axis}}, {"start", {std::int64_t{0}}}, {"end", {size}}},
-                       c.steps.dtype(x), std::move(dims));
+    return c.steps.add("aten::slice.Tensor",
+                       {{"self", x}, {"dim", {axis}}, {"start", {std::int64_t{0}}}, {"end", {size}}}, c.steps.dtype(x),
+                       std::move(dims));
   }
   ArgumentList pad;
   for (std::int64_t i = static_cast<std::int64_t>(dims.size()) - 1; i >= axis; --i) {
@@ -179,11 +180,11 @@ Argument stft(PairSteps& c) {
 
 const PairRules& pair_spectra() {
   static const PairRules table{
-      {"aten::_fft_c2c", kernel},  {"aten::_fft_c2r", kernel},   {"aten::_fft_r2c", kernel},
-      {"aten::fft_fft", fft},      {"aten::fft_fft2", fft2},     {"aten::fft_fftn", fftn},
-      {"aten::fft_ifft", ifft},    {"aten::fft_ifft2", ifft2},   {"aten::fft_ifftn", ifftn},
-      {"aten::fft_irfft", irfft},  {"aten::fft_irfft2", irfft2}, {"aten::fft_irfftn", irfftn},
-      {"aten::fft_rfft", rfft},    {"aten::fft_rfft2", rfft2},   {"aten::fft_rfftn", rfftn},
+      {"aten::_fft_c2c", kernel}, {"aten::_fft_c2r", kernel},   {"aten::_fft_r2c", kernel},
+      {"aten::fft_fft", fft},     {"aten::fft_fft2", fft2},     {"aten::fft_fftn", fftn},
+      {"aten::fft_ifft", ifft},   {"aten::fft_ifft2", ifft2},   {"aten::fft_ifftn", ifftn},
+      {"aten::fft_irfft", irfft}, {"aten::fft_irfft2", irfft2}, {"aten::fft_irfftn", irfftn},
+      {"aten::fft_rfft", rfft},   {"aten::fft_rfft2", rfft2},   {"aten::fft_rfftn", rfftn},
       {"aten::stft", stft},
   };
   return table;

@@ -84,7 +84,8 @@ Written without_out(const Program& program, const Node& node) {
   for (const std::string& key : OpTable::get().overloads(node.target)) {
     if (!fits(*OpTable::get().schema(key))) continue;
     const std::size_t dot = key.find('.');
-    return {with(node, node.target, dot == std::string::npos ? "" : key.substr(dot + 1), std::move(arguments)), none_id};
+    return {with(node, node.target, dot == std::string::npos ? "" : key.substr(dot + 1), std::move(arguments)),
+            none_id};
   }
   return {with(node, node.target, node.overload, node.arguments), none_id};  // refused later: it has no converter
 }

@@ -1,8 +1,8 @@
 // Pooling to a given output size. Element i of an axis covers input [floor(i * in / out), ceil((i + 1) * in / out)).
 // ONNX knows only the global form, so other sizes become a fixed window where `in` is a multiple of `out`. Otherwise
-// windows differ in length and may overlap. They are separable, so each axis is pooled on its own: averages are products
-// with a matrix of weights, maxima are taken over the gathered elements of each window. Where `in` is dynamic, matrix
-// and positions are computed.
+// windows differ in length and may overlap. They are separable, so each axis is pooled on its own: averages are
+// products with a matrix of weights, maxima are taken over the gathered elements of each window. Where `in` is dynamic,
+// matrix and positions are computed.
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -86,8 +86,7 @@ Val maximum_of_windows(Ctx& c, Val x, std::int64_t out) {
   const Val longest = reduce(c, "ReduceMax", c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), {0}, false);
   const Val step = c.emit("Range", {c.constant_int(0), longest, c.constant_int(1)});
   const Val last = c.emit("Sub", {w.ends, c.constant_int(1)});
-  const Val places =
-      c.emit("Min", {c.emit("Add", {c.unsqueeze(w.begins, {1}), step}), c.unsqueeze(last, {1})});
+  const Val places = c.emit("Min", {c.emit("Add", {c.unsqueeze(w.begins, {1}), step}), c.unsqueeze(last, {1})});
   const Val gathered = c.emit("Gather", {x, places}, {{"axis", rank - 1}});
   return reduce(c, "ReduceMax", c.typed(gathered, dtype, std::vector<Dim>(rank + 1, Dim{-1, true})), {-1}, false);
 }
@@ -179,9 +178,10 @@ void adaptive_max_pool(Ctx& c) {
   const auto sizes = input_sizes(c, pool);
   if (!sizes || !divisible(*sizes, pool.output)) {
     if (!c.result_used(1)) return c.yield({by_axis(c, pool, maximum_of_windows), absent});
-    c.refuse("the positions of adaptive max pooling, to a size that does not divide the input's or of a dynamic axis",
-             "leave return_indices out, choose an input size that is a multiple of output_size, or use max_pool with an "
-             "explicit window");
+    c.refuse(
+        "the positions of adaptive max pooling, to a size that does not divide the input's or of a dynamic axis",
+        "leave return_indices out, choose an input size that is a multiple of output_size, or use max_pool with an "
+        "explicit window");
   }
   const Ints& in = *sizes;
   const Val x = pool.batched ? pool.input : c.unsqueeze(pool.input, {0});

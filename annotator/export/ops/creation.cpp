@@ -162,8 +162,8 @@ void triangle_indices(Ctx& c) {
   };
   const Val rows = c.unsqueeze(numbers("row"), {1}), columns = numbers("col");
   const Val limit = c.emit("Add", {rows, c.to_scalar_value(c.size("offset"))});
-  c.yield(c.typed(c.emit("NonZero", {c.emit(upper ? "GreaterOrEqual" : "LessOrEqual", {columns, limit})}),
-                  DType::int64));
+  c.yield(
+      c.typed(c.emit("NonZero", {c.emit(upper ? "GreaterOrEqual" : "LessOrEqual", {columns, limit})}), DType::int64));
 }
 
 void tril(Ctx& c) { triangle(c, false); }

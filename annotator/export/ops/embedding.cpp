@@ -85,8 +85,7 @@ Val membership(Ctx& c, const Bags& bags) {
   Val member = c.emit("And", {c.emit("GreaterOrEqual", {position, c.unsqueeze(begins, {1})}),
                               c.emit("Less", {position, c.unsqueeze(ends, {1})})});
   if (bags.padding) {
-    const Val padding = c.emit(
-        "Equal", {c.cast(bags.indices, DType::int64), c.constant_int(*bags.padding)});
+    const Val padding = c.emit("Equal", {c.cast(bags.indices, DType::int64), c.constant_int(*bags.padding)});
     member = c.emit("And", {member, c.emit("Not", {padding})});
   }
   return c.typed(member, DType::boolean, std::vector<Dim>(2, Dim{-1, true, none_id}));

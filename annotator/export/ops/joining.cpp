@@ -115,8 +115,8 @@ void split_dynamic_axis(Ctx& c, Val x, std::int64_t axis, std::int64_t sections)
   std::iota(numbers.begin(), numbers.end(), 0);
   const Val whole = c.dim_of(x, axis), pieces = c.constant_int(sections);
   const Val longer = c.emit("Less", {c.constant_ints(numbers), c.emit("Mod", {whole, pieces})});
-  const Val sizes = c.emit(
-      "Add", {c.emit("Div", {whole, pieces}), c.cast(c.typed(longer, DType::boolean), DType::int64)});
+  const Val sizes =
+      c.emit("Add", {c.emit("Div", {whole, pieces}), c.cast(c.typed(longer, DType::boolean), DType::int64)});
   c.yield(c.emit_many("Split", {x, sizes}, {{"axis", axis}}, static_cast<int>(sections)));
 }
 
@@ -137,8 +137,7 @@ void slice_between(Ctx& c, Val x, std::int64_t axis, std::vector<Size> cuts) {
   cuts.push_back(Size{INT64_MAX});
   std::vector<Val> pieces;
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    pieces.push_back(
-        c.emit("Slice", {x, c.to_vector({cuts[i]}), c.to_vector({cuts[i + 1]}), c.constant_ints({axis})}));
+    pieces.push_back(c.emit("Slice", {x, c.to_vector({cuts[i]}), c.to_vector({cuts[i + 1]}), c.constant_ints({axis})}));
   }
   c.yield(pieces);
 }
@@ -174,8 +173,8 @@ void tensor_split_tensor(Ctx& c) {
   }
   std::vector<Size> cuts;
   for (int i = 0; i + 1 < c.output_count(); ++i) {
-    cuts.emplace_back(c.typed(c.emit("Gather", {c.cast(given, DType::int64), c.constant_int(i)}), DType::int64,
-                              std::vector<Dim>()));
+    cuts.emplace_back(
+        c.typed(c.emit("Gather", {c.cast(given, DType::int64), c.constant_int(i)}), DType::int64, std::vector<Dim>()));
   }
   slice_between(c, x, axis, std::move(cuts));
 }

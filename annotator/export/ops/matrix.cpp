@@ -99,8 +99,8 @@ void trace(Ctx& c) {
   c.yield(reduce(c, "ReduceSum", c.typed(diagonal, c.dtype(x)), {}, false));
 }
 
-// [*, n] -> [*, n + |offset|, n + |offset|], whose last two axes go to dim1 and dim2. In row i stands x[i] of the vector
-// of n + |offset| elements that x is padded to, after it or, below the diagonal, before it.
+// [*, n] -> [*, n + |offset|, n + |offset|], whose last two axes go to dim1 and dim2. In row i stands x[i] of the
+// vector of n + |offset| elements that x is padded to, after it or, below the diagonal, before it.
 void diag_embed(Ctx& c) {
   Val x = c.tensor("self");
   const DType dtype = c.dtype(x);

@@ -47,8 +47,7 @@ struct Between {
 };
 
 Between between(Ctx& c, Val rank, DType dtype) {
-  const std::string how =
-      c.one_of("interpolation", {"linear", "lower", "higher", "midpoint", "nearest"});
+  const std::string how = c.one_of("interpolation", {"linear", "lower", "higher", "midpoint", "nearest"});
   const Val below = c.emit("Floor", {rank}), above = c.emit("Ceil", {rank});
   if (how == "lower") return {below, absent, absent};
   if (how == "higher") return {above, absent, absent};
@@ -110,8 +109,8 @@ void quantile(Ctx& c) {
   const Val ranks = c.emit("Mul", {asked(c, dtype), last});
   const Val found = at_ranks(c, s, ascending(c, s.x, s.size), ranks, false);
   const Val flags = c.cast(c.typed(c.emit("IsNaN", {s.x}), DType::boolean, c.dims(s.x)), DType::int32);
-  const Val spoiled = c.emit(
-      "Cast", {reduce(c, "ReduceMax", flags, {-1}, true)}, {{"to", static_cast<std::int64_t>(to_onnx(DType::boolean))}});
+  const Val spoiled = c.emit("Cast", {reduce(c, "ReduceMax", flags, {-1}, true)},
+                             {{"to", static_cast<std::int64_t>(to_onnx(DType::boolean))}});
   yield_quantiles(c, c.emit("Where", {spoiled, not_a_number(c, dtype), found}), s, several(c));
 }
 

@@ -231,8 +231,7 @@ Val dynamic_diagonal(Ctx& c, Val x, Ints flat, std::int64_t offset) {
   const auto size = [&](std::int64_t axis) { return c.emit("Gather", {sizes, c.constant_int(axis)}); };
   const Val rows = size(-2), columns = size(-1);
   const Val step = c.emit("Add", {columns, c.constant_int(1)});
-  const Val places =
-      c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
+  const Val places = c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
   const auto axis = static_cast<std::int64_t>(flat.size());
   flat.push_back(-1);
   const Val matrices = c.emit("Reshape", {x, c.constant_ints(flat)});

@@ -340,10 +340,11 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   if (target.starts_with(higher_order)) {
     const std::string name = target.substr(higher_order.size());
     if (read_higher_order(name, graph, part, block)) return;
-    unsupported("the higher-order operator " + name + ", which calls a function that the archive holds as a graph",
-                name == "associative_scan"
-                    ? "write it as a loop over the axis (torch._higher_order_ops.scan), or with torch.cumsum and its like"
-                    : "write the model without it, or with torch.cond, while_loop or scan");
+    unsupported(
+        "the higher-order operator " + name + ", which calls a function that the archive holds as a graph",
+        name == "associative_scan"
+            ? "write it as a loop over the axis (torch._higher_order_ops.scan), or with torch.cumsum and its like"
+            : "write the model without it, or with torch.cond, while_loop or scan");
   }
   Node node;
   const std::int32_t before = next_op_;
