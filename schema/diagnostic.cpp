@@ -70,7 +70,7 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::wrong_kind, "wrong_kind", ExitCode::malformed, "A file is not of the kind that the command reads."},
       {Code::corrupt_file, "corrupt_file", ExitCode::malformed, "A file is of the right kind, but its content contradicts itself."},
       {Code::newer_version, "newer_version", ExitCode::malformed, "A file was written in a format newer than this whence reads."},
-      {Code::sidecar_mismatch, "sidecar_mismatch", ExitCode::malformed, "A sidecar and an ONNX file do not belong together."},
+      {Code::sidecar_mismatch, "sidecar_mismatch", ExitCode::malformed, "A sidecar, or another record of a model, and an ONNX file do not belong together."},
       {Code::run_failed, "run_failed", ExitCode::malformed, "PyTorch failed while it ran the model on the example inputs."},
       {Code::no_converter, "no_converter", ExitCode::unsupported, "whence has no converter for an operator of the model."},
       {Code::converter_refused, "converter_refused", ExitCode::unsupported, "An operator is used with arguments that ONNX, or whence, cannot express."},

@@ -43,4 +43,28 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string escape_xml(std::string_view text) {
+  const std::string clean = printable(text);
+  std::string escaped;
+  escaped.reserve(clean.size());
+  for (std::size_t at = 0; at < clean.size(); ++at) {
+    const char c = clean[at];
+    if (c == '&') {
+      escaped += "&amp;";
+    } else if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '>') {
+      escaped += "&gt;";
+    } else if (c == '"') {
+      escaped += "&quot;";
+    } else if (clean.compare(at, 3, "\xef\xbf\xbe") == 0 || clean.compare(at, 3, "\xef\xbf\xbf") == 0) {
+      escaped += c == '\xef' && clean[at + 2] == '\xbe' ? "\\ufffe" : "\\uffff";  // U+FFFE and U+FFFF are none of XML's
+      at += 2;
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
 }  // namespace whence

@@ -1,4 +1,4 @@
-// Text from files that somebody else wrote, as it may be sent to a terminal.
+// Text from files that somebody else wrote, as it may be sent to a terminal or put into XML.
 #pragma once
 
 #include <string>
@@ -8,5 +8,8 @@ namespace whence {
 
 // Control characters as \x1b and \n, those of U+0080 to U+009F and bytes that are no UTF-8 likewise, byte by byte.
 std::string printable(std::string_view text);
+
+// printable() for XML 1.0, as content or as an attribute's value; what XML has no character for is an escape, too.
+std::string escape_xml(std::string_view text);
 
 }  // namespace whence

@@ -31,32 +31,6 @@ Json rule_json(const Rule& rule) {
           {"defaultConfiguration", {{"level", level(rule)}}}};
 }
 
-std::string xml(const std::string& text) {
-  std::string escaped;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\n':
-        escaped += "&#10;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
-
 // Percent-encoding as the runner of GitHub Actions undoes it; in properties, separators too.
 std::string command_text(const std::string& text, bool property) {
   std::string escaped;
@@ -131,19 +105,19 @@ std::string to_junit(const Validation& validation) {
     const bool looked_for = std::ranges::any_of(validation.checks, [&](const Check* check) { return check == rule; });
     if (!looked_for && messages.empty()) continue;
     ++tests;
-    cases += "    <testcase classname=\"whence." + xml(validation.file) + "\" name=\"" + rule->code + " " + rule->name +
-             "\"";
+    cases += "    <testcase classname=\"whence." + escape_xml(validation.file) + "\" name=\"" + rule->code + " " +
+             rule->name + "\"";
     if (messages.empty()) {
       cases += "/>\n";
       continue;
     }
     ++failures;
-    cases += ">\n      <failure type=\"" + std::string(rule->code) + "\" message=\"" + xml(rule->summary) + "\">" +
-             xml(messages + "\ntry: " + rule->remedy) + "</failure>\n    </testcase>\n";
+    cases += ">\n      <failure type=\"" + std::string(rule->code) + "\" message=\"" + escape_xml(rule->summary) +
+             "\">" + escape_xml(messages + "\ntry: " + rule->remedy) + "</failure>\n    </testcase>\n";
   }
   const std::string counts = "tests=\"" + std::to_string(tests) + "\" failures=\"" + std::to_string(failures) + "\"";
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites " + counts +
-         ">\n  <testsuite name=\"whence validate " + xml(validation.file) + "\" " + counts + ">\n" + cases +
+         ">\n  <testsuite name=\"whence validate " + escape_xml(validation.file) + "\" " + counts + ">\n" + cases +
          "  </testsuite>\n</testsuites>\n";
 }
 

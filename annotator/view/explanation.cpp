@@ -115,6 +115,26 @@ std::string reason_for(const OnnxNode& node, const Attribution& attribution, con
 
 }  // namespace
 
+Explanation explain(const OnnxNode& node, const Recorded* recorded) {
+  const Program* const program = recorded == nullptr ? nullptr : &recorded->program();
+  Explanation result;
+  result.node = node.name;
+  result.op_type = node.op_type;
+  result.domain = node.domain;
+  result.inputs = texts(node.inputs);
+  result.outputs = texts(node.outputs);
+  result.attribution = attribution_of(node, recorded);
+  result.module_type = type_of(node, result.attribution.module, program);
+  result.reason = reason_for(node, result.attribution, program);
+  if (recorded != nullptr && result.attribution.origin) {
+    for (const std::int32_t op : result.attribution.origin->ops) {
+      if (recorded->operation(op) != nullptr) result.operations.push_back(explain_operation(*recorded, op));
+    }
+  }
+  for (const OnnxProperty& entry : node.metadata) result.evidence.emplace_back(entry.key, entry.value);
+  return result;
+}
+
 Result<Explanation> explain_node(const OnnxSummary& model, const std::string& name, const Program* program) {
   return guarded([&] {
     if (program != nullptr && !belongs_to(model, *program)) {
@@ -125,23 +145,7 @@ Result<Explanation> explain_node(const OnnxSummary& model, const std::string& na
     const OnnxNode& node = find_node(model, name);
     std::optional<Recorded> recorded;
     if (program != nullptr) recorded.emplace(*program);
-
-    Explanation result;
-    result.node = node.name;
-    result.op_type = node.op_type;
-    result.domain = node.domain;
-    result.inputs = texts(node.inputs);
-    result.outputs = texts(node.outputs);
-    result.attribution = attribution_of(node, recorded ? &*recorded : nullptr);
-    result.module_type = type_of(node, result.attribution.module, program);
-    result.reason = reason_for(node, result.attribution, program);
-    if (recorded && result.attribution.origin) {
-      for (const std::int32_t op : result.attribution.origin->ops) {
-        if (recorded->operation(op) != nullptr) result.operations.push_back(explain_operation(*recorded, op));
-      }
-    }
-    for (const OnnxProperty& entry : node.metadata) result.evidence.emplace_back(entry.key, entry.value);
-    return result;
+    return explain(node, recorded ? &*recorded : nullptr);
   });
 }
 

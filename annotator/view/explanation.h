@@ -38,6 +38,9 @@ struct Explanation {
   std::vector<std::pair<std::string, std::string>> evidence;  // keys found on the node, in file order
 };
 
+// Of one node; `recorded` may be null, else the file belongs to it (belongs_to).
+Explanation explain(const OnnxNode& node, const Recorded* recorded);
+
 // `name`: a node's name, or that of a value, which stands for the node that makes it. `program` may be null.
 // Errors: unknown_node with the nearest names; usage when several nodes carry the name; sidecar_mismatch when the file
 // was not exported from `program`.

@@ -74,6 +74,10 @@ READERS = {
     "show": lambda model, sidecar, target: [model],
     "explain": lambda model, sidecar, target: [model, "/first/Gemm"],
     "diff": lambda model, sidecar, target: [model, model],
+    "report": lambda model, sidecar, target: [model, "-o", target, "--format", "html"],
+    "dot": lambda model, sidecar, target: [model, "-o", target],
+    "graphml": lambda model, sidecar, target: [model, "-o", target],
+    "profile": lambda model, sidecar, target: [model, "--ort-profile", sidecar, "-o", target],
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 import command
 
 SAMPLES = {"layer/layer.py": "largest difference", "quantize/quantize.py": "0 of them in encoder.layer.1.attention",
-           "gate/gate.py": "after the tool: exit code 1"}
+           "gate/gate.py": "after the tool: exit code 1", "profile/by_module.py": "microseconds of the profile"}
 
 
 @pytest.mark.parametrize("script", SAMPLES)

@@ -4,7 +4,8 @@
 
 packages="g++ ninja-build ccache mold binutils python3-venv python3-dev
   protobuf-compiler libprotobuf-dev libboost-program-options-dev nlohmann-json3-dev
-  libre2-dev libxxhash-dev libzip-dev libgtest-dev libonnx-testdata"
+  libre2-dev libxxhash-dev libzip-dev libgtest-dev libonnx-testdata
+  chromium chromium-driver graphviz"
 
 if ! command -v dpkg-query >/dev/null; then
   step "not a Debian system; the build needs the equivalents of:" $packages

@@ -17,13 +17,17 @@ struct Command {
 extern const Command annotate_command;
 extern const Command codes_command;
 extern const Command diff_command;
+extern const Command dot_command;
 extern const Command explain_command;
 extern const Command export_command;
 extern const Command extract_command;
 extern const Command functions_command;
+extern const Command graphml_command;
 extern const Command inline_command;
 extern const Command ops_command;
+extern const Command profile_command;
 extern const Command record_command;
+extern const Command report_command;
 extern const Command rules_command;
 extern const Command select_command;
 extern const Command show_command;

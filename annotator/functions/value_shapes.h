@@ -1,0 +1,27 @@
+// Sizes of a file's values, as far as they are known: stated in the file, else by onnx's shape inference. Weights stay
+// on disk. For reports, which count operations and write shapes beside edges.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "schema/result.h"
+
+namespace whence {
+
+struct ValueShape {
+  std::string text;                                // "float32[batch,16]"
+  std::optional<std::vector<std::int64_t>> sizes;  // when all are numbers
+};
+
+using ValueShapes = std::unordered_map<std::string, ValueShape>;  // of the outermost graph, by name
+
+// `sizes`: numbers for dynamic sizes, by their name: {"batch", 1}. Errors: those of read_onnx_summary; usage for a name
+// that no input has.
+Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::string, std::int64_t>& sizes);
+
+}  // namespace whence

@@ -1,0 +1,80 @@
+// The language: graphviz.org/doc/info/lang.html. In a quoted string only '"' and '\' mean something.
+#include "annotator/view/drawing_files.h"
+#include "annotator/view/tree_text.h"
+#include "schema/printable.h"
+
+namespace whence {
+namespace {
+
+// As an attribute's value; in labels Graphviz reads "\n" and "\N", so backslashes are doubled in both.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : printable(text)) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
+constexpr const char* colours[] = {"#dff3e6", "#dcedf8", "#faf0cc", "#fce3d2", "#f9dcda"};  // by Confidence
+
+class DotWriter {
+ public:
+  explicit DotWriter(const NodeGraph& graph) : graph_(graph), nodes_of_(graph.tree.rows.size()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (graph.nodes[i].row) nodes_of_[*graph.nodes[i].row].push_back(i);
+    }
+  }
+
+  std::string write() {
+    text_ =
+        "digraph whence {\n  compound=true;\n  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\"];\n"
+        "  graph [fontname=\"Helvetica\", style=rounded];\n";
+    cluster(0, 1);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!graph_.nodes[i].row) node(i, 1);
+    }
+    for (const NodeEdge& edge : graph_.edges) {
+      text_ += "  n" + std::to_string(edge.from) + " -> n" + std::to_string(edge.to) +
+               " [tooltip=" + quoted(edge.value) + "];\n";
+    }
+    return std::move(text_) + "}\n";
+  }
+
+ private:
+  void cluster(std::size_t row, std::size_t level) {
+    const ModuleRow& module = graph_.tree.rows[row];
+    if (module.total == 0 && row != 0) return;
+    const std::string indent(level * 2, ' ');
+    const std::string type = class_name(module.type);
+    const std::string segment = shown_path(module.path.substr(module.path.rfind('.') + 1));
+    text_ += indent + "subgraph cluster_" + std::to_string(row) + " {\n" + indent +
+             "  label=" + quoted(segment + (type.empty() ? "" : " : " + type)) + ";\n" + indent +
+             "  module=" + quoted(module.path) + ";\n";
+    for (const std::size_t child : module.children) cluster(child, level + 1);
+    for (const std::size_t i : nodes_of_[row]) node(i, level + 1);
+    text_ += indent + "}\n";
+  }
+
+  void node(std::size_t index, std::size_t level) {
+    const PlacedNode& placed = graph_.nodes[index];
+    text_.append(level * 2, ' ');
+    text_ += "n" + std::to_string(index) + " [label=" + quoted(placed.node->op_type) +
+             ", tooltip=" + quoted(placed.node->name) + ", nodename=" + quoted(placed.node->name) +
+             ", confidence=" + std::string(name_of(placed.attribution.confidence)) + ", fillcolor=\"" +
+             colours[static_cast<std::size_t>(placed.attribution.confidence)] + "\"";
+    if (placed.row) text_ += ", module=" + quoted(placed.attribution.module);
+    if (!placed.attribution.source.empty()) text_ += ", source=" + quoted(placed.attribution.source);
+    text_ += "];\n";
+  }
+
+  const NodeGraph& graph_;
+  std::vector<std::vector<std::size_t>> nodes_of_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string to_dot(const NodeGraph& graph) { return DotWriter(graph).write(); }
+
+}  // namespace whence

@@ -1,0 +1,18 @@
+// Drawings for other programs: the nodes of a file in nested groups, one for each module, as Graphviz DOT and as
+// GraphML. Nodes without a module stand outside every group. Cost: linear, in time and in memory.
+#pragma once
+
+#include <string>
+
+#include "annotator/view/node_graph.h"
+
+namespace whence {
+
+// A cluster for each module; clusters nest. Attributes beside those that Graphviz draws: module, confidence, source.
+std::string to_dot(const NodeGraph& graph);
+
+// GraphML 1.0: a module is a node that holds a graph; edges stand in the outermost graph, as they cross groups. Keys:
+// kind (module, node), name, op, module, type, confidence, call, source; of edges the value.
+std::string to_graphml(const NodeGraph& graph);
+
+}  // namespace whence

@@ -1,0 +1,88 @@
+// The format: graphml.graphdrawing.org/primer. Ids are numbers of ours, so no name can clash or break them.
+#include "annotator/view/drawing_files.h"
+#include "schema/printable.h"
+
+namespace whence {
+namespace {
+
+constexpr std::string_view head = R"(<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
+  <key id="kind" for="node" attr.name="kind" attr.type="string"/>
+  <key id="name" for="node" attr.name="name" attr.type="string"/>
+  <key id="op" for="node" attr.name="op" attr.type="string"/>
+  <key id="module" for="node" attr.name="module" attr.type="string"/>
+  <key id="type" for="node" attr.name="type" attr.type="string"/>
+  <key id="confidence" for="node" attr.name="confidence" attr.type="string"/>
+  <key id="call" for="node" attr.name="call" attr.type="string"/>
+  <key id="source" for="node" attr.name="source" attr.type="string"/>
+  <key id="value" for="edge" attr.name="value" attr.type="string"/>
+  <graph id="model" edgedefault="directed">
+)";
+
+class GraphmlWriter {
+ public:
+  explicit GraphmlWriter(const NodeGraph& graph) : graph_(graph), nodes_of_(graph.tree.rows.size()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (graph.nodes[i].row) nodes_of_[*graph.nodes[i].row].push_back(i);
+    }
+  }
+
+  std::string write() {
+    text_ = head;
+    module(0, 2);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!graph_.nodes[i].row) node(i, 2);
+    }
+    for (std::size_t i = 0; i < graph_.edges.size(); ++i) {
+      const NodeEdge& edge = graph_.edges[i];
+      text_ += "    <edge id=\"e" + std::to_string(i) + "\" source=\"n" + std::to_string(edge.from) + "\" target=\"n" +
+               std::to_string(edge.to) + "\"><data key=\"value\">" + escape_xml(edge.value) + "</data></edge>\n";
+    }
+    return std::move(text_) + "  </graph>\n</graphml>\n";
+  }
+
+ private:
+  void data(std::string_view key, std::string_view value) {
+    if (value.empty() && key != "module") return;
+    text_.append("<data key=\"").append(key).append("\">").append(escape_xml(value)).append("</data>");
+  }
+
+  void module(std::size_t row, std::size_t level) {
+    const ModuleRow& module_row = graph_.tree.rows[row];
+    if (module_row.total == 0 && row != 0) return;
+    const std::string indent(level * 2, ' '), id = "m" + std::to_string(row);
+    text_ += indent + "<node id=\"" + id + "\">";
+    data("kind", "module");
+    data("name", module_row.path.substr(module_row.path.rfind('.') + 1));
+    data("module", module_row.path);
+    data("type", module_row.type);
+    text_ += "\n" + indent + "  <graph id=\"" + id + ":\" edgedefault=\"directed\">\n";
+    for (const std::size_t child : module_row.children) module(child, level + 2);
+    for (const std::size_t i : nodes_of_[row]) node(i, level + 2);
+    text_ += indent + "  </graph>\n" + indent + "</node>\n";
+  }
+
+  void node(std::size_t index, std::size_t level) {
+    const PlacedNode& placed = graph_.nodes[index];
+    text_.append(level * 2, ' ');
+    text_ += "<node id=\"n" + std::to_string(index) + "\">";
+    data("kind", "node");
+    data("name", placed.node->name);
+    data("op", placed.node->op_type);
+    if (placed.row) data("module", placed.attribution.module);
+    data("confidence", name_of(placed.attribution.confidence));
+    data("call", placed.attribution.call);
+    data("source", placed.attribution.source);
+    text_ += "</node>\n";
+  }
+
+  const NodeGraph& graph_;
+  std::vector<std::vector<std::size_t>> nodes_of_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string to_graphml(const NodeGraph& graph) { return GraphmlWriter(graph).write(); }
+
+}  // namespace whence

@@ -1,0 +1,24 @@
+// Floating-point operations of nodes, from the sizes of their values. An estimate by formula, for comparing parts of a
+// model; where a size or an operator's formula is not known, there is no number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "annotator/functions/value_shapes.h"
+#include "annotator/read/onnx_summary.h"
+
+namespace whence {
+
+// The formulas in words, as reports print them beside the numbers.
+inline constexpr std::string_view operation_formulas =
+    "2 for each multiply-add of a product or convolution (MatMul: 2*elements of the result*inner size; Conv: "
+    "2*elements of the result*channels in a group*kernel); 1 for each element of an elementwise function, however "
+    "costly; 1 for each element read by a reduction and for each of a pool's windows; 5 an element of Softmax, 7 of a "
+    "LayerNormalization and its kin, 2 of a BatchNormalization; 0 for what only moves, casts or indexes";
+
+// nullopt: unknown. Of nodes that call functions or hold bodies always.
+std::optional<std::int64_t> count_operations(const OnnxNode& node, const ValueShapes& shapes);
+
+}  // namespace whence

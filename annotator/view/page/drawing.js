@@ -1,0 +1,200 @@
+// The graph of the chosen module as SVG. Made when a module is chosen, from its data; arrows go from item to item along
+// edges and layers, so that it can be read without a mouse.
+
+const canvas = document.getElementById('canvas');
+const drawing = { module: 0, page: 0, zoom: 1, graph: null, layout: null, items: [], edges: [], onnode: null, onmodule: null };
+
+const NAME_WIDTH = 7.4; // of a letter, about
+const FAINT_WIDTH = 6;
+const MARGIN = 10;
+
+// What does not fit is left out of the middle: names of values differ at both ends.
+function cut(text, width, letter) {
+  const room = Math.floor((width - MARGIN) / letter);
+  if (text.length <= room) return text;
+  const half = Math.floor((room - 1) / 2);
+  return `${text.slice(0, half)}…${text.slice(text.length - half)}`;
+}
+
+// Two lines, a tooltip and a class for each kind of item.
+function itemLook(item) {
+  if (item.kind === 'node') {
+    const name = nodeLabel(item.node);
+    const last = name.slice(name.lastIndexOf('/') + 1) || name;
+    const operator = operatorOf(item.node);
+    const shape = readBy[item.node].length > 0 ? data.shapes[readBy[item.node][0][1]] : '';
+    return { top: operator, below: shown(shape) || (last === operator ? '' : last), title: `${operator}\n${name}`,
+      kind: `node k${nodes.confidence[item.node]}`, spoken: `${operator} ${name}, ${confidences[nodes.confidence[item.node]]}` };
+  }
+  if (item.kind === 'box') {
+    const module = modules[item.module];
+    return { top: module.parent === null ? pathText(module.path) : lastSegment(module.path),
+      below: `${shown(className(module.type)) || 'module'} · ${grouped(module.total)} nodes`,
+      title: `${pathText(module.path)}\n${shown(module.type)}\n${percent(coveredOf(module.coverage), sum(module.coverage))} covered`,
+      kind: `box k${weakest(module.coverage)}`, spoken: `module ${pathText(module.path)}, ${module.total} nodes` };
+  }
+  const name = shown(data.values[item.value]);
+  const place = item.other < 0 ? `graph ${item.kind}put` : pathText(modules[moduleOf[item.other]].path);
+  return { top: name, below: `${item.kind === 'in' ? (item.other < 0 ? '' : 'from ') : (item.other < 0 ? '' : 'to ')}${place}`,
+    title: `${name}\n${shown(data.shapes[item.value])}\n${place}`, kind: 'port', spoken: `${name}, ${place}` };
+}
+
+function drawItem(item, look, size, at, index) {
+  const group = make('g', { class: `item ${look.kind}`, tabindex: index === 0 ? '0' : '-1', role: 'button',
+    'aria-label': look.spoken, transform: `translate(${at.x - size.width / 2} ${at.y - size.height / 2})` },
+  make('title', {}, look.title),
+  make('rect', { width: size.width, height: size.height, rx: item.kind === 'node' ? 5 : item.kind === 'box' ? 3 : 14 }));
+  const lines = look.below === '' ? 1 : 2;
+  const half = size.width / 2;
+  group.append(make('text', { class: item.kind === 'port' ? '' : 'name', x: half, y: lines === 1 ? size.height / 2 + 4 : 16,
+    'text-anchor': 'middle' }, cut(look.top, size.width, NAME_WIDTH)));
+  if (lines === 2) {
+    group.append(make('text', { class: 'faint', x: half, y: 31, 'text-anchor': 'middle' },
+      cut(look.below, size.width, FAINT_WIDTH)));
+  }
+  group.addEventListener('click', () => openItem(index));
+  group.addEventListener('focus', () => lightEdges(index));
+  group.addEventListener('mouseenter', () => lightEdges(index));
+  return group;
+}
+
+function routeOf(points) {
+  const start = points[0];
+  let path = `M${start.x} ${start.y + start.height / 2}`;
+  let [x, y] = [start.x, start.y + start.height / 2];
+  points.slice(1).forEach((point, i) => {
+    const last = i === points.length - 2;
+    const to = last ? point.y - point.height / 2 - 5 : point.y - point.height / 2;
+    const half = (to - y) / 2;
+    path += `C${x} ${y + half} ${point.x} ${to - half} ${point.x} ${to}`;
+    [x, y] = [point.x, to];
+  });
+  return path;
+}
+
+// An edge upwards is laid out the other way round, so its arrow stands at the start.
+function drawEdge(edge, route) {
+  const names = edge[2].slice(0, 12).map((value) => `${shown(data.values[value])} ${shown(data.shapes[value])}`).join('\n');
+  return make('path', { class: `edge${route.back ? ' back' : ''}`, d: routeOf(route.points),
+    'marker-end': route.back ? null : 'url(#head)', 'marker-start': route.back ? 'url(#head)' : null },
+  make('title', {}, names));
+}
+
+function lightEdges(index) {
+  drawing.graph.edges.forEach(([from, to], i) => {
+    drawing.edges[i].classList.toggle('lit', from === index || to === index);
+  });
+}
+
+// A port leads to the node on its other side.
+function openItem(index) {
+  const item = drawing.graph.items[index];
+  if (item.kind === 'node') drawing.onnode(item.node);
+  else if (item.kind === 'box') drawing.onmodule(item.module);
+  else if (item.other >= 0) drawing.onnode(item.other);
+}
+
+function draw(module, page = 0) {
+  Object.assign(drawing, { module, page });
+  const graph = moduleGraph(module, page);
+  const looks = graph.items.map(itemLook);
+  const sizes = looks.map((look) => ({
+    width: Math.min(230, Math.max(64, Math.max(look.top.length * NAME_WIDTH, look.below.length * FAINT_WIDTH) + 2 * MARGIN)),
+    height: look.below === '' ? 26 : 40,
+  }));
+  const layout = layOut(sizes, graph.edges);
+  Object.assign(drawing, { graph, layout });
+  drawing.edges = graph.edges.map((edge, i) => drawEdge(edge, layout.edges[i]));
+  drawing.items = graph.items.map((item, i) => drawItem(item, looks[i], sizes[i], layout.items[i], i));
+  const head = make('marker', { id: 'head', viewBox: '0 0 8 8', refX: 3, refY: 4, markerWidth: 8, markerHeight: 8,
+    markerUnits: 'userSpaceOnUse',
+    orient: 'auto-start-reverse' }, make('path', { class: 'head', d: 'M0 0L8 4L0 8z' }));
+  const svg = make('svg', { viewBox: `-8 -8 ${layout.width + 16} ${layout.height + 16}`, role: 'group',
+    'aria-label': `Graph of ${pathText(modules[module].path)}` }, make('defs', {}, head), ...drawing.edges, ...drawing.items);
+  canvas.replaceChildren(svg);
+  tellDrawn(graph);
+  fit();
+}
+
+function tellDrawn(graph) {
+  const pages = Math.ceil(graph.total / ITEMS_AT_ONCE);
+  const own = graph.items.filter((item) => item.kind === 'node' || item.kind === 'box').length;
+  document.getElementById('drawn').textContent = graph.total === 0 ? 'no nodes' :
+    pages > 1 ? `${grouped(graph.first + 1)} to ${grouped(graph.first + own)} of ${grouped(graph.total)}` :
+      `${grouped(graph.total)} ${graph.total === 1 ? 'item' : 'items'}`;
+  const before = document.getElementById('before');
+  const after = document.getElementById('after');
+  before.hidden = after.hidden = pages < 2;
+  before.disabled = drawing.page === 0;
+  after.disabled = drawing.page + 1 >= pages;
+  document.getElementById('up').disabled = modules[drawing.module].parent === null;
+}
+
+function setZoom(zoom) {
+  drawing.zoom = Math.min(4, Math.max(0.05, zoom));
+  const svg = canvas.querySelector('svg');
+  svg.style.width = `${(drawing.layout.width + 16) * drawing.zoom}px`;
+  svg.style.height = `${(drawing.layout.height + 16) * drawing.zoom}px`;
+}
+
+// The width fits, yet what is written stays readable.
+function fit() {
+  const room = Math.max(100, canvas.clientWidth - 28);
+  setZoom(Math.min(1, Math.max(0.6, room / (drawing.layout.width + 16))));
+  canvas.scrollTop = 0;
+  canvas.scrollLeft = Math.max(0, (canvas.scrollWidth - canvas.clientWidth) / 2);
+}
+
+// Marks a node's item and brings it into sight, turning to its page when it is on another.
+function markNode(node) {
+  const all = itemsOf(drawing.module);
+  const item = node === null ? undefined : all.itemOfNode.get(node);
+  if (item !== undefined && Math.floor(item / ITEMS_AT_ONCE) !== drawing.page) {
+    draw(drawing.module, Math.floor(item / ITEMS_AT_ONCE));
+  }
+  const index = item === undefined ? -1 : item - drawing.graph.first;
+  drawing.items.forEach((group, i) => group.classList.toggle('chosen', i === index));
+  if (index < 0) return;
+  lightEdges(index);
+  drawing.items[index].scrollIntoView({ block: 'nearest', inline: 'nearest' });
+}
+
+function focusItem(index) {
+  if (index === undefined || index < 0) return;
+  drawing.items.forEach((group, i) => group.setAttribute('tabindex', i === index ? '0' : '-1'));
+  drawing.items[index].focus();
+  drawing.items[index].scrollIntoView({ block: 'nearest', inline: 'nearest' });
+}
+
+function beside(index, step) {
+  const { y } = drawing.layout.items[index];
+  const row = drawing.layout.items.map((_, i) => i).filter((i) => Math.abs(drawing.layout.items[i].y - y) < 1)
+    .sort((a, b) => drawing.layout.items[a].x - drawing.layout.items[b].x);
+  return row[row.indexOf(index) + step];
+}
+
+canvas.addEventListener('keydown', (event) => {
+  const index = drawing.items.indexOf(document.activeElement);
+  const zooms = { '+': 1.25, '=': 1.25, '-': 0.8 };
+  if (event.key in zooms) return setZoom(drawing.zoom * zooms[event.key]);
+  if (event.key === '0') return fit();
+  if (index < 0) return undefined;
+  const moves = {
+    ArrowDown: () => focusItem(drawing.graph.edges.find(([from]) => from === index)?.[1]),
+    ArrowUp: () => focusItem(drawing.graph.edges.find(([, to]) => to === index)?.[0]),
+    ArrowLeft: () => focusItem(beside(index, -1)),
+    ArrowRight: () => focusItem(beside(index, 1)),
+    Enter: () => openItem(index),
+    ' ': () => openItem(index),
+    Backspace: () => modules[drawing.module].parent !== null && drawing.onmodule(modules[drawing.module].parent),
+  };
+  if (!(event.key in moves)) return undefined;
+  event.preventDefault();
+  moves[event.key]();
+  return undefined;
+});
+canvas.addEventListener('wheel', (event) => {
+  if (!event.ctrlKey) return;
+  event.preventDefault();
+  setZoom(drawing.zoom * (event.deltaY < 0 ? 1.1 : 0.9));
+}, { passive: false });

@@ -1,0 +1,67 @@
+// What is known of the chosen node, and why: as `whence explain` tells it.
+
+const evidenceElement = document.getElementById('evidence');
+const LINKS_SHOWN = 30;
+
+function entry(list, name, ...content) {
+  list.append(make('dt', {}, name), make('dd', {}, ...content));
+}
+
+const moduleLink = (path) => (moduleByPath.has(path) ?
+  link(pathText(path), () => chooseModule(moduleByPath.get(path))) : pathText(path));
+
+function valueList(title, entries) {
+  if (entries.length === 0) return [];
+  const rows = entries.slice(0, LINKS_SHOWN).map(([other, value]) => make('li', {},
+    make('span', { class: 'mono' }, shown(data.values[value])), ' ',
+    make('span', { class: 'dim' }, `${shown(data.shapes[value])} `),
+    other < 0 ? 'of the graph' : link(nodeLabel(other), () => chooseNode(other))));
+  if (entries.length > LINKS_SHOWN) rows.push(make('li', { class: 'dim' }, `and ${entries.length - LINKS_SHOWN} more`));
+  return [make('h3', {}, title), make('ul', {}, ...rows)];
+}
+
+function operationParts(operation) {
+  return [make('h3', {}, `Recorded operation ${operation.index}`), make('div', { class: 'mono' }, shown(operation.op)),
+    make('ul', {}, ...operation.scope.map((call) => make('li', {}, 'in ', moduleLink(call.path),
+      make('span', { class: 'dim' }, ` ${shown(className(call.type))}${call.call > 0 ? `, call ${call.call}` : ''}`))),
+    ...operation.source.map((frame) => make('li', { class: 'mono' }, `at ${shown(frame)}`)))];
+}
+
+function showEvidence(node) {
+  const found = evidenceOf(node);
+  const confidence = nodes.confidence[node];
+  const list = make('dl');
+  const module = nodes.module[node] === null ? null : modules[nodes.module[node]];
+  if (module !== null) {
+    entry(list, 'module', moduleLink(module.path));
+    if (module.type !== '') entry(list, 'type', make('span', { class: 'mono' }, shown(module.type)));
+  }
+  for (const path of found.modules) entry(list, 'stands for', moduleLink(path));
+  if (nodes.call[node] !== '') entry(list, 'call', shown(nodes.call[node]));
+  if (data.sources[nodes.source[node]] !== '') {
+    entry(list, 'source', make('span', { class: 'mono' }, shown(data.sources[nodes.source[node]])));
+  }
+  entry(list, 'confidence', make('span', { class: `dot f${confidence}` }), ` ${confidences[confidence]}`);
+  if (found.rule !== '') entry(list, 'rule', shown(found.rule));
+  const operations = nodes.operations[node];
+  entry(list, 'FLOPs', operations === null ? 'unknown' : grouped(operations));
+  const keys = [];
+  for (let i = 0; i < found.keys.length; i += 2) {
+    const lines = found.keys[i + 1].split('\n').map(shown).join('\n');  // stack traces are read by line
+    keys.push(make('div', { class: 'dim mono' }, shown(found.keys[i])), make('pre', { tabindex: '0' }, lines));
+  }
+  evidenceElement.replaceChildren(
+    make('button', { class: 'close', 'aria-label': 'Close', onclick: hideEvidence }, '✕'),
+    make('h2', {}, operatorOf(node)), make('div', { class: 'mono' }, nodeLabel(node)),
+    make('p', { class: 'because' }, shown(found.reason)), list,
+    ...valueList('Reads', readsOf[node]), ...valueList('Read by', readBy[node]),
+    ...found.operations.flatMap(operationParts),
+    ...(keys.length > 0 ? [make('h3', {}, 'Keys on the node'), ...keys] : []));
+  evidenceElement.hidden = false;
+  evidenceElement.scrollTop = 0;
+}
+
+function hideEvidence() {
+  evidenceElement.hidden = true;
+  markNode(null);
+}

@@ -1,0 +1,67 @@
+// What is known of the chosen module, in figures.
+
+const factsElement = document.getElementById('facts');
+const OPERATORS_SHOWN = 14;
+
+function figure(value, name, title = '') {
+  return make('div', { class: 'figure', title }, make('b', {}, value), make('span', {}, name));
+}
+
+// Of all nodes at and below a module, or of its own: [[what, count]], most frequent first.
+function countBy(module, key, ownOnly) {
+  const counts = new Map();
+  for (let row = module; row < (ownOnly ? module + 1 : endOf[module]); row++) {
+    for (const node of nodesOf[row]) counts.set(key(node), (counts.get(key(node)) ?? 0) + 1);
+  }
+  return [...counts].sort((a, b) => b[1] - a[1]);
+}
+
+function operatorTags(module) {
+  const operators = countBy(module, (node) => nodes.op[node], false);
+  const tags = operators.slice(0, OPERATORS_SHOWN).map(([op, count]) =>
+    make('span', { class: 'tag' }, `${shown(data.operators[op])} ${count > 1 ? `×${grouped(count)}` : ''}`.trim()));
+  if (operators.length > OPERATORS_SHOWN) {
+    tags.push(make('span', { class: 'dim' }, `and ${operators.length - OPERATORS_SHOWN} more`));
+  }
+  return make('div', { class: 'tags' }, ...tags);
+}
+
+function sourceLines(module) {
+  const own = countBy(module, (node) => nodes.source[node], true).filter(([source]) => data.sources[source] !== '');
+  if (own.length === 0) return null;
+  const rows = own.slice(0, 200).map(([source, count]) =>
+    make('li', { class: 'mono' }, `${shown(data.sources[source])}  `, make('span', { class: 'dim' }, `×${count}`)));
+  return make('details', { open: own.length <= 6 }, make('summary', {}, `${grouped(own.length)} source lines of its own nodes`),
+    make('ul', { class: 'lines' }, ...rows));
+}
+
+function coverageWords(counts) {
+  const all = sum(counts);
+  return make('div', { class: 'tags' }, ...counts.flatMap((count, i) => (count === 0 ? [] : [
+    make('span', { class: `dot f${i}` }), make('span', {}, `${confidences[i]} ${grouped(count)}`),
+    make('span', { class: 'dim' }, `${percent(count, all)}  `)])));
+}
+
+function showFacts(row) {
+  const module = modules[row];
+  const known = operationsText(module.operations, module.uncounted);
+  const formula = `Floating-point operations of one run, by formula: ${data.formulas}.` +
+    (module.uncounted > 0 ? ` Not known for ${module.uncounted} nodes: sizes that are not fixed, or operators without a formula.` : '');
+  const more = [];
+  if (module.calls !== null && module.calls > 0) more.push(figure(grouped(module.calls), module.calls === 1 ? 'call' : 'calls'));
+  if (module.trainable !== null && module.trainable !== module.parameters) more.push(figure(short(module.trainable), 'trainable'));
+  factsElement.replaceChildren(...[
+    make('h2', { class: 'mono' }, pathText(module.path)),
+    make('div', { class: 'dim mono' }, [shown(module.type), ...module.aliases.map((alias) => `= ${shown(alias)}`)].filter(Boolean).join('  ')),
+    module.silent ? make('div', { class: 'because' }, `No node: ${module.silent}.`) : null,
+    make('div', { class: 'figures' },
+      figure(grouped(module.total), module.own === module.total ? 'nodes' : `nodes, ${grouped(module.own)} its own`),
+      figure(percent(coveredOf(module.coverage), sum(module.coverage)) || '–', 'covered'),
+      figure(grouped(module.parameters), 'parameters'),
+      figure(known, 'FLOPs', formula), ...more),
+    sum(module.coverage) > 0 ? coverageBar(module.coverage, 'wide') : null,
+    sum(module.coverage) > 0 ? coverageWords(module.coverage) : null,
+    operatorTags(row), sourceLines(row),
+    make('details', {}, make('summary', {}, 'How FLOPs are counted'), make('p', { class: 'dim' }, formula)),
+  ].filter(Boolean));
+}

@@ -1,0 +1,62 @@
+// Which modules and nodes are shown: search, operator type, confidence, coverage. A module stays while something below it
+// does, or when its own name is searched for.
+
+const filter = { words: [], operator: -1, confidences: confidences.map(() => true), covered: '' };
+
+const lower = (text) => text.toLowerCase();
+const nodeText = nodes.name.map((name, node) => lower(`${name} ${data.operators[nodes.op[node]]}`));
+const moduleText = modules.map((module) => lower(`${module.path} ${module.type} ${module.aliases.join(' ')}`));
+
+const isFiltering = () => filter.words.length > 0 || filter.operator >= 0 || filter.covered !== '' ||
+  filter.confidences.includes(false);
+// Filters that leave few nodes open the modules that hold them.
+const opensModules = () => filter.words.length > 0 || filter.operator >= 0;
+
+function coverageFits(counts) {
+  const [covered, all] = [coveredOf(counts), sum(counts)];
+  switch (filter.covered) {
+    case 'partly': return covered < all;
+    case 'nothing': return covered === 0 && all > 0;
+    case 'fully': return covered === all && all > 0;
+    default: return true;
+  }
+}
+
+// {nodes, modules: kept or not; found: modules with a match below; matches: how many nodes and modules match}
+function applyFilter() {
+  const holds = (text) => filter.words.every((word) => text.includes(word));
+  const named = modules.map((_, row) => filter.words.length > 0 && holds(moduleText[row]));
+  const within = modules.map((module, row) => named[row]);
+  modules.forEach((module, row) => { if (module.parent !== null && within[module.parent]) within[row] = true; });
+
+  const bare = filter.operator < 0 && !filter.confidences.includes(false);
+  const kept = { nodes: new Array(nodeCount), modules: new Array(modules.length).fill(false),
+    found: new Array(modules.length).fill(false), matches: 0 };
+  const keep = (row, found) => {
+    for (let at = row; at !== null && !(kept.modules[at] && kept.found[at] >= found); at = modules[at].parent) {
+      kept.modules[at] = true;
+      kept.found[at] ||= found;
+    }
+  };
+  for (let node = 0; node < nodeCount; node++) {
+    const row = moduleOf[node];
+    const own = filter.words.length === 0 || holds(nodeText[node]);
+    const fits = filter.confidences[nodes.confidence[node]] &&
+      (filter.operator < 0 || nodes.op[node] === filter.operator) && coverageFits(modules[row].coverage);
+    kept.nodes[node] = fits && (own || within[row]);
+    if (!kept.nodes[node]) continue;
+    if (own) kept.matches++;
+    keep(row, own);
+  }
+  modules.forEach((module, row) => {
+    const wanted = bare && (filter.words.length === 0 || within[row]) && coverageFits(module.coverage);
+    if (wanted || (named[row] && kept.modules[row])) {
+      keep(row, false);
+      if (named[row]) {
+        kept.matches++;
+        if (module.parent !== null) keep(module.parent, true);
+      }
+    }
+  });
+  return kept;
+}

@@ -1,0 +1,75 @@
+// The graph of one module: its own nodes, each direct submodule as one box, and what it exchanges with the rest as ports.
+
+const ITEMS_AT_ONCE = 250;
+
+// The direct child of a module that a row is in; -1 when it is the module itself.
+function childHolding(module, row) {
+  let at = row;
+  while (at !== module && modules[at].parent !== module) at = modules[at].parent;
+  return at === module ? -1 : at;
+}
+
+// Items of the module in the order of their first nodes: {node} or {module}.
+function itemsOf(module) {
+  const items = [];
+  const boxes = new Map();
+  const itemOfNode = new Map();
+  for (let node = 0; node < nodeCount; node++) {
+    if (!isBelow(moduleOf[node], module)) continue;
+    const child = childHolding(module, moduleOf[node]);
+    if (child < 0) {
+      itemOfNode.set(node, items.length);
+      items.push({ kind: 'node', node });
+      continue;
+    }
+    if (!boxes.has(child)) {
+      boxes.set(child, items.length);
+      items.push({ kind: 'box', module: child });
+    }
+    itemOfNode.set(node, boxes.get(child));
+  }
+  return { items, itemOfNode };
+}
+
+// {items, edges: [from, to, values], total, first}: `first` is the first item of the page that is drawn.
+function moduleGraph(module, page) {
+  const all = itemsOf(module);
+  const first = page * ITEMS_AT_ONCE;
+  const items = all.items.slice(first, first + ITEMS_AT_ONCE);
+  const drawn = (item) => item !== undefined && item >= first && item < first + ITEMS_AT_ONCE;
+  const edges = new Map();
+  const join = (from, to, value) => {
+    const key = from * 1e6 + to;
+    if (!edges.has(key)) edges.set(key, [from, to, new Set()]);
+    edges.get(key)[2].add(value);
+  };
+  const ports = new Map();
+  const port = (kind, value, other) => {
+    const key = `${kind}${value}`;
+    if (!ports.has(key)) {
+      ports.set(key, items.length);
+      items.push({ kind, value, other });
+    }
+    return ports.get(key);
+  };
+  const links = [];
+  for (const [node, item] of all.itemOfNode) {
+    if (!drawn(item)) continue;
+    for (const [from, value] of readsOf[node]) {
+      const other = all.itemOfNode.get(from);
+      if (other === item) continue;
+      if (drawn(other)) join(other - first, item - first, value);
+      else links.push(['in', value, from, item - first]);
+    }
+    for (const [to, value] of readBy[node]) {
+      if (!drawn(all.itemOfNode.get(to))) links.push(['out', value, to, item - first]);
+    }
+  }
+  for (const [kind, value, other, item] of links) {
+    const at = port(kind, value, other);
+    if (kind === 'in') join(at, item, value);
+    else join(item, at, value);
+  }
+  return { items, edges: [...edges.values()].map(([from, to, values]) => [from, to, [...values]]),
+    total: all.items.length, first };
+}

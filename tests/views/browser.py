@@ -1,0 +1,100 @@
+"""Chromium without a window, through chromedriver (W3C WebDriver): opens a file, runs script, types, clicks."""
+
+import base64
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element's id, as the standard has it
+KEYS = {"Enter": "\ue007", "ArrowUp": "\ue013", "ArrowDown": "\ue015", "ArrowLeft": "\ue012", "ArrowRight": "\ue014",
+        "Home": "\ue011", "End": "\ue010", "Escape": "\ue00c", "Tab": "\ue004"}
+
+
+def missing() -> str | None:
+    """Why there is no browser here, for pytest's skip; None when there is one."""
+    absent = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    return f"no {' and no '.join(absent)} here: tools/setup/packages.sh installs them" if absent else None
+
+
+class Browser:
+    def __init__(self, folder: Path, dark: bool = False):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.driver = subprocess.Popen(["chromedriver", f"--port={self.port}"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1500,950",
+                     f"--user-data-dir={folder / 'chromium'}"]
+        if dark:
+            arguments.append("--blink-settings=preferredColorScheme=0")
+        options = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments},
+                   "goog:loggingPrefs": {"browser": "ALL"}}
+        self.session = ""
+        for _ in range(200):
+            try:
+                made = self.call("POST", "/session", {"capabilities": {"alwaysMatch": options}})
+                break
+            except (ConnectionError, urllib.error.URLError) as error:
+                if isinstance(error, urllib.error.HTTPError):
+                    raise RuntimeError(error.read().decode()) from error
+                time.sleep(0.1)
+        self.session = "/session/" + made["sessionId"]
+
+    def call(self, method: str, path: str, body: dict | None = None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{self.session}{path}", data, method=method,
+                                         headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)["value"]
+
+    def open(self, path: Path) -> None:
+        self.call("POST", "/url", {"url": Path(path).resolve().as_uri()})
+
+    def run(self, script: str, *arguments):
+        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def wait(self, script: str, seconds: float = 10):
+        """The value of an expression once it is true."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            value = self.run(f"return {script};")
+            if value:
+                return value
+            time.sleep(0.05)
+        raise AssertionError(f"never true: {script}")
+
+    def texts(self, selector: str) -> list[str]:
+        return self.run("return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent);", selector)
+
+    def element(self, selector: str) -> str:
+        return self.call("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
+
+    def click(self, selector: str) -> None:
+        self.call("POST", f"/element/{self.element(selector)}/click", {})
+
+    def type(self, selector: str, text: str) -> None:
+        self.call("POST", f"/element/{self.element(selector)}/value", {"text": text})
+
+    def press(self, *keys: str) -> None:
+        """Keys to whatever has the focus, one after the other."""
+        actions = [{"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
+    def complaints(self) -> list[str]:
+        """What the page wrote to its console: errors of scripts, and what its policy blocked."""
+        return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]
+
+    def screenshot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self.call("GET", "/screenshot")))
+
+    def close(self) -> None:
+        try:
+            self.call("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait()

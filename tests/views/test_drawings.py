@@ -1,0 +1,137 @@
+"""`whence dot` and `whence graphml`, read by Graphviz and an XML parser: nesting against the metadata of the nodes."""
+
+import json
+import shutil
+import subprocess
+import time
+import xml.etree.ElementTree as xml
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import command
+from views import view_files
+
+with_graphviz = pytest.mark.skipif(shutil.which("dot") is None, reason="no dot here: tools/setup/packages.sh installs it")
+GRAPHML = "{http://graphml.graphdrawing.org/xmlns}"
+
+
+def prefixes(path: str) -> list[str]:
+    parts = path.split(".") if path else []
+    return ["", *(".".join(parts[:i + 1]) for i in range(len(parts)))]
+
+
+def modules_by_name(model) -> dict:
+    """By node name: the modules around it from the root down, none for a node that names no module."""
+    return {node.name: prefixes(view_files.keys_of(node)["pkg.whence.module"])
+            if "pkg.whence.module" in view_files.keys_of(node) else [] for node in onnx.load(model).graph.node}
+
+
+def edges_by_name(model) -> set:
+    graph = onnx.load(model).graph
+    makers = {output: node.name for node in graph.node for output in node.output}
+    return {(makers[value], node.name) for node in graph.node for value in node.input if value in makers}
+
+
+def read_dot(model, folder) -> tuple[dict, set]:
+    """What Graphviz itself understood: ({node name: modules around it, outermost first}, edges by name)."""
+    command.run("dot", model, "-o", folder / "m.dot")
+    made = subprocess.run(["dot", "-Tdot_json", folder / "m.dot"], capture_output=True, text=True, check=True, timeout=120)
+    assert made.stderr == ""
+    graph = json.loads(made.stdout)
+    objects = graph["objects"]
+    clusters = [each for each in objects if each["name"].startswith("cluster_")]
+    names = {each["_gvid"]: unescaped(each["nodename"])
+             for each in objects if not each["name"].startswith("cluster_")}
+    around = {name: [] for name in names.values()}
+    for cluster in clusters:
+        for number in cluster.get("nodes", []):  # Graphviz leaves out what is empty: the root's path
+            around[names[number]].append(unescaped(cluster.get("module", "")))
+    return ({name: sorted(modules, key=len) for name, modules in around.items()},
+            {(names[edge["tail"]], names[edge["head"]]) for edge in graph["edges"]})
+
+
+def unescaped(text: str) -> str:
+    """Graphviz keeps a backslash and what it escapes as they stand."""
+    return text.replace("\\\\", "\\")
+
+
+def read_graphml(model, folder) -> tuple[dict, set]:
+    command.run("graphml", model, "-o", folder / "m.graphml")
+    outermost = xml.parse(folder / "m.graphml").getroot().find(f"{GRAPHML}graph")
+    around, names = {}, {}
+
+    def visit(graph, modules):
+        for node in graph.findall(f"{GRAPHML}node"):
+            data = {each.get("key"): each.text or "" for each in node.findall(f"{GRAPHML}data")}
+            if data["kind"] == "module":
+                visit(node.find(f"{GRAPHML}graph"), [*modules, data["module"]])
+            else:
+                names[node.get("id")] = data["name"]
+                around[data["name"]] = modules
+
+    visit(outermost, [])
+    return around, {(names[edge.get("source")], names[edge.get("target")]) for edge in outermost.findall(f"{GRAPHML}edge")}
+
+
+READERS = [pytest.param(read_dot, marks=with_graphviz), read_graphml]
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_groups_are_the_modules_of_the_metadata(read, tmp_path):
+    model = view_files.layers(200, tmp_path / "m.onnx")
+    around, edges = read(model, tmp_path)
+    assert around == modules_by_name(model)
+    assert any(modules == [] for modules in around.values())  # nodes that name no module stand outside
+    assert edges == edges_by_name(model)
+
+
+def shown(text: str) -> str:
+    """schema/printable.h: what is not seen becomes an escape."""
+    return "".join("\\n" if each == "\n" else f"\\x{ord(each):02x}" if ord(each) < 0x20 or each == "\x7f" else each
+                   for each in text)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_names_are_texts(read, tmp_path):
+    around, edges = read(view_files.hostile(tmp_path / "m.onnx"), tmp_path)
+    assert set(around) == {shown(name) for name in view_files.HOSTILE}
+    assert len(edges) == len(view_files.HOSTILE) - 1
+    assert {modules[-1] for modules in around.values()} == {
+        "outer." + shown(name).replace(".", "") for name in view_files.HOSTILE}
+
+
+@pytest.mark.parametrize("kind", ["dot", "graphml"])
+def test_a_hundred_thousand_nodes(kind, tmp_path):
+    model = view_files.layers(100_000, tmp_path / "m.onnx")
+    start = time.perf_counter()
+    command.run(kind, model, "-o", tmp_path / "drawing")
+    seconds = time.perf_counter() - start
+    print(f"whence {kind}: {seconds:.2f} s, {(tmp_path / 'drawing').stat().st_size / 1e6:.0f} MB")
+    assert seconds < 5
+
+
+def test_bodies_read_what_is_around_them(tmp_path):
+    """If: what its branches make goes to it, and they read values of the graph outside."""
+    def branch(name, op):
+        return helper.make_graph([helper.make_node(op, ["a"], [name], name=f"in_{name}")], name, [],
+                                 [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
+    nodes = [helper.make_node("Relu", ["x"], ["a"], name="relu"),
+             helper.make_node("If", ["c"], ["y"], name="if", then_branch=branch("t", "Exp"), else_branch=branch("e", "Neg"))]
+    model = helper.make_model(helper.make_graph(nodes, "graph", [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]), helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]), opset_imports=[helper.make_opsetid("", 18)])
+    onnx.save(model, tmp_path / "m.onnx")
+    assert read_graphml(tmp_path / "m.onnx", tmp_path)[1] == {("relu", "in_t"), ("relu", "in_e"), ("in_t", "if"), ("in_e", "if")}
+
+
+@pytest.mark.parametrize("kind", ["dot", "graphml"])
+def test_output_goes_where_it_is_asked(kind, tmp_path):
+    model = view_files.layers(40, tmp_path / "m.onnx")
+    text = command.run(kind, model).stdout
+    told = command.run_json(kind, model, "-o", tmp_path / "drawing")
+    assert (tmp_path / "drawing").read_text() == text
+    assert (told["nodes"], told["size"]) == (40, len(text))
+    assert "give -o FILE" in command.run_json(kind, model, code=2)["diagnostics"][0]["remedy"]
+    assert command.run(kind, model, "-o", model, code=2).stderr.startswith("E0101")

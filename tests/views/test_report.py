@@ -1,0 +1,269 @@
+"""`whence report`: the page in a browser, the Markdown, and what is refused."""
+
+import json
+import re
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import command
+from validate.test_coverage import annotated
+from views import browser, view_files
+
+in_browser = pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+
+
+def report(model, folder, *options):
+    page = folder / "report.html"
+    command.run("report", model, "-o", page, *options)
+    return page
+
+
+def embedded(page) -> dict:
+    """The data that the page reads."""
+    text = re.search(r'id="whence-data">(.*?)</script>', page.read_text(), re.DOTALL).group(1)
+    return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory):
+    opened = browser.Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+def ready(window, page) -> int:
+    """Opens a page; milliseconds from the start of its loading until it could be used."""
+    window.open(page)
+    return int(window.wait("document.documentElement.dataset.ready"))
+
+
+# ---- in a browser -------------------------------------------------------------------------------------------------
+
+@in_browser
+def test_ten_thousand_nodes_open_within_two_seconds(window, tmp_path):
+    page = report(view_files.layers(10_000, tmp_path / "m.onnx"), tmp_path)
+    milliseconds = min(ready(window, page) for _ in range(3))
+    drawing = window.run("const start = performance.now(); chooseModule(moduleByPath.get('layers'));"
+                         "document.body.getBoundingClientRect(); return performance.now() - start;")
+    window.run("setOpen(moduleByPath.get('layers'), true); refreshTree();")
+    assert window.run("return tree.rows.length;") > 500
+    rows = window.run("return document.querySelectorAll('[role=treeitem]').length;")
+    print(f"{milliseconds} ms, {page.stat().st_size / 1e6:.1f} MB, {rows} rows drawn, a graph of 250 items in {drawing:.0f} ms")
+    assert milliseconds < 2000 and drawing < 2000
+    assert 5 < rows < 200  # those in sight
+    assert window.run("return endOf[0];") == len({f"layers.{i}.{p}" for i in range(500) for p in ("attn", "mlp")}) + 502
+    assert window.complaints() == []
+
+
+@in_browser
+def test_the_tree_shows_modules_with_their_counts(window, tmp_path):
+    page = report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path)
+    ready(window, page)
+    rows = window.run("return [...document.querySelectorAll('[role=treeitem]')].map((row) => [row.getAttribute('aria-label'),"
+                      " Number(row.getAttribute('aria-level')), row.getAttribute('aria-expanded')]);")
+    assert rows == [["(root), 40 nodes, 100 % covered", 1, "true"],
+                    ["layers, 40 nodes, 100 % covered", 2, "true"],
+                    ["layers.0, 20 nodes, 100 % covered", 3, "true"],
+                    ["layers.0.attn, 10 nodes, 100 % covered", 4, "false"],
+                    ["layers.0.mlp, 10 nodes, 100 % covered", 4, "false"],
+                    ["layers.1, 20 nodes, 100 % covered", 3, "true"],
+                    ["layers.1.attn, 10 nodes, 100 % covered", 4, "false"],
+                    ["layers.1.mlp, 10 nodes, 100 % covered", 4, "false"]]
+
+
+@in_browser
+def test_search_and_filters(window, tmp_path):
+    page = report(view_files.layers(200, tmp_path / "m.onnx"), tmp_path)
+    ready(window, page)
+    window.type("#search", "layers.3/mlp/Relu")
+    window.wait("document.getElementById('hits').textContent !== ''")
+    shown = window.run("return tree.rows.filter((row) => row.isNode).map((row) => nodes.name[row.id]);")
+    assert shown == ["/layers.3/mlp/Relu_70", "/layers.3/mlp/Relu_74", "/layers.3/mlp/Relu_78"]
+    window.run("document.getElementById('search').value = ''; filter.words = []; refilter();")
+    window.run("const it = document.getElementById('operator');"
+               "it.value = [...it.options].find((option) => option.text.startsWith('Mul (')).value;"
+               "it.dispatchEvent(new Event('change'));")
+    assert window.run("return tree.kept.matches;") == 50
+    window.run("const it = document.getElementById('operator'); it.value = '-1'; it.dispatchEvent(new Event('change'));")
+    for name in ("exact", "inferred", "matched", "ancestor"):
+        window.run("[...document.querySelectorAll('.chip')].find((chip) => chip.textContent.startsWith(arguments[0])).click();",
+                   name)
+    assert window.run("return tree.kept.matches;") == 4  # unattributed: every fiftieth
+    assert window.texts("[role=treeitem] .label") == ["(no module)"]
+
+
+@in_browser
+def test_keys_reach_the_tree_and_the_graph(window, tmp_path):
+    page = report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path)
+    ready(window, page)
+    window.run("document.getElementById('tree').focus();")
+    active = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).getAttribute('aria-label')"
+    window.press("Home", "ArrowDown", "ArrowDown", "ArrowLeft", "ArrowRight", "ArrowRight")
+    assert window.run(f"return {active};") == "layers.0.attn, 10 nodes, 100 % covered"
+    window.press("Enter")
+    assert window.texts("#facts h2") == ["layers.0.attn"]
+    assert len(window.run("return drawing.items.map(String);")) == 10 + len(
+        window.run("return drawing.graph.items.filter((item) => item.kind === 'in' || item.kind === 'out');"))
+    window.press("ArrowRight", "ArrowRight", "Enter")
+    assert window.texts("#evidence h2") == ["MatMul"]
+    window.press("Escape")
+    assert window.run("return document.getElementById('evidence').hidden && document.activeElement.id === 'tree';")
+    window.press("ArrowLeft", "ArrowLeft")
+    assert window.run(f"return {active};") == "layers.0.attn, 10 nodes, 100 % covered"
+    window.run("drawing.items[0].focus();")
+    window.press("ArrowDown", "Enter")
+    assert window.run("return document.activeElement.getAttribute('role');") == "button"
+
+
+@in_browser
+def test_names_are_inert(window, tmp_path):
+    page = report(view_files.hostile(tmp_path / "m.onnx"), tmp_path)
+    ready(window, page)
+    assert window.complaints() == []
+    assert window.run("return document.querySelectorAll('script').length;") == 3
+    assert window.run("return document.querySelectorAll('img, x').length;") == 0
+    assert window.run("return document.title;") == "m.onnx – whence"
+    assert window.run("return nodes.name;") == view_files.HOSTILE
+    for node in range(len(view_files.HOSTILE)):
+        window.run("chooseNode(arguments[0]);", node)
+        seen = window.run("return document.body.innerText;")
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]", seen)
+    assert window.run("return document.querySelectorAll('script, img, x').length;") == 3
+    assert window.complaints() == []
+
+
+@in_browser
+def test_a_real_model_with_its_sidecar(window, tmp_path):
+    model, sidecar = annotated("bert_tiny")
+    page = report(model, tmp_path, "--sidecar", sidecar)
+    ready(window, page)
+    made = onnx.load(model, load_external_data=False)
+    node = next(node for node in made.graph.node if view_files.keys_of(node).get("pkg.whence.module") ==
+                "encoder.layer.1.intermediate.dense")
+    window.run("chooseNode(nodeByName.get(arguments[0]));", node.name)
+    told = command.run_json("explain", model, node.name, "--sidecar", sidecar)
+    text = window.run("return document.getElementById('evidence').textContent;")
+    assert told["reason"] in text and told["source"] in text and told["operations"][0]["op"] in text
+    assert all(frame in text for frame in told["operations"][0]["source"])
+    assert window.complaints() == []
+
+
+@in_browser
+def test_findings_are_those_of_validate(window, tmp_path):
+    nodes = [helper.make_node("Relu", ["x"], ["a"], name="same"), helper.make_node("Relu", ["a"], ["y"], name="same")]
+    model = view_files.save(nodes, tmp_path / "m.onnx")
+    ready(window, report(model, tmp_path))
+    window.click("#tab-findings")
+    told = command.run_json("validate", model, code=1)["findings"]
+    assert [row.split("e")[0][:4] for row in window.texts("#findings tbody tr")] == [each["code"] for each in told]
+    assert "same" in window.texts("#findings tbody tr")[0]
+
+
+# ---- what the page says, without a browser ------------------------------------------------------------------------
+
+def test_the_page_fetches_nothing_and_runs_its_own_script_only(tmp_path):
+    text = report(view_files.layers(20, tmp_path / "m.onnx"), tmp_path).read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
+    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+    assert not re.search(r'(?:src|href)="(?!#)', text)
+    assert text.count("<script") == 3
+
+
+def test_edges_lie_where_the_graph_has_them(tmp_path):
+    model = view_files.layers(60, tmp_path / "m.onnx")
+    data = embedded(report(model, tmp_path))
+    names, edges = data["nodes"]["name"], data["edges"]
+    found = {(names[edges[i]], names[edges[i + 1]], data["values"][edges[i + 2]]) for i in range(0, len(edges), 3)}
+    made = onnx.load(model).graph
+    makers = {output: node.name for node in made.node for output in node.output}
+    assert found == {(makers[value], node.name, value) for node in made.node for value in node.input if value in makers}
+
+
+def conv_model(path, batch="batch"):
+    """Conv 3 -> 8 channels in two groups... of one: 3x3 on 10x10, Relu, then Gemm of 8*8*8 -> 5."""
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [8, 3, 3, 3], [0.1] * 216),
+               helper.make_tensor("m", TensorProto.FLOAT, [512, 5], [0.1] * 2560)]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), helper.make_node("Relu", ["c"], ["r"], name="relu"),
+             helper.make_node("Flatten", ["r"], ["f"], name="flatten"), helper.make_node("Gemm", ["f", "m"], ["y"], name="gemm")]
+    for node in nodes:
+        view_files.add_keys(node, module="net", confidence="exact")
+    graph = helper.make_graph(nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 10, 10])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    return path
+
+
+# By hand: each of 2*8*8*8 results of the convolution takes 27 products and as many sums; each of 2*5 of the product 512.
+COUNTED = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0, "gemm": 2 * (2 * 5) * 512}
+
+
+@pytest.mark.parametrize("batch, options", [(2, []), ("batch", ["--size", "batch=2"])])
+def test_operations_are_counted_by_hand_worked_values(batch, options, tmp_path):
+    data = embedded(report(conv_model(tmp_path / "m.onnx", batch), tmp_path, *options))
+    assert dict(zip(data["nodes"]["name"], data["nodes"]["operations"])) == COUNTED
+    assert data["modules"][1]["path"] == "net"
+    assert (data["modules"][1]["operations"], data["modules"][1]["uncounted"]) == (sum(COUNTED.values()), 0)
+
+
+def test_operations_of_unknown_sizes_are_unknown(tmp_path):
+    data = embedded(report(conv_model(tmp_path / "m.onnx"), tmp_path))
+    assert dict(zip(data["nodes"]["name"], data["nodes"]["operations"])) == {**dict.fromkeys(COUNTED), "flatten": 0}
+    assert data["modules"][0]["uncounted"] == 3
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path):
+    model = view_files.layers(60, tmp_path / "m.onnx")
+    for name in ("r.html", "r.md"):
+        command.run("report", model, "-o", tmp_path / name)
+        first = (tmp_path / name).read_bytes()
+        command.run("report", model, "-o", tmp_path / name)
+        assert (tmp_path / name).read_bytes() == first
+
+
+# ---- Markdown -----------------------------------------------------------------------------------------------------
+
+def test_markdown_says_coverage_findings_and_modules(tmp_path):
+    model, page = view_files.layers(100, tmp_path / "m.onnx"), tmp_path / "r.md"
+    command.run("report", model, "-o", page)
+    text = page.read_text()
+    assert text.startswith("## `m.onnx`\n\n100 nodes\n")
+    assert "| unattributed | 2 | 2.0 % |" in text and "| **covered** | 98 | 98.0 % |" in text
+    assert "| `layers` |  | 98 | 100.0 % |" in text
+    assert all(line.count("|") == 7 for line in text.splitlines() if line.startswith("| `layers"))
+
+
+def test_markdown_of_hostile_names_keeps_its_tables(tmp_path):
+    command.run("report", view_files.hostile(tmp_path / "m.onnx"), "-o", tmp_path / "r.md")
+    text = (tmp_path / "r.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `") or line.startswith("| ``")]
+    assert len(rows) > len(view_files.HOSTILE)
+    for row in rows:
+        cells = re.sub(r"(`+) ?(.*?) ?\1(?!`)", "code", row)  # what stands in code spans means nothing
+        assert "<" not in cells and "@" not in cells
+        assert "\x1b" not in row and "\u2028" not in row
+
+
+# ---- what is refused ----------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("options, code, said", [
+    (["-o", "out.pdf"], "E0101", "report.html or report.md"), ([], "E0101", "--output"),
+    (["-o", "out.html", "--format", "pdf"], "E0101", "html or md"),
+    (["-o", "out.html", "--size", "batch"], "E0101", "--size batch=1"),
+    (["-o", "out.html", "--size", "batch=0"], "E0101", "--size batch=1"),
+    (["-o", "out.html", "--size", "bitch=2"], "E0101", "batch"),
+])
+def test_wrong_options(options, code, said, tmp_path):
+    model = conv_model(tmp_path / "m.onnx")
+    options = [str(tmp_path / option) if option.startswith("out.") else option for option in options]
+    error = command.run("report", model, *options, code=2).stderr
+    assert error.startswith(code) and said in error
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_the_summary_as_json(tmp_path):
+    model = view_files.layers(100, tmp_path / "m.onnx")
+    told = command.run_json("report", model, "-o", tmp_path / "r.html")
+    assert (told["nodes"], told["covered"]) == (100, 98)
+    assert told["size"] == (tmp_path / "r.html").stat().st_size

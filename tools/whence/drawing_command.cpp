@@ -1,0 +1,55 @@
+#include "tools/whence/drawing_command.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "schema/files.h"
+#include "schema/sidecar.h"
+
+namespace whence {
+
+ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
+  CommandLine line(kind.command, "model.onnx [-o FILE] [--sidecar F]", kind.description);
+  line.positional("file", "the ONNX file");
+  line.option("output,o", "FILE", "the file to write; standard output by default");
+  line.option("sidecar,s", "FILE",
+              "the sidecar: adds the types of modules, and reads stamps of files not yet annotated");
+  line.example(std::string("whence ") + kind.command + " model.annotated.onnx -o " + kind.example);
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  const std::string input = line.text("file"), output = line.text_or("output", "");
+  if (line.json() && output.empty()) {
+    throw Error(Code::usage, "--json tells of a file that was written, and none was asked for", "give -o FILE",
+                {.stage = "command line"});
+  }
+  if (!output.empty()) require_distinct(input, output);
+  Diagnostics notes;
+  const OnnxSummary model = unwrap(read_onnx_summary(input), notes);
+  std::optional<Sidecar> sidecar;
+  if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
+  const NodeGraph graph = node_graph_of(model, sidecar ? &sidecar->program : nullptr);
+  const std::string text = kind.write(graph);
+  if (output.empty()) {
+    print_text(notes);
+    std::cout << text;
+    return ExitCode::ok;
+  }
+  write_file(output, text);
+  if (line.json()) {
+    const nlohmann::ordered_json object = {{"file", output},
+                                           {"nodes", graph.nodes.size()},
+                                           {"modules", graph.tree.rows.size()},
+                                           {"edges", graph.edges.size()},
+                                           {"size", size_of_file(output)},
+                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+    std::cout << object.dump(2) << "\n";
+    return ExitCode::ok;
+  }
+  print_text(notes);
+  std::cout << output << ": " << graph.nodes.size() << " nodes in " << graph.tree.rows.size() << " modules, "
+            << graph.edges.size() << " edges\n";
+  return ExitCode::ok;
+}
+
+}  // namespace whence

@@ -1,0 +1,20 @@
+// `whence graphml`: the modules and nodes of a file as nested groups, for programs that draw graphs.
+#include "tools/whence/drawing_command.h"
+
+namespace whence {
+namespace {
+
+ExitCode run(int argc, char** argv) {
+  return write_drawing(
+      argc, argv,
+      {"graphml", "model.graphml",
+       "Writes the graph as GraphML: a module is a node that holds a graph, within that of the module around\n"
+       "it. yEd, Gephi and other programs read it.",
+       to_graphml});
+}
+
+}  // namespace
+
+const Command graphml_command = {"graphml", "the graph in nested groups, for yEd, Gephi, NetworkX", run};
+
+}  // namespace whence

@@ -1,0 +1,77 @@
+// `whence profile`: where the time of a run goes, by module.
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+#include "annotator/view/profile/module_profile.h"
+#include "schema/files.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+#include "tools/whence/palette.h"
+
+namespace whence {
+namespace {
+
+constexpr std::array formats = {"text", "json", "collapsed", "speedscope"};
+constexpr std::int64_t default_depth = 3;
+
+std::string parse_format(const CommandLine& line) {
+  const std::string format = line.text_or("format", line.json() ? "json" : "text");
+  if (std::ranges::find(formats, format) == formats.end()) {
+    throw Error(Code::usage, "--format " + format + " is none", "text, json, collapsed or speedscope",
+                {.stage = "command line"});
+  }
+  return format;
+}
+
+int parse_depth(const CommandLine& line) {
+  const std::int64_t depth = line.integer_or("depth", default_depth);
+  if (depth < 0 || depth > 1000) {
+    throw Error(Code::usage, "--depth takes a number of levels from 0 to 1000", "for example: --depth 2",
+                {.stage = "command line"});
+  }
+  return static_cast<int>(depth);
+}
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line("profile", "model.onnx --ort-profile ort.json [--optimized FILE] [--format FORMAT] [-o FILE]",
+                   "Folds a profile of ONNX Runtime up to the module tree: time of each module and call. A fused\n"
+                   "operator counts for the node whose name it kept; with --optimized, for what it took the place of.\n"
+                   "Time that no module is known for is said, and is no module's.");
+  line.positional("model", "the annotated file that the session was made from");
+  line.option("ort-profile", "FILE", "what SessionOptions.enable_profiling wrote");
+  line.option("optimized", "FILE", "the model as the session saved it (SessionOptions.optimized_model_filepath)");
+  line.option("format", "FORMAT", "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app)");
+  line.option("output,o", "FILE", "the file to write; standard output by default");
+  line.option("depth,d", "N", "levels of modules in the text (3)");
+  line.example("whence profile bert.annotated.onnx --ort-profile ort.json --format speedscope -o bert.speedscope.json");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  const std::string format = parse_format(line), output = line.text_or("output", "");
+  const int depth = parse_depth(line);
+  const std::string model = line.text("model"), profile = line.text("ort-profile");
+  const std::string optimized = line.text_or("optimized", "");
+  for (const std::string& read : {model, profile, optimized}) {
+    if (!read.empty() && !output.empty()) require_distinct(read, output);
+  }
+  Diagnostics notes;
+  const ModuleProfile found = unwrap(profile_by_module(model, profile, optimized), notes);
+  print_text(notes);
+  const std::string text = format == "json"        ? to_json(found)
+                           : format == "collapsed" ? to_collapsed(found)
+                           : format == "speedscope"
+                               ? to_speedscope(found)
+                               : to_text(found, depth, output.empty() ? output_palette() : Palette{});
+  if (output.empty()) {
+    std::cout << text;
+  } else {
+    write_file(output, text);
+  }
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command profile_command = {"profile", "time of a run by module, from ONNX Runtime's profile", run};
+
+}  // namespace whence

@@ -1,0 +1,101 @@
+// `whence report`: one file of all that is known of a model, to open in a browser or to put into a pull request.
+#include "annotator/view/report/report.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "schema/sidecar.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+
+namespace whence {
+namespace {
+
+enum class Format : std::uint8_t { html, markdown };
+
+Format parse_format(const CommandLine& line, const std::string& output) {
+  std::string format = line.text_or("format", "");
+  if (format.empty()) {
+    if (output.ends_with(".html") || output.ends_with(".htm")) return Format::html;
+    if (output.ends_with(".md") || output.ends_with(".markdown")) return Format::markdown;
+    throw Error(Code::usage, "the name " + output + " does not say which kind of report it is",
+                "call it report.html or report.md, or give --format html or --format md", {.stage = "command line"});
+  }
+  if (format == "html") return Format::html;
+  if (format == "md") return Format::markdown;
+  throw Error(Code::usage, "--format " + format + " is none", "html or md", {.stage = "command line"});
+}
+
+// "batch=1,seq=128"
+std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
+  std::map<std::string, std::int64_t> sizes;
+  for (const std::string& given : line.list("size")) {
+    for (const std::string& part : split(given, ',')) {
+      const std::size_t equals = part.find('=');
+      const std::string digits = equals == std::string::npos ? "" : part.substr(equals + 1);
+      const bool number = !digits.empty() && digits.size() <= 12 &&
+                          digits.find_first_not_of("0123456789") == std::string::npos && digits != "0";
+      if (!number || equals == 0) {
+        throw Error(Code::usage, "--size " + given + " is no size", "for example: --size batch=1,seq=128",
+                    {.stage = "command line"});
+      }
+      sizes[part.substr(0, equals)] = std::stoll(digits);
+    }
+  }
+  return sizes;
+}
+
+void print_summary(const Report& report, const std::string& output, bool json, const Diagnostics& notes) {
+  const Counts& all = report.validation.coverage.all;
+  std::size_t findings = 0;
+  for (const Finding& finding : report.validation.findings) findings += finding.items.size();
+  if (json) {
+    const nlohmann::ordered_json object = {{"file", output},
+                                           {"nodes", report.validation.nodes},
+                                           {"modules", report.graph.tree.rows.size()},
+                                           {"covered", all.covered()},
+                                           {"findings", findings},
+                                           {"size", size_of_file(output)},
+                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+    std::cout << object.dump(2) << "\n";
+    return;
+  }
+  print_text(notes);
+  std::cout << output << ": " << report.validation.nodes << " nodes in " << report.graph.tree.rows.size()
+            << " modules, " << all.covered() << " covered, " << findings << " findings\n";
+}
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line(
+      "report", "model.onnx -o report.html [--sidecar F] [--size batch=1,seq=128]",
+      "Writes one HTML page that opens from disk, without network: the module tree with search and filters,\n"
+      "the graph of each module, where each node comes from and why, what validate finds. With -o report.md, a\n"
+      "summary in Markdown for pull requests.");
+  line.positional("file", "the ONNX file");
+  line.option("output,o", "FILE", "the report: .html or .md");
+  line.option("sidecar,s", "FILE", "the sidecar: adds silent modules, recorded operations and whole source stacks");
+  line.option("format", "FORMAT", "html or md; by the name of the output by default");
+  line.repeated("size", "NAME=N",
+                "numbers for dynamic sizes, so that operations (FLOPs) can be counted: batch=1,seq=128");
+  line.example("whence report bert.annotated.onnx --sidecar bert.whence.json --size batch=1,seq=128 -o bert.html");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  const std::string input = line.text("file"), output = line.text("output");
+  const Format format = parse_format(line, output);
+  const auto sizes = parse_sizes(line);
+  require_distinct(input, output);
+  if (line.has("sidecar")) require_distinct(line.text("sidecar"), output);
+  Diagnostics notes;
+  std::optional<Sidecar> sidecar;
+  if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
+  const Report report = unwrap(make_report(input, sidecar ? &sidecar->program : nullptr, sizes), notes);
+  write_file(output, format == Format::html ? to_html(report) : to_markdown(report));
+  print_summary(report, output, line.json(), notes);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command report_command = {"report", "a page to look at a model: tree, graphs, evidence, findings", run};
+
+}  // namespace whence
