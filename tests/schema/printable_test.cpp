@@ -30,5 +30,12 @@ TEST(Printable, BytesThatAreNoUtf8BecomeVisible) {
   for (const auto& [text, shown] : rows) EXPECT_EQ(printable(text), shown);
 }
 
+TEST(EscapeXml, MarkupBecomesText) { EXPECT_EQ(escape_xml("<a b=\"c\">&"), "&lt;a b=&quot;c&quot;&gt;&amp;"); }
+
+TEST(EscapeXml, WhatXmlHasNoCharacterForIsAnEscape) {
+  EXPECT_EQ(escape_xml(std::string_view("a\0b\x1b", 4)), "a\\x00b\\x1b");
+  EXPECT_EQ(escape_xml("\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd"), "\\ufffe\\uffff\xef\xbf\xbd");
+}
+
 }  // namespace
 }  // namespace whence

@@ -21,11 +21,15 @@ def missing() -> str | None:
     return f"no {' and no '.join(absent)} here: tools/setup/packages.sh installs them" if absent else None
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Browser:
     def __init__(self, folder: Path, dark: bool = False):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.driver = subprocess.Popen(["chromedriver", f"--port={self.port}"], stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL)
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1500,950",
@@ -53,7 +57,17 @@ class Browser:
             return json.load(answer)["value"]
 
     def open(self, path: Path) -> None:
-        self.call("POST", "/url", {"url": Path(path).resolve().as_uri()})
+        self.go(Path(path).resolve().as_uri())
+
+    def go(self, address: str) -> None:
+        for attempt in range(50):  # a server may not be up yet
+            try:
+                self.call("POST", "/url", {"url": address})
+                return
+            except urllib.error.HTTPError:
+                if attempt == 49:
+                    raise
+                time.sleep(0.2)
 
     def run(self, script: str, *arguments):
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})

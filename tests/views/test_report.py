@@ -118,6 +118,19 @@ def test_keys_reach_the_tree_and_the_graph(window, tmp_path):
 
 
 @in_browser
+def test_many_values_across_a_module_are_one_port(window, tmp_path):
+    """Of 3,000 nodes 60 name no module: what they exchange with the root is too much to draw one by one."""
+    page = report(view_files.layers(3000, tmp_path / "m.onnx"), tmp_path)
+    ready(window, page)
+    kinds = window.run("return drawing.graph.items.map((item) => [item.kind, item.values ? item.values.size : 0]);")
+    assert kinds[0] == ["box", 0] and len(kinds) < 10
+    made = onnx.load(tmp_path / "m.onnx").graph
+    apart = {node.output[0] for node in made.node if "pkg.whence.module" not in view_files.keys_of(node)}
+    read = {value for node in made.node if node.output[0] not in apart for value in node.input if value in apart}
+    assert ["in", len(read)] in kinds
+
+
+@in_browser
 def test_names_are_inert(window, tmp_path):
     page = report(view_files.hostile(tmp_path / "m.onnx"), tmp_path)
     ready(window, page)
@@ -182,7 +195,7 @@ def test_edges_lie_where_the_graph_has_them(tmp_path):
 
 
 def conv_model(path, batch="batch"):
-    """Conv 3 -> 8 channels in two groups... of one: 3x3 on 10x10, Relu, then Gemm of 8*8*8 -> 5."""
+    """Conv of 3 to 8 channels, 3x3 on 10x10; Relu; Gemm of 8*8*8 to 5."""
     weights = [helper.make_tensor("w", TensorProto.FLOAT, [8, 3, 3, 3], [0.1] * 216),
                helper.make_tensor("m", TensorProto.FLOAT, [512, 5], [0.1] * 2560)]
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), helper.make_node("Relu", ["c"], ["r"], name="relu"),

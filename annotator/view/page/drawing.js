@@ -33,10 +33,13 @@ function itemLook(item) {
       title: `${pathText(module.path)}\n${shown(module.type)}\n${percent(coveredOf(module.coverage), sum(module.coverage))} covered`,
       kind: `box k${weakest(module.coverage)}`, spoken: `module ${pathText(module.path)}, ${module.total} nodes` };
   }
-  const name = shown(data.values[item.value]);
-  const place = item.other < 0 ? `graph ${item.kind}put` : pathText(modules[moduleOf[item.other]].path);
-  return { top: name, below: `${item.kind === 'in' ? (item.other < 0 ? '' : 'from ') : (item.other < 0 ? '' : 'to ')}${place}`,
-    title: `${name}\n${shown(data.shapes[item.value])}\n${place}`, kind: 'port', spoken: `${name}, ${place}` };
+  const several = item.values.size > 1;
+  const name = several ? `${grouped(item.values.size)} values` : shown(data.values[item.value]);
+  const place = item.key === item.kind ? 'many places' :
+    item.other < 0 ? `graph ${item.kind}put` : pathText(modules[moduleOf[item.other]].path);
+  const way = place.startsWith('graph ') ? '' : item.kind === 'in' ? 'from ' : 'to ';
+  return { top: name, below: `${way}${place}`, title: `${name}\n${several ? '' : shown(data.shapes[item.value])}\n${place}`,
+    kind: 'port', spoken: `${name}, ${way}${place}` };
 }
 
 function drawItem(item, look, size, at, index) {

@@ -1,6 +1,7 @@
 // The graph of one module: its own nodes, each direct submodule as one box, and what it exchanges with the rest as ports.
 
 const ITEMS_AT_ONCE = 250;
+const PORTS_AT_ONCE = 40;
 
 // The direct child of a module that a row is in; -1 when it is the module itself.
 function childHolding(module, row) {
@@ -31,6 +32,16 @@ function itemsOf(module) {
   return { items, itemOfNode };
 }
 
+// One port a value while they are few; else one for each module on the other side; else one for each direction.
+function portKeys(links) {
+  const keys = [
+    ([kind, value]) => `${kind} ${value}`,
+    ([kind, , other]) => `${kind} module ${other < 0 ? '' : moduleOf[other]}`,
+    ([kind]) => kind,
+  ];
+  return keys.find((key) => new Set(links.map(key)).size <= PORTS_AT_ONCE) ?? keys[2];
+}
+
 // {items, edges: [from, to, values], total, first}: `first` is the first item of the page that is drawn.
 function moduleGraph(module, page) {
   const all = itemsOf(module);
@@ -42,15 +53,6 @@ function moduleGraph(module, page) {
     const key = from * 1e6 + to;
     if (!edges.has(key)) edges.set(key, [from, to, new Set()]);
     edges.get(key)[2].add(value);
-  };
-  const ports = new Map();
-  const port = (kind, value, other) => {
-    const key = `${kind}${value}`;
-    if (!ports.has(key)) {
-      ports.set(key, items.length);
-      items.push({ kind, value, other });
-    }
-    return ports.get(key);
   };
   const links = [];
   for (const [node, item] of all.itemOfNode) {
@@ -65,8 +67,17 @@ function moduleGraph(module, page) {
       if (!drawn(all.itemOfNode.get(to))) links.push(['out', value, to, item - first]);
     }
   }
-  for (const [kind, value, other, item] of links) {
-    const at = port(kind, value, other);
+  const keyOf = portKeys(links);
+  const ports = new Map();
+  for (const link of links) {
+    const [kind, value, other, item] = link;
+    const key = keyOf(link);
+    if (!ports.has(key)) {
+      ports.set(key, items.length);
+      items.push({ kind, value, other, values: new Set(), key });
+    }
+    const at = ports.get(key);
+    items[at].values.add(value);
     if (kind === 'in') join(at, item, value);
     else join(item, at, value);
   }
