@@ -168,6 +168,7 @@ def test_findings_are_those_of_validate(window, tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["a"], name="same"), helper.make_node("Relu", ["a"], ["y"], name="same")]
     model = view_files.save(nodes, tmp_path / "m.onnx")
     ready(window, report(model, tmp_path))
+    assert window.texts("#facts h2") == ["(no module)"] and "whence annotate" in window.texts("#facts .because")[0]
     window.click("#tab-findings")
     told = command.run_json("validate", model, code=1)["findings"]
     assert [row.split("e")[0][:4] for row in window.texts("#findings tbody tr")] == [each["code"] for each in told]

@@ -53,6 +53,7 @@ function showFacts(row) {
   factsElement.replaceChildren(...[
     make('h2', { class: 'mono' }, pathText(module.path)),
     make('div', { class: 'dim mono' }, [shown(module.type), ...module.aliases.map((alias) => `= ${shown(alias)}`)].filter(Boolean).join('  ')),
+    module.apart ? make('div', { class: 'because' }, 'These nodes do not say where they come from: `whence annotate` tells.') : null,
     module.silent ? make('div', { class: 'because' }, `No node: ${module.silent}.`) : null,
     make('div', { class: 'figures' },
       figure(grouped(module.total), module.own === module.total ? 'nodes' : `nodes, ${grouped(module.own)} its own`),

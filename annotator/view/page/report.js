@@ -28,17 +28,20 @@ function setAddress(kind, text) {
   history.replaceState(null, '', `#${kind}=${encodeURIComponent(text)}`);
 }
 
+// Of a file that nobody annotated, what there is: nodes without a module.
+const firstModule = modules[0].total === 0 && withoutModule >= 0 ? withoutModule : 0;
+
 function followAddress() {
   const [kind, text] = location.hash.slice(1).split('=');
   let wanted = '';
   try {
     wanted = decodeURIComponent(text ?? '');
   } catch {
-    return chooseModule(0);
+    return chooseModule(firstModule);
   }
   const node = Number(wanted);
   if (kind === 'n' && Number.isInteger(node) && node >= 0 && node < nodeCount) return chooseNode(node);
-  return chooseModule(kind === 'm' ? moduleByPath.get(wanted) ?? 0 : 0);
+  return chooseModule((kind === 'm' ? moduleByPath.get(wanted) : undefined) ?? firstModule);
 }
 
 function showTab(name) {
