@@ -101,11 +101,14 @@ constexpr char kSplitSize[] = "split_size", kSplitSizes[] = "split_sizes";
 // Pieces of ceil(n / chunks) elements, of which there may be fewer than asked for.
 void chunk(Ctx& c) {
   const Val x = c.tensor("self");
-  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), chunks = c.integer("chunks");
-  if (const auto whole = c.static_dim(x, axis)) return split_by_size(c, x, axis, (*whole + chunks - 1) / chunks);
-  if (c.opset() >= 18) return split_evenly(c, x, axis);  // rounds up as chunk does
-  const Val rounded = c.emit("Add", {c.dim_of(x, axis), c.constant_int(chunks - 1)});
-  split_by_size(c, x, axis, c.emit("Div", {rounded, c.constant_int(chunks)}));
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  const Size chunks = c.size("chunks");
+  const auto whole = c.static_dim(x, axis), count = c.static_size(chunks);
+  if (whole && count) return split_by_size(c, x, axis, (*whole + *count - 1) / *count);
+  if (count && c.opset() >= 18) return split_evenly(c, x, axis);  // rounds up as chunk does
+  const Val number = c.to_scalar_value(chunks);
+  const Val rounded = c.emit("Add", {c.dim_of(x, axis), c.emit("Sub", {number, c.constant_int(1)})});
+  split_by_size(c, x, axis, c.emit("Div", {rounded, number}));
 }
 
 // The sizes of tensor_split, computed: n / sections each, and one more for the first n % sections.

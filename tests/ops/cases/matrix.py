@@ -38,7 +38,7 @@ CASES = [
     close("aten::nuclear_norm", lambda x: torch.ops.aten.nuclear_norm(x), f32(3, 4), refused="singular values"),
     close("aten::nuclear_norm.dim", lambda x: torch.ops.aten.nuclear_norm(x, [0, 1]), f32(3, 4),
           refused="singular values"),
-    close("aten::det", lambda x: torch.ops.aten.det(x), f32(3, 3)),
+    close("aten::det", lambda x: torch.ops.aten.det(x), f32(3, 3), recorded_as="aten::linalg_det"),
     close("aten::linalg_det", lambda x: torch.det(x), f32(2, 3, 5, 5), dynamic="x:0=b"),
     close("aten::linalg_det", lambda x: torch.linalg.det(x), f32(2, 4, 4), opsets=(13, 22)),
     close("aten::_linalg_det", lambda x: torch.ops.aten._linalg_det(x)[0], f32(2, 4, 4)),
