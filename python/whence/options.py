@@ -43,7 +43,7 @@ class Options:
         for domain, version in self.custom_opsets.items():
             words += ["--custom-opset", f"{domain}={version}"]
         if self.translations:
-            words += ["--functions", write_functions(self.translations, folder / "functions.onnx")]
+            words += ["--converters", write_functions(self.translations, folder / "functions.onnx")]
         flags = {"--no-optimize": not self.optimize, "--weights-as-inputs": not self.export_params,
                  "--keep-initializers-as-inputs": self.keep_initializers_as_inputs,
                  "--external-data": self.external_data}

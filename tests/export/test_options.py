@@ -238,7 +238,7 @@ def test_functions_of_the_user(tmp_path):
     module, x = nn.Sequential(nn.GELU(), nn.Linear(4, 4), nn.GELU()).eval(), torch.randn(2, 4)
     torch.jit.trace(module, x, check_trace=False).save(str(tmp_path / "m.pt"))
     functions = function_file(tmp_path / "functions.onnx")
-    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--functions", functions, "--annotate")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", functions, "--annotate")
     onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
     file = onnx.load(tmp_path / "m.onnx")
     assert [node.op_type for node in file.graph.node] == ["gelu", "Gemm", "gelu"] and len(file.functions) == 1
@@ -260,6 +260,6 @@ def test_functions_that_cannot_be_used_are_refused(tmp_path):
                                   (function_file(tmp_path / "a.onnx", domain="other"), "E0203", 3),
                                   (function_file(tmp_path / "b.onnx", opset=21), "E0302", 4),
                                   (function_file(tmp_path / "c.onnx", body=calls_itself), "E0204", 3)):
-        result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--functions", file,
+        result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", file,
                              code=exit_code)
         assert code in result.stderr and "try:" in result.stderr and not (tmp_path / "m.onnx").exists()

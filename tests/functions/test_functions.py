@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 import command
 from functions import graphs
 from functions.graphs import node, weight
+from models import zoo
 
 
 def cut(path, tmp_path, *options, code=0):
@@ -26,6 +27,51 @@ def assert_comes_back(before, functions, tmp_path):
     assert graphs.metadata(made) == graphs.metadata(onnx.load(before))
     graphs.assert_same_results(before, flat)
     assert made.ir_version == onnx.load(before).ir_version
+
+
+# ---- while exporting and annotating -------------------------------------------------------------------------------
+
+CHOICES = [("auto", []), ("types=BertLayer,BertSelfOutput", ["--types", "BertLayer,BertSelfOutput"]),
+           ("modules=encoder.layer.*,**.intermediate", ["--modules", "encoder.layer.*", "--modules", "**.intermediate"]),
+           ("depth=3", ["--depth", "3"])]
+
+
+@pytest.mark.parametrize("choice, same", CHOICES, ids=[choice for choice, _ in CHOICES])
+def test_export_and_annotate_cut_what_functions_cuts(choice, same, tmp_path):
+    """One command gives the bytes of the commands one after the other."""
+    steps, plain, sidecar = tmp_path / "steps", tmp_path / "plain.onnx", tmp_path / "s.json"
+    steps.mkdir()
+    archive = ["export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny")]
+    command.run(*archive, "-o", plain, "--sidecar-out", sidecar)
+    command.run("annotate", plain, "--sidecar", sidecar, "-o", steps / "annotated.onnx")
+    command.run("functions", steps / "annotated.onnx", "-o", steps / "functions.onnx", *same)
+    expected = (steps / "functions.onnx").read_bytes()
+
+    report = command.run_json(*archive, "-o", tmp_path / "exported.onnx", "--functions", choice)
+    assert report["functions"]["nodes_after"] < report["functions"]["nodes_before"] == report["nodes"]
+    assert (tmp_path / "exported.onnx").read_bytes() == expected
+    command.run("annotate", plain, "--sidecar", sidecar, "-o", tmp_path / "annotated.onnx", "--functions", choice)
+    assert (tmp_path / "annotated.onnx").read_bytes() == expected
+    graphs.assert_same_results(plain, tmp_path / "exported.onnx")
+
+
+def test_weights_in_a_file_of_their_own_follow(tmp_path):
+    output = tmp_path / "m.onnx"
+    command.run("export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny"), "-o", output,
+                "--external-data", "--functions", "auto")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
+    plain = tmp_path / "plain.onnx"
+    command.run("export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny"), "-o", plain)
+    graphs.assert_same_results(plain, output)
+
+
+@pytest.mark.parametrize("choice, word", [("BertLayer", "--converters"), ("depth=0", "1 or more"), ("types=", "depth=2"),
+                                          ("types=NoSuch", "BertLayer"), ("modules=encoder.leyer.*", "encoder.layer")])
+def test_a_choice_that_means_nothing_writes_nothing(choice, word, tmp_path):
+    result = command.run("export", zoo.trace("bert_tiny"), "--inputs", zoo.inputs_file("bert_tiny"), "-o",
+                         tmp_path / "m.onnx", "--functions", choice, code=2)
+    assert "E0101" in result.stderr and word in result.stderr
+    assert not list(tmp_path.iterdir())
 
 
 # ---- real models, by whence's exporter and by PyTorch's -----------------------------------------------------------

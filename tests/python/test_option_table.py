@@ -243,7 +243,7 @@ def translations(archives):
     model = onnx.ModelProto(ir_version=10, functions=[function])
     (archives.folder / "functions.onnx").write_bytes(model.SerializeToString())
     wanted = torch.tanh(lacking.x) + 1
-    for path in lacking.export("--functions", archives.folder / "functions.onnx"):
+    for path in lacking.export("--converters", archives.folder / "functions.onnx"):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         (got,) = session.run(None, {"x": lacking.x.numpy()})
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-5)

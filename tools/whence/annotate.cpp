@@ -7,6 +7,8 @@
 
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/function_choice.h"
+#include "tools/whence/scratch_folder.h"
 
 namespace whence {
 namespace {
@@ -23,26 +25,29 @@ std::string sidecar_file(const CommandLine& line, const std::string& model) {
   return std::filesystem::exists(guess) ? guess : "";
 }
 
-void print_json(const AnnotateReport& report, const std::string& output, const Diagnostics& notes) {
-  const nlohmann::ordered_json object = {{"file", output},
-                                         {"nodes", report.nodes},
-                                         {"exact", report.exact},
-                                         {"matched", report.matched},
-                                         {"inferred", report.inferred},
-                                         {"ancestor", report.ancestor},
-                                         {"unattributed", report.unattributed},
-                                         {"renamed", report.renamed},
-                                         {"parameters",
-                                          {{"known", report.fit.parameters},
-                                           {"by_name", report.fit.by_name},
-                                           {"by_digest", report.fit.by_bytes},
-                                           {"by_shape", report.fit.by_shape}}},
-                                         {"changed", report.changed},
-                                         {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+void print_json(const AnnotateReport& report, const std::optional<OutlineReport>& functions, const std::string& output,
+                const Diagnostics& notes) {
+  nlohmann::ordered_json object = {{"file", output},
+                                   {"nodes", report.nodes},
+                                   {"exact", report.exact},
+                                   {"matched", report.matched},
+                                   {"inferred", report.inferred},
+                                   {"ancestor", report.ancestor},
+                                   {"unattributed", report.unattributed},
+                                   {"renamed", report.renamed},
+                                   {"parameters",
+                                    {{"known", report.fit.parameters},
+                                     {"by_name", report.fit.by_name},
+                                     {"by_digest", report.fit.by_bytes},
+                                     {"by_shape", report.fit.by_shape}}},
+                                   {"changed", report.changed},
+                                   {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+  if (functions) object["functions"] = to_json(*functions);
   std::cout << object.dump(2) << "\n";
 }
 
-void print_people(const AnnotateReport& report, const std::string& output, const Diagnostics& notes) {
+void print_people(const AnnotateReport& report, const std::optional<OutlineReport>& functions,
+                  const std::string& output, const Diagnostics& notes) {
   print_text(notes);
   std::cout << output << ": " << report.nodes << " nodes, " << report.exact << " with their exact module";
   if (report.matched > 0) std::cout << ", " << report.matched << " matched";
@@ -51,6 +56,7 @@ void print_people(const AnnotateReport& report, const std::string& output, const
   if (report.unattributed > 0) std::cout << ", " << report.unattributed << " unknown";
   if (report.renamed > 0) std::cout << ", " << report.renamed << " renamed";
   std::cout << (report.changed ? "\n" : "; nothing to add\n");
+  if (functions) std::cout << "  " << describe(*functions) << "\n";
   const ModelFit& fit = report.fit;
   if (fit.parameters == 0) return;
   std::cout << "  of " << fit.parameters << " parameters " << fit.by_bytes << " are there by their bytes, "
@@ -89,6 +95,7 @@ ExitCode run(int argc, char** argv) {
   line.flag("allow-different-weights", "match by structure although the weights are not the sidecar's");
   line.option("keys", "A,B", "write only these metadata keys, full or by their last part: module,source,namespace");
   line.flag("no-names", "leave node names as they are");
+  declare_functions(line);
   line.flag("carry", "also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim");
   line.example("whence annotate bert.optimised.onnx --from bert.annotated.onnx -o bert.optimised.annotated.onnx");
   line.example("whence annotate bert.onnx --sidecar bert.whence.json -o bert.annotated.onnx");
@@ -110,8 +117,18 @@ ExitCode run(int argc, char** argv) {
   }
 
   Diagnostics notes;
-  const AnnotateReport report = annotate(line, input, output, options, notes);
-  line.json() ? print_json(report, output, notes) : print_people(report, output, notes);
+  const std::optional<OutlineOptions> choice = parse_functions(line);
+  std::optional<OutlineReport> functions;
+  AnnotateReport report;
+  if (choice) {
+    const ScratchFolder scratch(output);
+    const std::string annotated = scratch.file(base_name(output));
+    report = annotate(line, input, annotated, options, notes);
+    functions = unwrap(outline_file(annotated, output, *choice), notes);
+  } else {
+    report = annotate(line, input, output, options, notes);
+  }
+  line.json() ? print_json(report, functions, output, notes) : print_people(report, functions, output, notes);
   return ExitCode::ok;
 }
 

@@ -5,7 +5,6 @@
 
 #include <bit>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -23,8 +22,10 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/export_report.h"
+#include "tools/whence/function_choice.h"
 #include "tools/whence/input_spec.h"
 #include "tools/whence/recorder_library.h"
+#include "tools/whence/scratch_folder.h"
 
 namespace whence {
 namespace {
@@ -138,37 +139,20 @@ std::vector<std::string> describe(const Graph& graph, const std::vector<GraphVal
   return texts;
 }
 
-// A folder beside the output for what must not be seen half done; gone with the object.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const std::string& output) {
-    const fs::path folder = fs::path(output).parent_path();
-    path_ = (folder.empty() ? fs::path(".") : folder) / ".whence-XXXXXX";
-    if (mkdtemp(path_.data()) == nullptr) {
-      throw Error(Code::cannot_write, "no folder can be made beside " + output,
-                  "check that the folder exists and may be written to", {.file = output, .stage = "write"});
-    }
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  std::string file(const std::string& name) const { return (fs::path(path_) / name).string(); }
-
- private:
-  std::string path_;
-};
-
-// Writes the plain file aside and annotates it into place, so that the target never holds half of the work.
-void write_annotated(const Graph& graph, const Sidecar& sidecar, const std::string& output, const WriteOptions& options,
-                     Diagnostics& notes) {
+// Writes the plain file aside and annotates it into place, so that the target never holds half of the work. Functions
+// are cut out of the annotated file: they need to know the modules.
+std::optional<OutlineReport> write_annotated(const Graph& graph, const Sidecar& sidecar, const std::string& output,
+                                             const WriteOptions& options,
+                                             const std::optional<OutlineOptions>& functions, Diagnostics& notes) {
   const ScratchFolder scratch(output);
   const std::string plain = scratch.file(base_name(output));
   write_onnx(graph, plain, options);
-  unwrap(annotate_file(plain, sidecar, output, {}), notes);
+  if (!functions) {
+    unwrap(annotate_file(plain, sidecar, output, {}), notes);
+    return std::nullopt;
+  }
+  unwrap(annotate_file(plain, sidecar, plain, {}), notes);
+  return unwrap(outline_file(plain, output, *functions), notes);
 }
 
 // What was written, for the summary.
@@ -179,6 +163,7 @@ struct Written {
   std::vector<std::string> inputs, outputs;
   int opset = 0;
   std::uint64_t size = 0;
+  std::optional<OutlineReport> functions;
 };
 
 Written describe_written(const Graph& graph, const std::string& file, const std::string& sidecar, int opset) {
@@ -199,6 +184,7 @@ void print_json(const Written& written, const ExportRun& run) {
                                    {"operators", written.operators}, {"inputs", written.inputs},
                                    {"outputs", written.outputs}};
   if (!written.sidecar.empty()) object["sidecar"] = written.sidecar;
+  if (written.functions) object["functions"] = to_json(*written.functions);
   for (const auto& [stage, seconds] : run.stages.seconds()) object["seconds"][stage] = seconds;
   object["diagnostics"] = nlohmann::ordered_json::parse(json_array(run.diagnostics));
   std::cout << object.dump(2) << "\n";
@@ -211,6 +197,7 @@ void print_people(const Written& written, const ExportRun& run, bool times) {
   for (const std::string& input : written.inputs) std::cout << "  input   " << input << "\n";
   for (const std::string& output : written.outputs) std::cout << "  output  " << output << "\n";
   if (!written.sidecar.empty()) std::cout << written.sidecar << ": its sidecar\n";
+  if (written.functions) std::cout << "  " << describe(*written.functions) << "\n";
   for (const auto& [stage, seconds] : run.stages.seconds()) {
     if (times) std::cout << "  " << std::fixed << std::setprecision(3) << seconds << " s  " << stage << "\n";
   }
@@ -231,8 +218,9 @@ void declare(CommandLine& line) {
               "a Markdown report, also when the export fails: what is missing, where, operators, times");
   line.flag("profile", "print the time of each stage");
   line.option("on-unsupported", "error|domain", "what to do with operators that have no converter; error by default");
+  declare_functions(line);
   line.option(
-      "functions", "FILE",
+      "converters", "FILE",
       "your own converters: a model file with ONNX functions; `op` of the domain `whence.mylib` is for mylib::op");
   line.repeated("custom-opset", "NAME=VERSION",
                 "write operators of the namespace NAME that have no converter as nodes of the ONNX domain NAME");
@@ -263,8 +251,11 @@ ExitCode run(int argc, char** argv) {
   ReadOptions read = parse_read_options(line);
   ExportOptions options = parse_export_options(line);
   read.input_names = options.input_names;
-  const auto functions = line.has("functions") ? UserFunctions::read(line.text("functions"), options.opset) : nullptr;
-  if (functions) options.custom_operators = functions->operators();
+  const auto converters =
+      line.has("converters") ? UserFunctions::read(line.text("converters"), options.opset) : nullptr;
+  if (converters) options.custom_operators = converters->operators();
+  const std::optional<OutlineOptions> functions = parse_functions(line);
+  const bool annotates = line.has("annotate") || functions;
   const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");
   require_distinct(read.path, output);
   if (!sidecar_output.empty()) {
@@ -279,6 +270,7 @@ ExitCode run(int argc, char** argv) {
   Diagnostics& notes = done.diagnostics;
   Sidecar sidecar;
   std::optional<Graph> graph;
+  std::optional<OutlineReport> outlined;
   // Opened before the work begins, so that what cannot be written is told at once and leaves no ONNX file.
   std::optional<AtomicFile> report_file, sidecar_file;
   if (line.has("report")) report_file.emplace(line.text("report"));
@@ -296,12 +288,12 @@ ExitCode run(int argc, char** argv) {
     done.stages.begin("convert");
     graph = unwrap(export_program(sidecar.program, options), notes);
     done.graph = &*graph;
-    done.stages.begin(line.has("annotate") ? "write and annotate" : "write");
+    done.stages.begin(annotates ? "write and annotate" : "write");
     WriteOptions writing = write_options(sidecar.program, options, line);
-    writing.functions = functions;
+    writing.functions = converters;
     writing.interface = interface_metadata(*graph, sidecar.program);
-    if (line.has("annotate")) {
-      write_annotated(*graph, sidecar, output, writing, notes);
+    if (annotates) {
+      outlined = write_annotated(*graph, sidecar, output, writing, functions, notes);
     } else {
       write_onnx(*graph, output, writing);
     }
@@ -313,7 +305,8 @@ ExitCode run(int argc, char** argv) {
   }
   finish_report();
 
-  const Written written = describe_written(*graph, output, sidecar_output, options.opset);
+  Written written = describe_written(*graph, output, sidecar_output, options.opset);
+  written.functions = std::move(outlined);
   if (sidecar_file) {
     sidecar.bindings.push_back(bind(output, options.opset, written.nodes));
     sidecar_file->write(to_json_text(sidecar));

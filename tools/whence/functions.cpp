@@ -7,25 +7,16 @@
 #include "annotator/view/table.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/function_choice.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
 namespace {
 
 void print_json(const OutlineReport& report, const std::string& output, const Diagnostics& notes) {
-  nlohmann::ordered_json functions = nlohmann::ordered_json::array(), refused = nlohmann::ordered_json::array();
-  for (const OutlineReport::Function& each : report.functions) {
-    functions.push_back({{"name", each.name}, {"calls", each.calls}, {"nodes", each.nodes}, {"modules", each.modules}});
-  }
-  for (const OutlineReport::Refused& each : report.refused) {
-    refused.push_back({{"module", each.module}, {"reason", each.reason}});
-  }
-  const nlohmann::ordered_json object = {{"file", output},
-                                         {"nodes_before", report.nodes_before},
-                                         {"nodes_after", report.nodes_after},
-                                         {"functions", functions},
-                                         {"refused", refused},
-                                         {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+  nlohmann::ordered_json object = {{"file", output}};
+  object.update(to_json(report));
+  object["diagnostics"] = nlohmann::ordered_json::parse(json_array(notes));
   std::cout << object.dump(2) << "\n";
 }
 
