@@ -273,6 +273,41 @@ Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forwa
   }
 }
 
+// The options of `whence export` that ask for nothing of the recording.
+std::vector<std::string> export_arguments(const std::string& path, const Options& options) {
+  std::vector<std::string> arguments = {"export", "-o", path, "--opset", std::to_string(options.opset)};
+  const auto flag = [&](bool wanted, const char* name) {
+    if (wanted) arguments.emplace_back(name);
+  };
+  const auto text = [&](const char* name, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {name, value});
+  };
+  const auto bytes = [&](const char* name, const std::optional<std::uint64_t>& value) {
+    if (value) text(name, std::to_string(*value));
+  };
+  for (const auto& [input, named] : options.dynamic_axes) {
+    if (!named.empty()) text("--dynamic", dynamic_argument(input, named));
+  }
+  text("--output-names", joined(options.output_names));
+  text("--sidecar-out", options.sidecar);
+  flag(options.annotate, "--annotate");
+  flag(!options.optimize, "--no-optimize");
+  if (options.unsupported_as_domain) text("--on-unsupported", "domain");
+  flag(options.weights_as_inputs, "--weights-as-inputs");
+  flag(options.keep_initializers_as_inputs, "--keep-initializers-as-inputs");
+  flag(options.external_data.always, "--external-data");
+  flag(options.external_data.per_tensor, "--external-data-per-tensor");
+  bytes("--external-data-threshold", options.external_data.threshold);
+  bytes("--external-data-alignment", options.external_data.alignment);
+  text("--converters", options.converters);
+  for (const auto& [domain, version] : options.custom_opsets) {
+    text("--custom-opset", domain + "=" + std::to_string(version));
+  }
+  text("--functions", options.functions);
+  text("--report", options.report);
+  return arguments;
+}
+
 }  // namespace
 
 Report record(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
@@ -286,16 +321,7 @@ Report export_onnx(torch::nn::Module& module, const Inputs& inputs, const Forwar
                    const Options& options, const char* torch_version) {
   check_torch_version(torch_version);
   check_layers_interposed();
-  std::vector<std::string> arguments = {"export", "-o", path, "--opset", std::to_string(options.opset)};
-  for (const auto& [input, named] : options.dynamic_axes) {
-    if (named.empty()) continue;
-    arguments.insert(arguments.end(), {"--dynamic", dynamic_argument(input, named)});
-  }
-  if (!options.output_names.empty())
-    arguments.insert(arguments.end(), {"--output-names", joined(options.output_names)});
-  if (!options.sidecar.empty()) arguments.insert(arguments.end(), {"--sidecar-out", options.sidecar});
-  if (options.annotate) arguments.emplace_back("--annotate");
-  return run(module, inputs, forward, options, std::move(arguments));
+  return run(module, inputs, forward, options, export_arguments(path, options));
 }
 
 void check_torch_version(const std::string& built_with) {

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -49,6 +50,14 @@ class ModuleScope {
   bool open_;
 };
 
+// Where the weights lie: in the ONNX file, or in one beside it (always so above 2 GiB).
+struct ExternalData {
+  bool always = false;      // in model.onnx.data
+  bool per_tensor = false;  // in a file for each of the weights
+  // Weights of no more bytes stay in the model file; where the others start. By default 1024 and 4096.
+  std::optional<std::uint64_t> threshold = {}, alignment = {};
+};
+
 struct Options {
   // {input: {axis: size's name}}, as torch.onnx.export has them. Axes of one name have one size.
   std::map<std::string, std::map<int, std::string>> dynamic_axes = {};
@@ -60,6 +69,20 @@ struct Options {
   int opset = 18;
   bool annotate = true;
   std::string sidecar = {};
+  // Of export_onnx alone, too, and called as in `whence export`: constant folding and the like; operators without a
+  // converter in a domain of their own instead of an error; the weights as inputs of the graph, left out of the file or
+  // also in it; a file with ONNX functions for operators of your own; operators that pass as nodes of a custom domain,
+  // {domain: version}; modules as ONNX functions, "auto", "types=A,B", "modules=GLOB" or "depth=N"; a Markdown report,
+  // also of an export that fails.
+  bool optimize = true;
+  bool unsupported_as_domain = false;
+  bool weights_as_inputs = false;
+  bool keep_initializers_as_inputs = false;
+  ExternalData external_data = {};
+  std::string converters = {};
+  std::map<std::string, int> custom_opsets = {};
+  std::string functions = {};
+  std::string report = {};
   // Keeps the traced program as a TorchScript archive, which Python and `whence export` read.
   std::string archive = {};
   // Records the module in the mode that it is in, instead of eval mode.

@@ -116,6 +116,14 @@ int main(int, char** argv) {
   run("pairs", *zoo::Pairs(), x, other, batch());
   run("hidden", *zoo::Hidden(), x, other, batch());
   run("half_scoped", *zoo::HalfScoped(), x, other, batch());
+  zoo::Blocks same;
+  run("option_no_optimize", *same, x, x, {.optimize = false});
+  run("option_weights_as_inputs", *same, x, x, {.weights_as_inputs = true});
+  run("option_keep_initializers", *zoo::Blocks(), x, x, {.keep_initializers_as_inputs = true});
+  run("option_external_data", *zoo::Blocks(), x, x,
+      {.external_data = {.per_tensor = true, .threshold = 64, .alignment = 1}});
+  run("option_functions", *zoo::Blocks(), x, x, {.functions = "types=BlockImpl"});
+  run("option_report", *zoo::Blocks(), x, x, {.report = folder + "/report.md"});
   zoo::Counting counting;
   run("counting", *counting, x, x, batch());
   counting->count.zero_();
@@ -140,6 +148,10 @@ int main(int, char** argv) {
   refuse("names", *zoo::Blocks(), x, {.input_names = {"a", "b"}});
   refuse("bad_name", *zoo::Blocks(), x, {.input_names = {"a b"}});
   refuse("opset", *zoo::Blocks(), x, {.opset = 99});
+  refuse("functions", *zoo::Blocks(), x, {.functions = "Block"});
+  refuse("converters", *zoo::Blocks(), x, {.converters = "no/such/file.onnx"});
+  refuse("custom_opsets", *zoo::Blocks(), x, {.custom_opsets = {{"my.ops", -1}}});
+  refuse("alignment", *zoo::Blocks(), x, {.external_data = {.alignment = 3}});
   refuse("unwritable", *zoo::Blocks(), x, {}, "no/such/folder/x.onnx");
   refuse("no_command", *zoo::Blocks(), x, {.command = "/nonexistent/whence"});
   try {

@@ -260,6 +260,54 @@ def test_a_place_without_a_line_is_a_function(built):
     assert ":0" not in str(explained)
 
 
+# ---- options of the export ---------------------------------------------------------------------------------------
+
+def option(built, name: str) -> onnx.ModelProto:
+    """What the program wrote with one option; its results at the example's size are LibTorch's."""
+    path = built / "release" / f"option_{name}.onnx"
+    model = onnx.load(path)
+    feeds = {"x": load(built / "release" / f"option_{name}.0.input0.pt")}
+    if name == "weights_as_inputs":
+        plain = onnx.load(built / "release" / "option_no_optimize.onnx")  # of the same module
+        weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in plain.graph.initializer}
+        feeds |= {value.name: weights[value.name] for value in model.graph.input if value.name != "x"}
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    expected = load(built / "release" / f"option_{name}.0.output0.pt")
+    numpy.testing.assert_allclose(session.run(None, feeds)[0], expected, rtol=1e-4, atol=1e-4)
+    return model
+
+
+def test_option_optimize(built):
+    assert len(option(built, "no_optimize").graph.node) > len(onnx.load(built / "release" / "blocks.onnx").graph.node)
+
+
+def test_option_weights_as_inputs(built):
+    graph = option(built, "weights_as_inputs").graph
+    assert len(graph.input) > 1 and not any("weight" in tensor.name for tensor in graph.initializer)
+
+
+def test_option_keep_initializers_as_inputs(built):
+    graph = option(built, "keep_initializers").graph
+    assert {tensor.name for tensor in graph.initializer} < {value.name for value in graph.input}
+
+
+def test_option_external_data(built):
+    option(built, "external_data")
+    files = {path.name for path in (built / "release").glob("option_external_data.onnx.*")}
+    assert files and all(".weight" in name for name in files)
+
+
+def test_option_functions(built):
+    model = option(built, "functions")
+    assert "BlockImpl" in {function.name for function in model.functions}
+    assert "BlockImpl" in {node.op_type for node in model.graph.node}
+
+
+def test_option_report(built):
+    option(built, "report")
+    assert (built / "release" / "report.md").read_text().startswith("# ")
+
+
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 REFUSED = {
@@ -280,6 +328,10 @@ REFUSED = {
     "names": ("E0104", "2 input_names", None),
     "bad_name": ("E0103", "'a b'", None),
     "opset": ("E0101", "99", None),
+    "functions": ("E0101", "--functions Block", None),
+    "converters": ("E0102", "no/such/file.onnx", None),
+    "custom_opsets": ("E0101", "my.ops", None),
+    "alignment": ("E0101", "3", None),
     "unwritable": ("E0401", "no/such/folder", None),
     "no_command": ("E0311", "/nonexistent/whence", None),
     "version": ("E0307", "LibTorch 1.13.0, whence with LibTorch " + torch.__version__.split("+")[0], None),

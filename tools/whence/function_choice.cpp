@@ -18,7 +18,8 @@ int parse_depth(const std::string& text) {
 
 void declare_functions(CommandLine& line) {
   line.option("functions", "CHOICE",
-              "modules become ONNX functions, one for each unique block: auto, types=A,B, modules=GLOB,GLOB or depth=N "
+              "modules become ONNX functions, one for each unique block: auto, types=A,B, modules=GLOB,GLOB, depth=N "
+              "or structure "
               "(`whence functions` says more)");
 }
 
@@ -27,6 +28,10 @@ std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
   const std::string choice = line.text("functions");
   OutlineOptions options;
   if (choice == "auto") return options;
+  if (choice == "structure") {
+    options.by_structure = true;
+    return options;
+  }
   const std::size_t equals = choice.find('=');
   const std::string kind = choice.substr(0, equals),
                     rest = equals == std::string::npos ? "" : choice.substr(equals + 1);
@@ -38,7 +43,8 @@ std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
     options.depth = parse_depth(rest);
   } else {
     throw Error(Code::usage, "--functions " + choice + " is no choice of modules",
-                "auto, types=BertLayer, modules='encoder.layer.*' or depth=2; a file with converters of your own goes "
+                "auto, types=BertLayer, modules='encoder.layer.*', depth=2 or structure; a file with converters of "
+                "your own goes "
                 "to `whence export --converters`",
                 {.stage = "command line"});
   }

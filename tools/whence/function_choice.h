@@ -13,8 +13,8 @@ namespace whence {
 
 void declare_functions(CommandLine& line);
 
-// nullopt when the option was not given. Throws Error(usage) for another word than `auto`, `types=`, `modules=` or
-// `depth=`.
+// nullopt when the option was not given. Throws Error(usage) for another word than `auto`, `structure`, `types=`,
+// `modules=` or `depth=`.
 std::optional<OutlineOptions> parse_functions(const CommandLine& line);
 
 nlohmann::ordered_json to_json(const OutlineReport& report);
