@@ -1,5 +1,8 @@
 #include "recorder/composite.h"
 
+#include <unordered_map>
+#include <unordered_set>
+
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -28,11 +31,40 @@ bool is_composite(const c10::OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd);
 }
 
+// Every tensor among the values, those in lists too; `visit` may replace it.
+template <class Visit>
+void for_each_tensor(torch::jit::Stack& values, const Visit& visit) {
+  for (c10::IValue& value : values) {
+    if (value.isTensor() && value.toTensor().defined()) {
+      at::Tensor tensor = value.toTensor();
+      visit(tensor);
+      value = tensor;
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (at::Tensor tensor : value.toTensorVector()) {
+        visit(tensor);
+        list.push_back(tensor);
+      }
+      value = list;
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (std::optional<at::Tensor> tensor : value.toOptionalTensorVector()) {
+        if (tensor && tensor->defined()) visit(*tensor);
+        list.push_back(tensor);
+      }
+      value = list;
+    }
+  }
+}
+
 class Steps {
  public:
   Steps(const CompositeCall& call, Program& program) : call_(call), program_(program) {}
 
   void run();
+  // Throws Error(converter_refused) when the steps, run again, give another result: some kernel writes where nobody
+  // sees it, as into a tensor that was made empty.
+  void check() const;
   void called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
 
  private:
@@ -44,16 +76,33 @@ class Steps {
   at::Tensor example(const Type& type, std::uint64_t seed) const;
   c10::IValue given(const Argument& argument, const c10::Type* type) const;
 
+  // none_id for a number that is written in the operator's definition.
+  ValueId id_of(const at::Tensor& tensor) const {
+    const auto known = values_.find(tensor.unsafeGetTensorImpl());
+    return known == values_.end() ? none_id : known->second;
+  }
   ValueId new_value(const at::Tensor& tensor, ValueSource source);
   Argument tensor(const at::Tensor& tensor);
   Argument argument_of(const c10::IValue& value, const c10::Type* type);
   void add_results(const c10::IValue& value, Node& node);
+  void refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const;
+
+  // A step as PyTorch saw it, to be run again.
+  struct Call {
+    c10::OperatorHandle op;
+    torch::jit::Stack arguments;
+    std::vector<ValueId> reads, writes;  // of the tensors in the arguments and results, in their order
+  };
 
   const CompositeCall& call_;
   Program& program_;
   bool opened_ = false;
   std::vector<at::Tensor> inputs_;
-  std::vector<at::Tensor> alive_;  // so that no tensor takes the address of one that was seen
+  std::vector<Call> calls_;
+  std::vector<at::Tensor> results_;
+  std::unordered_map<ValueId, at::Tensor> before_;  // inputs and constants as they were
+  std::unordered_set<const void*> constants_;       // their memory
+  std::vector<at::Tensor> alive_;                   // so that no tensor takes the address of one that was seen
   std::unordered_map<const c10::TensorImpl*, ValueId> values_;
 };
 
@@ -73,6 +122,10 @@ at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
   const auto scalar_type = static_cast<at::ScalarType>(to_scalar_type(type.dtype));
   const at::Generator generator = at::detail::createCPUGenerator(seed);
   if (is_floating(type.dtype)) return at::rand(sizes, generator, at::kFloat).to(scalar_type);
+  if (c10::isComplexType(scalar_type)) {
+    const at::Tensor real = at::rand(sizes, generator, at::kFloat);
+    return at::complex(real, at::rand(sizes, generator, at::kFloat)).to(scalar_type);
+  }
   return at::randint(0, 2, sizes, generator, at::kLong).to(scalar_type);
 }
 
@@ -143,6 +196,8 @@ Argument Steps::tensor(const at::Tensor& tensor) {
     return number.isIntegral(false) ? Argument{number.toLong()} : Argument{number.toDouble()};
   }
   const ValueId id = new_value(tensor, ValueSource::constant);
+  before_.emplace(id, tensor.detach().clone());
+  if (tensor.has_storage()) constants_.insert(tensor.storage().unsafeGetStorageImpl());
   program_.values[id].index = program_.values[id].known = static_cast<ConstantId>(program_.constants.size());
   program_.constants.push_back({data_of(tensor), "", {}, {}});
   return {ValueRef{id}};
@@ -184,15 +239,67 @@ void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   }
   const auto& arguments = schema.arguments();
   const std::size_t start = stack.size() - arguments.size();
+  Call call{op, {stack.begin() + static_cast<std::ptrdiff_t>(start), stack.end()}, {}, {}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     node.arguments.push_back({arguments[i].name(), argument_of(stack[start + i], arguments[i].real_type().get())});
   }
+  refuse_unseen_writes(schema, call.arguments.data());
+  for_each_tensor(call.arguments, [&](const at::Tensor& tensor) { call.reads.push_back(id_of(tensor)); });
   {
     const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
     op.callBoxed(&stack);
   }
   for (std::size_t i = stack.size() - schema.returns().size(); i < stack.size(); ++i) add_results(stack[i], node);
+  call.writes = node.outputs;
+  calls_.push_back(std::move(call));
   program_.body.nodes.push_back(std::move(node));
+}
+
+// A tensor that no call made, and that is written to: nobody would know what it held. And a part of another tensor that
+// the write would make larger, as fft_fftfreq has it: what lies behind it in memory is written to.
+void Steps::refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const {
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    if (tensor.has_storage() && constants_.contains(tensor.storage().unsafeGetStorageImpl())) {
+      refuse("it writes to a tensor whose making cannot be seen (" + schema.name() + ")");
+    }
+    const bool in_other_memory = tensor.numel() == 0 && tensor.has_storage() && tensor.storage().nbytes() > 0;
+    if (in_other_memory) refuse("it writes behind the end of a tensor (" + schema.name() + ")");
+  }
+}
+
+void Steps::check() const {
+  const at::NoGradGuard no_gradients;
+  const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+  std::unordered_map<ValueId, at::Tensor> values;
+  for (const auto& [id, tensor] : before_) values.emplace(id, tensor.clone());
+  for (const Call& call : calls_) {
+    if (call.op.hasTag(at::Tag::nondeterministic_seeded)) return;
+    torch::jit::Stack stack = call.arguments;
+    auto read = call.reads.begin();
+    for_each_tensor(stack, [&](at::Tensor& tensor) {
+      const ValueId id = *read++;
+      if (id != none_id) tensor = values.at(id);
+    });
+    call.op.callBoxed(&stack);
+    auto write = call.writes.begin();
+    for_each_tensor(stack, [&](at::Tensor& tensor) {
+      // What an empty tensor holds must not matter, so it holds something.
+      if (call.op.schema().name().find("empty") != std::string::npos) tensor.fill_(113);
+      values[*write++] = tensor;
+    });
+  }
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    const auto* step = program_.outputs[i].value.as<ValueRef>();
+    if (step == nullptr) continue;
+    const at::Tensor made = values.at(step->id).resolve_conj().resolve_neg();
+    const at::Tensor wanted = results_[i].resolve_conj().resolve_neg();
+    const bool same = made.sizes() == wanted.sizes() && made.scalar_type() == wanted.scalar_type() &&
+                      (made.is_quantized() || at::allclose(made, wanted, 1e-3, 1e-5, /*equal_nan=*/true));
+    if (!same) refuse("what it computes cannot all be seen: its steps give another result");
+  }
 }
 
 void Steps::run() {
@@ -201,7 +308,7 @@ void Steps::run() {
   if (!op || !is_composite(*op)) return;
   for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
     inputs_.push_back(example(call_.inputs[i], call_.seed + i));
-    new_value(inputs_.back(), ValueSource::input);
+    before_.emplace(new_value(inputs_.back(), ValueSource::input), inputs_.back().clone());
   }
   torch::jit::Stack stack;
   for (const c10::Argument& argument : op->schema().arguments()) {
@@ -214,14 +321,12 @@ void Steps::run() {
     op->callBoxed(&stack);
   }
   for (const c10::IValue& result : stack) {
-    if (result.isTensor()) {
-      program_.outputs.push_back({"", tensor(result.toTensor())});
-    } else if (result.isTensorList()) {
-      for (const at::Tensor& each : result.toTensorVector()) program_.outputs.push_back({"", tensor(each)});
-    } else {
-      refuse("it returns something other than tensors");
-    }
+    if (!result.isTensor() && !result.isTensorList()) refuse("it returns something other than tensors");
   }
+  for_each_tensor(stack, [&](const at::Tensor& each) {
+    results_.push_back(each);
+    program_.outputs.push_back({"", tensor(each)});
+  });
 }
 
 }  // namespace
@@ -231,6 +336,7 @@ bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& dia
   current = &made;
   try {
     made.run();
+    made.check();
   } catch (const Error& error) {
     diagnostics = error.diagnostics();
   } catch (const std::exception& error) {

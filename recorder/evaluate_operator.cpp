@@ -170,6 +170,16 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
   return true;
 }
 
+// Results with another layout than strides have no bytes of their shape.
+void Evaluator::refuse_sparse(const jit::Node& node, const jit::Stack& results, const Call& call) {
+  for (const c10::IValue& result : results) {
+    if (!result.isTensor() || !result.toTensor().defined() || result.toTensor().layout() == at::kStrided) continue;
+    throw Error(Code::unsupported_feature,
+                std::string(node.kind().toQualString()) + " makes a sparse tensor, which ONNX operators cannot take",
+                "keep the tensor dense", place(node, call));
+  }
+}
+
 PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::Node& node, Call& call,
                                                                    const std::vector<Term>& arguments) {
   PerRun<std::optional<std::vector<c10::IValue>>> results;
@@ -204,6 +214,7 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
       throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),
                   "give inputs that the model accepts with --input or --inputs", where);
     }
+    refuse_sparse(node, stack, call);
   }
   return results;
 }

@@ -63,6 +63,7 @@ class Evaluator {
   Term input(const PerRun<const c10::IValue*>& given, const c10::TypePtr& type, const std::string& name);
   const Term& term(const torch::jit::Value* value, const Call& call) const;
   Place place(const torch::jit::Node& node, const Call& call);
+  void refuse_sparse(const torch::jit::Node& node, const torch::jit::Stack& results, const Call& call);
   [[noreturn]] void refuse(const torch::jit::Node& node, const Call& call, const std::string& why,
                            const std::string& remedy);
 

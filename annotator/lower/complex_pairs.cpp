@@ -115,6 +115,7 @@ const std::unordered_map<std::string_view, Moving>& moving() {
       {"aten::contiguous", {Moves::indices, {}}},
       {"aten::detach", {Moves::indices, {}}},
       {"aten::lift_fresh_copy", {Moves::indices, {}}},
+      {"aten::_neg_view", {Moves::indices, {}}},
       {"aten::neg", {Moves::indices, {}}},
       {"aten::resolve_conj", {Moves::indices, {}}},
       {"aten::resolve_neg", {Moves::indices, {}}},

@@ -136,6 +136,29 @@ def test_what_depends_on_data_is_refused(tmp_path):
     assert "E0302" in said and "aten::cov" in said and "depends on the content" in said
 
 
+UNSEEN = {
+    "addr": lambda x: torch.addr(x, x[:, 0], x[0]),  # its kernel writes into a tensor that was made empty
+    "ldexp": lambda x: torch.ldexp(x, torch.tensor([1, 2, 3, 4, 5, 6])),
+    "fftfreq": lambda x: torch.fft.fftfreq(6) + x,  # writes behind the end of an empty slice
+    "hfft": lambda x: torch.fft.hfft(torch.complex(x, x)),  # a conjugation that is a flag of the tensor
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_steps_that_do_not_give_the_result_are_refused(name, tmp_path):
+    """Never a wrong number: the steps are run again, and must give what the operator gave."""
+    path = exported(tmp_path, UNSEEN[name], 1)
+    said = command.run("export", path, "-o", tmp_path / "m.onnx", code=4).stderr
+    assert "E0302" in said and "cannot" in said or "writes behind" in said
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_sparse_tensor_is_refused(tmp_path):
+    """PyTorch crashes where the layout of a result is not looked at."""
+    said = traced(tmp_path, lambda x: torch.sparse.mm(x.to_sparse(), x.T), code=4)
+    assert "E0303" in said and "sparse" in said
+
+
 def test_all_that_is_missing_is_said_at_once(tmp_path):
     path = exported(tmp_path, lambda x: (torch.linalg.eigvalsh(x @ x.T), torch.linalg.qr(x)[0], torch.kron(x, x)), 1)
     said = command.run("export", path, "-o", tmp_path / "m.onnx", code=4).stderr

@@ -101,11 +101,12 @@ void aminmax(Ctx& c) {
 // Elements count as true where they are not zero.
 void any_or_all(Ctx& c, std::string_view op, const Reduction& r) {
   const Val flags = c.cast(c.cast(r.value, DType::boolean), DType::int32);
-  c.yield(reduced(c, op, {flags, r.axes, r.keep}, DType::int32));
+  c.yield(c.cast(reduced(c, op, {flags, r.axes, r.keep}, DType::int32), DType::boolean));
 }
-void any(Ctx& c) { any_or_all(c, "ReduceMax", over_axes(c)); }
+// The number of true ones: 0 of none, where a maximum of none is the least number there is.
+void any(Ctx& c) { any_or_all(c, "ReduceSum", over_axes(c)); }
 void all(Ctx& c) { any_or_all(c, "ReduceMin", over_axes(c)); }
-void any_axis(Ctx& c) { any_or_all(c, "ReduceMax", over_axis(c)); }
+void any_axis(Ctx& c) { any_or_all(c, "ReduceSum", over_axis(c)); }
 void all_axis(Ctx& c) { any_or_all(c, "ReduceMin", over_axis(c)); }
 
 // How many elements are not zero.

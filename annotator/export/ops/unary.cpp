@@ -168,6 +168,7 @@ const OpEntry kUnary[] = {
     {"aten::log1p(Tensor self) -> Tensor", log1p},
     {"aten::log2(Tensor self) -> Tensor", log2},
     {"aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", nan_to_num},
+    {"aten::_neg_view(Tensor(a) self) -> Tensor(a)", on_any_number<"Neg">},
     {"aten::neg(Tensor self) -> Tensor", on_any_number<"Neg">},
     {"aten::rad2deg(Tensor self) -> Tensor", rad2deg},
     {"aten::reciprocal(Tensor self) -> Tensor", direct<"Reciprocal">},

@@ -22,6 +22,8 @@ CASES = [
     case("aten::any", lambda x: x.any(), boolean(2, 3)),
     case("aten::any", lambda x: x.any(), torch.tensor([0.0, 0.25, 0.0])),
     case("aten::any", lambda x: x.any(), u8(0, 2, 3)),
+    case("aten::any", lambda x: x[:0].any(), f32(2, 3)),  # of nothing: false
+    case("aten::all", lambda x: x[:0].all(), f32(2, 3)),
     case("aten::any.dim", lambda x: x.any(0), boolean(2, 3), opsets=(13, 18, 20)),
     case("aten::any.dims", lambda x: torch.any(x, (0, 2), keepdim=True), boolean(2, 3, 2)),
     case("aten::argmax", lambda x: x.argmax(), f32(3, 4)),

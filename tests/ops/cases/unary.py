@@ -54,6 +54,7 @@ CASES = [
     case("aten::nan_to_num", lambda x: torch.nan_to_num(x), SPECIAL),
     case("aten::nan_to_num", lambda x: torch.nan_to_num(x, 1.0, 2.0, -3.0), SPECIAL),
     case("aten::nan_to_num", lambda x: torch.nan_to_num(x), INTEGERS),
+    case("aten::_neg_view", lambda x: torch._neg_view(x) + 1, f32(2, 3)),
     case("aten::neg", lambda x: -x, f32(2, 3)),
     case("aten::neg", lambda x: -x, i64(-9, 9, 5)),
     case("aten::rad2deg", lambda x: torch.rad2deg(x), f32(5)),
