@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "annotator/view/nearest_names.h"
 #include "annotator/view/path_glob.h"
-#include "schema/files.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -104,48 +102,27 @@ class Gatekeeper {
     matches_nothing("--require", "module", glob, known);
   }
 
-  void compare(const std::string& baseline) {
-    const nlohmann::json before = read(baseline);
-    compare_counts("", before["coverage"], coverage_.all);
+  void compare(const Baseline& baseline) {
+    compare_counts("", baseline.all, coverage_.all);
     std::map<std::string, const Counts*> now;
     for (const auto& [path, counts] : coverage_.modules) now.emplace(path, &counts);
-    for (const auto& row : before["modules"]) {
-      const std::string path = row.value("path", "");
+    for (const auto& [path, before] : baseline.modules) {
       if (path.empty()) continue;  // the root is the file, but for nodes without a module
       const auto found = now.find(path);
-      compare_counts(path, row, found == now.end() ? Counts{} : *found->second);
+      compare_counts(path, before, found == now.end() ? Counts{} : *found->second);
     }
   }
 
   std::vector<Shortfall> take() { return std::move(found_); }
 
  private:
-  static nlohmann::json read(const std::string& path) {
-    const auto file = MappedFile::open(path);
-    nlohmann::json report = nlohmann::json::parse(file->text(), nullptr, /*allow_exceptions=*/false);
-    const auto counts = [](const nlohmann::json& row) {
-      return row.is_object() && std::ranges::all_of(std::array{"nodes", "covered", "exact"}, [&](const char* key) {
-               return row.contains(key) && row[key].is_number_integer() && row[key] >= 0;
-             });
-    };
-    const bool fits = report.is_object() && report.contains("coverage") && counts(report["coverage"]) &&
-                      report.contains("modules") && report["modules"].is_array() &&
-                      std::ranges::all_of(report["modules"], counts);
-    if (!fits) {
-      throw Error(Code::wrong_kind, "not a report of `whence validate --json`", "make one of the file that was good",
-                  {.file = path, .stage = "validate"});
-    }
-    return report;
-  }
-
-  void compare_counts(const std::string& subject, const nlohmann::json& before, const Counts& now) {
-    const double nodes = before["nodes"];
+  void compare_counts(const std::string& subject, const Counts& before, const Counts& now) {
     for (const char* what : {"covered", "exact"}) {
-      const double share = nodes == 0 ? 100 : 100 * before[what].get<double>() / nodes;
       const Threshold reached{what, 0, "", ""};
+      const double was = reached.reached(before);
       // A module without nodes has lost all that it had.
-      const double is = now.total() == 0 && nodes > 0 ? 0 : reached.reached(now);
-      if (is < share - rounding) add(baseline_rule, subject, what, share, is);
+      const double is = now.total() == 0 && before.total() > 0 ? 0 : reached.reached(now);
+      if (is < was - rounding) add(baseline_rule, subject, what, was, is);
     }
   }
 
@@ -188,11 +165,11 @@ Threshold parse_threshold(const std::string& text) {
 }
 
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
-                                     const Gates& gates) {
+                                     const Gates& gates, const Baseline* baseline) {
   Gatekeeper keeper(coverage, silent);
   for (const Threshold& threshold : gates.minima) keeper.threshold(threshold);
   for (const std::string& glob : gates.required) keeper.require(glob);
-  if (!gates.baseline.empty()) keeper.compare(gates.baseline);
+  if (baseline != nullptr) keeper.compare(*baseline);
   return keeper.take();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/validate/baseline.h"
 #include "annotator/validate/coverage.h"
 #include "annotator/validate/silent_modules.h"
 
@@ -28,7 +29,7 @@ Threshold parse_threshold(const std::string& text);
 struct Gates {
   std::vector<Threshold> minima;
   std::vector<std::string> required;  // globs: modules that must have nodes, all of them covered
-  std::string baseline;               // what `validate --json` printed of the file before; empty: none
+  std::string baseline;               // the file before, or what `validate --json` printed of it; empty: none
 };
 
 // Something a gate asks for and the file does not have.
@@ -40,9 +41,9 @@ struct Shortfall {
   double reached = 0;   // percent
 };
 
-// `silent`: modules of the sidecar that have no node. Throws Error: usage for a glob or operator type that matches
-// nothing, with the nearest names; missing_file, wrong_kind for a baseline that is no report of validate.
+// `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. Throws
+// Error(usage) for a glob or operator type that matches nothing, with the nearest names.
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
-                                     const Gates& gates);
+                                     const Gates& gates, const Baseline* baseline);
 
 }  // namespace whence

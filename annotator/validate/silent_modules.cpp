@@ -95,8 +95,9 @@ bool computes_nothing(const Module& module) {
   return module.leaf() && containers.count(module.type) > 0;
 }
 
-Silence reason_for(const Module& module, const Activity& activity) {
+Silence reason_for(const Module& module, const Activity& activity, bool belongs) {
   if (activity.folded) return Silence::folded;
+  if (!activity.operations.empty() && !belongs && !activity.constant) return Silence::unknown;
   if (!activity.operations.empty()) return activity.constant ? Silence::constant : Silence::eliminated;
   return activity.called || computes_nothing(module) ? Silence::computes_nothing : Silence::never_called;
 }
@@ -104,15 +105,16 @@ Silence reason_for(const Module& module, const Activity& activity) {
 }  // namespace
 
 std::string_view name_of(Silence silence) {
-  constexpr std::array<std::string_view, 5> names = {"never_called", "computes_nothing", "constant", "eliminated",
-                                                     "folded"};
+  constexpr std::array<std::string_view, 6> names = {"never_called", "computes_nothing", "constant",
+                                                     "eliminated",   "unknown",          "folded"};
   return names[static_cast<std::size_t>(silence)];
 }
 
 std::string_view text_of(Silence silence) {
-  constexpr std::array<std::string_view, 5> texts = {"never called", "computes nothing", "folded into constants",
-                                                     "all operations eliminated",
-                                                     "folded into nodes that serve several modules"};
+  constexpr std::array<std::string_view, 6> texts = {
+      "never called",          "computes nothing",
+      "folded into constants", "all operations eliminated",
+      "the file does not say", "folded into nodes that serve several modules"};
   return texts[static_cast<std::size_t>(silence)];
 }
 
@@ -123,7 +125,8 @@ std::vector<SilentModule> silent_modules(const CheckContext& context) {
   for (std::size_t i = 0; i < context.program->modules.size(); ++i) {
     if (survey[i].has_node) continue;
     const Module& module = context.program->modules[i];
-    silent.push_back({module.path, module.type, reason_for(module, survey[i]), survey[i].operations});
+    silent.push_back(
+        {module.path, module.type, reason_for(module, survey[i], context.recorded != nullptr), survey[i].operations});
   }
   return silent;
 }

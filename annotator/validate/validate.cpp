@@ -56,8 +56,12 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     result.silent = silent_modules(context);
     std::copy_if(all_checks().begin(), all_checks().end(), std::back_inserter(result.checks),
                  [&](const Check* check) { return options.full || !check->full; });
+    result.naming = naming_of(context);
+    if (program != nullptr) result.hierarchy = hierarchy_of(context, result.coverage, path);
+    if (!options.gates.baseline.empty()) result.baseline = read_baseline(options.gates.baseline, program);
     result.findings = findings_of(context, options, result.checks);
-    result.shortfalls = shortfalls_of(result.coverage, result.silent, options.gates);
+    result.shortfalls =
+        shortfalls_of(result.coverage, result.silent, options.gates, result.baseline ? &*result.baseline : nullptr);
     return result;
   });
 }

@@ -2,12 +2,15 @@
 // that onnx's own checker does not make. Reads structure only; weights stay on disk unless `full` is asked for.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "annotator/validate/check.h"
 #include "annotator/validate/coverage.h"
 #include "annotator/validate/gates.h"
+#include "annotator/validate/hierarchy.h"
+#include "annotator/validate/naming.h"
 #include "annotator/validate/silent_modules.h"
 #include "schema/result.h"
 
@@ -30,7 +33,10 @@ struct Validation {
   std::int64_t nodes = 0;
   Coverage coverage;
   bool has_sidecar = false;
-  std::vector<SilentModule> silent;  // with a sidecar only
+  std::vector<SilentModule> silent;    // with a sidecar only
+  std::optional<Hierarchy> hierarchy;  // likewise
+  NamingReport naming;
+  std::optional<Baseline> baseline;  // when one was asked for
   std::vector<Finding> findings;
   std::vector<Shortfall> shortfalls;
   std::vector<const Check*> checks;  // that ran

@@ -3,13 +3,11 @@
 
 #include <string>
 
-#include "annotator/validate/validate.h"
-#include "annotator/view/table.h"
+#include "annotator/validate/hierarchy_text.h"
 
 namespace whence {
 
-// `depth`: how many levels of modules the coverage table shows.
-std::string to_text(const Validation& validation, int depth, const Palette& palette);
+std::string to_text(const Validation& validation, const ReportExtent& extent, const Palette& palette);
 std::string to_json(const Validation& validation);
 
 }  // namespace whence

@@ -100,25 +100,29 @@ ExitCode run(int argc, char** argv) {
           checks_text());
   line.positional("file", "the ONNX file");
   line.option("sidecar,s", "FILE",
-              "the sidecar: adds modules without a node, and reads stamps of files not yet annotated");
+              "the sidecar: adds what became of each recorded operation and parameter, modules without a node,\n"
+              "and reads stamps of files not yet annotated");
   line.option("min-covered", "PCT", "the least share of nodes that are exact, matched or inferred");
   line.repeated("min", "WHAT=PCT",
                 "the least share of one confidence: exact=95; of modules, covered=99@encoder.*; of an\n"
                 "operator type, covered=90@op:MatMul");
   line.repeated("require", "GLOB", "modules that must have nodes, all of them covered");
-  line.option("baseline", "FILE", "what --json printed of the file before: coverage may not fall");
+  line.option("baseline", "FILE", "the file before, or what --json printed of it: shows both; coverage may not fall");
   line.option("config", "FILE",
               "the same in JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"baseline\": F}");
   line.option("format", "FORMAT", "text, json, sarif (code scanning), junit, github (annotations of a workflow)");
   line.repeated("allow", "CODE", "findings of this check do not count, for example V101");
-  line.option("depth,d", "N", "levels of modules in the coverage table (2)");
+  line.option("depth,d", "N", "levels of modules in the tables (2)");
+  line.flag("all", "every module, node and parameter, however long the report");
   line.flag("full", "run onnx's checker and shape inference too; loads the weights");
   line.example("whence validate model.onnx --sidecar model.whence.json --min-covered 99");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string format = parse_format(line);
   const ValidateOptions options = parse_options(line);
-  const std::int64_t depth = line.integer_or("depth", default_depth);
+  const ReportExtent extent{
+      .depth = static_cast<int>(std::clamp<std::int64_t>(line.integer_or("depth", default_depth), 0, 1000)),
+      .all = line.has("all")};
   Diagnostics notes;
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
@@ -135,7 +139,7 @@ ExitCode run(int argc, char** argv) {
   } else if (format == "github") {
     std::cout << to_github(validation, path);
   } else {
-    std::cout << to_text(validation, static_cast<int>(depth), output_palette());
+    std::cout << to_text(validation, extent, output_palette());
   }
   return validation.clean() ? ExitCode::ok : ExitCode::findings;
 }

@@ -15,7 +15,7 @@ if (withoutModule >= 0) {
   const count = nodes.module.filter((row) => row === null).length;
   modules.push({ path: '(no module)', type: '', parent: null, aliases: [], calls: null, own: count, total: count,
     parameters: 0, trainable: null, operations: 0, uncounted: count, coverage: confidences.map((_, i) =>
-      (i === UNATTRIBUTED ? count : 0)), silent: '', apart: true });
+      (i === UNATTRIBUTED ? count : 0)), silent: '', recorded: null, apart: true });
 }
 
 const moduleOf = nodes.module.map((row) => (row === null ? withoutModule : row));

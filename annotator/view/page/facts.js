@@ -42,6 +42,19 @@ function coverageWords(counts) {
     make('span', { class: 'dim' }, `${percent(count, all)}  `)])));
 }
 
+// What became of the operations that the sidecar recorded at and below a module; null without a sidecar.
+function recordedWords(recorded) {
+  if (!recorded) return null;
+  const [arrived, fused, folded, eliminated, unknown, parameters, parametersArrived] = recorded;
+  const operations = sum([arrived, fused, folded, eliminated, unknown]);
+  const parts = [[arrived, 'arrived'], [fused, 'fused'], [folded, 'folded into constants'],
+    [eliminated, 'eliminated'], [unknown, 'not known']].filter(([count]) => count > 0)
+    .map(([count, what]) => `${grouped(count)} ${what}`);
+  return make('div', { class: 'dim', id: 'recorded' },
+    `Recorded: ${grouped(operations)} operations${parts.length > 0 ? `, ${parts.join(', ')}` : ''}; ` +
+    `${grouped(parametersArrived)} of ${grouped(parameters)} parameters and buffers arrived.`);
+}
+
 function showFacts(row) {
   const module = modules[row];
   const known = operationsText(module.operations, module.uncounted);
@@ -62,7 +75,7 @@ function showFacts(row) {
       figure(known, 'FLOPs', formula), ...more),
     sum(module.coverage) > 0 ? coverageBar(module.coverage, 'wide') : null,
     sum(module.coverage) > 0 ? coverageWords(module.coverage) : null,
-    operatorTags(row), sourceLines(row),
+    recordedWords(module.recorded), operatorTags(row), sourceLines(row),
     make('details', {}, make('summary', {}, 'How FLOPs are counted'), make('p', { class: 'dim' }, formula)),
   ].filter(Boolean));
 }

@@ -121,12 +121,43 @@ std::string silent(const Validation& validation) {
   return text;
 }
 
+// Of the recorded operations and parameters, what became of them; of modules, those that lack something.
+std::string hierarchy(const Validation& validation) {
+  if (!validation.hierarchy || !validation.hierarchy->belongs || validation.hierarchy->modules.empty()) return "";
+  const Hierarchy& all = *validation.hierarchy;
+  std::string text = "\n### Recorded operations\n\n| module | calls | operations |";
+  for (std::size_t i = 0; i < fate_count; ++i) text += " " + std::string(name_of(static_cast<Fate>(i))) + " |";
+  text += " parameters | arrived |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+  std::size_t shown = 0, left = 0;
+  for (const ModuleHierarchy& module : all.modules) {
+    if (module.level > levels_shown || (module.whole() && module.calls > 0 && module.level > 0)) continue;
+    if (shown++ >= modules_shown) {
+      ++left;
+      continue;
+    }
+    text += "| " + code(shown_path(module.path)) + " | " + grouped(module.calls) + " | " + grouped(module.recorded());
+    for (const std::int64_t count : module.operations) text += " | " + grouped(count);
+    text += " | " + grouped(module.parameters) + " | " + grouped(module.parameters_arrived) + " |\n";
+  }
+  if (left > 0) text += "\nand " + grouped(static_cast<std::int64_t>(left)) + " more modules that lack something\n";
+  return text + "\nModules of which everything arrived are left out.\n";
+}
+
+std::string naming(const Validation& validation) {
+  std::string text = "| nodes say | nodes |\n|---|--:|\n";
+  for (std::size_t i = 0; i < naming_count; ++i) {
+    text += "| " + std::string(text_of(static_cast<Naming>(i))) + " | " + grouped(validation.naming.counts[i]) + " |\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_markdown(const Report& report) {
-  return "## " + code(report.file) + "\n\n" + grouped(report.validation.nodes) + " nodes\n\n" + summary(report) +
-         "\n### Findings\n\n" + findings(report.validation) + "\n### Modules\n\n" + modules(report) +
-         "\n### Operators\n\n" + operators(report) + silent(report.validation);
+  return "## " + code(report.file) + "\n\n" + grouped(report.validation.nodes) + " nodes\n\n" + summary(report) + "\n" +
+         naming(report.validation) + "\n### Findings\n\n" + findings(report.validation) + "\n### Modules\n\n" +
+         modules(report) + "\n### Operators\n\n" + operators(report) + hierarchy(report.validation) +
+         silent(report.validation);
 }
 
 }  // namespace whence

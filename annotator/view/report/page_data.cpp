@@ -48,14 +48,28 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
+// [arrived, fused, folded, eliminated, unknown, parameters, parameters that arrived] by module of the sidecar.
+std::unordered_map<std::string_view, Json> recorded_modules(const Validation& validation) {
+  std::unordered_map<std::string_view, Json> recorded;
+  if (!validation.hierarchy || !validation.hierarchy->belongs) return recorded;
+  for (const ModuleHierarchy& module : validation.hierarchy->modules) {
+    Json row = module.operations;
+    row.insert(row.end(), {module.parameters, module.parameters_arrived});
+    recorded.emplace(module.path, std::move(row));
+  }
+  return recorded;
+}
+
 Json modules_json(const Report& report) {
   std::unordered_map<std::string_view, std::string_view> silent;
   for (const SilentModule& module : report.validation.silent) silent.emplace(module.path, text_of(module.silence));
+  const auto recorded = recorded_modules(report.validation);
   Json modules = Json::array();
   for (std::size_t i = 0; i < report.graph.tree.rows.size(); ++i) {
     const ModuleRow& row = report.graph.tree.rows[i];
     const ModuleFigures& figures = report.figures[i];
     const auto silence = silent.find(row.path);
+    const auto fates = recorded.find(row.path);
     modules.push_back({{"path", row.path},
                        {"type", row.type},
                        {"parent", or_null(row.parent)},
@@ -68,6 +82,7 @@ Json modules_json(const Report& report) {
                        {"operations", figures.operations},
                        {"uncounted", figures.uncounted},
                        {"coverage", figures.coverage.by},
+                       {"recorded", fates == recorded.end() ? Json() : fates->second},
                        {"silent", silence == silent.end() ? "" : silence->second}});
   }
   return modules;
