@@ -9,7 +9,8 @@ import pytest
 import command
 
 SAMPLES = {"layer/layer.py": "largest difference", "quantize/quantize.py": "0 of them in encoder.layer.1.attention",
-           "gate/gate.py": "after the tool: exit code 1", "profile/by_module.py": "microseconds of the profile"}
+           "gate/gate.py": "after the tool: exit code 1", "profile/by_module.py": "microseconds of the profile",
+           "compare/compare.py": "after the optimiser, 73 annotated again"}
 
 
 @pytest.mark.parametrize("script", SAMPLES)

