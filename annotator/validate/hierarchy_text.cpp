@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "annotator/view/tree_text.h"
+#include "annotator/view/module_table.h"
 
 namespace whence {
 namespace {
@@ -84,11 +84,8 @@ std::string fates_text(const Hierarchy& hierarchy, const Palette& palette) {
   return table.text();
 }
 
-void add_module(Table& table, const ModuleHierarchy& module, const Palette& palette) {
-  const std::string last = module.path.substr(module.path.rfind('.') + 1);
-  const std::string indent(static_cast<std::size_t>(module.level) * 2, ' ');
-  std::vector<Cell> cells = {Cell(module.path.empty() ? "(root)" : indent + last),
-                             Cell(class_name(module.type), palette.dim), number_or_blank(module.calls),
+void add_module(ModuleTable& table, const ModuleHierarchy& module, const Palette& palette) {
+  std::vector<Cell> cells = {Cell(class_name(module.type), palette.dim), number_or_blank(module.calls),
                              number_or_blank(module.nodes), number_or_blank(module.recorded())};
   for (std::size_t i = 0; i < fate_count; ++i) {
     const auto fate = static_cast<Fate>(i);
@@ -97,17 +94,15 @@ void add_module(Table& table, const ModuleHierarchy& module, const Palette& pale
   cells.emplace_back(number_or_blank(module.parameters));
   cells.emplace_back(number_or_blank(module.parameters_arrived),
                      module.parameters == module.parameters_arrived ? std::string_view{} : palette.yellow);
-  table.row(std::move(cells));
+  table.module(module.path, std::move(cells));
 }
 
 std::string modules_text(const Hierarchy& hierarchy, const ReportExtent& extent, const Palette& palette) {
-  std::vector<Align> columns(7 + fate_count, Align::right);
-  columns[0] = columns[1] = Align::left;
-  Table table(palette, columns, "  ");
-  std::vector<std::string> titles = {"module", "type", "calls", "nodes", "operations"};
-  for (std::size_t i = 0; i < fate_count; ++i) titles.emplace_back(name_of(static_cast<Fate>(i)));
-  titles.insert(titles.end(), {"parameters", "arrived"});
-  table.header(titles);
+  std::vector<ModuleTable::Column> columns = {{"type", Align::left}};
+  for (const char* title : {"calls", "nodes", "operations"}) columns.emplace_back(title, Align::right);
+  for (std::size_t i = 0; i < fate_count; ++i) columns.emplace_back(name_of(static_cast<Fate>(i)), Align::right);
+  for (const char* title : {"parameters", "arrived"}) columns.emplace_back(title, Align::right);
+  ModuleTable table(palette, columns, "  ");
   std::size_t shown = 0;
   std::int64_t left = 0, left_partly = 0;
   for (const ModuleHierarchy& module : hierarchy.modules) {

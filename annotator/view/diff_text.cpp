@@ -47,22 +47,26 @@ std::string head_text(const ModelDiff& diff, const Palette& palette) {
 }
 
 std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {
-  std::vector<Align> columns(5 + change_count, Align::right);
-  columns.front() = Align::left;
-  Table table(palette, columns);
-  std::vector<std::string> titles = {"module", "nodes", "->", "parameters", "->"};
-  for (std::size_t i = 0; i < change_count; ++i) titles.emplace_back(name_of(static_cast<Change>(i)));
-  table.header(titles);
+  std::vector<ModuleTable::Column> columns;
+  for (const char* title : {"nodes", "->", "parameters", "->"}) columns.emplace_back(title, Align::right);
+  for (std::size_t i = 0; i < change_count; ++i) {
+    columns.emplace_back(name_of(static_cast<Change>(i)), Align::right);
+  }
+  ModuleTable table(palette, columns);
   for (const ModuleDiff& row : diff.modules) {
     if ((row.same() && !wanted.every_module) || (wanted.depth && row.level > *wanted.depth)) continue;
     std::vector<Cell> cells = {
-        row.path ? shown_path(*row.path) : "(no module)", grouped(row.nodes_a),
-        Cell(grouped(row.nodes_b), row.nodes_a == row.nodes_b ? "" : palette.yellow), number_or_blank(row.parameters_a),
+        grouped(row.nodes_a), Cell(grouped(row.nodes_b), row.nodes_a == row.nodes_b ? "" : palette.yellow),
+        number_or_blank(row.parameters_a),
         Cell(number_or_blank(row.parameters_b), row.parameters_a == row.parameters_b ? "" : palette.yellow)};
     for (std::size_t i = 0; i < change_count; ++i) {
       cells.emplace_back(number_or_blank(row.changes[i]), style_of(static_cast<Change>(i), palette));
     }
-    table.row(std::move(cells));
+    if (row.path) {
+      table.module(*row.path, std::move(cells));
+    } else {
+      table.apart("(no module)", std::move(cells));
+    }
   }
   return table.text();
 }

@@ -1,5 +1,7 @@
 // An explanation as text for people and as JSON for machines (schema/explain.schema.json).
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "annotator/view/explanation.h"
 #include "annotator/view/tree_text.h"
@@ -11,6 +13,38 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
   return text;
+}
+
+// A module and all above it, the root first.
+std::vector<std::string> enclosing(const std::string& module) {
+  std::vector<std::string> paths = {""};
+  for (std::size_t dot = module.find('.'); dot != std::string::npos; dot = module.find('.', dot + 1)) {
+    paths.push_back(module.substr(0, dot));
+  }
+  if (!module.empty()) paths.push_back(module);
+  return paths;
+}
+
+// The modules that the node belongs to, and all above them.
+std::string tree_text(const Explanation& explanation, const Palette& palette) {
+  const Attribution& attribution = explanation.attribution;
+  std::map<std::string, const ExplainedCall*> calls;
+  for (const ExplainedOperation& operation : explanation.operations) {
+    for (const ExplainedCall& call : operation.scope) calls.emplace(call.module, &call);
+  }
+  std::set<std::string> shown;
+  ModuleTable table(palette, {{"type", Align::left}, {"call", Align::right}}, "  ");
+  for (const std::string& module : attribution.modules) {
+    for (const std::string& path : enclosing(module)) {
+      if (!shown.insert(path).second) continue;
+      const auto call = calls.find(path);
+      const bool recorded = call != calls.end(), own = path == attribution.module;
+      const std::string type = recorded ? call->second->type : own ? explanation.module_type : "";
+      const std::string number = recorded ? std::to_string(call->second->call) : own ? attribution.call : "";
+      table.module(path, {Cell(class_name(type), palette.dim), number}, path == module ? palette.bold : "");
+    }
+  }
+  return table.text() + "\n";
 }
 
 std::string call_text(const ExplainedCall& call) {
@@ -35,6 +69,7 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
   const Attribution& attribution = explanation.attribution;
   std::string text = std::string(palette.bold) + printable(explanation.node.empty() ? "(no name)" : explanation.node) +
                      std::string(palette.reset) + "\n";
+  if (attribution.attributed()) text += tree_text(explanation, palette);
   Table table(palette, {Align::left, Align::left}, "  ");
   table.row({"operator", (explanation.domain.empty() ? "" : explanation.domain + "::") + explanation.op_type});
   if (attribution.attributed()) {

@@ -22,10 +22,8 @@ std::string operators_text(const ModuleRow& row) {
   return text;
 }
 
-// Below the first row of a branch the last segment is enough: the rest stands above it.
-std::string label(const ModuleRow& row, int indent) {
-  std::string text = shown_path(row.path);
-  if (indent > 0) text = std::string(static_cast<std::size_t>(indent) * 2, ' ') + text.substr(text.rfind('.') + 1);
+std::string aliases_text(const ModuleRow& row) {
+  std::string text;
   for (const std::string& alias : row.aliases) text += " = " + alias;
   return text;
 }
@@ -34,19 +32,19 @@ std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : gro
 
 }  // namespace
 
-std::string class_name(const std::string& type) { return type.substr(type.rfind('.') + 1); }
-
-std::string shown_path(const std::string& path) { return path.empty() ? "(root)" : path; }
-
 std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, const Palette& palette) {
-  Table table(palette, {Align::left, Align::left, Align::right, Align::right, Align::right, Align::left});
-  table.header({"module", "type", "calls", tree.of_nodes ? "nodes" : "operations", "parameters", "operators"});
+  ModuleTable table(palette, {{"type", Align::left},
+                              {"calls", Align::right},
+                              {tree.of_nodes ? "nodes" : "operations", Align::right},
+                              {"parameters", Align::right},
+                              {"operators", Align::left}});
   for (const ShownRow& shown : rows) {
     const ModuleRow& row = tree.rows[shown.row];
     const std::string_view faint = row.total == 0 ? palette.dim : std::string_view{};
-    table.row({Cell(label(row, shown.indent), faint), Cell(class_name(row.type), palette.dim),
-               row.calls ? number_or_blank(*row.calls) : "", number_or_blank(row.total),
-               number_or_blank(row.parameters), Cell(operators_text(row), palette.dim)});
+    table.module(row.path,
+                 {Cell(class_name(row.type), palette.dim), row.calls ? number_or_blank(*row.calls) : "",
+                  number_or_blank(row.total), number_or_blank(row.parameters), Cell(operators_text(row), palette.dim)},
+                 faint, aliases_text(row));
   }
   std::string text = table.text();
   if (tree.unattributed > 0) {

@@ -7,6 +7,7 @@
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
@@ -37,6 +38,7 @@ ExitCode run(int argc, char** argv) {
   line.flag("all", "also modules without a difference");
   line.flag("nodes", "every node that changed, not the first few");
   line.flag("exit-code", "exit with 1 when there is a difference");
+  declare_pager(line);
   line.example("whence diff model.onnx optimised.onnx --depth 2");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
@@ -51,7 +53,7 @@ ExitCode run(int argc, char** argv) {
   if (line.json()) {
     std::cout << to_json(diff) << "\n";
   } else {
-    std::cout << to_text(diff, wanted, output_palette());
+    print_paged(to_text(diff, wanted, output_palette()), line);
   }
   return line.has("exit-code") && !diff.same() ? ExitCode::findings : ExitCode::ok;
 }

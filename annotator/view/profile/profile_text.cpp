@@ -27,35 +27,33 @@ std::string bar(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? "" : std::string(static_cast<std::size_t>((part * 20 + whole - 1) / whole), '#');
 }
 
-std::string label(const ModuleRow& row) {
-  const std::string path = shown_path(row.path);
-  if (row.level == 0) return path;
-  return std::string(static_cast<std::size_t>(row.level) * 2, ' ') + path.substr(path.rfind('.') + 1);
-}
-
 std::string modules_text(const ModuleProfile& profile, int depth, const Palette& palette) {
-  Table table(palette, {Align::left, Align::left, Align::right, Align::right, Align::right, Align::left});
-  table.header({"module", "type", "ms a run", "share", "own ms", ""});
+  ModuleTable table(palette, {{"type", Align::left},
+                              {"ms a run", Align::right},
+                              {"share", Align::right},
+                              {"own ms", Align::right},
+                              {"", Align::left}});
   for (std::size_t i = 0; i < profile.tree.rows.size(); ++i) {
     const ModuleRow& row = profile.tree.rows[i];
     const ModuleTime& time = profile.times[i];
     if (row.level > depth || (time.total == 0 && i != 0)) continue;
-    table.row({label(row), Cell(class_name(row.type), palette.dim), milliseconds(time.total, profile.runs),
-               share(time.total, profile.microseconds), time.own == 0 ? "" : milliseconds(time.own, profile.runs),
-               Cell(bar(time.total, profile.microseconds), palette.green)});
+    table.module(row.path,
+                 {Cell(class_name(row.type), palette.dim), milliseconds(time.total, profile.runs),
+                  share(time.total, profile.microseconds), time.own == 0 ? "" : milliseconds(time.own, profile.runs),
+                  Cell(bar(time.total, profile.microseconds), palette.green)});
     const auto first = std::ranges::find(profile.calls, i, &CallTime::row);
     const auto last = std::find_if(first, profile.calls.end(), [&](const CallTime& call) { return call.row != i; });
     if (last - first < 2) continue;
     for (auto call = first; call != last; ++call) {
-      table.row(
-          {Cell(std::string(static_cast<std::size_t>(row.level + 1) * 2, ' ') + "call " + call->call, palette.dim), "",
-           "", "", milliseconds(call->microseconds, profile.runs)});
+      table.below("call " + call->call, {"", "", "", milliseconds(call->microseconds, profile.runs)}, palette.dim);
     }
   }
   if (profile.unattributed > 0) {
-    table.row({Cell("(no module known)", palette.yellow), "", milliseconds(profile.unattributed, profile.runs),
-               share(profile.unattributed, profile.microseconds), "",
-               Cell(bar(profile.unattributed, profile.microseconds), palette.yellow)});
+    table.apart(
+        "(no module known)",
+        {"", milliseconds(profile.unattributed, profile.runs), share(profile.unattributed, profile.microseconds), "",
+         Cell(bar(profile.unattributed, profile.microseconds), palette.yellow)},
+        palette.yellow);
   }
   return table.text();
 }
