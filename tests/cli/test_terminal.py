@@ -1,4 +1,4 @@
-"""What show, explain and diff do on a terminal: one aligned tree, colours, a pager for what is longer than the screen."""
+"""What show, explain and diff do on a terminal: one aligned tree, colours, a pager for long text."""
 
 import fcntl
 import os
@@ -64,7 +64,7 @@ def marking(folder) -> str:
     return str(script)
 
 
-# ---- the tree ---------------------------------------------------------------------------------------------------------
+# ---- the tree -------------------------------------------------------------------------------------------------------
 
 def test_one_tree_in_show_diff_and_explain(path, other):
     tree = ["(root)", "  layers", "    0", "    1"]
@@ -73,7 +73,8 @@ def test_one_tree_in_show_diff_and_explain(path, other):
         assert [re.match(r" *\S+", line).group() for line in lines[1:5]][:3] == tree[:3]
     assert "\n      inner " in command.run("diff", path, other).stdout
     lines = command.run("explain", other, "n7").stdout.splitlines()
-    assert [line.rstrip() for line in lines[:6]] == ["n7", "  module       type  call", "  (root)", "    layers", "      7",
+    assert [line.rstrip() for line in lines[:6]] == ["n7", "  module       type  call", "  (root)", "    layers",
+                                                     "      7",
                                                      "        inner"]
 
 
@@ -93,7 +94,8 @@ def test_columns_stand_below_their_titles(path, other, arguments):
         assert lines[start + 1].index("(root)") == header.index("module")
         return
     end = header.index("nodes") + len("nodes")  # numbers end where their titles do
-    assert all(line[:end].rstrip()[-1].isdigit() and len(line[:end].rstrip()) == end for line in lines[start + 1:start + 20])
+    assert all(line[:end].rstrip()[-1].isdigit() and len(line[:end].rstrip()) == end
+               for line in lines[start + 1:start + 20])
 
 
 def test_a_node_of_several_modules_shows_all_of_them(tmp_path):
@@ -102,7 +104,7 @@ def test_a_node_of_several_modules_shows_all_of_them(tmp_path):
     assert "\n    a\n      conv\n      norm\n" in "\n".join(line.rstrip() for line in text.splitlines())
 
 
-# ---- colours ----------------------------------------------------------------------------------------------------------
+# ---- colours --------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", ["show", "explain", "diff"])
 def test_colours_on_a_terminal_unless_no_color_is_set(path, other, name):
@@ -114,7 +116,7 @@ def test_colours_on_a_terminal_unless_no_color_is_set(path, other, name):
     assert on_terminal(*arguments, "--no-pager", NO_COLOR="1") == plain
 
 
-# ---- the pager --------------------------------------------------------------------------------------------------------
+# ---- the pager ------------------------------------------------------------------------------------------------------
 
 def test_the_pager_takes_what_is_longer_than_the_screen(path, tmp_path):
     pager = marking(tmp_path)

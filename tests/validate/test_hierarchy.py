@@ -104,7 +104,8 @@ def test_parameters_that_never_arrived(exported):
 
 def test_the_text_says_the_same(exported):
     text = command.run("validate", exported[0], "-s", exported[1]).stdout
-    for line in ["arrived     6   60.0 %", "fused       2   20.0 %", "folded      1   10.0 %", "eliminated  1   10.0 %"]:
+    for line in ["arrived     6   60.0 %", "fused       2   20.0 %", "folded      1   10.0 %",
+                 "eliminated  1   10.0 %"]:
         assert " ".join(line.split()) in " ".join(text.split())
     assert "compute nothing in evaluation" in text and "wn.weight_g" in text
     silent = text[text.index("modules without a node"):]
@@ -223,7 +224,7 @@ def test_large_models_stay_readable(tmp_path):
     assert "more" not in every and len(every.splitlines()) > 2 * 512
 
 
-# ---- how a file names its nodes ---------------------------------------------------------------------------------------
+# ---- how a file names its nodes -------------------------------------------------------------------------------------
 
 SCOPES, CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
 
@@ -270,7 +271,8 @@ def test_classes_against_the_instances_of_the_sidecar(exported, tmp_path):
 
 def test_an_onnx_file_as_baseline(tmp_path):
     before = model(relus(("Linear_0", {}), ("Relu_1", {}), ("/head/Relu", {})), tmp_path / "plain.onnx")
-    after = model(relus(("a", known("body")), ("b", known("body")), ("c", known("head", "ancestor"))), tmp_path / "m.onnx")
+    after = model(relus(("a", known("body")), ("b", known("body")), ("c", known("head", "ancestor"))),
+                  tmp_path / "m.onnx")
     report = command.run_json("validate", after, "--baseline", before)
     schema("validate").validate(report)
     assert report["baseline"]["file"] == "plain.onnx"
@@ -308,7 +310,7 @@ def test_hostile_names_stay_visible_escapes(tmp_path):
     assert "\x1b" not in command.run("validate", path, "--all", code=None).stdout
 
 
-# ---- the same in reports ----------------------------------------------------------------------------------------------
+# ---- the same in reports --------------------------------------------------------------------------------------------
 
 def test_markdown_lists_modules_that_lack_something(exported, tmp_path):
     command.run("report", exported[0], "--sidecar", exported[1], "-o", tmp_path / "r.md")

@@ -32,7 +32,8 @@ class Browser:
         self.port = free_port()
         self.driver = subprocess.Popen(["chromedriver", f"--port={self.port}"], stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL)
-        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1500,950",
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--window-size=1500,950",
                      f"--user-data-dir={folder / 'chromium'}"]
         if dark:
             arguments.append("--blink-settings=preferredColorScheme=0")
@@ -83,7 +84,8 @@ class Browser:
         raise AssertionError(f"never true: {script}")
 
     def texts(self, selector: str) -> list[str]:
-        return self.run("return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent);", selector)
+        return self.run("return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent);",
+                        selector)
 
     def element(self, selector: str) -> str:
         return self.call("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper
 import command
 from views import view_files
 
-with_graphviz = pytest.mark.skipif(shutil.which("dot") is None, reason="no dot here: tools/setup/packages.sh installs it")
+with_graphviz = pytest.mark.skipif(shutil.which("dot") is None,
+                                   reason="no dot here: tools/setup/packages.sh installs it")
 GRAPHML = "{http://graphml.graphdrawing.org/xmlns}"
 
 
@@ -37,7 +38,8 @@ def edges_by_name(model) -> set:
 def read_dot(model, folder) -> tuple[dict, set]:
     """What Graphviz itself understood: ({node name: modules around it, outermost first}, edges by name)."""
     command.run("dot", model, "-o", folder / "m.dot")
-    made = subprocess.run(["dot", "-Tdot_json", folder / "m.dot"], capture_output=True, text=True, check=True, timeout=120)
+    made = subprocess.run(["dot", "-Tdot_json", folder / "m.dot"], capture_output=True, text=True, check=True,
+                          timeout=120)
     assert made.stderr == ""
     graph = json.loads(made.stdout)
     objects = graph["objects"]
@@ -72,7 +74,8 @@ def read_graphml(model, folder) -> tuple[dict, set]:
                 around[data["name"]] = modules
 
     visit(outermost, [])
-    return around, {(names[edge.get("source")], names[edge.get("target")]) for edge in outermost.findall(f"{GRAPHML}edge")}
+    edges = outermost.findall(f"{GRAPHML}edge")
+    return around, {(names[edge.get("source")], names[edge.get("target")]) for edge in edges}
 
 
 READERS = [pytest.param(read_dot, marks=with_graphviz), read_graphml]
@@ -118,12 +121,15 @@ def test_bodies_read_what_is_around_them(tmp_path):
         return helper.make_graph([helper.make_node(op, ["a"], [name], name=f"in_{name}")], name, [],
                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
     nodes = [helper.make_node("Relu", ["x"], ["a"], name="relu"),
-             helper.make_node("If", ["c"], ["y"], name="if", then_branch=branch("t", "Exp"), else_branch=branch("e", "Neg"))]
+             helper.make_node("If", ["c"], ["y"], name="if", then_branch=branch("t", "Exp"),
+                              else_branch=branch("e", "Neg"))]
     model = helper.make_model(helper.make_graph(nodes, "graph", [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]), helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]),
+        helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]), opset_imports=[helper.make_opsetid("", 18)])
     onnx.save(model, tmp_path / "m.onnx")
-    assert read_graphml(tmp_path / "m.onnx", tmp_path)[1] == {("relu", "in_t"), ("relu", "in_e"), ("in_t", "if"), ("in_e", "if")}
+    assert read_graphml(tmp_path / "m.onnx", tmp_path)[1] == {("relu", "in_t"), ("relu", "in_e"), ("in_t", "if"),
+                                                              ("in_e", "if")}
 
 
 @pytest.mark.parametrize("kind", ["dot", "graphml"])

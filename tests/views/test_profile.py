@@ -49,7 +49,8 @@ def bert(tmp_path_factory):
     """A small BERT, annotated: (file, folder, feeds)."""
     folder = tmp_path_factory.mktemp("bert")
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+    config = BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                        intermediate_size=64,
                         return_dict=False)
     program = torch.export.export(BertModel(config).eval(), (torch.randint(0, 100, (1, 8)),), strict=False)
     torch.export.save(program, folder / "bert.pt2")
@@ -94,7 +95,8 @@ def test_no_time_is_lost(bert, bert_profile, with_optimized):
     assert report["operator_time"] == sum(event["dur"] for event in events)
     assert sum(node["time"] for node in report["nodes"]) == report["operator_time"]
     assert sum(row["own"] for row in report["modules"]) == report["operator_time"] - report["unattributed"]
-    assert report["modules"][0]["path"] == "" and report["modules"][0]["total"] == report["operator_time"] - report["unattributed"]
+    root = report["modules"][0]
+    assert root["path"] == "" and root["total"] == report["operator_time"] - report["unattributed"]
     with open(path) as file:
         assert report["run_time"] == sum(event["dur"] for event in json.load(file) if event["name"] == "model_run")
 
@@ -125,10 +127,12 @@ def test_flame_graphs_hold_all_time(bert, bert_profile):
     scope = json.loads(command.run("profile", bert[0], "--ort-profile", path, "--format", "speedscope").stdout)
     flame = scope["profiles"][0]
     assert scope["$schema"] == "https://www.speedscope.app/file-format-schema.json"
-    assert (flame["type"], flame["unit"], flame["startValue"], flame["endValue"]) == ("sampled", "microseconds", 0, total)
+    assert (flame["type"], flame["unit"], flame["startValue"], flame["endValue"]) == ("sampled", "microseconds", 0,
+                                                                                      total)
     assert len(flame["samples"]) == len(flame["weights"]) and sum(flame["weights"]) == total
     names = [frame["name"] for frame in scope["shared"]["frames"]]
-    assert {";".join(names[i] for i in sample): weight for sample, weight in zip(flame["samples"], flame["weights"])} == stacks
+    samples = zip(flame["samples"], flame["weights"])
+    assert {";".join(names[i] for i in sample): weight for sample, weight in samples} == stacks
 
 
 def test_bodies_are_not_counted_twice(tmp_path):
@@ -136,7 +140,8 @@ def test_bodies_are_not_counted_twice(tmp_path):
     def branch(name, op):
         return helper.make_graph([helper.make_node(op, ["x"], [name], name=f"in_{name}")], name, [],
                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
-    nodes = [helper.make_node("If", ["c"], ["y"], name="if", then_branch=branch("t", "Exp"), else_branch=branch("e", "Neg"))]
+    nodes = [helper.make_node("If", ["c"], ["y"], name="if", then_branch=branch("t", "Exp"),
+                              else_branch=branch("e", "Neg"))]
     view_files.add_keys(nodes[0], module="outer", confidence="exact")
     for attribute in nodes[0].attribute:
         view_files.add_keys(attribute.g.node[0], module="outer.inner", confidence="exact")
@@ -158,20 +163,23 @@ def events(*rows) -> list[dict]:
     """A profile of one run, of (name, operator, microseconds)."""
     made = [{"cat": "Session", "pid": 1, "tid": 1, "dur": 1000, "ts": 0, "ph": "X", "name": "model_run", "args": {}}]
     for i, (name, op, time) in enumerate(rows):
-        made.append({"cat": "Node", "pid": 1, "tid": 1, "dur": time, "ts": 10 * i, "ph": "X", "name": f"{name}_kernel_time",
+        made.append({"cat": "Node", "pid": 1, "tid": 1, "dur": time, "ts": 10 * i, "ph": "X",
+                     "name": f"{name}_kernel_time",
                      "args": {"op_name": op, "provider": "CPUExecutionProvider"}})
     return made
 
 
 def test_calls_and_numbered_names(tmp_path):
     """Two calls of one module stay apart; /Add_1 is not /Add when the model has no /Add_1."""
-    nodes = [helper.make_node("Relu", ["x"], ["a"], name="/block/Relu"), helper.make_node("Relu", ["a"], ["b"], name="/block/Relu_1"),
+    nodes = [helper.make_node("Relu", ["x"], ["a"], name="/block/Relu"),
+             helper.make_node("Relu", ["a"], ["b"], name="/block/Relu_1"),
              helper.make_node("Neg", ["b"], ["y"], name="/head/Neg")]
     for node, call in zip(nodes, "010"):
         view_files.add_keys(node, module=node.name.split("/")[1], confidence="exact", call=call)
     model = view_files.save(nodes, tmp_path / "m.onnx")
     (tmp_path / "p.json").write_text(json.dumps(events(
-        ("/block/Relu", "Relu", 5), ("/block/Relu_1", "Relu", 7), ("/head/Neg_1", "Neg", 11), ("/head/Neg/NegFusion", "X", 13))))
+        ("/block/Relu", "Relu", 5), ("/block/Relu_1", "Relu", 7), ("/head/Neg_1", "Neg", 11),
+        ("/head/Neg/NegFusion", "X", 13))))
     report = folded(model, tmp_path / "p.json")
     rows = {row["path"]: row for row in report["modules"]}
     assert rows["block"]["calls"] == [{"call": "0", "own": 5}, {"call": "1", "own": 7}]
@@ -179,14 +187,17 @@ def test_calls_and_numbered_names(tmp_path):
     text = command.run("profile", model, "--ort-profile", tmp_path / "p.json").stdout
     assert "call 0" in text and "call 1" in text and "(no module known)" in text
     stacks = command.run("profile", model, "--ort-profile", tmp_path / "p.json", "--format", "collapsed").stdout
-    assert stacks.splitlines() == ["(no module known);Neg 11", "model;block;Relu 5", "model;block#1;Relu 7", "model;head;X 13"]
+    assert stacks.splitlines() == ["(no module known);Neg 11", "model;block;Relu 5", "model;block#1;Relu 7",
+                                   "model;head;X 13"]
 
 
 # ---- what is refused ----------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("content, code, exit_code, said", [
-    ("", "E0201", 3, "try"), ("[{\"cat\": \"Node\",", "E0202", 3, "end_profiling"), ("nonsense", "E0204", 3, "end_profiling"),
-    ("{}", "E0203", 3, "enable_profiling"), ("[]", "E0203", 3, "enable_profiling"), ("[1, null, {\"cat\": 3}]", "E0203", 3, "enable_profiling"),
+    ("", "E0201", 3, "try"), ("[{\"cat\": \"Node\",", "E0202", 3, "end_profiling"),
+    ("nonsense", "E0204", 3, "end_profiling"),
+    ("{}", "E0203", 3, "enable_profiling"), ("[]", "E0203", 3, "enable_profiling"),
+    ("[1, null, {\"cat\": 3}]", "E0203", 3, "enable_profiling"),
     (json.dumps(events(("/other/Conv", "Conv", 5))), "E0206", 3, "--optimized"),
     (json.dumps([{"cat": "Node", "name": "/a_kernel_time"}, *events()]), "E0204", 3, "end_profiling"),
     (json.dumps(events(("/layers.0/attn/MatMul_0", "MatMul", 2 ** 60))), "E0204", 3, "end_profiling"),
@@ -194,7 +205,8 @@ def test_calls_and_numbered_names(tmp_path):
 def test_wrong_profiles(content, code, exit_code, said, tmp_path):
     model = view_files.layers(20, tmp_path / "m.onnx")
     (tmp_path / "p.json").write_text(content)
-    error = command.run("profile", model, "--ort-profile", tmp_path / "p.json", "-o", tmp_path / "out", code=exit_code).stderr
+    error = command.run("profile", model, "--ort-profile", tmp_path / "p.json", "-o", tmp_path / "out",
+                        code=exit_code).stderr
     assert error.startswith(code) and said in error
     assert not (tmp_path / "out").exists()
 
@@ -206,7 +218,8 @@ def test_a_profile_of_another_model_is_refused(bert, tmp_path):
         error = command.run("profile", model, "--ort-profile", path, *options, "-o", tmp_path / "out", code=3).stderr
         assert error.startswith("E0206") and not (tmp_path / "out").exists()
     own, saved = profile(model, tmp_path, "plain", {"x": np.ones((4, 4), np.float32)})
-    assert command.run("profile", bert[0], "--ort-profile", path, "--optimized", saved, code=3).stderr.startswith("E0206")
+    assert command.run("profile", bert[0], "--ort-profile", path, "--optimized", saved,
+                       code=3).stderr.startswith("E0206")
 
 
 @pytest.mark.parametrize("options, said", [(["--format", "xml"], "speedscope"), (["--depth", "-1"], "--depth"),

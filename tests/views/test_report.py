@@ -50,7 +50,8 @@ def test_ten_thousand_nodes_open_within_two_seconds(window, tmp_path):
     window.run("setOpen(moduleByPath.get('layers'), true); refreshTree();")
     assert window.run("return tree.rows.length;") > 500
     rows = window.run("return document.querySelectorAll('[role=treeitem]').length;")
-    print(f"{milliseconds} ms, {page.stat().st_size / 1e6:.1f} MB, {rows} rows drawn, a graph of 250 items in {drawing:.0f} ms")
+    print(f"{milliseconds} ms, {page.stat().st_size / 1e6:.1f} MB, {rows} rows drawn, "
+          f"a graph of 250 items in {drawing:.0f} ms")
     assert milliseconds < 2000 and drawing < 2000
     assert 5 < rows < 200  # those in sight
     assert window.run("return endOf[0];") == len({f"layers.{i}.{p}" for i in range(500) for p in ("attn", "mlp")}) + 502
@@ -61,7 +62,8 @@ def test_ten_thousand_nodes_open_within_two_seconds(window, tmp_path):
 def test_the_tree_shows_modules_with_their_counts(window, tmp_path):
     page = report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path)
     ready(window, page)
-    rows = window.run("return [...document.querySelectorAll('[role=treeitem]')].map((row) => [row.getAttribute('aria-label'),"
+    rows = window.run("return [...document.querySelectorAll('[role=treeitem]')].map((row) => "
+                      "[row.getAttribute('aria-label'),"
                       " Number(row.getAttribute('aria-level')), row.getAttribute('aria-expanded')]);")
     assert rows == [["(root), 40 nodes, 100 % covered", 1, "true"],
                     ["layers, 40 nodes, 100 % covered", 2, "true"],
@@ -86,9 +88,11 @@ def test_search_and_filters(window, tmp_path):
                "it.value = [...it.options].find((option) => option.text.startsWith('Mul (')).value;"
                "it.dispatchEvent(new Event('change'));")
     assert window.run("return tree.kept.matches;") == 50
-    window.run("const it = document.getElementById('operator'); it.value = '-1'; it.dispatchEvent(new Event('change'));")
+    window.run("const it = document.getElementById('operator'); it.value = '-1';"
+               "it.dispatchEvent(new Event('change'));")
     for name in ("exact", "inferred", "matched", "ancestor"):
-        window.run("[...document.querySelectorAll('.chip')].find((chip) => chip.textContent.startsWith(arguments[0])).click();",
+        window.run("[...document.querySelectorAll('.chip')]"
+                   ".find((chip) => chip.textContent.startsWith(arguments[0])).click();",
                    name)
     assert window.run("return tree.kept.matches;") == 4  # unattributed: every fiftieth
     assert window.texts("[role=treeitem] .label") == ["(no module)"]
@@ -99,7 +103,8 @@ def test_keys_reach_the_tree_and_the_graph(window, tmp_path):
     page = report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path)
     ready(window, page)
     window.run("document.getElementById('tree').focus();")
-    active = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).getAttribute('aria-label')"
+    active = ("document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
+              ".getAttribute('aria-label')")
     window.press("Home", "ArrowDown", "ArrowDown", "ArrowLeft", "ArrowRight", "ArrowRight")
     assert window.run(f"return {active};") == "layers.0.attn, 10 nodes, 100 % covered"
     window.press("Enter")
@@ -202,17 +207,21 @@ def conv_model(path, batch="batch"):
     """Conv of 3 to 8 channels, 3x3 on 10x10; Relu; Gemm of 8*8*8 to 5."""
     weights = [helper.make_tensor("w", TensorProto.FLOAT, [8, 3, 3, 3], [0.1] * 216),
                helper.make_tensor("m", TensorProto.FLOAT, [512, 5], [0.1] * 2560)]
-    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), helper.make_node("Relu", ["c"], ["r"], name="relu"),
-             helper.make_node("Flatten", ["r"], ["f"], name="flatten"), helper.make_node("Gemm", ["f", "m"], ["y"], name="gemm")]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+             helper.make_node("Relu", ["c"], ["r"], name="relu"),
+             helper.make_node("Flatten", ["r"], ["f"], name="flatten"),
+             helper.make_node("Gemm", ["f", "m"], ["y"], name="gemm")]
     for node in nodes:
         view_files.add_keys(node, module="net", confidence="exact")
-    graph = helper.make_graph(nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 10, 10])],
+    graph = helper.make_graph(nodes, "graph",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 10, 10])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
     return path
 
 
-# By hand: each of 2*8*8*8 results of the convolution takes 27 products and as many sums; each of 2*5 of the product 512.
+# By hand: each of 2*8*8*8 results of the convolution takes 27 products and as many sums; each of the 2*5 of the
+# product 512.
 COUNTED = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0, "gemm": 2 * (2 * 5) * 512}
 
 

@@ -4,7 +4,8 @@ import onnx
 from onnx import TensorProto, helper
 
 HOSTILE = ["</script><script>document.title='owned'</script>", "<!--<script>", "<img src=x onerror=alert(1)>",
-           "a\u2028b\u2029c", "tab\there\nnew\x00nul\x1bescape", "\u202egnp.exe", "\"quoted\\ & 'single'", "]]>&amp;<x/>",
+           "a\u2028b\u2029c", "tab\there\nnew\x00nul\x1bescape", "\u202egnp.exe", "\"quoted\\ & 'single'",
+           "]]>&amp;<x/>",
            "`tick` | pipe @somebody", "{{script}}{{data}}", "; rm -rf /", "\U0001f600 ünï"]
 
 
@@ -23,7 +24,7 @@ def save(nodes: list, path, shape=(4, 4)):
 
 
 def layers(count: int, path):
-    """`count` nodes in layers of twenty: layers.N.attn, layers.N.mlp; each reads the one before and one further back."""
+    """`count` nodes in layers of twenty: layers.N.attn, layers.N.mlp; each reads the one before and another."""
     nodes = []
     for i in range(count):
         layer, place = divmod(i, 20)

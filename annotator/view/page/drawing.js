@@ -2,7 +2,8 @@
 // edges and layers, so that it can be read without a mouse.
 
 const canvas = document.getElementById('canvas');
-const drawing = { module: 0, page: 0, zoom: 1, graph: null, layout: null, items: [], edges: [], onnode: null, onmodule: null };
+const drawing = { module: 0, page: 0, zoom: 1, graph: null, layout: null, items: [], edges: [], onnode: null,
+  onmodule: null };
 
 const NAME_WIDTH = 7.4; // of a letter, about
 const FAINT_WIDTH = 6;
@@ -24,13 +25,15 @@ function itemLook(item) {
     const operator = operatorOf(item.node);
     const shape = readBy[item.node].length > 0 ? data.shapes[readBy[item.node][0][1]] : '';
     return { top: operator, below: shown(shape) || (last === operator ? '' : last), title: `${operator}\n${name}`,
-      kind: `node k${nodes.confidence[item.node]}`, spoken: `${operator} ${name}, ${confidences[nodes.confidence[item.node]]}` };
+      kind: `node k${nodes.confidence[item.node]}`,
+      spoken: `${operator} ${name}, ${confidences[nodes.confidence[item.node]]}` };
   }
   if (item.kind === 'box') {
     const module = modules[item.module];
     return { top: module.parent === null ? pathText(module.path) : lastSegment(module.path),
       below: `${shown(className(module.type)) || 'module'} · ${grouped(module.total)} nodes`,
-      title: `${pathText(module.path)}\n${shown(module.type)}\n${percent(coveredOf(module.coverage), sum(module.coverage))} covered`,
+      title: `${pathText(module.path)}\n${shown(module.type)}\n` +
+        `${percent(coveredOf(module.coverage), sum(module.coverage))} covered`,
       kind: `box k${weakest(module.coverage)}`, spoken: `module ${pathText(module.path)}, ${module.total} nodes` };
   }
   const several = item.values.size > 1;
@@ -38,7 +41,8 @@ function itemLook(item) {
   const place = item.key === item.kind ? 'many places' :
     item.other < 0 ? `graph ${item.kind}put` : pathText(modules[moduleOf[item.other]].path);
   const way = place.startsWith('graph ') ? '' : item.kind === 'in' ? 'from ' : 'to ';
-  return { top: name, below: `${way}${place}`, title: `${name}\n${several ? '' : shown(data.shapes[item.value])}\n${place}`,
+  return { top: name, below: `${way}${place}`,
+    title: `${name}\n${several ? '' : shown(data.shapes[item.value])}\n${place}`,
     kind: 'port', spoken: `${name}, ${way}${place}` };
 }
 
@@ -46,10 +50,12 @@ function drawItem(item, look, size, at, index) {
   const group = make('g', { class: `item ${look.kind}`, tabindex: index === 0 ? '0' : '-1', role: 'button',
     'aria-label': look.spoken, transform: `translate(${at.x - size.width / 2} ${at.y - size.height / 2})` },
   make('title', {}, look.title),
-  make('rect', { width: size.width, height: size.height, rx: item.kind === 'node' ? 5 : item.kind === 'box' ? 3 : 14 }));
+  make('rect',
+    { width: size.width, height: size.height, rx: item.kind === 'node' ? 5 : item.kind === 'box' ? 3 : 14 }));
   const lines = look.below === '' ? 1 : 2;
   const half = size.width / 2;
-  group.append(make('text', { class: item.kind === 'port' ? '' : 'name', x: half, y: lines === 1 ? size.height / 2 + 4 : 16,
+  group.append(make('text',
+    { class: item.kind === 'port' ? '' : 'name', x: half, y: lines === 1 ? size.height / 2 + 4 : 16,
     'text-anchor': 'middle' }, cut(look.top, size.width, NAME_WIDTH)));
   if (lines === 2) {
     group.append(make('text', { class: 'faint', x: half, y: 31, 'text-anchor': 'middle' },
@@ -77,7 +83,8 @@ function routeOf(points) {
 
 // An edge upwards is laid out the other way round, so its arrow stands at the start.
 function drawEdge(edge, route) {
-  const names = edge[2].slice(0, 12).map((value) => `${shown(data.values[value])} ${shown(data.shapes[value])}`).join('\n');
+  const named = (value) => `${shown(data.values[value])} ${shown(data.shapes[value])}`;
+  const names = edge[2].slice(0, 12).map(named).join('\n');
   return make('path', { class: `edge${route.back ? ' back' : ''}`, d: routeOf(route.points),
     'marker-end': route.back ? null : 'url(#head)', 'marker-start': route.back ? 'url(#head)' : null },
   make('title', {}, names));
@@ -102,7 +109,8 @@ function draw(module, page = 0) {
   const graph = moduleGraph(module, page);
   const looks = graph.items.map(itemLook);
   const sizes = looks.map((look) => ({
-    width: Math.min(230, Math.max(64, Math.max(look.top.length * NAME_WIDTH, look.below.length * FAINT_WIDTH) + 2 * MARGIN)),
+    width: Math.min(230,
+      Math.max(64, Math.max(look.top.length * NAME_WIDTH, look.below.length * FAINT_WIDTH) + 2 * MARGIN)),
     height: look.below === '' ? 26 : 40,
   }));
   const layout = layOut(sizes, graph.edges);
@@ -113,7 +121,8 @@ function draw(module, page = 0) {
     markerUnits: 'userSpaceOnUse',
     orient: 'auto-start-reverse' }, make('path', { class: 'head', d: 'M0 0L8 4L0 8z' }));
   const svg = make('svg', { viewBox: `-8 -8 ${layout.width + 16} ${layout.height + 16}`, role: 'group',
-    'aria-label': `Graph of ${pathText(modules[module].path)}` }, make('defs', {}, head), ...drawing.edges, ...drawing.items);
+    'aria-label': `Graph of ${pathText(modules[module].path)}` }, make('defs', {}, head), ...drawing.edges,
+    ...drawing.items);
   canvas.replaceChildren(svg);
   tellDrawn(graph);
   fit();

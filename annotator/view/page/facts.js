@@ -31,7 +31,8 @@ function sourceLines(module) {
   if (own.length === 0) return null;
   const rows = own.slice(0, 200).map(([source, count]) =>
     make('li', { class: 'mono' }, `${shown(data.sources[source])}  `, make('span', { class: 'dim' }, `×${count}`)));
-  return make('details', { open: own.length <= 6 }, make('summary', {}, `${grouped(own.length)} source lines of its own nodes`),
+  return make('details', { open: own.length <= 6 },
+    make('summary', {}, `${grouped(own.length)} source lines of its own nodes`),
     make('ul', { class: 'lines' }, ...rows));
 }
 
@@ -59,14 +60,21 @@ function showFacts(row) {
   const module = modules[row];
   const known = operationsText(module.operations, module.uncounted);
   const formula = `Floating-point operations of one run, by formula: ${data.formulas}.` +
-    (module.uncounted > 0 ? ` Not known for ${module.uncounted} nodes: sizes that are not fixed, or operators without a formula.` : '');
+    (module.uncounted === 0 ? '' :
+      ` Not known for ${module.uncounted} nodes: sizes that are not fixed, or operators without a formula.`);
   const more = [];
-  if (module.calls !== null && module.calls > 0) more.push(figure(grouped(module.calls), module.calls === 1 ? 'call' : 'calls'));
-  if (module.trainable !== null && module.trainable !== module.parameters) more.push(figure(short(module.trainable), 'trainable'));
+  if (module.calls !== null && module.calls > 0) {
+    more.push(figure(grouped(module.calls), module.calls === 1 ? 'call' : 'calls'));
+  }
+  if (module.trainable !== null && module.trainable !== module.parameters) {
+    more.push(figure(short(module.trainable), 'trainable'));
+  }
   factsElement.replaceChildren(...[
     make('h2', { class: 'mono' }, pathText(module.path)),
-    make('div', { class: 'dim mono' }, [shown(module.type), ...module.aliases.map((alias) => `= ${shown(alias)}`)].filter(Boolean).join('  ')),
-    module.apart ? make('div', { class: 'because' }, 'These nodes do not say where they come from: `whence annotate` tells.') : null,
+    make('div', { class: 'dim mono' },
+      [shown(module.type), ...module.aliases.map((alias) => `= ${shown(alias)}`)].filter(Boolean).join('  ')),
+    module.apart ? make('div', { class: 'because' },
+      'These nodes do not say where they come from: `whence annotate` tells.') : null,
     module.silent ? make('div', { class: 'because' }, `No node: ${module.silent}.`) : null,
     make('div', { class: 'figures' },
       figure(grouped(module.total), module.own === module.total ? 'nodes' : `nodes, ${grouped(module.own)} its own`),

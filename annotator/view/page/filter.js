@@ -1,5 +1,5 @@
-// Which modules and nodes are shown: search, operator type, confidence, coverage. A module stays while something below it
-// does, or when its own name is searched for.
+// Which modules and nodes are shown: search, operator type, confidence, coverage. A module stays while something below
+// it does, or when its own name is searched for.
 
 const filter = { words: [], operator: -1, confidences: confidences.map(() => true), covered: '' };
 

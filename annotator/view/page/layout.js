@@ -1,6 +1,6 @@
-// Layered layout of a directed graph, top to bottom (Sugiyama, Tagawa, Toda 1981): cycles opened, layers by longest path,
-// long edges cut by waypoints that edges of one source share, crossings lowered by medians, and x by least squares that
-// keep order and distance. Nothing here knows of modules or elements.
+// Layered layout of a directed graph, top to bottom (Sugiyama, Tagawa, Toda 1981): cycles opened, layers by longest
+// path, long edges cut by waypoints that edges of one source share, crossings lowered by medians, and x by least
+// squares that keep order and distance. Nothing here knows of modules or elements.
 
 const LAYER_GAP = 40;
 const ITEM_GAP = 18;
@@ -126,7 +126,8 @@ function placeRow(row, wanted, sizes, x) {
     while (blocks.length > 1) {
       const [left, right] = blocks.slice(-2);
       if (left.sum / left.weight <= right.sum / right.weight) break;
-      blocks.splice(-2, 2, { sum: left.sum + right.sum, weight: left.weight + right.weight, count: left.count + right.count });
+      blocks.splice(-2, 2,
+        { sum: left.sum + right.sum, weight: left.weight + right.weight, count: left.count + right.count });
     }
   });
   let i = 0;
@@ -138,7 +139,8 @@ function placeRow(row, wanted, sizes, x) {
 function placeRows(rows, sizes, above, below) {
   const x = new Float64Array(sizes.length);
   for (const row of rows) placeRow(row, row.map(() => 0), sizes, x);
-  const mean = (others, otherwise) => (others.length === 0 ? otherwise : others.reduce((a, b) => a + x[b], 0) / others.length);
+  const mean = (others, otherwise) =>
+    (others.length === 0 ? otherwise : others.reduce((a, b) => a + x[b], 0) / others.length);
   for (let sweep = 0; sweep < 8; sweep++) {
     const down = sweep % 2 === 0;
     for (let i = 0; i < rows.length; i++) {
@@ -150,8 +152,8 @@ function placeRows(rows, sizes, above, below) {
   return x;
 }
 
-// sizes: [{width, height}]; edges: [[from, to]]. Gives centres of items, for each edge its stations as points from top to
-// bottom and whether it runs upwards, and the size of it all.
+// sizes: [{width, height}]; edges: [[from, to]]. Gives centres of items, for each edge its stations as points from top
+// to bottom and whether it runs upwards, and the size of it all.
 function layOut(itemSizes, edges) {
   const count = itemSizes.length;
   const sizes = [...itemSizes];

@@ -1,4 +1,5 @@
-// The graph of one module: its own nodes, each direct submodule as one box, and what it exchanges with the rest as ports.
+// The graph of one module: its own nodes, each direct submodule as one box, and what it exchanges with the rest as
+// ports.
 
 const ITEMS_AT_ONCE = 250;
 const PORTS_AT_ONCE = 40;

@@ -101,7 +101,8 @@ function fillFilters() {
 function refilter() {
   filterTree();
   byId('hits').textContent = !isFiltering() ? '' :
-    tree.kept.matches === 0 ? 'nothing matches' : `${grouped(tree.kept.matches)} ${tree.kept.matches === 1 ? 'match' : 'matches'}`;
+    tree.kept.matches === 0 ? 'nothing matches' :
+      `${grouped(tree.kept.matches)} ${tree.kept.matches === 1 ? 'match' : 'matches'}`;
 }
 
 function connect() {

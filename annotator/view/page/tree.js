@@ -122,7 +122,8 @@ function drawRow(item, index) {
 
 function drawRows() {
   const first = Math.max(0, Math.floor(treeElement.scrollTop / ROW_HEIGHT) - 8);
-  const last = Math.min(tree.rows.length, Math.ceil((treeElement.scrollTop + treeElement.clientHeight) / ROW_HEIGHT) + 8);
+  const last = Math.min(tree.rows.length,
+    Math.ceil((treeElement.scrollTop + treeElement.clientHeight) / ROW_HEIGHT) + 8);
   const drawn = [];
   for (let i = first; i < last; i++) drawn.push(drawRow(tree.rows[i], i));
   if (tree.active < first || tree.active >= last) {
@@ -181,7 +182,8 @@ const treeKeys = {
   End: () => moveTo(tree.rows.length - 1),
   PageDown: (at) => moveTo(at + Math.floor(treeElement.clientHeight / ROW_HEIGHT) - 1),
   PageUp: (at) => moveTo(at - Math.floor(treeElement.clientHeight / ROW_HEIGHT) + 1),
-  ArrowRight: (at) => (tree.rows[at].opens && !isOpen(tree.rows[at].id) ? toggle(at) : tree.rows[at].opens && moveTo(at + 1)),
+  ArrowRight: (at) =>
+    (tree.rows[at].opens && !isOpen(tree.rows[at].id) ? toggle(at) : tree.rows[at].opens && moveTo(at + 1)),
   ArrowLeft: (at) => (tree.rows[at].opens && isOpen(tree.rows[at].id) ? toggle(at) : moveTo(parentIndex(at))),
   Enter: (at) => selectRow(at),
   ' ': (at) => selectRow(at),
