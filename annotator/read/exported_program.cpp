@@ -138,10 +138,13 @@ class ProgramReader {
       } else if (kind == "user_input") {
         user_input(spec.at("arg"), graph, body);
       } else if (kind == "token") {
-        throw Error(Code::unsupported_feature,
-                    "the model performs operations with side effects, such as printing or calling back, in an order "
-                    "that tokens keep; ONNX has neither",
-                    "export the model without printing, callbacks and operators registered as effectful", place());
+        throw Error(
+            Code::unsupported_feature,
+            "the model performs operations with side effects, such as printing, calling back or asserting, in an "
+            "order that tokens keep; ONNX has neither",
+            "export the model without printing, callbacks and operators registered as effectful; assertions of "
+            "linear algebra come with run_decompositions(): leave that out",
+            place());
       } else if (kind == "custom_obj") {
         throw Error(Code::unsupported_feature, "the model holds a script object",
                     "keep its content in parameters and buffers", place());

@@ -90,7 +90,7 @@ def _scripted(name: str, function: Any) -> Any:
         return onnxscript.script(onnxscript.values.Opset("whence.translations", 1))(function)
     except Exception as failure:  # onnxscript raises of every kind
         raise error("E0104", "input_mismatch", f"the translation of {name} is no function that onnxscript can read: "
-                    f"{failure}", "use the operators of one opset (from onnxscript import opset18 as op), and no other "
+                    f"{failure or 'it is no function with a source of its own'}", "write it with def, use the operators of one opset (from onnxscript import opset18 as op), and no other "
                     "Python; or build an onnx.FunctionProto") from failure
 
 

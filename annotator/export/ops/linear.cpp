@@ -80,6 +80,12 @@ void addmm(Ctx& c) {
 // beta * self + alpha * (mat @ vec)
 void addmv(Ctx& c) { c.yield(scaled_sum(c, c.emit("MatMul", {c.tensor("mat"), c.tensor("vec")}))); }
 
+// beta * self + alpha * (vec1 outer vec2). vec1 [n], vec2 [m], self broadcasts to [n, m].
+void addr(Ctx& c) {
+  const auto [a, b] = c.promoted(c.tensor("vec1"), c.tensor("vec2"));
+  c.yield(scaled_sum(c, c.emit("Mul", {c.unsqueeze(a, {1}), b})));
+}
+
 // beta * self + alpha * (batch1 @ batch2), batch by batch
 void baddbmm(Ctx& c) { c.yield(scaled_sum(c, c.emit("MatMul", {c.tensor("batch1"), c.tensor("batch2")}))); }
 
@@ -135,6 +141,7 @@ const OpEntry kLinear[] = {
     {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear},
     {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm},
     {"aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmv},
+    {"aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addr},
     {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", baddbmm},
     {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addbmm},
     {"aten::matmul(Tensor self, Tensor other) -> Tensor", matmul},
