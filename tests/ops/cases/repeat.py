@@ -29,7 +29,7 @@ CASES = [
          dynamic="x:0=n,2=t"),
     case("aten::repeat_interleave.self_Tensor", lambda x, n: torch.repeat_interleave(x, n, 1), f32(2, 3, 4), COUNTS,
          dynamic="x:0=b"),
-    case("aten::repeat_interleave.self_int", lambda x: torch.repeat_interleave(x, x.shape[0], 1), f32(2, 3),
+    case("aten::repeat_interleave.self_Tensor", lambda x: torch.repeat_interleave(x, x.shape[0], 1), f32(2, 3),
          dynamic="x:0=n"),
     case("aten::repeat_interleave.Tensor", lambda n: torch.repeat_interleave(n), COUNTS),
 ]
