@@ -68,8 +68,8 @@ Diagnostic told_of(const Tie& tie) {
 
 // Axes that have a name each may have to be of one size (a batch and its lengths). Two of one size in the example are
 // tied when that brings the model further than it came without, pair by pair, until it runs. Two pairs at once where
-// one does not: an LSTM's two states are read by one operation. Each try runs the model a few times, so that only so many
-// are made: where dozens of axes have a name each, the first refusal says what to do.
+// one does not: an LSTM's two states are read by one operation. Each try runs the model a few times, so that only so
+// many are made: where dozens of axes have a name each, the first refusal says what to do.
 std::vector<std::vector<Tie>> ties_to_try(Archive& archive, const ReadOptions& options) {
   constexpr std::size_t most = 64;
   const std::vector<Tie> ties = possible_ties(make_inputs(archive, options, 0));
