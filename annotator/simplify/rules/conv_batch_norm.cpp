@@ -7,18 +7,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/evaluate/numbers.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {
 
 namespace {
-
-std::vector<double> numbers(const TensorData& data) {
-  std::vector<double> result(static_cast<std::size_t>(data.element_count()));
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] = number_at(data, i);
-  return result;
-}
 
 // Per output channel: y = x * factor + shift, in double precision.
 struct Affine {
@@ -32,10 +26,10 @@ float epsilon_of(const GraphNode& norm) {
 
 Affine affine(const Rewriter& r, const GraphNode& norm) {
   const double epsilon = static_cast<double>(epsilon_of(norm));
-  const std::vector<double> scale = numbers(*r.constant(norm.inputs[1]));
-  const std::vector<double> offset = numbers(*r.constant(norm.inputs[2]));
-  const std::vector<double> mean = numbers(*r.constant(norm.inputs[3]));
-  const std::vector<double> variance = numbers(*r.constant(norm.inputs[4]));
+  const std::vector<double> scale = numbers_of<double>(*r.constant(norm.inputs[1]));
+  const std::vector<double> offset = numbers_of<double>(*r.constant(norm.inputs[2]));
+  const std::vector<double> mean = numbers_of<double>(*r.constant(norm.inputs[3]));
+  const std::vector<double> variance = numbers_of<double>(*r.constant(norm.inputs[4]));
   Affine result;
   for (std::size_t i = 0; i < scale.size(); ++i) {
     result.factor.push_back(scale[i] / std::sqrt(variance[i] + epsilon));
@@ -91,9 +85,7 @@ TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype
   for (std::size_t i = 0; i < result.size(); ++i) {
     if (bias != nullptr) result[i] += number_at(*bias, i) * affine.factor[i];
   }
-  TensorData data{DType::float64, {static_cast<std::int64_t>(result.size())}, {}};
-  data.bytes = Bytes::copy_of(result.data(), result.size() * sizeof(double));
-  return *cast_tensor(data, dtype);
+  return *tensor_of(dtype, {static_cast<std::int64_t>(result.size())}, result);
 }
 
 bool is_convolution(const GraphNode& node) { return is(node, "Conv") || is(node, "ConvTranspose"); }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "annotator/validate/check.h"
+#include "annotator/validate/walk.h"
 
 namespace whence {
 namespace {
@@ -10,15 +11,13 @@ namespace {
 using Uses = std::map<std::string_view, std::pair<std::size_t, std::string>>;  // domain -> count, first node
 
 void add_uses(const std::vector<OnnxNode>& nodes, const std::vector<OnnxOpset>& imports, Uses& uses) {
-  for (const OnnxNode& node : nodes) {
+  walk_nodes(nodes, [&](const OnnxNode& node) {
     const bool imported = std::any_of(imports.begin(), imports.end(),
                                       [&](const OnnxOpset& opset) { return opset.domain == node.domain; });
-    if (!imported) {
-      auto& [count, first] = uses[node.domain];
-      if (count++ == 0) first = shown_node(node);
-    }
-    for (const OnnxGraph& graph : node.subgraphs) add_uses(graph.nodes, imports, uses);
-  }
+    if (imported) return;
+    auto& [count, first] = uses[node.domain];
+    if (count++ == 0) first = shown_node(node);
+  });
 }
 
 std::vector<FindingItem> run(const CheckContext& context) {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "annotator/validate/check.h"
+#include "annotator/validate/walk.h"
 
 namespace whence {
 namespace {
@@ -21,15 +22,6 @@ struct Definitions {
   }
 };
 
-void add_calls(const Definitions& defined, const std::vector<OnnxNode>& nodes, std::vector<FindingItem>& items) {
-  for (const OnnxNode& node : nodes) {
-    if (defined.lacks(node)) {
-      items.push_back({shown_node(node), "calls " + std::string(node.domain) + "::" + std::string(node.op_type)});
-    }
-    for (const OnnxGraph& graph : node.subgraphs) add_calls(defined, graph.nodes, items);
-  }
-}
-
 std::vector<FindingItem> run(const CheckContext& context) {
   Definitions defined;
   for (const OnnxFunction& function : context.model.functions) {
@@ -38,8 +30,10 @@ std::vector<FindingItem> run(const CheckContext& context) {
     if (!function.domain.empty() && !function.domain.starts_with("ai.onnx")) defined.domains.insert(function.domain);
   }
   std::vector<FindingItem> items;
-  add_calls(defined, context.model.graph.nodes, items);
-  for (const OnnxFunction& function : context.model.functions) add_calls(defined, function.nodes, items);
+  walk_nodes(context.model, [&](const OnnxNode& node) {
+    if (!defined.lacks(node)) return;
+    items.push_back({shown_node(node), "calls " + std::string(node.domain) + "::" + std::string(node.op_type)});
+  });
   return items;
 }
 
