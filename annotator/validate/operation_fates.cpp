@@ -144,9 +144,7 @@ class Inquest {
       : program_(*context.program), varying_(program_), needed_(program_), silent_(context) {
     for (const Node* node : operations(program_)) fates_.push_back({node});
     read_stamps(context);
-    for (const Constant& constant : program_.constants) fold(constant.ops);
-    const auto folded = parse_ranges(find_property(context.model.metadata, keys::folded).value_or(""));
-    if (folded) fold(*folded);
+    fold(folded_operations(context));
     for (OperationFate& fate : fates_) {
       if (fate.fate == Fate::unknown) judge(fate);
     }
@@ -171,7 +169,7 @@ class Inquest {
     }
   }
 
-  void fold(const std::vector<std::int32_t>& operations) {
+  void fold(const std::set<std::int32_t>& operations) {
     for (const std::int32_t op : operations) {
       if (op < 0 || static_cast<std::size_t>(op) >= fates_.size()) continue;
       if (fates_[op].fate == Fate::unknown) fates_[op].fate = Fate::folded;
@@ -222,6 +220,15 @@ std::string_view text_of(Elimination reason) {
                                                      "sizes and numbers that need no node",
                                                      "expressed by the nodes around them"};
   return texts[static_cast<std::size_t>(reason)];
+}
+
+std::set<std::int32_t> folded_operations(const CheckContext& context) {
+  std::set<std::int32_t> folded;
+  for (const Constant& constant : context.program->constants) folded.insert(constant.ops.begin(), constant.ops.end());
+  if (context.recorded == nullptr) return folded;
+  const auto exported = parse_ranges(find_property(context.model.metadata, keys::folded).value_or(""));
+  if (exported) folded.insert(exported->begin(), exported->end());
+  return folded;
 }
 
 std::vector<OperationFate> operation_fates(const CheckContext& context) { return Inquest(context).take(); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct OperationFate {
   Fate fate = Fate::unknown;
   Elimination reason = Elimination::none;
 };
+
+// Recorded operations that went into constants: by running PyTorch while recording, and, of a file that belongs to the
+// sidecar, while exporting. context.program must be there.
+std::set<std::int32_t> folded_operations(const CheckContext& context);
 
 // By index of the recorded operation. context.recorded must be there.
 std::vector<OperationFate> operation_fates(const CheckContext& context);

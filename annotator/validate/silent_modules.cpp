@@ -6,6 +6,7 @@
 
 #include "annotator/merge/keys.h"
 #include "annotator/merge/stamp.h"
+#include "annotator/validate/operation_fates.h"
 
 namespace whence {
 namespace {
@@ -26,7 +27,7 @@ class Survey {
     for (const Scope& scope : program_.scopes) {
       visit(scope.module, [](Activity& at) { at.called = true; });
     }
-    const std::set<std::int32_t> folded = folded_operations();
+    const std::set<std::int32_t> folded = folded_operations(context);
     for (const Node* node : operations(program_)) {
       visit(program_.scopes[node->origin.scope].module, [&](Activity& at) {
         ++at.operations[node->target];
@@ -39,16 +40,6 @@ class Survey {
   const Activity& operator[](std::size_t module) const { return activity_[module]; }
 
  private:
-  // Into constants: by running PyTorch while recording, or while exporting.
-  std::set<std::int32_t> folded_operations() const {
-    std::set<std::int32_t> folded;
-    for (const Constant& constant : program_.constants) folded.insert(constant.ops.begin(), constant.ops.end());
-    if (context_.recorded == nullptr) return folded;
-    const auto exported = parse_ranges(find_property(context_.model.metadata, keys::folded).value_or(""));
-    if (exported) folded.insert(exported->begin(), exported->end());
-    return folded;
-  }
-
   // A module and all above it. Scopes may call a module from elsewhere, but its names lie in one place of the tree.
   template <class Visit>
   void visit(ModuleId module, const Visit& action) {
