@@ -143,17 +143,25 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
 
 void Archive::point_storages_at_file() {
   // Aliased storages are met more than once; after the first time their address is the mapped one.
-  c10::IValue(module_._ivalue()).visit([this](const c10::IValue& value) {
-    if (!value.isTensor()) return false;
-    const at::Tensor& tensor = value.toTensor();
-    if (!tensor.defined() || !tensor.has_storage()) return false;
+  const auto point = [this](const at::Tensor& tensor) {
+    if (!tensor.has_storage()) return;
     c10::Storage storage = tensor.storage();
     const auto* place = reader_->place(storage.data());
-    if (place == nullptr || place->size != storage.nbytes()) return false;
+    if (place == nullptr || place->size != storage.nbytes()) return;
     const MappedReader::Place at = *place;
     char* data = reader_->private_data() + at.offset;
     auto* keep = new std::shared_ptr<void>(reader_->private_mapping());
     storage.set_data_ptr(c10::DataPtr(data, keep, &release_mapping, c10::Device(c10::kCPU)));
+  };
+  c10::IValue(module_._ivalue()).visit([&point](const c10::IValue& value) {
+    if (!value.isTensor() || !value.toTensor().defined()) return false;
+    const at::Tensor& tensor = value.toTensor();
+    point(tensor);
+    if (tensor.is_quantized() && tensor.qscheme() != at::kPerTensorAffine &&
+        tensor.qscheme() != at::kPerTensorSymmetric) {
+      point(tensor.q_per_channel_scales());  // tensors of the archive as well, which no attribute names
+      point(tensor.q_per_channel_zero_points());
+    }
     return false;
   });
 }

@@ -69,13 +69,11 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   if (on_host(node, call, arguments)) return;
 
   Node recorded = operation_of(node, arguments);
-  recorded.origin.scope = call.scope;
-  recorded.origin.stack = frames_.stack_of(node, call.function, call.callers);
-  recorded.origin.basis = SourceFrames::basis(node);
-  if (!node.outputs().empty()) recorded.origin.name = base_name_of_value(node.outputs()[0]->debugName());
+  recorded.origin = origin_of(node, call);
 
   if (operate_quantized(node, call, arguments, recorded)) return;
   note_memory(recorded, arguments);
+  refuse_write_into_list(node, call, arguments);
   before_write(node, arguments);
   const auto results = execute(node, call, arguments);
   const bool known = result_known(node, arguments, results);
@@ -293,6 +291,7 @@ Argument argument(const Term& term, const c10::Type* type) {
     case Term::Kind::list:
     case Term::Kind::tuple:
     case Term::Kind::dict: {
+      if (term.is_sequence()) return {ValueRef{term.items->front().id}};
       const c10::Type* element = type != nullptr && type->kind() == c10::TypeKind::ListType
                                      ? type->castRaw<c10::ListType>()->getElementType().get()
                                      : nullptr;
@@ -344,6 +343,7 @@ std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int 
     case Term::Kind::value:
       return term.seen[run];
     case Term::Kind::list: {
+      if (term.is_sequence()) return term.items->front().seen[run];
       const c10::TypePtr element = wanted && wanted->kind() == c10::TypeKind::ListType
                                        ? wanted->expect<c10::ListType>()->getElementType()
                                        : c10::AnyType::get();

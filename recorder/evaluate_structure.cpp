@@ -14,13 +14,6 @@ bool same_key(const Term& key, const c10::IValue& wanted) {
   return settled && same_literal(*settled, wanted);
 }
 
-bool changes_first_argument(const jit::Node& node) {
-  const c10::FunctionSchema* schema = node.maybeSchema();
-  if (schema == nullptr || schema->arguments().empty()) return false;
-  const c10::AliasInfo* alias = schema->arguments().front().alias_info();
-  return alias != nullptr && alias->isWrite();
-}
-
 }  // namespace
 
 std::size_t Evaluator::index_of(const jit::Node& node, const Call& call, const Term& container, const Term& index) {
@@ -63,6 +56,7 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
       return set(Term::container(Term::Kind::dict, all(), depth_));
     case c10::prim::ListUnpack:
     case c10::prim::TupleUnpack: {
+      if (in(0).is_sequence()) return unpack_sequence(node, call, Term(in(0))), true;
       if (!in(0).is_container()) return false;
       const auto items = in(0).items;
       if (items->size() != node.outputs().size()) {
@@ -136,6 +130,7 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
 bool Evaluator::list_method(const jit::Node& node, Call& call) {
   if (node.inputs().empty()) return false;
   const Term first = term(node.inputs()[0], call);
+  if (first.is_sequence()) return call_sequence_method(node, call, first);
   if (!first.is_container()) return false;
   std::vector<Term>& items = *first.items;
   const std::string name = node.kind().toUnqualString();
@@ -154,9 +149,10 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     return items.size();
   };
   const auto change = [&] {
-    if (depth_ > first.depth) {
-      refuse(node, call, "a list or dict is changed inside a branch or loop that depends on data",
-             "build it from the branch's results instead");
+    if (!may_change(first)) {
+      refuse(node, call,
+             "a list or dict is changed inside a branch or loop that depends on data, by a method that did not make it",
+             "change it in the method that makes it");
     }
   };
 

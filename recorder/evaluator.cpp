@@ -369,6 +369,15 @@ Place Evaluator::place(const jit::Node& node, const Call& call) {
   return place;
 }
 
+Origin Evaluator::origin_of(const jit::Node& node, const Call& call) {
+  Origin origin;
+  origin.scope = call.scope;
+  origin.stack = frames_.stack_of(node, call.function, call.callers);
+  origin.basis = SourceFrames::basis(node);
+  if (!node.outputs().empty()) origin.name = base_name_of_value(node.outputs()[0]->debugName());
+  return origin;
+}
+
 void Evaluator::refuse(const jit::Node& node, const Call& call, const std::string& why, const std::string& remedy) {
   throw Error(Code::unsupported_feature, first_line(why), remedy, place(node, call));
 }

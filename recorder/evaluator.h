@@ -63,6 +63,7 @@ class Evaluator {
   Term input(const PerRun<const c10::IValue*>& given, const c10::TypePtr& type, const std::string& name);
   const Term& term(const torch::jit::Value* value, const Call& call) const;
   Place place(const torch::jit::Node& node, const Call& call);
+  Origin origin_of(const torch::jit::Node& node, const Call& call);
   void refuse_sparse(const torch::jit::Node& node, const torch::jit::Stack& results, const Call& call);
   [[noreturn]] void refuse(const torch::jit::Node& node, const Call& call, const std::string& why,
                            const std::string& remedy);
@@ -72,16 +73,46 @@ class Evaluator {
   bool list_method(const torch::jit::Node& node, Call& call);
   std::size_t index_of(const torch::jit::Node& node, const Call& call, const Term& container, const Term& index);
 
-  // ---- evaluate_control.cpp: prim::If and prim::Loop
+  // ---- evaluate_sequence.cpp: lists whose length depends on data
+  // A list or dict that a block changes although it was made outside.
+  struct ChangedContainer {
+    Term::Kind kind;
+    std::shared_ptr<std::vector<Term>> items;  // shared with whoever holds it
+    c10::TypePtr type;
+    std::vector<Term> before;
+
+    // What it is now; afterwards it is what it was before.
+    Term take_back() {
+      Term now = Term::container(kind, std::move(*items));
+      *items = before;
+      return now;
+    }
+  };
+  class SequenceMethod;
+  bool call_sequence_method(const torch::jit::Node& node, Call& call, const Term& list);
+  void unpack_sequence(const torch::jit::Node& node, Call& call, const Term& list);
+  Term sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
+                   const Origin& origin);
+  void note_element(const Term& element);
+  void refuse_write_into_list(const torch::jit::Node& node, const Call& call, const std::vector<Term>& arguments);
+  ValueId new_sequence(const PerRun<std::optional<c10::IValue>>& seen, DType dtype);
+  std::vector<ChangedContainer> changed_containers(const torch::jit::Node& node, const Call& call) const;
+  bool may_change(const Term& container) const;
+
+  // ---- evaluate_branch.cpp: prim::If
   void branch(const torch::jit::Node& node, Call& call);
-  void loop(const torch::jit::Node& node, Call& call);
-  bool unroll(const torch::jit::Node& node, Call& call);
-  void loop_node(const torch::jit::Node& node, Call& call);
   void branch_node(const torch::jit::Node& node, Call& call);
   std::optional<std::size_t> side_to_follow(const torch::jit::Node& node, const Term& condition) const;
   struct Merge;
-  Term merged(const Term& a, const Term& b, const torch::jit::Value& output, Merge& merge);
+  Term merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
+  Term merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
+  Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   bool made_since(ValueId first, const Term& term) const;
+
+  // ---- evaluate_loop.cpp: prim::Loop
+  void loop(const torch::jit::Node& node, Call& call);
+  bool unroll(const torch::jit::Node& node, Call& call);
+  class DataLoop;
 
   // ---- evaluate_operator.cpp: operations proper
   void operate(const torch::jit::Node& node, Call& call);
@@ -145,8 +176,9 @@ class Evaluator {
   PerRun<bool> alive_{true, true, true, true, true};   // false for a witness that failed
   bool speculative_ = false;  // inside a branch that a run does not take: failures do not count
   int call_depth_ = 0;
-  int depth_ = 0;                      // data-dependent blocks around the current node
-  std::vector<Node>* sink_ = nullptr;  // where recorded nodes go
+  int depth_ = 0;                        // data-dependent blocks around the current node
+  std::map<const void*, int> followed_;  // lists and dicts whose changes a block hands on: at which depth
+  std::vector<Node>* sink_ = nullptr;    // where recorded nodes go
   std::unordered_map<std::string, int> names_;
   std::unordered_map<ModuleId, std::int32_t> calls_;
   std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes_;  // set by the program
@@ -159,6 +191,7 @@ class Evaluator {
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> known_in_;
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> tainted_;
   std::set<std::int64_t> data_sizes_;
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> in_sequences_;
   std::unordered_map<ValueId, Levels> levels_;            // of the values that are quantized tensors
   std::unordered_map<ValueId, at::Tensor> quantized_in_;  // the same in the first run
   std::unordered_map<ValueId, ValueId> rewritten_;        // quantized tensors that were written in place

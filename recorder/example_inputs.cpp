@@ -80,7 +80,8 @@ c10::IValue read_saved(const std::string& path) {
     return torch::jit::pickle_load(std::vector<char>(file->text().begin(), file->text().end()));
   } catch (const std::exception& error) {
     throw Error(Code::wrong_kind, "cannot read example inputs: " + torch_message(error),
-                "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez",
+                "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez; of a tensor "
+                "that torch.export or torch.compile marked as dynamic save a clone()",
                 {.file = path, .stage = "read"});
   }
 }

@@ -1,5 +1,7 @@
 #include "recorder/term.h"
 
+#include "recorder/module_tree.h"
+
 namespace whence {
 
 Node operation_of(const torch::jit::Node& node, const std::vector<Term>& arguments) {
@@ -33,12 +35,41 @@ void add_outputs(const Term& term, const std::string& name, std::vector<ProgramO
       return;
     case Term::Kind::list:
     case Term::Kind::tuple:
+      if (term.is_sequence()) {
+        outputs.push_back({name, argument(term, nullptr)});
+        return;
+      }
       // Elements of the outermost tuple have no names of their own.
       for (std::size_t i = 0; i < term.items->size(); ++i) {
         add_outputs((*term.items)[i], name.empty() ? "" : name + "." + std::to_string(i), outputs);
       }
       return;
   }
+}
+
+DType element_dtype(const PerRun<std::optional<c10::IValue>>& lists) {
+  for (const auto& list : lists) {
+    if (!list || list->toListRef().empty()) continue;
+    const c10::IValue element = list->toListRef()[0];
+    if (element.isTensor()) return dtype_of(element.toTensor());
+    return element.isInt() ? DType::int64 : element.isDouble() ? DType::float64 : DType::boolean;
+  }
+  return DType::undefined;
+}
+
+c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i) {
+  if (!container) return nullptr;
+  const auto inner = container->containedTypes();
+  if (inner.empty()) return nullptr;
+  if (container->kind() == c10::TypeKind::DictType) return inner[i % 2];
+  return i < inner.size() ? inner[i] : inner.back();
+}
+
+bool changes_first_argument(const torch::jit::Node& node) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema == nullptr || schema->arguments().empty()) return false;
+  const c10::AliasInfo* alias = schema->arguments().front().alias_info();
+  return alias != nullptr && alias->isWrite();
 }
 
 }  // namespace whence

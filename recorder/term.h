@@ -22,6 +22,7 @@ struct Term {
   bool known = false;                        // value: depends on no input, see Value::known
   std::shared_ptr<const Term> number;        // tensor that prim::NumToTensor made of this number
   std::shared_ptr<std::vector<Term>> items;  // list (shared: aliases see changes), tuple, dict (key, value, ...)
+  bool sequence = false;                     // value: a whole list of the Program; it is then the only item of a list
   int depth = 0;                             // list, dict: data-dependent blocks around its creation
   c10::intrusive_ptr<c10::ivalue::Object> object;
 
@@ -39,7 +40,20 @@ struct Term {
     return term;
   }
 
-  bool is_container() const { return kind == Kind::list || kind == Kind::tuple || kind == Kind::dict; }
+  // The same with containers of its own: what happens to the originals does not show in it.
+  Term copied() const {
+    if (!items) return *this;
+    std::vector<Term> own;
+    for (const Term& item : *items) own.push_back(item.copied());
+    return container(kind, std::move(own), depth);
+  }
+
+  // A list whose length depends on data: what its elements are, only the Program knows.
+  bool is_sequence() const { return kind == Kind::list && items->size() == 1 && items->front().sequence; }
+  // Elements that the evaluator holds.
+  bool is_container() const {
+    return (kind == Kind::list || kind == Kind::tuple || kind == Kind::dict) && !is_sequence();
+  }
   bool is_value() const { return kind == Kind::value; }
   bool has_values() const {  // of the Program, at any depth
     if (is_value()) return true;
@@ -70,6 +84,15 @@ void add_outputs(const Term& term, const std::string& name, std::vector<ProgramO
 
 // The value that run `run` sees; empty when it was never computed.
 std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run);
+
+// Of the elements of a list; undefined when no run put one in.
+DType element_dtype(const PerRun<std::optional<c10::IValue>>& lists);
+
+// The declared type of a container's i-th item, keys of dicts included; null where it is not declared.
+c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i);
+
+// Whether the operation writes into its first argument.
+bool changes_first_argument(const torch::jit::Node& node);
 
 // "x.17", as TorchScript makes a name unique -> "x".
 std::string base_name_of_value(const std::string& debug_name);

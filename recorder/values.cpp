@@ -104,6 +104,7 @@ Type Evaluator::type_of(const PerRun<std::optional<c10::IValue>>& seen, const c1
     for (const auto& axis : sizes) type.dims->push_back(dim_of(axis));
     return type;
   }
+  if (first != nullptr && first->isList()) return {ValueKind::sequence, element_dtype(seen), std::nullopt};
   c10::TypePtr type = declared;
   while (type && type->kind() == c10::TypeKind::OptionalType)
     type = type->expect<c10::OptionalType>()->getElementType();
@@ -245,7 +246,8 @@ void Evaluator::follow_data(const std::vector<Term>& arguments, const Node& reco
     if (term->seen[0] && term->seen[0]->isInt()) data_sizes_.insert(term->seen[0]->toInt());
   }
   const bool from_sizes = settled || (shape_only_argument(recorded.target) >= 0 && recorded.target != "aten::type_as");
-  const bool produces = !settled && (has_data_size(recorded) || indexes_by_mask(recorded));
+  const bool joins = std::ranges::any_of(values, [](const Term* term) { return term->sequence; });
+  const bool produces = !settled && (has_data_size(recorded) || indexes_by_mask(recorded) || joins);
 
   for (ValueId id : recorded.outputs) {
     Type& type = program_.values[id].type;

@@ -5,7 +5,8 @@
 // Guaranteed: values are defined before they are used; nodes stand in execution order; every node has an origin;
 // arguments carry the operator schema's names, defaulted ones may be absent.
 // Structure (tuples, lists, dicts, module attributes) is resolved by the reader and does not occur as nodes:
-// an argument holds a list directly, and an operator that returns Tensor[] has one output per element.
+// an argument holds a list directly, and an operator that returns Tensor[] has one output per element. The exception
+// is a list whose length depends on data: it is one value, a sequence, and what changes it makes a new one.
 #pragma once
 
 #include <cstdint>
@@ -102,11 +103,14 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-enum class ValueKind : std::uint8_t { tensor, integer, floating, boolean, string, opaque };
+// A sequence is a list of tensors or numbers whose length the program decides.
+enum class ValueKind : std::uint8_t { tensor, integer, floating, boolean, string, opaque, sequence };
+
+constexpr bool is_scalar(ValueKind kind) { return kind != ValueKind::tensor && kind != ValueKind::sequence; }
 
 struct Type {
   ValueKind kind = ValueKind::tensor;
-  DType dtype = DType::undefined;        // of tensors; of scalars: int64, float64, boolean
+  DType dtype = DType::undefined;        // of tensors; of scalars: int64, float64, boolean; of a sequence's elements
   std::optional<std::vector<Dim>> dims;  // tensors only; absent when the rank is unknown
 };
 

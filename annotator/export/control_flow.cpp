@@ -5,6 +5,7 @@
 
 #include "annotator/export/convert.h"
 #include "annotator/graph/tensor_values.h"
+#include "annotator/lower/pass.h"
 
 namespace whence {
 namespace {
@@ -13,7 +14,8 @@ GraphValue typed_value(const Type& type) {
   GraphValue value;
   value.dtype = type.dtype;
   value.dims = type.dims;
-  if (type.kind != ValueKind::tensor) value.dims.emplace();
+  if (is_scalar(type.kind)) value.dims.emplace();
+  value.sequence = type.kind == ValueKind::sequence;
   value.is_input = true;
   return value;
 }
@@ -22,6 +24,16 @@ GraphValue typed_value(const Type& type) {
 bool differ(DType a, DType b) { return a != DType::undefined && b != DType::undefined && a != b; }
 
 }  // namespace
+
+// A result of a body has to be some node's own.
+GraphValueId ConvertSession::copied(GraphValueId value) {
+  constexpr int identity_of_sequences = 14;
+  if (graph().values[value].sequence && opset() < identity_of_sequences) {
+    throw Error(Code::unsupported_feature, "a branch or loop that hands on a list as it is needs opset 14",
+                "export with --opset 14 or higher", node_ == nullptr ? Place{} : place_of(program_, *node_, "convert"));
+  }
+  return emit("", "Identity", {value}, {}, 1).front();
+}
 
 // Inputs of a loop's body: iteration, condition (which PyTorch's body does not have), carried values.
 ConvertSession::Body ConvertSession::convert_body(const Block& block, const std::vector<DType>& results, bool loop) {
@@ -53,7 +65,7 @@ ConvertSession::Body ConvertSession::convert_body(const Block& block, const std:
       }
       const auto& outputs = body.graph->outputs;
       const bool taken = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
-      if (body.graph->values[value].producer < 0 || taken) value = emit("", "Identity", {value}, {}, 1).front();
+      if (body.graph->values[value].producer < 0 || taken) value = copied(value);
       body.graph->outputs.push_back(value);
     } catch (const Poisoned&) {
       body.poisoned.back() = true;

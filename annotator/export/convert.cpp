@@ -29,7 +29,8 @@ GraphValue graph_value(const Type& type) {
   GraphValue value;
   value.dtype = type.dtype;
   value.dims = type.dims;
-  if (type.kind != ValueKind::tensor) value.dims.emplace();
+  if (is_scalar(type.kind)) value.dims.emplace();
+  value.sequence = type.kind == ValueKind::sequence;
   return value;
 }
 
@@ -303,7 +304,8 @@ void ConvertSession::bind(ValueId id, GraphValueId to) {
   if (value.producer < 0) return;
   const Type& recorded = program_.values[id].type;
   if (value.dtype == DType::undefined) value.dtype = recorded.dtype;
-  if (recorded.kind != ValueKind::tensor) {
+  value.sequence = recorded.kind == ValueKind::sequence;
+  if (is_scalar(recorded.kind)) {
     if (!value.dims) value.dims.emplace();
   } else if (recorded.dims) {
     value.dims = recorded.dims;
@@ -351,6 +353,7 @@ GraphValueId ConvertSession::from_outer(std::size_t depth, GraphValueId outer_va
     GraphValue captured;
     captured.dtype = seen.dtype;
     captured.dims = seen.dims;
+    captured.sequence = seen.sequence;
     captured.captured = enclosing;
     entry->second = frame.graph->add_value(std::move(captured));
   }

@@ -113,6 +113,7 @@ class ConvertSession {
     std::vector<bool> poisoned;  // which of its results failed
   };
   // `results`: the dtypes that its results must have, undefined where any will do.
+  GraphValueId copied(GraphValueId value);
   Body convert_body(const Block& block, const std::vector<DType>& results, bool loop);
 
   GraphValueId from_outer(std::size_t depth, GraphValueId outer_value, std::size_t outer_depth);

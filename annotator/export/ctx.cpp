@@ -39,7 +39,13 @@ Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
 // ---- arguments --------------------------------------------------------------------------------------------------
 
 const Argument& Ctx::argument(std::string_view name) const {
-  if (const Argument* given = node_.find(name)) return *given;
+  if (const Argument* given = node_.find(name)) {
+    if (is_sequence(*given)) {
+      refuse("argument '" + std::string(name) + "' is a list whose length depends on data",
+             "make it one tensor first, with torch.stack or torch.cat");
+    }
+    return *given;
+  }
   const SchemaArgument* declared = schema_.find(name);
   if (declared == nullptr) {
     throw Error(Code::internal, "the converter of " + schema_.key() + " asks for '" + std::string(name) + "'",
@@ -89,6 +95,16 @@ std::vector<Val> Ctx::tensors(std::string_view name) {
     refuse("argument '" + std::string(name) + "' holds None", "give it tensors only");
   }
   return values;
+}
+
+Val Ctx::sequence(std::string_view name) {
+  const Argument* given = node_.find(name);
+  return given != nullptr && is_sequence(*given) ? Val{session_.value_of(*given)} : absent;
+}
+
+bool Ctx::is_sequence(const Argument& argument) const {
+  const auto* reference = argument.as<ValueRef>();
+  return reference != nullptr && session_.program().values[reference->id].type.kind == ValueKind::sequence;
 }
 
 std::vector<Val> Ctx::optional_tensors(std::string_view name) {

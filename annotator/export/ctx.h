@@ -46,6 +46,7 @@ class Ctx {
   Val optional_tensor(std::string_view name);                // absent when None
   std::vector<Val> tensors(std::string_view name);           // Tensor[]
   std::vector<Val> optional_tensors(std::string_view name);  // Tensor?[]: absent for None
+  Val sequence(std::string_view name);                       // Tensor[] of unknown length; absent when it is known
   std::int64_t integer(std::string_view name);
   double number(std::string_view name);  // int, float or bool
   bool flag(std::string_view name);
@@ -119,7 +120,8 @@ class Ctx {
 
  private:
   const Argument& argument(std::string_view name) const;  // given or default; refuses when neither
-  Val value_of(const Argument& argument);                 // tensors, and scalars as 0-d values
+  bool is_sequence(const Argument& argument) const;
+  Val value_of(const Argument& argument);  // tensors, and scalars as 0-d values
   std::optional<TensorData> known(const Argument& argument) const;
   Size size_of(const Argument& argument, std::string_view name);
   bool same_size(const Size& size, Val value, std::int64_t axis) const;

@@ -76,6 +76,14 @@ std::int64_t wrapped(std::int64_t axis, std::size_t rank) {
 // ---- rules ------------------------------------------------------------------------------------------------------
 
 void like_first(const Typing& t) { t.set(0, t.dtype(0), t.dims(0)); }
+void sequence_of_first(const Typing& t) {
+  t.set(0, t.dtype(0), std::nullopt);
+  t.graph.values[t.node.outputs[0]].sequence = true;
+}
+void identity(const Typing& t) {
+  like_first(t);
+  t.graph.values[t.node.outputs[0]].sequence = t.graph.values[t.node.inputs[0]].sequence;
+}
 void bool_like_first(const Typing& t) { t.set(0, DType::boolean, t.dims(0)); }
 void rank_like_first(const Typing& t) { t.set(0, t.dtype(0), unknown_of_same_rank(t.dims(0))); }
 
@@ -316,7 +324,6 @@ const std::unordered_map<std::string_view, Rule>& rules() {
                            "GroupNormalization",
                            "HardSigmoid",
                            "HardSwish",
-                           "Identity",
                            "InstanceNormalization",
                            "LayerNormalization",
                            "LeakyRelu",
@@ -351,6 +358,9 @@ const std::unordered_map<std::string_view, Rule>& rules() {
                            "Trilu"}) {
       rules.emplace(op, like_first);
     }
+    for (const char* op : {"SequenceConstruct", "SequenceErase", "SequenceInsert"})
+      rules.emplace(op, sequence_of_first);
+    rules.emplace("Identity", identity);
     for (const char* op : {"IsInf", "IsNaN"}) rules.emplace(op, bool_like_first);
     for (const char* op : {"Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Max", "Mean",
                            "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor"}) {

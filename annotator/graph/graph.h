@@ -66,6 +66,7 @@ struct GraphValue {
   std::int32_t producer = -1;            // node index; -1 for inputs and initializers
   std::int32_t initializer = -1;         // index into initializers
   bool is_input = false;
+  bool sequence = false;  // a list of tensors; dtype is that of its elements
   GraphValueId captured = no_value;  // in a body: the value of the enclosing graph that this stands for
 };
 

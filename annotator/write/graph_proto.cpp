@@ -11,7 +11,8 @@ namespace whence {
 namespace {
 
 // Dynamic sizes without a name stay open: neither a number nor a name would be true.
-void fill_type(const GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& proto) {
+void fill_type(const GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& type) {
+  onnx::TypeProto& proto = value.sequence ? *type.mutable_sequence_type()->mutable_elem_type() : type;
   onnx::TypeProto_Tensor& tensor = *proto.mutable_tensor_type();
   tensor.set_elem_type(to_onnx(value.dtype));
   if (!value.dims) return;

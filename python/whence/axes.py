@@ -23,6 +23,11 @@ class Axis:
     name: str | None = None
     dim: Any = None
 
+    @property
+    def automatic(self) -> bool:
+        """Dim.AUTO: dynamic only where the model lets it be."""
+        return _is_hint(self.dim) and self.dim.type.name == "AUTO"
+
     def for_torch_export(self) -> Any:
         import torch
 
@@ -168,6 +173,7 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
         dynamic_shapes = dict(zip(given, dynamic_shapes))
     elif not isinstance(dynamic_shapes, Mapping):
         raise _refuse(f"dynamic_shapes is a {type(dynamic_shapes).__name__}", "give a dict by argument, or a tuple")
+    dynamic_shapes = _with_keywords(dynamic_shapes, call)
     unknown = [name for name in dynamic_shapes if name not in given]
     if unknown:
         raise _refuse(f"dynamic_shapes names '{unknown[0]}', and the call has no such argument",
@@ -175,6 +181,15 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
     for name, value in given.items():
         walk(dynamic_shapes.get(name), value, name)
     return {name: each for name, each in axes.items() if each}
+
+
+def _with_keywords(shapes: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    """The shapes of forward's **kwargs may stand under that name, as torch.export has them, or each for itself."""
+    opened = dict(shapes)
+    for name, parameter in call.signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD and name not in call.arguments:
+            opened |= opened.pop(name, None) or {}
+    return opened
 
 
 def _part(shape: Any, key: Any, children: list, what: str) -> Any:

@@ -17,7 +17,7 @@ from . import autograd, calls, exported, nested
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
-from .errors import Diagnostic, WhenceWarning, error
+from .errors import Diagnostic, WhenceError, WhenceWarning, error
 from .options import Options, shapes_for_torch_export
 from .plugin import listening, record
 from .program import Exported
@@ -136,8 +136,32 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         archive.save(str(saved))
         job.archive = str(archive.graph)
         torch.save(nested.copied(dict(inputs)), given)
-        job.command(saved, "--inputs", given, axes=axes, folder=Path(folder))
+        _with_automatic_axes(axes, lambda chosen: job.command(saved, "--inputs", given, axes=chosen,
+                                                              folder=Path(folder)))
     return job.finish()
+
+
+def _with_automatic_axes(axes: Axes, export: Callable[[Axes], None]) -> None:
+    """Exports with those of the axes marked Dim.AUTO that the model does not fix; torch.export finds out by itself."""
+    automatic = [(name, axis) for name, each in axes.items() for axis, what in each.items() if what.automatic]
+
+    def without(fixed: set) -> Axes:
+        return {name: {axis: what for axis, what in each.items() if (name, axis) not in fixed}
+                for name, each in axes.items()}
+
+    try:
+        return export(axes)
+    except WhenceError as failure:
+        if failure.code != "E0304" or not automatic:
+            raise
+    fixed = set(automatic)
+    for one in automatic:
+        try:
+            export(without(fixed - {one}))
+            fixed.discard(one)
+        except WhenceError as failure:
+            log.info("axis %d of '%s' is fixed by the model: %s", one[1], one[0], failure)
+    export(without(fixed))
 
 
 def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:

@@ -142,8 +142,6 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
                  kwargs: Mapping[str, Any] | None) -> Iterator[Call]:
     """Inside the block ``model.forward`` takes the call's tensors, by position or name, and nothing else."""
     call = opened(model.forward, args, kwargs)
-    if not call.tensors:
-        raise error("E0104", "input_mismatch", "no argument is a tensor", "give at least one tensor in args or kwargs")
     original = model.forward
 
     def forward(*given, **by_name):
@@ -182,6 +180,24 @@ def _warn_of_changed_inputs(before: list[list], after: list[list]) -> None:
 
 
 def trace(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.jit.ScriptModule:
-    """torch.jit.trace inside ``tensors_only``."""
-    with torch.no_grad():
-        return torch.jit.trace(model, example_kwarg_inputs=dict(tensors), strict=False, check_trace=False)
+    """torch.jit.trace inside ``tensors_only``. What the model writes into its arguments and buffers is taken back."""
+    with torch.no_grad(), buffers_kept(model):
+        if not tensors:
+            return torch.jit.trace(model, (), strict=False, check_trace=False)
+        return torch.jit.trace(model, example_kwarg_inputs=nested.copied(dict(tensors)), strict=False,
+                               check_trace=False)
+
+
+@contextmanager
+def buffers_kept(model: torch.nn.Module) -> Iterator[None]:
+    """After the block the buffers are the tensors that they were, with the contents that they had."""
+    held = [(module, name, buffer, buffer.detach().clone()) for module in model.modules()
+            for name, buffer in module._buffers.items() if buffer is not None]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, before in held:
+                if buffer._version > 0 and not torch.equal(buffer, before):
+                    buffer.copy_(before)
+                module._buffers[name] = buffer

@@ -118,7 +118,7 @@ class ONNXProgram:
         known = self._source.call
         if known is None:
             tensors = {str(number): leaf for number, leaf in enumerate(nested.tensors_in((args, kwargs)))}
-            return running.inputs_of(session, tensors, str(self.path))
+            return running.inputs_of(session, tensors, str(self.path), self._source.model)
         call = calls.opened(known.signature, args, kwargs)
         if list(call.tensors) != list(known.tensors):
             raise error("E0104", "input_mismatch", "the call's tensors are " + (", ".join(call.tensors) or "none"),
@@ -129,7 +129,7 @@ class ONNXProgram:
                 raise error("E0104", "input_mismatch",
                             f"'{name}' is fixed in the file at {was!r}, and {value!r} is given",
                             "export again with this value, or make it a tensor")
-        return running.inputs_of(session, call.tensors, str(self.path))
+        return running.inputs_of(session, call.tensors, str(self.path), self._source.model)
 
     def verify(self, args: Any = None, kwargs: Mapping[str, Any] | None = None, *, rtol: float = 1e-3,
                atol: float = 1e-4) -> Verification:

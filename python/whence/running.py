@@ -61,12 +61,31 @@ def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple:
                                                                   in tensors.items()})))
 
 
-def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str) -> dict[str, torch.Tensor]:
+def weights_of(model: Any) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by qualified name, tied ones under each; of a module or torch.export.ExportedProgram."""
+    if isinstance(model, torch.export.ExportedProgram):
+        constants = {name: each for name, each in model.constants.items() if isinstance(each, torch.Tensor)}
+        return {**model.state_dict, **constants}
+    return {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
+
+
+def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str,
+              model: Any = None) -> dict[str, torch.Tensor]:
     """The call's tensors under the file's names: by name where the file has forward's, else in order.
 
+    A file that was exported without its weights takes them as inputs: they come from ``model``.
     Raises WhenceError E0104 when there are too few.
     """
     names = [each.name for each in running.get_inputs()]
+    if len(names) > len(tensors) and model is not None:
+        weights = weights_of(model)
+        held = {name: weights[name] for name in names if name in weights and name not in tensors}
+        names = [name for name in names if name not in held]
+        return held | _by_name_or_order(names, tensors, file)
+    return _by_name_or_order(names, tensors, file)
+
+
+def _by_name_or_order(names: list[str], tensors: Mapping[str, torch.Tensor], file: str) -> dict[str, torch.Tensor]:
     if len(names) > len(tensors):
         raise error("E0104", "input_mismatch",
                     f"the file takes {len(names)} inputs, the call has {len(tensors)} tensors",

@@ -90,8 +90,9 @@ def _scripted(name: str, function: Any) -> Any:
         return onnxscript.script(onnxscript.values.Opset("whence.translations", 1))(function)
     except Exception as failure:  # onnxscript raises of every kind
         raise error("E0104", "input_mismatch", f"the translation of {name} is no function that onnxscript can read: "
-                    f"{failure or 'it is no function with a source of its own'}", "write it with def, use the operators of one opset (from onnxscript import opset18 as op), and no other "
-                    "Python; or build an onnx.FunctionProto") from failure
+                    f"{failure or 'it is no function with a source of its own'}",
+                    "write it with def, use the operators of one opset (from onnxscript import opset18 as op), and no "
+                    "other Python; or build an onnx.FunctionProto") from failure
 
 
 def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
@@ -106,8 +107,27 @@ def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
         if type(function).__name__ != "FunctionProto":
             raise error("E0104", "input_mismatch", f"the translation of {name} is a {type(function).__name__}",
                         "give a function of onnxscript's operators, or an onnx.FunctionProto")
+        _check_inputs(name, function)
         functions[name] = function
     return functions
+
+
+def _check_inputs(name: str, function: Any) -> None:
+    """A function that takes fewer tensors than the operator must have would drop some without a word."""
+    import torch
+
+    counts = []
+    for schema in torch._C._jit_get_schemas_for_operator(name):
+        kinds = [str(each.type) for each in schema.arguments]
+        if any("List[" in kind and "Tensor" in kind for kind in kinds):
+            return  # as many as there are in the list
+        counts.append((kinds.count("Tensor"), sum("Tensor" in kind for kind in kinds)))
+    given = len(function.input)
+    if counts and not any(least <= given <= most for least, most in counts):
+        least, most = min(each for each, _ in counts), max(each for _, each in counts)
+        takes = str(least) if least == most else f"{least} to {most}"
+        raise error("E0104", "input_mismatch", f"the translation of {name} takes {given} tensors, the operator {takes}",
+                    "take the operator's tensors in the order of its schema; what is no tensor is an attribute")
 
 
 def write_functions(translations: Mapping[str, Any], path: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from . import calls, nested, running
-from .errors import error
+from .errors import WhenceError, error
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,29 @@ class Verification:
         return "\n".join(lines)
 
 
-def verify(path: str | os.PathLike, model, args: Sequence[Any] | Any = (), *, kwargs: Mapping[str, Any] | None = None,
+def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (), *, kwargs: Mapping[str, Any] | None = None,
            rtol: float = 1e-3, atol: float = 1e-4) -> Verification:
     """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
 
-    The file takes the call's tensors in the order of forward's signature, as ``whence.export`` writes it. Where outputs
+    ``path`` may be an ONNXProgram. The file takes the call's tensors in the order of forward's signature, as ``whence.export`` writes it. Where outputs
     differ and the file is annotated, results of single modules are compared too, and the first that differs is named.
     ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
-    Raises WhenceError: E0104 when inputs or outputs do not fit, E0307 without onnxruntime or onnx.
+    A file without its weights is given the model's.
+    Raises WhenceError: E0104 when inputs or outputs do not fit, E0207 when the model does not run on the arguments,
+    E0307 without onnxruntime or onnx.
     """
     onnx = running.needs("onnx", "verifying")
+    path = getattr(path, "path", path)
     session = running.session(path)
     results: list[tuple[str, int, Any]] = []
-    tensors, wanted = _called(model, args, kwargs, results)
-    feed = running.inputs_of(session, tensors, str(path))
+    try:
+        tensors, wanted = _called(model, args, kwargs, results)
+    except (RuntimeError, TypeError, ValueError, IndexError) as failure:
+        if isinstance(failure, WhenceError):
+            raise
+        raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
+                    "give arguments that the model accepts") from failure
+    feed = running.inputs_of(session, tensors, str(path), model)
     got = running.run(session, feed)
     if len(got) != len(wanted):
         raise error("E0104", "input_mismatch",

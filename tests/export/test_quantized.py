@@ -171,3 +171,27 @@ def test_scale_that_follows_from_an_input_is_refused(tmp_path):
     result = run("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--inputs", tmp_path / "inputs.pt",
                  code=4)
     assert "E0301" in result.stderr and "quantized::mul_scalar" in result.stderr
+
+
+class ByChannel(nn.Module):
+    """Scales and zero points of such a tensor are tensors that no attribute names."""
+
+    def __init__(self, as_buffer):
+        super().__init__()
+        scales = torch.rand(6, generator=torch.Generator().manual_seed(0)) + 0.1
+        weight = torch.randn(6, 6, generator=torch.Generator().manual_seed(1))
+        held = torch.quantize_per_channel(weight, scales, torch.arange(6), 0, torch.qint8)
+        if as_buffer:
+            self.register_buffer("held", held)
+        else:
+            self.held = held
+
+    def forward(self, x):
+        return F.linear(x, self.held.dequantize())
+
+
+@pytest.mark.parametrize("as_buffer", [False, True])
+def test_a_tensor_quantized_by_channel_that_the_model_holds(as_buffer, tmp_path):
+    model, x = ByChannel(as_buffer), torch.randn(2, 6)
+    _, session = exported(model, (x,), tmp_path)
+    compare(model, (x,), session)

@@ -248,3 +248,35 @@ def test_a_collection_of_shapes(backend):
     shapes[x], shapes[y] = (batch, None), (2 * batch, None)
     program = whence.export(Follows(), (x, y), backend=backend, dynamic_shapes=shapes)
     assert dims(program.model_proto.graph.input) == [["batch", 2], ["2*batch", 2]]
+
+
+class Keywords(torch.nn.Module):
+    def forward(self, a, **others):
+        return a + others["q"]
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+@pytest.mark.parametrize("shapes", [{"a": {0: "n"}, "others": {"q": {0: "n"}}}, {"a": {0: "n"}, "q": {0: "n"}}])
+def test_shapes_of_keywords_stand_under_their_name_or_alone(backend, shapes):
+    program = whence.export(Keywords(), (torch.ones(2, 3),), kwargs={"q": torch.ones(2, 3)}, dynamic_shapes=shapes,
+                            backend=backend)
+    assert dims(program.model_proto.graph.input)[1][1] == 3
+    x = torch.rand(5, 3)
+    torch.testing.assert_close(program(x, q=x)[0], x * 2)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_auto_leaves_axes_fixed_that_the_model_fixes(backend):
+    model = torch.nn.Linear(3, 4)
+    program = whence.export(model, (torch.ones(2, 3),), dynamic_shapes=((Dim.AUTO, Dim.AUTO),), backend=backend)
+    (rows, columns), = dims(program.model_proto.graph.input)
+    assert isinstance(rows, str) and columns == 3
+    torch.testing.assert_close(program(torch.ones(7, 3))[0], model(torch.ones(7, 3)).detach())
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_arguments_that_torch_marked_as_dynamic(backend):
+    x = torch.ones(2, 3)
+    torch._dynamo.mark_dynamic(x, 0)
+    program = whence.export(torch.nn.ReLU(), (x,), backend=backend)
+    torch.testing.assert_close(program(torch.ones(2, 3))[0], torch.ones(2, 3))

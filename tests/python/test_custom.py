@@ -252,3 +252,15 @@ def test_unconvertible_operators_of_scripted_and_exported_programs():
     assert [str(each) for each in whence.unconvertible_ops(torch.jit.script(Lacks()), x)] == ["aten::digamma"]
     assert [each.split(".")[0] for each in whence.unconvertible_ops(torch.export.export(Lacks(), (x,)))] == [
         "aten::digamma"]
+
+
+@onnxscript.script(mine)
+def without_weight(x):
+    return op.Relu(x)
+
+
+def test_a_translation_that_would_drop_tensors_is_refused():
+    with pytest.raises(whence.WhenceError, match="takes 1 tensors, the operator 2 to 4") as raised:
+        whence.export(torch.nn.Linear(3, 4), (torch.ones(2, 3),),
+                      custom_translation_table={torch.ops.aten.linear.default: without_weight})
+    assert raised.value.code == "E0104"

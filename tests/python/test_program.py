@@ -217,3 +217,67 @@ def test_verify_says_which_output_differs_and_warns():
         program = whence.export(Says().eval(), torch.randn(3, 4), verify=True)
     assert not program.verification.ok and abs(program.verification.outputs[0].largest - 1) < 1e-3
     assert whence.export(Net().eval(), torch.randn(3, 4), verify=True).verification.ok
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_file_without_weights_is_run_and_verified_with_the_models(backend):
+    model, x = Net().eval(), torch.randn(3, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", whence.WhenceWarning)
+        program = whence.export(model, (x,), verify=True, export_params=False, backend=backend)
+    assert not program.model_proto.graph.initializer or len(program.model_proto.graph.input) > 4
+    assert program.verification.ok and whence.verify(program, model, (x * 2,)).ok
+    equal(program(x), model(x))
+    with torch.no_grad():
+        model.first.bias += 1
+    assert program.verify().ok, "the weights are those of now"
+
+
+def test_verify_says_that_pytorch_cannot_run_the_arguments():
+    model = Net().eval()
+    program = whence.export(model, (torch.randn(3, 4),))
+    with pytest.raises(whence.WhenceError, match="cannot run the model on these arguments") as raised:
+        whence.verify(program.path, model, (torch.randn(3, 5),))
+    assert raised.value.code == "E0207"
+
+
+class Constant(torch.nn.Module):
+    """No argument at all."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(3.0))
+
+    def forward(self, doubled=True):
+        return self.weight * (2 if doubled else 3)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_model_without_tensors_among_its_arguments(backend):
+    program = whence.export(Constant(), (), backend=backend)
+    equal(program(), torch.tensor([0.0, 2.0, 4.0]))
+    assert not program.model_proto.graph.input
+
+
+class Writes(torch.nn.Module):
+    """Into a buffer, into its argument, and a new buffer for an old one."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(3))
+        self.register_buffer("last", torch.zeros(2, 3))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        x.mul_(2)
+        self.last = x + 1
+        return x + self.calls
+
+
+def test_tracing_leaves_buffers_and_arguments_as_they_were():
+    model, x = Writes(), torch.ones(2, 3)
+    held = model.last
+    program = whence.export(model, (x,))
+    assert torch.equal(x, torch.ones(2, 3)) and torch.equal(model.calls, torch.zeros(3))
+    assert model.last is held and torch.equal(held, torch.zeros(2, 3))
+    equal(program(x.clone()), torch.full((2, 3), 3.0))

@@ -55,5 +55,6 @@ OpFamily running_ops();
 OpFamily spectral_ops();
 OpFamily loss_ops();
 OpFamily symbolic_ops();
+OpFamily sequence_ops();
 
 }  // namespace whence

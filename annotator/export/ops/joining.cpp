@@ -18,7 +18,17 @@ void concatenate(Ctx& c, std::vector<Val> parts, std::int64_t axis) {
 // Vectors of no elements join anything, whatever the rank of the rest.
 bool is_empty_vector(Ctx& c, Val x) { return c.rank(x) == 1 && c.static_dim(x, 0) == 0; }
 
+// A list whose length depends on data is joined as it is; its elements are of one dtype.
+bool join_sequence(Ctx& c, bool new_axis) {
+  const Val list = c.sequence("tensors");
+  if (!list) return false;
+  c.yield(c.emit("ConcatFromSequence", {list},
+                 {{"axis", c.integer("dim")}, {"new_axis", static_cast<std::int64_t>(new_axis)}}));
+  return true;
+}
+
 void cat(Ctx& c) {
+  if (join_sequence(c, false)) return;
   std::vector<Val> parts = c.tensors("tensors");
   const std::vector<Val> all = parts;
   std::erase_if(parts, [&c](Val part) { return is_empty_vector(c, part); });
@@ -29,6 +39,7 @@ void cat(Ctx& c) {
 
 // The parts side by side along a new axis.
 void stack(Ctx& c) {
+  if (join_sequence(c, true)) return;
   std::vector<Val> parts = c.tensors("tensors");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(parts[0]) + 1);
   for (Val& part : parts) part = c.unsqueeze(c.cast(part, c.output_dtype()), {axis});

@@ -1,5 +1,7 @@
 // Arithmetic and comparisons of Python numbers, as scripted code does them with sizes and with what .item() gives.
 // Numbers are 0-d values: int64, float64, bool. Those that depend on no input arrive as constants.
+#include <limits>
+
 #include "annotator/export/ops/division.h"
 #include "annotator/export/ops/elementwise.h"
 #include "annotator/export/ops/families.h"
@@ -14,6 +16,18 @@ template <OpName op>
 void combine(Ctx& c) {
   c.yield(c.emit(op.text, {as_result(c, "a"), as_result(c, "b")}));
 }
+
+// Of a list: Python's min(list), and the length of what zip and enumerate go through.
+template <OpName op, std::int64_t neutral>
+void extreme(Ctx& c) {
+  std::vector<Val> numbers;
+  for (const Size& size : c.sizes("self")) {
+    if (c.static_size(size) != neutral) numbers.push_back(c.to_scalar_value(size));
+  }
+  c.yield(numbers.empty() ? c.constant_int(neutral) : numbers.size() == 1 ? numbers[0] : c.emit(op.text, numbers));
+}
+constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
+                       kMost = std::numeric_limits<std::int64_t>::max();
 
 void floordiv(Ctx& c) { c.yield(floor_quotient(c, as_result(c, "a"), as_result(c, "b"), c.output_dtype())); }
 void remainder(Ctx& c) { c.yield(floor_remainder(c, as_result(c, "a"), as_result(c, "b"), c.output_dtype())); }
@@ -134,11 +148,13 @@ const OpEntry kSymbolic[] = {
     {"prim::max.float_int(float a, int b) -> float", combine<"Max">},
     {"prim::max.int(int a, int b) -> int", combine<"Max">},
     {"prim::max.int_float(int a, float b) -> float", combine<"Max">},
+    {"prim::max.self_int(int[] self) -> int", extreme<"Max", kLeast>},
     {"prim::min(Scalar a, Scalar b) -> Scalar", combine<"Min">},
     {"prim::min.float(float a, float b) -> float", combine<"Min">},
     {"prim::min.float_int(float a, int b) -> float", combine<"Min">},
     {"prim::min.int(int a, int b) -> int", combine<"Min">},
     {"prim::min.int_float(int a, float b) -> float", combine<"Min">},
+    {"prim::min.self_int(int[] self) -> int", extreme<"Min", kMost>},
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ CASES = [
       for name, sign in SIGNS.items() for overload, (a, b) in OPERANDS.items()],
     *[scripted(keyed(f"prim::{name}", overload), f"{name}({a}, {b})")
       for name in ("min", "max") for overload, (a, b) in OPERANDS.items()],
+    *[scripted(f"prim::{name}.self_int", f"{name}([{INT}, 4, int(x.max()), {INT} * 2])") for name in ("min", "max")],
     scripted("aten::div", f"{EITHER} / 4"),
     scripted("aten::div.int", f"{INT} / 4"),
     scripted("aten::div.float", f"{FLOAT} / 2.5"),

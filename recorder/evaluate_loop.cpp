@@ -1,0 +1,426 @@
+// prim::Loop. A loop whose trip count and conditions are settled is followed; any other becomes a node whose body is a
+// nested block.
+#include <algorithm>
+
+#include "recorder/evaluator.h"
+#include "recorder/restore.h"
+
+namespace whence {
+
+namespace jit = torch::jit;
+
+namespace {
+
+// Sizes on which the two do not agree are dynamic; ranks on which they do not agree are unknown.
+void keep_common_dims(std::optional<std::vector<Dim>>& dims, const std::optional<std::vector<Dim>>& others) {
+  if (!dims || !others) return;
+  if (dims->size() != others->size()) return dims.reset();
+  for (std::size_t axis = 0; axis < dims->size(); ++axis) {
+    Dim& dim = (*dims)[axis];
+    const Dim& other = (*others)[axis];
+    if (dim.size != other.size || (other.dynamic && !dim.dynamic)) dim = {dim.size, true, none_id};
+  }
+}
+
+}  // namespace
+
+// A loop whose length depends on data: its body is recorded once, on the first iteration, then the runs go on to the
+// end without recording, so that what follows has its shapes.
+class Evaluator::DataLoop {
+ public:
+  DataLoop(Evaluator& evaluator, const jit::Node& node, Call& call);
+  void record();
+
+ private:
+  // How one variable of the loop, or a list that it changes, is carried from iteration to iteration.
+  struct Form {
+    enum class Kind : std::uint8_t { value, sequence, container, same };
+    Kind kind = Kind::value;
+    Term start;                        // what it is before the loop; in a container, of its part
+    c10::TypePtr type;                 // as declared
+    DType element = DType::undefined;  // of a sequence, when `start` does not say
+    std::vector<Form> items;           // of a container
+  };
+  struct Carried {
+    std::string name, name_after;
+    Form form;
+    std::optional<ChangedContainer> in_place;  // instead of a variable of the loop
+  };
+
+  Form form_of(const Term& start, const Term& after, const c10::TypePtr& type) const;
+  void find_forms();
+  void begin(const Form& form, const Carried& carried);
+  Term with_leaves(const Form& form, std::vector<Term>::const_iterator& leaf, int depth) const;
+  void try_body(std::vector<Term>& variables);
+  void leaves_in(const Form& form, const Term& term, std::vector<Term>& leaves);
+  void set_variables();
+  Term variable_after(std::size_t i);
+  void run_body(std::int64_t trip);
+  bool take_over(const std::vector<Term>& results);
+  std::vector<Term> iterate_once(std::int64_t trip, std::vector<Node>& nodes);
+  void iterate();
+  void finish();
+  void widen(const std::vector<Node>& recorded, const std::vector<Node>& later);
+
+  std::optional<c10::IValue> host_at(const Term& term, int run) const {
+    return term.is_value() ? term.seen[run] : term.settled();
+  }
+  bool goes(const Term& condition, int run) const {
+    const auto value = host_at(condition, run);
+    return value && value->isBool() && value->toBool();
+  }
+  std::int64_t bound(int run) const {
+    const auto value = host_at(trips_, run);
+    return value && value->isInt() ? value->toInt() : 0;
+  }
+  bool any_going() const {
+    return std::ranges::any_of(going_, [](bool goes_on) { return goes_on; });
+  }
+  [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const {
+    evaluator_.refuse(node_, call_, why, remedy);
+  }
+  Type& type(const Term& leaf) { return evaluator_.program_.values[leaf.id].type; }
+
+  Evaluator& evaluator_;
+  const jit::Node& node_;
+  Call& call_;
+  const jit::Block& body_;
+  Term trips_, condition_, index_;
+  std::vector<Carried> carried_;
+  std::vector<Term> leaves_;              // the values that are carried, as the body sees them
+  std::vector<std::string> names_after_;  // of what the loop makes of them
+  PerRun<bool> going_{};
+  Node recorded_;
+};
+
+void Evaluator::loop(const jit::Node& node, Call& call) {
+  if (!unroll(node, call)) DataLoop(*this, node, call).record();
+}
+
+// Follows a loop whose trip count and conditions are settled. Gives up, taking back what it recorded, when a condition
+// turns out to depend on data. Values stay, for parameters and constants may have been met for the first time; those
+// that nothing mentions go in the end (finish.cpp).
+bool Evaluator::unroll(const jit::Node& node, Call& call) {
+  const auto trips = term(node.inputs()[0], call).settled();
+  auto condition = term(node.inputs()[1], call).settled();
+  if (!trips || !condition) return false;
+  const jit::Block& body = *node.blocks()[0];
+  const std::size_t recorded = sink_->size(), scopes = program_.scopes.size();
+  const auto calls = calls_;
+  std::vector<ChangedContainer> changed = changed_containers(node, call);
+
+  std::vector<Term> carried;
+  for (std::size_t i = 2; i < node.inputs().size(); ++i) carried.push_back(term(node.inputs()[i], call));
+  for (std::int64_t trip = 0; trip < trips->toInt() && condition->toBool(); ++trip) {
+    call.env[body.inputs()[0]] = Term::literal(trip);
+    for (std::size_t i = 0; i < carried.size(); ++i) call.env[body.inputs()[i + 1]] = carried[i];
+    run_block(body, call);
+    condition = term(body.outputs()[0], call).settled();
+    if (!condition) {
+      sink_->resize(recorded);
+      program_.scopes.resize(scopes);
+      calls_ = calls;
+      for (ChangedContainer& container : changed) container.take_back();
+      return false;
+    }
+    for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = term(body.outputs()[i + 1], call);
+  }
+  for (std::size_t i = 0; i < carried.size(); ++i) call.env[node.outputs()[i]] = carried[i];
+  return true;
+}
+
+Evaluator::DataLoop::DataLoop(Evaluator& evaluator, const jit::Node& node, Call& call)
+    : evaluator_(evaluator),
+      node_(node),
+      call_(call),
+      body_(*node.blocks()[0]),
+      trips_(evaluator.term(node.inputs()[0], call)),
+      condition_(evaluator.term(node.inputs()[1], call)) {
+  for (int run = 0; run < evaluator_.runs_; ++run) {
+    going_[run] = evaluator_.active_[run] && bound(run) > 0 && goes(condition_, run);
+  }
+}
+
+void Evaluator::DataLoop::record() {
+  recorded_.target = "prim::Loop";
+  recorded_.arguments.push_back({"max_trip_count", argument(trips_, nullptr)});
+  recorded_.arguments.push_back({"condition", argument(condition_, nullptr)});
+  recorded_.origin.scope = call_.scope;
+  recorded_.origin.stack = evaluator_.frames_.stack_of(node_, call_.function, call_.callers);
+  recorded_.blocks.resize(1);
+  index_.kind = Term::Kind::value;
+  index_.id = evaluator_.new_value("iteration", ValueSource::block_input, none_id);
+  type(index_) = {ValueKind::integer, DType::int64, std::nullopt};
+
+  find_forms();
+  recorded_.blocks[0].inputs.push_back(index_.id);
+  recorded_.arguments.push_back({"initial", {ArgumentList()}});
+  for (const Carried& carried : carried_) begin(carried.form, carried);
+  iterate();
+  finish();
+  evaluator_.sink_->push_back(std::move(recorded_));
+}
+
+// ---- what is carried --------------------------------------------------------------------------------------------
+
+// What the variable is before the loop and after an iteration decides how it is carried: containers that keep their
+// size by their parts, lists that grow as a sequence.
+Evaluator::DataLoop::Form Evaluator::DataLoop::form_of(const Term& start, const Term& after,
+                                                       const c10::TypePtr& declared) const {
+  Form form{Form::Kind::value, start, declared, DType::undefined, {}};
+  const bool lists = start.kind == Term::Kind::list && after.kind == Term::Kind::list;
+  if (lists && (start.is_sequence() || after.is_sequence() || start.items->size() != after.items->size())) {
+    form.kind = Form::Kind::sequence;
+    for (const Term& item : *after.items) {
+      if (item.is_value()) form.element = evaluator_.program_.values[item.id].type.dtype;
+    }
+  } else if (start.is_container() && after.is_container() && start.items->size() == after.items->size()) {
+    form.kind = Form::Kind::container;
+    for (std::size_t i = 0; i < start.items->size(); ++i) {
+      form.items.push_back(form_of((*start.items)[i], (*after.items)[i], item_type(declared, i)));
+      const bool key = start.kind == Term::Kind::dict && i % 2 == 0;
+      if (key) form.items.back().kind = Form::Kind::same;
+    }
+  } else if (start.kind == Term::Kind::none || start.kind == Term::Kind::object ||
+             (start.settled() && start.settled()->isString())) {
+    form.kind = Form::Kind::same;
+  } else if (start.is_container()) {
+    refuse("a dict or tuple changes its keys or its length in a loop whose length depends on data",
+           "set all keys before the loop");
+  }
+  return form;
+}
+
+// Whether a container grows shows only when the body was evaluated once.
+void Evaluator::DataLoop::find_forms() {
+  std::vector<Term> starts;
+  std::vector<c10::TypePtr> types;
+  for (std::size_t i = 2; i < node_.inputs().size(); ++i) {
+    const jit::Value& input = *node_.inputs()[i];
+    starts.push_back(evaluator_.term(&input, call_));
+    types.push_back(input.type());
+    carried_.push_back({input.debugName(), node_.outputs()[i - 2]->debugName(), {}, {}});
+  }
+  for (ChangedContainer& changed : evaluator_.changed_containers(node_, call_)) {
+    starts.push_back(Term::container(changed.kind, changed.before));
+    types.push_back(changed.type);
+    carried_.push_back({"list", "list", {}, std::move(changed)});
+  }
+  std::vector<Term> after = starts;
+  if (std::ranges::any_of(starts, [](const Term& start) { return start.items != nullptr; })) try_body(after);
+  for (std::size_t i = 0; i < starts.size(); ++i) carried_[i].form = form_of(starts[i], after[i], types[i]);
+}
+
+// Evaluates an iteration that is not recorded. `variables`: what they are before it, and then after it.
+void Evaluator::DataLoop::try_body(std::vector<Term>& variables) {
+  const auto scopes = evaluator_.program_.scopes.size();
+  const auto calls = evaluator_.calls_;
+  std::vector<Node> discarded;
+  Restore sink(evaluator_.sink_);
+  evaluator_.sink_ = &discarded;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (carried_[i].in_place) continue;
+    const bool changeable = variables[i].is_container();
+    call_.env[body_.inputs()[i + 1]] =
+        changeable ? Term::container(variables[i].kind, *variables[i].items, evaluator_.depth_ + 1) : variables[i];
+  }
+  run_body(0);
+  for (std::size_t i = 0; i < variables.size(); ++i) variables[i] = variable_after(i).copied();
+  evaluator_.program_.scopes.resize(scopes);
+  evaluator_.calls_ = calls;
+}
+
+// Lists that the body changes are as they were before again.
+Term Evaluator::DataLoop::variable_after(std::size_t i) {
+  return carried_[i].in_place ? carried_[i].in_place->take_back() : evaluator_.term(body_.outputs()[i + 1], call_);
+}
+
+// The initial values, and the values that stand for them in the body.
+void Evaluator::DataLoop::begin(const Form& form, const Carried& carried) {
+  if (form.kind == Form::Kind::container) {
+    for (const Form& item : form.items) begin(item, carried);
+    return;
+  }
+  if (form.kind == Form::Kind::same) return;
+  const bool sequence = form.kind == Form::Kind::sequence;
+  const Term start =
+      sequence ? evaluator_.sequence_of(form.start, form.type, form.element, *evaluator_.sink_, recorded_.origin)
+               : form.start;
+  std::get<ArgumentList>(recorded_.arguments.back().value.data).push_back(argument(start, nullptr));
+  Term leaf;
+  leaf.kind = Term::Kind::value;
+  leaf.sequence = sequence;
+  leaf.id = evaluator_.new_value(carried.name, ValueSource::block_input, none_id);
+  for (int run = 0; run < evaluator_.runs_; ++run) leaf.seen[run] = host_at(start, run);
+  type(leaf) = evaluator_.type_of(leaf.seen, form.type);
+  if (sequence) type(leaf) = evaluator_.program_.values[start.id].type;
+  recorded_.blocks[0].inputs.push_back(leaf.id);
+  leaves_.push_back(std::move(leaf));
+  names_after_.push_back(carried.name_after);
+}
+
+// The variable with the carried values, one after the other, in their places.
+Term Evaluator::DataLoop::with_leaves(const Form& form, std::vector<Term>::const_iterator& leaf, int depth) const {
+  if (form.kind == Form::Kind::same) return form.start;
+  if (form.kind == Form::Kind::value) return *leaf++;
+  std::vector<Term> items;
+  if (form.kind == Form::Kind::sequence) {
+    items.push_back(*leaf++);
+  } else {
+    for (const Form& item : form.items) items.push_back(with_leaves(item, leaf, depth));
+  }
+  return Term::container(form.start.kind, std::move(items), depth);
+}
+
+// The values in a variable as an iteration leaves it.
+void Evaluator::DataLoop::leaves_in(const Form& form, const Term& term, std::vector<Term>& leaves) {
+  const auto number = term.settled();
+  switch (form.kind) {
+    case Form::Kind::same:
+      if (term.kind != form.start.kind ||
+          (term.kind == Term::Kind::literal && !same_literal(*term.seen[0], *form.start.seen[0]))) {
+        refuse("a loop whose length depends on data changes a variable that is no tensor or number before it",
+               "give the variable a tensor before the loop");
+      }
+      return;
+    case Form::Kind::value:
+      if (!term.is_value() && !(number && number->isScalar())) break;
+      leaves.push_back(term);
+      return;
+    case Form::Kind::sequence:
+      if (term.kind != Term::Kind::list) break;
+      leaves.push_back(evaluator_.sequence_of(term, form.type, form.element, *evaluator_.sink_, recorded_.origin));
+      return;
+    case Form::Kind::container:
+      if (!term.is_container() || term.items->size() != form.items.size()) break;
+      for (std::size_t i = 0; i < form.items.size(); ++i) leaves_in(form.items[i], (*term.items)[i], leaves);
+      return;
+  }
+  refuse("a loop whose length depends on data leaves a variable in another form than it found it",
+         "carry tensors, or tuples and lists that keep their length, or a list that only grows");
+}
+
+// ---- iterations -------------------------------------------------------------------------------------------------
+
+void Evaluator::DataLoop::set_variables() {
+  std::vector<Term>::const_iterator leaf = leaves_.begin();
+  for (std::size_t i = 0; i < carried_.size(); ++i) {
+    const Term variable = with_leaves(carried_[i].form, leaf, evaluator_.depth_ + 1);
+    if (carried_[i].in_place) {
+      *carried_[i].in_place->items = *variable.items;
+    } else {
+      call_.env[body_.inputs()[i + 1]] = variable;
+    }
+  }
+}
+
+// One evaluation of the body, by the runs that are still in the loop; by none of them, for the record, when none
+// enters.
+void Evaluator::DataLoop::run_body(std::int64_t trip) {
+  Restore depth(evaluator_.depth_);
+  Restore active(evaluator_.active_);
+  Restore speculative(evaluator_.speculative_);
+  Restore followed(evaluator_.followed_);
+  ++evaluator_.depth_;
+  for (const Carried& carried : carried_) {
+    if (carried.in_place) evaluator_.followed_[carried.in_place->items.get()] = evaluator_.depth_;
+  }
+  if (any_going()) {
+    evaluator_.active_ = going_;
+  } else {
+    evaluator_.speculative_ = true;
+  }
+  for (int run = 0; run < evaluator_.runs_; ++run) index_.seen[run] = c10::IValue(trip);
+  call_.env[body_.inputs()[0]] = index_;
+  evaluator_.run_block(body_, call_);
+}
+
+// True when a size changed.
+bool Evaluator::DataLoop::take_over(const std::vector<Term>& results) {
+  bool changed = false;
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    Term& leaf = leaves_[i];
+    for (int run = 0; run < evaluator_.runs_; ++run) {
+      if (going_[run]) leaf.seen[run] = host_at(results[i], run);
+    }
+    if (leaf.sequence) {
+      DType& dtype = type(leaf).dtype;
+      if (dtype == DType::undefined) dtype = type(results[i]).dtype;
+      continue;
+    }
+    const auto before = type(leaf).dims;
+    keep_common_dims(type(leaf).dims, evaluator_.type_of(leaf.seen, nullptr).dims);
+    changed |= before != type(leaf).dims;
+  }
+  return changed;
+}
+
+// One iteration; the values that it leaves.
+std::vector<Term> Evaluator::DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& nodes) {
+  evaluator_.sink_ = &nodes;
+  set_variables();
+  run_body(trip);
+  std::vector<Term> results;
+  for (std::size_t i = 0; i < carried_.size(); ++i) leaves_in(carried_[i].form, variable_after(i), results);
+  return results;
+}
+
+void Evaluator::DataLoop::iterate() {
+  Block& block = recorded_.blocks[0];
+  Restore sink(evaluator_.sink_);
+  bool again = true;  // one more for the sizes, when they changed in the only one
+  for (std::int64_t trip = 0; again || any_going(); ++trip) {
+    std::vector<Node> later;
+    const std::vector<Term> results = iterate_once(trip, trip == 0 ? block.nodes : later);
+    const Term next = evaluator_.term(body_.outputs()[0], call_);
+    if (trip == 0) {
+      block.outputs.push_back(argument(next, nullptr));
+      for (const Term& result : results) block.outputs.push_back(argument(result, nullptr));
+    } else {
+      widen(block.nodes, later);
+    }
+    again = take_over(results) && trip == 0;
+    for (int run = 0; run < evaluator_.runs_; ++run) {
+      going_[run] = going_[run] && trip + 1 < bound(run) && goes(next, run);
+    }
+  }
+}
+
+// A size that changes from iteration to iteration is dynamic wherever it shows in the body.
+void Evaluator::DataLoop::widen(const std::vector<Node>& recorded, const std::vector<Node>& later) {
+  if (recorded.size() != later.size()) return;
+  auto& values = evaluator_.program_.values;
+  for (std::size_t n = 0; n < recorded.size(); ++n) {
+    const Node &first = recorded[n], &again = later[n];
+    if (first.target != again.target || first.outputs.size() != again.outputs.size()) return;
+    for (std::size_t i = 0; i < first.outputs.size(); ++i) {
+      keep_common_dims(values[first.outputs[i]].type.dims, values[again.outputs[i]].type.dims);
+    }
+    for (std::size_t b = 0; b < std::min(first.blocks.size(), again.blocks.size()); ++b) {
+      widen(first.blocks[b].nodes, again.blocks[b].nodes);
+    }
+  }
+}
+
+// What the loop leaves behind, as results of its node.
+void Evaluator::DataLoop::finish() {
+  std::vector<Term> results;
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    Term result = leaves_[i];
+    result.id = evaluator_.new_value(names_after_[i], ValueSource::node, none_id);
+    type(result) = type(leaves_[i]);
+    recorded_.outputs.push_back(result.id);
+    results.push_back(std::move(result));
+  }
+  std::vector<Term>::const_iterator leaf = results.begin();
+  for (std::size_t i = 0; i < carried_.size(); ++i) {
+    Term variable = with_leaves(carried_[i].form, leaf, evaluator_.depth_);
+    if (carried_[i].in_place) {
+      *carried_[i].in_place->items = *variable.items;
+    } else {
+      call_.env[node_.outputs()[i]] = std::move(variable);
+    }
+  }
+}
+
+}  // namespace whence

@@ -1,0 +1,352 @@
+// Lists whose length depends on data: a loop or branch that follows data appends to them, so the evaluator cannot hold
+// their elements. Such a list is one value of the Program, a sequence. An operation that changes it is recorded as one
+// that yields the changed list (aten::append with a result), and all who share the list see that result from then on.
+#include <algorithm>
+
+#include "recorder/evaluator.h"
+
+namespace whence {
+
+namespace jit = torch::jit;
+
+namespace {
+
+using List = c10::impl::GenericList;
+
+// Where `index` points in a list of `size` elements; empty when out of range.
+std::optional<std::size_t> place_in(std::int64_t index, std::size_t size) {
+  if (index < 0) index += static_cast<std::int64_t>(size);
+  if (index < 0 || index >= static_cast<std::int64_t>(size)) return std::nullopt;
+  return static_cast<std::size_t>(index);
+}
+
+std::optional<std::int64_t> number_in(const Term& index, int run) {
+  const auto value = host(index, c10::IntType::get(), run);
+  return value && value->isInt() ? std::optional(value->toInt()) : std::nullopt;
+}
+
+constexpr const char* only_tensors =
+    "a list whose length depends on data holds something other than tensors and numbers";
+constexpr const char* keep_apart = "keep a list for each of its parts";
+
+DType dtype_of_number(const c10::IValue& number) {
+  return number.isInt() ? DType::int64 : number.isDouble() ? DType::float64 : DType::boolean;
+}
+
+// Sizes that all elements of all runs have in common stay; inside a loop later iterations may bring others.
+void keep_common_sizes(Type& type, const PerRun<std::optional<c10::IValue>>& lists, bool in_loop) {
+  if (!type.dims) return;
+  for (const auto& seen : lists) {
+    if (!seen) continue;
+    for (const c10::IValue& element : seen->toListRef()) {
+      if (!element.isTensor()) return;
+      const auto sizes = element.toTensor().sizes();
+      if (sizes.size() != type.dims->size()) return type.dims.reset();
+      for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+        Dim& dim = (*type.dims)[axis];
+        if (in_loop || (!dim.dynamic && sizes[axis] != dim.size)) dim = {dim.size, true, none_id};
+      }
+    }
+  }
+}
+
+}  // namespace
+
+// Lists and dicts made outside of the node's blocks that these change, each once.
+std::vector<Evaluator::ChangedContainer> Evaluator::changed_containers(const jit::Node& node, const Call& call) const {
+  std::vector<ChangedContainer> changed;
+  const std::function<void(const jit::Block&)> visit = [&](const jit::Block& block) {
+    for (const jit::Node* inner : block.nodes()) {
+      for (const jit::Block* nested : inner->blocks()) visit(*nested);
+      if (!changes_first_argument(*inner)) continue;
+      const auto found = call.env.find(inner->inputs()[0]);
+      if (found == call.env.end() || !found->second.items || !may_change(found->second)) continue;
+      const Term& held = found->second;
+      const bool known = std::ranges::any_of(changed, [&](const auto& other) { return other.items == held.items; });
+      if (!known) changed.push_back({held.kind, held.items, inner->inputs()[0]->type(), *held.items});
+    }
+  };
+  for (const jit::Block* block : node.blocks()) visit(*block);
+  return changed;
+}
+
+// A block that depends on data may change a list only if what it leaves is handed on to what follows the block.
+bool Evaluator::may_change(const Term& container) const {
+  const auto followed = followed_.find(container.items.get());
+  return depth_ <= (followed == followed_.end() ? container.depth : std::max(container.depth, followed->second));
+}
+
+void Evaluator::note_element(const Term& element) {
+  const auto& seen = element.seen[0];
+  if (!element.is_value() || !seen || !seen->isTensor() || !seen->toTensor().has_storage()) return;
+  const auto storage = seen->toTensor().storage().getWeakStorageImpl();
+  in_sequences_.insert_or_assign(seen->toTensor().storage().unsafeGetStorageImpl(), storage);
+}
+
+// In PyTorch a list shares its tensors; an ONNX sequence holds copies, which such a write would not reach.
+void Evaluator::refuse_write_into_list(const jit::Node& node, const Call& call, const std::vector<Term>& arguments) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema == nullptr || in_sequences_.empty()) return;
+  for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
+    const auto* alias = schema->arguments()[i].alias_info();
+    const auto& seen = arguments[i].seen[0];
+    if (alias == nullptr || !alias->isWrite() || !seen || !seen->isTensor() || !seen->toTensor().has_storage())
+      continue;
+    const auto held = in_sequences_.find(seen->toTensor().storage().unsafeGetStorageImpl());
+    if (held == in_sequences_.end() || held->second.expired()) continue;
+    refuse(node, call, "a tensor is written in place that is in a list whose length depends on data",
+           "put a clone into the list");
+  }
+}
+
+ValueId Evaluator::new_sequence(const PerRun<std::optional<c10::IValue>>& seen, DType dtype) {
+  const ValueId id = new_value("list", ValueSource::node, none_id);
+  const DType held = element_dtype(seen);
+  program_.values[id].type = {ValueKind::sequence, held == DType::undefined ? dtype : held, std::nullopt};
+  return id;
+}
+
+// The list as one value; `sink` gets what builds it. `dtype` is that of elements to come, for a list without any.
+Term Evaluator::sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
+                            const Origin& origin) {
+  if (list.is_sequence()) return list.items->front();
+  Node recorded;
+  recorded.target = "prim::ListConstruct";
+  recorded.origin = origin;
+  ArgumentList elements;
+  for (const Term& item : *list.items) {
+    const auto number = item.settled();
+    if (!item.is_value() && !(number && number->isScalar())) {
+      throw Error(Code::unsupported_feature, only_tensors, keep_apart, {.stage = "read", .op = recorded.target});
+    }
+    note_element(item);
+    elements.push_back(argument(item, nullptr));
+  }
+  recorded.arguments.push_back({"elements", {std::move(elements)}});
+  Term made;
+  made.kind = Term::Kind::value;
+  made.sequence = true;
+  for (int run = 0; run < runs_; ++run) {
+    if (active_[run] && alive_[run]) made.seen[run] = host(list, type, run);
+  }
+  made.id = new_sequence(made.seen, dtype);
+  recorded.outputs.push_back(made.id);
+  sink.push_back(std::move(recorded));
+  return made;
+}
+
+// What Python's lists can, on one whose elements only the Program knows.
+class Evaluator::SequenceMethod {
+ public:
+  SequenceMethod(Evaluator& evaluator, const jit::Node& node, Call& call, const Term& list)
+      : evaluator_(evaluator), node_(node), call_(call), list_(list) {}
+
+  // Carries out the node where it is a method of the list; else it is an operator that takes the list.
+  bool carry_out();
+  void read(const Term& index, const jit::Value& output);
+
+ private:
+  using Apply = std::function<bool(List&, int run)>;  // on what one run has in the list; false: not possible
+
+  Term in(std::size_t i) const { return evaluator_.term(node_.inputs()[i], call_); }
+  void give(Term result) {
+    if (!node_.outputs().empty()) call_.env[node_.outputs()[0]] = std::move(result);
+  }
+  Term whole() const { return list_.items->front(); }
+  bool runs(int run) const { return evaluator_.active_[run] && evaluator_.alive_[run] && whole().seen[run]; }
+  [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const {
+    evaluator_.refuse(node_, call_, why, remedy);
+  }
+
+  Node operation(const std::string& target) const;
+  void change(const std::string& target, std::vector<NamedArgument> arguments, const Apply& apply);
+  void append(const Term& element);
+  void insert(const Term& index, const Term& element);
+  void replace(const Term& index, const Term& element);
+  void erase(const Term& index);
+  void length();
+  void pop();
+  void extend();
+  Argument element(const Term& given) const;
+
+  Evaluator& evaluator_;
+  const jit::Node& node_;
+  Call& call_;
+  Term list_;
+};
+
+Node Evaluator::SequenceMethod::operation(const std::string& target) const {
+  Node recorded;
+  recorded.target = target;
+  recorded.overload = "t";
+  recorded.arguments.push_back({"self", argument(list_, nullptr)});
+  recorded.origin = evaluator_.origin_of(node_, call_);
+  return recorded;
+}
+
+void Evaluator::SequenceMethod::change(const std::string& target, std::vector<NamedArgument> arguments,
+                                       const Apply& apply) {
+  Node recorded = operation(target);
+  std::ranges::move(arguments, std::back_inserter(recorded.arguments));
+  Term after;
+  after.kind = Term::Kind::value;
+  after.sequence = true;
+  for (int run = 0; run < evaluator_.runs_; ++run) {
+    if (!runs(run)) continue;
+    List elements = whole().seen[run]->toList().copy();
+    if (apply(elements, run)) {
+      after.seen[run] = c10::IValue(std::move(elements));
+    } else if (!evaluator_.speculative_) {
+      refuse("a list is changed at an index that it does not have", "check the model's inputs");
+    }
+  }
+  after.id = evaluator_.new_sequence(after.seen, evaluator_.program_.values[whole().id].type.dtype);
+  recorded.outputs.push_back(after.id);
+  evaluator_.sink_->push_back(std::move(recorded));
+  list_.items->front() = std::move(after);
+}
+
+// ONNX wants the elements of a sequence to be of one dtype.
+Argument Evaluator::SequenceMethod::element(const Term& given) const {
+  const auto number = given.settled();
+  if (!given.is_value() && !(number && number->isScalar())) refuse(only_tensors, keep_apart);
+  const DType held = evaluator_.program_.values[whole().id].type.dtype;
+  const DType added = given.is_value() ? evaluator_.program_.values[given.id].type.dtype : dtype_of_number(*number);
+  if (held != DType::undefined && added != DType::undefined && held != added) {
+    refuse("a list whose length depends on data holds elements of " + std::string(name_of(held)) + " and of " +
+               std::string(name_of(added)),
+           "bring them to one dtype before they are put into the list");
+  }
+  evaluator_.note_element(given);
+  return argument(given, nullptr);
+}
+
+void Evaluator::SequenceMethod::append(const Term& given) {
+  change("aten::append", {{"el", element(given)}}, [&](List& elements, int run) {
+    auto value = host(given, elements.elementType(), run);
+    if (value) elements.push_back(std::move(*value));
+    return value.has_value();
+  });
+}
+
+void Evaluator::SequenceMethod::insert(const Term& index, const Term& given) {
+  change("aten::insert", {{"idx", argument(index, nullptr)}, {"el", element(given)}}, [&](List& elements, int run) {
+    auto value = host(given, elements.elementType(), run);
+    const auto number = number_in(index, run);
+    if (!value || !number) return false;
+    const bool behind = *number == static_cast<std::int64_t>(elements.size());
+    const auto at = behind ? elements.size() : place_in(*number, elements.size());
+    if (at) elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(*at), std::move(*value));
+    return at.has_value();
+  });
+}
+
+void Evaluator::SequenceMethod::replace(const Term& index, const Term& given) {
+  change("aten::_set_item", {{"idx", argument(index, nullptr)}, {"el", element(given)}}, [&](List& elements, int run) {
+    auto value = host(given, elements.elementType(), run);
+    const auto number = number_in(index, run);
+    const auto at = value && number ? place_in(*number, elements.size()) : std::nullopt;
+    if (at) elements.set(*at, std::move(*value));
+    return at.has_value();
+  });
+}
+
+void Evaluator::SequenceMethod::erase(const Term& index) {
+  change("aten::Delete", {{"idx", argument(index, nullptr)}}, [&](List& elements, int run) {
+    const auto number = number_in(index, run);
+    const auto at = number ? place_in(*number, elements.size()) : std::nullopt;
+    if (at) elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(*at));
+    return at.has_value();
+  });
+}
+
+void Evaluator::SequenceMethod::read(const Term& index, const jit::Value& output) {
+  Node recorded = operation("aten::__getitem__");
+  recorded.arguments.push_back({"idx", argument(index, nullptr)});
+  PerRun<std::optional<c10::IValue>> seen;
+  for (int run = 0; run < evaluator_.runs_; ++run) {
+    const auto wanted = number_in(index, run);
+    if (!runs(run) || !wanted) continue;
+    const c10::IValue elements = *whole().seen[run];
+    const auto at = place_in(*wanted, elements.toListRef().size());
+    if (at) {
+      seen[run] = elements.toListRef()[*at];
+    } else if (!evaluator_.speculative_) {
+      refuse("list index " + std::to_string(*wanted) + " is out of range", "check the model's inputs");
+    }
+  }
+  Term read = evaluator_.result(output, std::move(seen), false, recorded);
+  if (read.is_value()) {
+    keep_common_sizes(evaluator_.program_.values[read.id].type, whole().seen, evaluator_.depth_ > 0);
+  }
+  call_.env[&output] = std::move(read);
+  evaluator_.sink_->push_back(std::move(recorded));
+}
+
+void Evaluator::SequenceMethod::length() {
+  Node recorded = operation("aten::len");
+  PerRun<std::optional<c10::IValue>> seen;
+  for (int run = 0; run < evaluator_.runs_; ++run) {
+    if (runs(run)) seen[run] = static_cast<std::int64_t>(whole().seen[run]->toListRef().size());
+  }
+  give(evaluator_.result(*node_.output(), std::move(seen), false, recorded));
+  evaluator_.sink_->push_back(std::move(recorded));
+}
+
+void Evaluator::SequenceMethod::pop() {
+  const Term index = node_.inputs().size() > 1 ? in(1) : Term::literal(-1);
+  read(index, *node_.output());
+  erase(index);
+}
+
+void Evaluator::SequenceMethod::extend() {
+  const std::vector<Term> more = *in(1).items;
+  for (const Term& given : more) append(given);
+}
+
+bool Evaluator::SequenceMethod::carry_out() {
+  const std::string name = node_.kind().toUnqualString();
+  const bool changes = changes_first_argument(node_);
+  if (changes && !evaluator_.may_change(list_)) {
+    refuse("a list is changed inside a branch or loop that depends on data, by a method that did not make it",
+           "change it in the method that makes it");
+  }
+  if (name == "len") return length(), true;
+  if (name == "__getitem__") return read(in(1), *node_.output()), true;
+  if (name == "insert") return insert(in(1), in(2)), true;
+  if (name == "Delete") return erase(in(1)), true;
+  if (name == "pop") return pop(), true;
+  const bool joins = (name == "add" || name == "add_" || name == "extend") && in(1).is_container();
+  if (name == "append") {
+    append(in(1));
+  } else if (name == "_set_item") {
+    replace(in(1), in(2));
+  } else if (name == "clear") {
+    list_.items->clear();
+  } else if (name == "list" || name == "copy" || (name == "add" && joins)) {
+    list_ = Term::container(Term::Kind::list, *list_.items, evaluator_.depth_);
+    if (joins) extend();
+  } else if (joins) {
+    extend();
+  } else if (changes || (!node_.outputs().empty() && node_.output()->type()->kind() == c10::TypeKind::ListType)) {
+    refuse("'" + name + "' is asked of a list whose length depends on data",
+           "make it one tensor first, with torch.stack or torch.cat");
+  } else {
+    return false;
+  }
+  give(list_);
+  return true;
+}
+
+bool Evaluator::call_sequence_method(const jit::Node& node, Call& call, const Term& list) {
+  return SequenceMethod(*this, node, call, list).carry_out();
+}
+
+void Evaluator::unpack_sequence(const jit::Node& node, Call& call, const Term& list) {
+  SequenceMethod method(*this, node, call, list);
+  for (std::size_t i = 0; i < node.outputs().size(); ++i) {
+    method.read(Term::literal(static_cast<std::int64_t>(i)), *node.outputs()[i]);
+  }
+}
+
+}  // namespace whence

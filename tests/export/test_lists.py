@@ -1,0 +1,355 @@
+"""Lists in scripted control flow that depends on data: grown, read, changed and returned, as ONNX sequences."""
+
+from typing import Dict, List, Optional, Tuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import command
+
+
+class Collect(nn.Module):
+    """One result an iteration, stacked."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(4, 4)
+
+    def forward(self, x, n):
+        results: List[torch.Tensor] = []
+        h = torch.zeros(4)
+        for t in range(int(n)):
+            h = torch.tanh(self.cell(x[t] + h))
+            results.append(h)
+        return torch.stack(results), results[-1], len(results)
+
+
+class While(nn.Module):
+    """A condition that is computed in the loop; joined along an axis that exists."""
+
+    def forward(self, x, n):
+        rows = [x]
+        while rows[-1].sum() < n:
+            rows.append(rows[-1] * 2)
+        return torch.cat(rows, dim=1)
+
+
+class InBranch(nn.Module):
+    """An element that is there or not."""
+
+    def forward(self, x, n):
+        parts = [x]
+        if int(n) > 2:
+            parts.append(x * 2)
+        else:
+            x = x + 1
+        return torch.cat(parts, 0) + x[0]
+
+
+class InBranchOfLoop(nn.Module):
+    def forward(self, x, n):
+        kept: List[torch.Tensor] = [x[0]]
+        for t in range(int(n)):
+            if x[t].sum() > 0.5:
+                kept.append(x[t])
+                kept.append(-x[t])
+        return torch.stack(kept, dim=-1)
+
+
+class LstmState(nn.Module):
+    """A tuple that is carried."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(4, 3)
+
+    def forward(self, x, n):
+        state = (torch.zeros(1, 3), torch.zeros(1, 3))
+        for t in range(int(n)):
+            state = self.cell(x[t : t + 1], state)
+        return state
+
+
+class StateByLayer(nn.Module):
+    """A list that keeps its length, changed by index."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.ModuleList([nn.GRUCell(4, 4), nn.GRUCell(4, 4)])
+
+    def forward(self, x, n):
+        states = [torch.zeros(1, 4), torch.ones(1, 4)]
+        for t in range(int(n)):
+            below = x[t : t + 1]
+            for i, cell in enumerate(self.cells):
+                states[i] = cell(below, states[i])
+                below = states[i]
+        return states[0], states[1]
+
+
+class ByKey(nn.Module):
+    """A dict whose keys stay."""
+
+    def forward(self, x, n):
+        found: Dict[str, torch.Tensor] = {"sum": torch.zeros(4), "last": x[0]}
+        for t in range(int(n)):
+            found["sum"] = found["sum"] + x[t]
+            if x[t].sum() > 0.5:
+                found["last"] = x[t]
+        return found
+
+
+class Methods(nn.Module):
+    """What lists can do, on one whose length is not known."""
+
+    def forward(self, x, n):
+        items: List[torch.Tensor] = []
+        for t in range(int(n)):
+            items.append(x[t])
+        items.insert(0, x[0] * 10)
+        items.insert(-1, x[0] * 20)
+        items.insert(len(items), x[0] * 30)
+        last = items.pop()
+        first = items.pop(0)
+        items[0] = last - first
+        items[-1] = first
+        items[-2] = items[-2] * 3
+        items.extend([x[1], x[2]])
+        items += [x[3]]
+        copied = items.copy()
+        del items[1]
+        joined = copied + [last]
+        return torch.stack(items), torch.stack(joined), len(copied)
+
+
+class Iterate(nn.Module):
+    """A loop over what another loop collected."""
+
+    def forward(self, x, n):
+        rows: List[torch.Tensor] = []
+        for t in range(int(n)):
+            rows.append(x[t])
+        total = torch.zeros(4)
+        for i, row in enumerate(rows):
+            total = total + row * (i + 1)
+        return total
+
+
+class Reassigned(nn.Module):
+    """A new list an iteration, under the old name."""
+
+    def forward(self, x, n):
+        rows = [x[0]]
+        for t in range(int(n)):
+            rows = [x[t] * 2] + [rows[0]] if t == 0 else rows + [x[t]]
+        return torch.stack(rows)
+
+
+class Nested(nn.Module):
+    """Two loops that fill one list, and one that each round empties."""
+
+    def forward(self, x, n):
+        rows: List[torch.Tensor] = []
+        for t in range(int(n)):
+            inner: List[torch.Tensor] = []
+            for s in range(t + 1):
+                rows.append(x[s])
+                inner.append(x[s] + 1)
+            rows.append(torch.stack(inner).sum(0))
+        return torch.stack(rows)
+
+
+class Doubling(nn.Module):
+    """Elements of another size each iteration: nothing in the body may hold the size of the first."""
+
+    def forward(self, x, n):
+        rows = [x.flatten()]
+        grown = x.flatten()
+        for _ in range(int(n)):
+            rows.append(torch.cat([rows[-1], rows[-1]]).reshape(-1, 2).t().flatten())
+            grown = torch.cat([grown, grown]).reshape(2, -1).t().reshape(-1)
+        return rows[-1], torch.cat(rows), grown
+
+
+class Numbers(nn.Module):
+    def forward(self, x, n):
+        counts: List[int] = []
+        for t in range(int(n)):
+            counts.append(t * 2)
+        return x[counts[-1] // 2], len(counts)
+
+
+class Returned(nn.Module):
+    """The list itself is the result."""
+
+    def forward(self, x, n) -> List[torch.Tensor]:
+        rows: List[torch.Tensor] = []
+        for t in range(int(n)):
+            rows.append(x[: t + 1])
+        return rows
+
+
+class Unpacked(nn.Module):
+    def forward(self, x, n):
+        rows = [x[0], x[1]]
+        if int(n) > 2:
+            rows = [x[2], x[3]]
+        else:
+            rows.append(x[0])
+            rows.pop(0)
+        a, b = rows
+        return a - b
+
+
+class Emptied(nn.Module):
+    """Cleared in a branch; filled again by what comes later."""
+
+    def forward(self, x, n):
+        rows = [x[0], x[1]]
+        for t in range(int(n)):
+            if t == 2:
+                rows.clear()
+            rows.append(x[t])
+        return torch.stack(rows)
+
+
+MODELS = [Collect, While, InBranch, InBranchOfLoop, LstmState, StateByLayer, ByKey, Methods, Iterate, Reassigned, Nested,
+          Doubling, Numbers, Returned, Unpacked, Emptied]
+
+
+def export(model, tmp_path, *options, code=0):
+    torch.manual_seed(0)
+    archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
+    torch.jit.script(model().eval()).save(str(archive))
+    np.savez(tmp_path / "inputs.npz", x=torch.rand(6, 4).numpy(), n=np.array(3))
+    said = command.run("export", archive, "-o", path, "--inputs", tmp_path / "inputs.npz", *options, code=code)
+    return path, said.stderr
+
+
+def flat(result):
+    if isinstance(result, dict):
+        return [leaf for value in result.values() for leaf in flat(value)]
+    if isinstance(result, tuple):
+        return [leaf for value in result for leaf in flat(value)]
+    if isinstance(result, list):
+        return [[element.detach().numpy() for element in result]]
+    return [result.detach().numpy() if isinstance(result, torch.Tensor) else np.array(result)]
+
+
+def assert_equal(path, model, x, n):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    got = session.run(None, {"x": x.numpy(), "n": n.numpy()})
+    wanted = flat(model(x, n))
+    assert len(got) == len(wanted)
+    for one, want in zip(got, wanted):
+        if isinstance(want, list):
+            assert [element.shape for element in one] == [element.shape for element in want]
+            for element, other in zip(one, want):
+                np.testing.assert_allclose(element, other, rtol=1e-5, atol=1e-6)
+        else:
+            assert one.shape == want.shape and one.dtype == want.dtype
+            np.testing.assert_allclose(one, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_lists_equal_pytorch_at_other_lengths(model, tmp_path):
+    path, _ = export(model, tmp_path)
+    onnx.checker.check_model(str(path), full_check=True)
+    torch.manual_seed(0)
+    scripted = torch.jit.script(model().eval())
+    torch.manual_seed(1)
+    for n in (3, 1, 2, 5):
+        assert_equal(path, scripted, torch.rand(6, 4), torch.tensor(n))
+
+
+@pytest.mark.parametrize("opset", [13, 14, 21])
+def test_lists_in_other_opsets(opset, tmp_path):
+    path, _ = export(Collect, tmp_path, "--opset", opset)
+    torch.manual_seed(0)
+    scripted = torch.jit.script(Collect().eval())
+    assert_equal(path, scripted, torch.rand(6, 4), torch.tensor(4))
+
+
+def test_a_list_handed_on_needs_identity_of_sequences(tmp_path):
+    path, said = export(InBranchOfLoop, tmp_path, "--opset", 13, code=4)
+    assert "opset 14" in said and not path.exists()
+
+
+def test_list_operations_say_where_they_come_from(tmp_path):
+    path, _ = export(Collect, tmp_path, "--annotate")
+    report = command.run_json("validate", path)
+    assert report["clean"] and report["coverage"]["exact"] == report["coverage"]["nodes"]
+    loop = next(node for node in onnx.load(path).graph.node if node.op_type == "Loop")
+    body = {node.op_type for node in loop.attribute[0].g.node}
+    assert "SequenceInsert" in body
+
+
+class Pairs(nn.Module):
+    def forward(self, x, n):
+        pairs: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        for t in range(int(n)):
+            pairs.append((x[t], x[t]))
+        return pairs[0][0]
+
+
+class Summed(nn.Module):
+    def forward(self, x, n):
+        numbers: List[int] = []
+        for t in range(int(n)):
+            numbers.append(t)
+        return x * sum(numbers)
+
+
+class Mixed(nn.Module):
+    def forward(self, x, n):
+        rows = [x[0]]
+        for t in range(int(n)):
+            rows.append(torch.ones(4, dtype=torch.int64))
+        return rows[0]
+
+
+class StartsAsNone(nn.Module):
+    def forward(self, x, n):
+        last: Optional[torch.Tensor] = None
+        for t in range(int(n)):
+            if last is None:
+                last = x[t]
+            else:
+                last = last + x[t]
+        return last if last is not None else x[0]
+
+
+class WrittenInto(nn.Module):
+    """An element changes after it was put into the list, in PyTorch in the list as well."""
+
+    def forward(self, x, n):
+        rows: List[torch.Tensor] = []
+        for t in range(int(n)):
+            row = x[t] + 0
+            rows.append(row)
+            row.add_(1)
+        return torch.stack(rows)
+
+
+class NewKeys(nn.Module):
+    def forward(self, x, n):
+        found: Dict[int, torch.Tensor] = {0: x[0]}
+        for t in range(int(n)):
+            found[t + 1] = x[t]
+        return found[0]
+
+
+REFUSED = [(Pairs, "something other than tensors and numbers"), (Summed, "sum"), (Mixed, "float32 and of int64"),
+           (StartsAsNone, "no tensor or number before it"), (WrittenInto, "in place"), (NewKeys, "key")]
+
+
+@pytest.mark.parametrize("model, words", REFUSED)
+def test_what_sequences_cannot_hold_is_refused(model, words, tmp_path):
+    path, said = export(model, tmp_path, code=4)
+    assert words in said, said
+    assert "help:" in said or "remedy" in said or "try" in said, said
+    assert not path.exists()
