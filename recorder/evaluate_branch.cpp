@@ -65,7 +65,7 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
     if (condition.seen[run]) first[run] = condition.seen[run]->toBool();
   }
   const auto first_inside = static_cast<ValueId>(program_.values.size());
-  std::vector<ChangedContainer> changed = changed_containers(node, call);
+  std::vector<ChangedContainer> changed = changeable_containers(node, call);
   std::array<std::vector<Term>, 2> results;
   for (std::size_t side = 0; side < 2; ++side) {
     Restore sink(sink_);
@@ -91,6 +91,10 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
     call.env[&output] = merged(results[0][i], results[1][i], output.debugName(), output.type(), merge);
   }
   for (std::size_t i = 0; i < changed.size(); ++i) {
+    const auto unchanged = [&](std::size_t side) {
+      return std::ranges::equal(*results[side][outputs + i].items, changed[i].before, same_term);
+    };
+    if (unchanged(0) && unchanged(1)) continue;
     *changed[i].items = *merged(results[0][outputs + i], results[1][outputs + i], "list", changed[i].type, merge).items;
   }
   sink_->push_back(std::move(recorded));

@@ -51,7 +51,7 @@ class Evaluator::DataLoop {
   void find_forms();
   void begin(const Form& form, const Carried& carried);
   Term with_leaves(const Form& form, std::vector<Term>::const_iterator& leaf, int depth) const;
-  void try_body(std::vector<Term>& variables);
+  std::set<std::size_t> try_body(std::vector<Term>& variables);
   void leaves_in(const Form& form, const Term& term, std::vector<Term>& leaves);
   void set_variables();
   Term variable_after(std::size_t i);
@@ -107,7 +107,7 @@ bool Evaluator::unroll(const jit::Node& node, Call& call) {
   const jit::Block& body = *node.blocks()[0];
   const std::size_t recorded = sink_->size(), scopes = program_.scopes.size();
   const auto calls = calls_;
-  std::vector<ChangedContainer> changed = changed_containers(node, call);
+  std::vector<ChangedContainer> changed = changeable_containers(node, call);
 
   std::vector<Term> carried;
   for (std::size_t i = 2; i < node.inputs().size(); ++i) carried.push_back(term(node.inputs()[i], call));
@@ -201,18 +201,28 @@ void Evaluator::DataLoop::find_forms() {
     types.push_back(input.type());
     carried_.push_back({input.debugName(), node_.outputs()[i - 2]->debugName(), {}, {}});
   }
-  for (ChangedContainer& changed : evaluator_.changed_containers(node_, call_)) {
+  for (ChangedContainer& changed : evaluator_.changeable_containers(node_, call_)) {
     starts.push_back(Term::container(changed.kind, changed.before));
     types.push_back(changed.type);
     carried_.push_back({"list", "list", {}, std::move(changed)});
   }
   std::vector<Term> after = starts;
-  if (std::ranges::any_of(starts, [](const Term& start) { return start.items != nullptr; })) try_body(after);
-  for (std::size_t i = 0; i < starts.size(); ++i) carried_[i].form = form_of(starts[i], after[i], types[i]);
+  std::set<std::size_t> unchanged;
+  if (std::ranges::any_of(starts, [](const Term& start) { return start.items != nullptr; })) {
+    unchanged = try_body(after);
+  }
+  std::vector<Carried> kept;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (unchanged.contains(i)) continue;
+    carried_[i].form = form_of(starts[i], after[i], types[i]);
+    kept.push_back(std::move(carried_[i]));
+  }
+  carried_ = std::move(kept);
 }
 
-// Evaluates an iteration that is not recorded. `variables`: what they are before it, and then after it.
-void Evaluator::DataLoop::try_body(std::vector<Term>& variables) {
+// Evaluates an iteration that is not recorded. `variables`: what they are before it, and then after it. Returns which
+// containers, made outside, it left alone.
+std::set<std::size_t> Evaluator::DataLoop::try_body(std::vector<Term>& variables) {
   const auto scopes = evaluator_.program_.scopes.size();
   const auto calls = evaluator_.calls_;
   std::vector<Node> discarded;
@@ -225,9 +235,14 @@ void Evaluator::DataLoop::try_body(std::vector<Term>& variables) {
         changeable ? Term::container(variables[i].kind, *variables[i].items, evaluator_.depth_ + 1) : variables[i];
   }
   run_body(0);
+  std::set<std::size_t> unchanged;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (carried_[i].in_place && !carried_[i].in_place->changed()) unchanged.insert(i);
+  }
   for (std::size_t i = 0; i < variables.size(); ++i) variables[i] = variable_after(i).copied();
   evaluator_.program_.scopes.resize(scopes);
   evaluator_.calls_ = calls;
+  return unchanged;
 }
 
 // Lists that the body changes are as they were before again.

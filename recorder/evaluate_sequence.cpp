@@ -2,6 +2,7 @@
 // their elements. Such a list is one value of the Program, a sequence. An operation that changes it is recorded as one
 // that yields the changed list (aten::append with a result), and all who share the list see that result from then on.
 #include <algorithm>
+#include <limits>
 
 #include "recorder/evaluator.h"
 
@@ -52,22 +53,49 @@ void keep_common_sizes(Type& type, const PerRun<std::optional<c10::IValue>>& lis
 
 }  // namespace
 
-// Lists and dicts made outside of the node's blocks that these change, each once.
-std::vector<Evaluator::ChangedContainer> Evaluator::changed_containers(const jit::Node& node, const Call& call) const {
-  std::vector<ChangedContainer> changed;
+namespace {
+
+// Whether something in the block writes into a list or dict, or calls what may.
+bool may_change_containers(const jit::Block& block) {
+  for (const jit::Node* node : block.nodes()) {
+    const bool call = node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
+    if (call || (changes_first_argument(*node) && !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))) {
+      return true;
+    }
+    for (const jit::Block* nested : node->blocks()) {
+      if (may_change_containers(*nested)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// Lists and dicts made outside of the node's blocks that are within their reach, each once.
+std::vector<Evaluator::ChangedContainer> Evaluator::changeable_containers(const jit::Node& node,
+                                                                          const Call& call) const {
+  std::vector<ChangedContainer> found;
+  const std::function<void(const Term&, const c10::TypePtr&)> add = [&](const Term& term, const c10::TypePtr& type) {
+    if (!term.items || !may_change(term)) return;
+    if (std::ranges::any_of(found, [&](const auto& other) { return other.items == term.items; })) return;
+    if (term.kind != Term::Kind::tuple) found.push_back({term.kind, term.items, type, *term.items});
+    for (std::size_t i = 0; i < term.items->size(); ++i) add((*term.items)[i], item_type(type, i));
+  };
   const std::function<void(const jit::Block&)> visit = [&](const jit::Block& block) {
+    const auto use = [&](const jit::Value* value) {
+      const auto known = call.env.find(value);
+      if (known != call.env.end()) add(known->second, value->type());
+    };
     for (const jit::Node* inner : block.nodes()) {
       for (const jit::Block* nested : inner->blocks()) visit(*nested);
-      if (!changes_first_argument(*inner)) continue;
-      const auto found = call.env.find(inner->inputs()[0]);
-      if (found == call.env.end() || !found->second.items || !may_change(found->second)) continue;
-      const Term& held = found->second;
-      const bool known = std::ranges::any_of(changed, [&](const auto& other) { return other.items == held.items; });
-      if (!known) changed.push_back({held.kind, held.items, inner->inputs()[0]->type(), *held.items});
+      for (const jit::Value* value : inner->inputs()) use(value);
     }
+    for (const jit::Value* value : block.outputs()) use(value);
   };
-  for (const jit::Block* block : node.blocks()) visit(*block);
-  return changed;
+  for (const jit::Block* block : node.blocks()) {
+    if (may_change_containers(*block)) visit(*block);
+  }
+  return found;
 }
 
 // A block that depends on data may change a list only if what it leaves is handed on to what follows the block.
@@ -167,6 +195,9 @@ class Evaluator::SequenceMethod {
   void length();
   void pop();
   void extend();
+  Term with_elements(const Term& start, const Term& other, bool in_front);
+  void reverse();
+  void slice();
   Argument element(const Term& given) const;
 
   Evaluator& evaluator_;
@@ -300,32 +331,119 @@ void Evaluator::SequenceMethod::pop() {
 }
 
 void Evaluator::SequenceMethod::extend() {
-  const std::vector<Term> more = *in(1).items;
+  const Term other = in(1);
+  if (other.is_sequence()) {
+    list_.items->front() = with_elements(whole(), other.items->front(), false);
+    return;
+  }
+  const std::vector<Term> more = *other.items;
   for (const Term& given : more) append(given);
+}
+
+// A loop over another list that appends each of its elements to `start`, or puts each in front: ONNX has no operator
+// that joins sequences, or turns one round.
+Term Evaluator::SequenceMethod::with_elements(const Term& start, const Term& other, bool in_front) {
+  auto& values = evaluator_.program_.values;
+  const DType dtype =
+      values[other.id].type.dtype == DType::undefined ? values[start.id].type.dtype : values[other.id].type.dtype;
+  const auto made = [&](const char* name, ValueSource source, const Type& type) {
+    const ValueId id = evaluator_.new_value(name, source, none_id);
+    values[id].type = type;
+    return id;
+  };
+  const auto node = [&](const char* target, const char* overload, std::vector<NamedArgument> arguments,
+                        ValueId output) {
+    Node recorded = operation(target);
+    recorded.overload = overload;
+    recorded.arguments = std::move(arguments);
+    recorded.outputs = {output};
+    return recorded;
+  };
+  const Type integer{ValueKind::integer, DType::int64, std::nullopt}, list{ValueKind::sequence, dtype, std::nullopt};
+  Type element = evaluator_.type_of({}, item_type(node_.input(0)->type(), 0));
+  element.dtype = dtype;
+  const Argument source{ValueRef{other.id}};
+  const ValueId length = made("length", ValueSource::node, integer);
+  evaluator_.sink_->push_back(node("aten::len", "t", {{"self", source}}, length));
+
+  Term result;
+  result.kind = Term::Kind::value;
+  result.sequence = true;
+  for (int run = 0; run < evaluator_.runs_; ++run) {
+    if (!start.seen[run] || !other.seen[run]) continue;
+    List elements = start.seen[run]->toList().copy();
+    for (const c10::IValue& each : other.seen[run]->toListRef()) {
+      elements.insert(in_front ? elements.begin() : elements.end(), each);
+    }
+    result.seen[run] = c10::IValue(std::move(elements));
+  }
+  result.id = made("list", ValueSource::node, list);
+  Node loop = node("prim::Loop", "",
+                   {{"max_trip_count", {ValueRef{length}}},
+                    {"condition", {true}},
+                    {"initial", {ArgumentList{{ValueRef{start.id}}}}}},
+                   result.id);
+  Block& block = loop.blocks.emplace_back();
+  block.inputs = {made("iteration", ValueSource::block_input, integer), made("list", ValueSource::block_input, list)};
+  const ValueId read = made("element", ValueSource::node, element), next = made("list", ValueSource::node, list);
+  block.nodes.push_back(node("aten::__getitem__", "t", {{"self", source}, {"idx", {ValueRef{block.inputs[0]}}}}, read));
+  std::vector<NamedArgument> put{{"self", {ValueRef{block.inputs[1]}}}};
+  if (in_front) put.push_back({"idx", {std::int64_t{0}}});
+  put.push_back({"el", {ValueRef{read}}});
+  block.nodes.push_back(node(in_front ? "aten::insert" : "aten::append", "t", std::move(put), next));
+  block.outputs = {{true}, {ValueRef{next}}};
+  evaluator_.sink_->push_back(std::move(loop));
+  return result;
+}
+
+void Evaluator::SequenceMethod::reverse() {
+  const DType dtype = evaluator_.program_.values[whole().id].type.dtype;
+  const Term empty = evaluator_.sequence_of(Term::container(Term::Kind::list, {}), node_.input(0)->type(), dtype,
+                                            *evaluator_.sink_, evaluator_.origin_of(node_, call_));
+  list_.items->front() = with_elements(empty, whole(), true);
+}
+
+// list[1:], list[:-1]: a copy without its first or last elements, of which there have to be as many.
+void Evaluator::SequenceMethod::slice() {
+  const auto bound = [&](std::size_t i, std::int64_t otherwise) -> std::optional<std::int64_t> {
+    const auto settled = in(i).settled();
+    if (!settled || settled->isNone() || !settled->isInt()) return settled ? std::optional(otherwise) : std::nullopt;
+    return settled->toInt() == std::numeric_limits<std::int64_t>::max() ? otherwise : settled->toInt();
+  };
+  const auto begin = bound(1, 0), end = bound(2, 0), step = bound(3, 1);
+  if (begin < 0 || !begin || !end || *end > 0 || step != 1) {
+    refuse("a list whose length depends on data is cut at a place that is not counted from its ends",
+           "leave out elements in the loop that fills it");
+  }
+  for (std::int64_t i = 0; i < *begin; ++i) erase(Term::literal(0));
+  for (std::int64_t i = 0; i > *end; --i) erase(Term::literal(-1));
 }
 
 bool Evaluator::SequenceMethod::carry_out() {
   const std::string name = node_.kind().toUnqualString();
   const bool changes = changes_first_argument(node_);
   if (changes && !evaluator_.may_change(list_)) {
-    refuse("a list is changed inside a branch or loop that depends on data, by a method that did not make it",
-           "change it in the method that makes it");
+    refuse("a list is changed inside a branch or loop that depends on data, out of the reach of what follows",
+           "make it in the method that changes it, or pass it to it");
   }
   if (name == "len") return length(), true;
   if (name == "__getitem__") return read(in(1), *node_.output()), true;
   if (name == "insert") return insert(in(1), in(2)), true;
   if (name == "Delete") return erase(in(1)), true;
   if (name == "pop") return pop(), true;
-  const bool joins = (name == "add" || name == "add_" || name == "extend") && in(1).is_container();
+  const bool joins = name == "add" || name == "add_" || name == "extend";
   if (name == "append") {
     append(in(1));
   } else if (name == "_set_item") {
     replace(in(1), in(2));
   } else if (name == "clear") {
     list_.items->clear();
-  } else if (name == "list" || name == "copy" || (name == "add" && joins)) {
+  } else if (name == "reverse") {
+    reverse();
+  } else if (name == "list" || name == "copy" || name == "add" || name == "slice") {
     list_ = Term::container(Term::Kind::list, *list_.items, evaluator_.depth_);
     if (joins) extend();
+    if (name == "slice") slice();
   } else if (joins) {
     extend();
   } else if (changes || (!node_.outputs().empty() && node_.output()->type()->kind() == c10::TypeKind::ListType)) {
@@ -340,6 +458,20 @@ bool Evaluator::SequenceMethod::carry_out() {
 
 bool Evaluator::call_sequence_method(const jit::Node& node, Call& call, const Term& list) {
   return SequenceMethod(*this, node, call, list).carry_out();
+}
+
+// A list that the evaluator holds, joined with one that it does not: both are sequences then.
+bool Evaluator::joined_with_sequence(const jit::Node& node, Call& call, const Term& list) {
+  const std::string name = node.kind().toUnqualString();
+  if (name != "add" && name != "add_" && name != "extend") return false;
+  const Term other = term(node.inputs()[1], call).items->front();
+  Term whole =
+      sequence_of(list, node.input(0)->type(), program_.values[other.id].type.dtype, *sink_, origin_of(node, call));
+  if (name == "add") {
+    return call_sequence_method(node, call, Term::container(Term::Kind::list, {std::move(whole)}, depth_));
+  }
+  *list.items = {std::move(whole)};
+  return call_sequence_method(node, call, list);
 }
 
 void Evaluator::unpack_sequence(const jit::Node& node, Call& call, const Term& list) {

@@ -132,6 +132,9 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   const Term first = term(node.inputs()[0], call);
   if (first.is_sequence()) return call_sequence_method(node, call, first);
   if (!first.is_container()) return false;
+  if (first.kind == Term::Kind::list && node.inputs().size() == 2 && term(node.inputs()[1], call).is_sequence()) {
+    if (joined_with_sequence(node, call, first)) return true;
+  }
   std::vector<Term>& items = *first.items;
   const std::string name = node.kind().toUnqualString();
   const auto in = [&](std::size_t i) -> const Term& { return term(node.inputs()[i], call); };
@@ -151,8 +154,8 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   const auto change = [&] {
     if (!may_change(first)) {
       refuse(node, call,
-             "a list or dict is changed inside a branch or loop that depends on data, by a method that did not make it",
-             "change it in the method that makes it");
+             "a list or dict is changed inside a branch or loop that depends on data, out of the reach of what follows",
+             "make it in the method that changes it, or pass it to it");
     }
   };
 

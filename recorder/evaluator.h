@@ -74,12 +74,14 @@ class Evaluator {
   std::size_t index_of(const torch::jit::Node& node, const Call& call, const Term& container, const Term& index);
 
   // ---- evaluate_sequence.cpp: lists whose length depends on data
-  // A list or dict that a block changes although it was made outside.
+  // A list or dict that a block may change although it was made outside.
   struct ChangedContainer {
     Term::Kind kind;
     std::shared_ptr<std::vector<Term>> items;  // shared with whoever holds it
     c10::TypePtr type;
     std::vector<Term> before;
+
+    bool changed() const { return !std::ranges::equal(*items, before, same_term); }
 
     // What it is now; afterwards it is what it was before.
     Term take_back() {
@@ -90,13 +92,14 @@ class Evaluator {
   };
   class SequenceMethod;
   bool call_sequence_method(const torch::jit::Node& node, Call& call, const Term& list);
+  bool joined_with_sequence(const torch::jit::Node& node, Call& call, const Term& list);
   void unpack_sequence(const torch::jit::Node& node, Call& call, const Term& list);
   Term sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
                    const Origin& origin);
   void note_element(const Term& element);
   void refuse_write_into_list(const torch::jit::Node& node, const Call& call, const std::vector<Term>& arguments);
   ValueId new_sequence(const PerRun<std::optional<c10::IValue>>& seen, DType dtype);
-  std::vector<ChangedContainer> changed_containers(const torch::jit::Node& node, const Call& call) const;
+  std::vector<ChangedContainer> changeable_containers(const torch::jit::Node& node, const Call& call) const;
   bool may_change(const Term& container) const;
 
   // ---- evaluate_branch.cpp: prim::If

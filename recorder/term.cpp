@@ -65,6 +65,12 @@ c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i) {
   return i < inner.size() ? inner[i] : inner.back();
 }
 
+bool same_term(const Term& a, const Term& b) {
+  if (a.kind != b.kind) return false;
+  if (a.kind == Term::Kind::literal) return same_literal(*a.seen[0], *b.seen[0]);
+  return a.id == b.id && a.items == b.items && a.object == b.object;
+}
+
 bool changes_first_argument(const torch::jit::Node& node) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   if (schema == nullptr || schema->arguments().empty()) return false;

@@ -97,6 +97,9 @@ bool changes_first_argument(const torch::jit::Node& node);
 // "x.17", as TorchScript makes a name unique -> "x".
 std::string base_name_of_value(const std::string& debug_name);
 
+// Whether the two are the same value, the same container or equal literals.
+bool same_term(const Term& a, const Term& b);
+
 inline bool same_literal(const c10::IValue& a, const c10::IValue& b) {
   return a.tagKind() == b.tagKind() && a.equals(b).toBool();
 }

@@ -217,7 +217,58 @@ class Emptied(nn.Module):
         return torch.stack(rows)
 
 
-MODELS = [Collect, While, InBranch, InBranchOfLoop, LstmState, StateByLayer, ByKey, Methods, Iterate, Reassigned, Nested,
+class InOtherMethods(nn.Module):
+    """Filled by a method that did not make it, and by a submodule."""
+
+    def __init__(self):
+        super().__init__()
+        self.filler = Filler()
+
+    def fill(self, rows: List[torch.Tensor], x):
+        rows.append(x)
+
+    def forward(self, x, n):
+        rows: List[torch.Tensor] = []
+        for t in range(int(n)):
+            self.fill(rows, x[t])
+            if t % 2 == 0:
+                self.filler(rows, x[t])
+        return torch.stack(rows)
+
+
+class Filler(nn.Module):
+    def forward(self, rows: List[torch.Tensor], x) -> None:
+        rows.append(x + 1)
+
+
+class ListsInLists(nn.Module):
+    def forward(self, x, n):
+        layers = [[x[0]], [x[1], x[2]]]
+        named: Dict[str, List[torch.Tensor]] = {"a": [], "b": [x[0]]}
+        for t in range(int(n)):
+            for layer in layers:
+                layer.append(layer[-1] + x[t])
+            named["a"].append(x[t])
+        return torch.stack(layers[0]), torch.stack(layers[1]), torch.stack(named["a"]), named["b"][0]
+
+
+class TurnedAndJoined(nn.Module):
+    """What ONNX has no operator for: a list reversed, two lists joined, a list without its ends."""
+
+    def forward(self, x, n):
+        rows: List[torch.Tensor] = []
+        for t in range(int(n)):
+            rows.append(x[t])
+        turned = rows.copy()
+        turned.reverse()
+        joined = rows + turned
+        rows.extend(turned)
+        front = [x[5]] + rows
+        front += joined
+        return torch.stack(turned), torch.stack(joined), torch.stack(rows), torch.stack(front[1:-1])
+
+
+MODELS = [InOtherMethods, ListsInLists, TurnedAndJoined, Collect, While, InBranch, InBranchOfLoop, LstmState, StateByLayer, ByKey, Methods, Iterate, Reassigned, Nested,
           Doubling, Numbers, Returned, Unpacked, Emptied]
 
 
