@@ -21,12 +21,27 @@ def dispatcher() -> dict:
             for schema in torch._C._jit_get_all_schemas()}
 
 
+def as_sequence_operator(schema) -> tuple[list[str], str]:
+    """The types of a list's method as a Program holds it: any element for one of tensors, and what is changed is yielded.
+
+    Names are left out: PyTorch calls the list self, list, l or a."""
+    kinds = [re.sub(r"\bt\b", "Tensor", str(each.type)) for each in schema.arguments]
+    changes = schema.arguments[0].alias_info is not None and schema.arguments[0].alias_info.is_write
+    returned = kinds[0] if changes else re.sub(r"\bt\b", "Tensor", str(schema.returns[0].type))
+    return kinds, returned
+
+
 def test_every_schema_of_the_operator_table_is_the_dispatchers(dispatcher):
     assert len(dispatcher) > 2000 and len(OPERATORS) > 50
     wrong = {}
     for operator in OPERATORS:
         theirs = dispatcher.get(operator["operator"])
         ours = torch._C.parse_schema(operator["schema"])
+        if theirs is not None and str(theirs.arguments[0].type) == "List[t]":
+            if as_sequence_operator(theirs) == as_sequence_operator(ours):
+                continue
+        if operator["operator"] == "prim::ListConstruct":
+            continue  # takes any number of arguments, so it has no schema
         if theirs is None or str(ours) != str(torch._C.parse_schema(str(theirs))):
             wrong[operator["schema"]] = str(theirs)
     assert not wrong
