@@ -73,7 +73,7 @@ class Evaluator {
   bool list_method(const torch::jit::Node& node, Call& call);
   std::size_t index_of(const torch::jit::Node& node, const Call& call, const Term& container, const Term& index);
 
-  // ---- evaluate_sequence.cpp: lists whose length depends on data
+  // ---- changeable_containers.cpp
   // A list or dict that a block may change although it was made outside.
   struct ChangedContainer {
     Term::Kind kind;
@@ -90,6 +90,10 @@ class Evaluator {
       return now;
     }
   };
+  std::vector<ChangedContainer> changeable_containers(const torch::jit::Node& node, const Call& call) const;
+  bool may_change(const Term& container) const;
+
+  // ---- evaluate_sequence.cpp: lists whose length depends on data
   class SequenceMethod;
   bool call_sequence_method(const torch::jit::Node& node, Call& call, const Term& list);
   bool joined_with_sequence(const torch::jit::Node& node, Call& call, const Term& list);
@@ -99,8 +103,6 @@ class Evaluator {
   void note_element(const Term& element);
   void refuse_write_into_list(const torch::jit::Node& node, const Call& call, const std::vector<Term>& arguments);
   ValueId new_sequence(const PerRun<std::optional<c10::IValue>>& seen, DType dtype);
-  std::vector<ChangedContainer> changeable_containers(const torch::jit::Node& node, const Call& call) const;
-  bool may_change(const Term& container) const;
 
   // ---- evaluate_branch.cpp: prim::If
   void branch(const torch::jit::Node& node, Call& call);
