@@ -7,25 +7,13 @@
 #include <unordered_set>
 
 #include "annotator/view/diff_pairs.h"
+#include "annotator/view/parameters_read.h"
 #include "schema/files.h"
 
 namespace whence {
 namespace {
 
 constexpr std::array<std::string_view, change_count> change_words = {"added", "removed", "fused", "renamed", "moved"};
-
-// onnx::TensorProto::DataType of what is no parameter: INT64 (indices, shapes), STRING, BOOL.
-bool is_parameter(const OnnxTensor& tensor) {
-  return tensor.data_type != 7 && tensor.data_type != 8 && tensor.data_type != 9;
-}
-
-std::int64_t elements(const OnnxTensor& tensor) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : tensor.dims) {
-    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return 0;  // no tensor has that many
-  }
-  return count;
-}
 
 // A module and those above it; nothing for a node without a module.
 std::set<std::string> enclosing(const std::vector<std::string>& modules) {
@@ -66,27 +54,14 @@ class Rows {
 
   // Each parameter once for every module at or below which a node reads it.
   void count_parameters(const OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
-    std::unordered_map<std::string_view, std::int64_t> sizes;
-    std::vector<const OnnxGraph*> graphs = {&graph};
-    while (!graphs.empty()) {
-      const OnnxGraph* at = graphs.back();
-      graphs.pop_back();
-      for (const OnnxTensor& tensor : at->initializers) {
-        if (is_parameter(tensor) && elements(tensor) > 1) sizes.emplace(tensor.name, elements(tensor));
-      }
-      for (const OnnxNode& node : at->nodes) {
-        for (const OnnxGraph& inner : node.subgraphs) graphs.push_back(&inner);
-      }
-    }
-    std::map<std::string_view, std::set<ModuleDiff*>> readers;
-    for (const DiffNode& node : nodes) {
-      for (const auto name : node.node->inputs) {
-        if (sizes.contains(name)) readers[name].merge(rows_of(node.attribution.modules));
-      }
-    }
-    for (const auto& [name, rows] : readers) {
-      all_.*total += sizes[name];
-      for (ModuleDiff* row : rows) row->*total += sizes[name];
+    std::vector<ParameterReader> readers;
+    for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution.modules});
+    for (const ReadParameter& parameter : parameters_read(graph, readers)) {
+      all_.*total += parameter.elements;
+      std::set<ModuleDiff*> rows;
+      if (parameter.unplaced) rows.insert(&without_);
+      if (!parameter.modules.empty()) rows.merge(rows_of({parameter.modules.begin(), parameter.modules.end()}));
+      for (ModuleDiff* row : rows) row->*total += parameter.elements;
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include "annotator/merge/keys.h"
 #include "annotator/view/attribution.h"
+#include "annotator/view/parameters_read.h"
 #include "annotator/view/path_glob.h"
 #include "annotator/view/python_list.h"
 
@@ -98,16 +99,14 @@ void add_types(const OnnxNode& node, TreeBuilder& tree) {
   }
 }
 
-// An initializer "encoder.layer.0.weight" counts for encoder.layer.0 and every module above it.
-void add_parameters(const OnnxGraph& graph, TreeBuilder& tree) {
-  for (const OnnxTensor& tensor : graph.initializers) {
-    const std::string name(tensor.name);
-    const std::size_t dot = name.rfind('.');
-    const std::string module = dot == std::string::npos ? "" : name.substr(0, dot);
-    if (dot == std::string::npos || !tree.has(module)) continue;
-    std::int64_t elements = 1;
-    for (const std::int64_t size : tensor.dims) elements *= size;
-    for (std::optional<std::size_t> at = tree.row(module); at; at = tree[*at].parent) tree[*at].parameters += elements;
+// Each parameter counts once for every module at or below which a node reads it.
+void add_parameters(const OnnxGraph& graph, const std::vector<ParameterReader>& readers, TreeBuilder& tree) {
+  for (const ReadParameter& parameter : parameters_read(graph, readers)) {
+    std::set<std::size_t> rows;
+    for (const std::string& module : parameter.modules) {
+      for (std::optional<std::size_t> at = tree.row(module); at; at = tree[*at].parent) rows.insert(*at);
+    }
+    for (const std::size_t row : rows) tree[row].parameters += parameter.elements;
   }
 }
 
@@ -134,14 +133,18 @@ ModuleTree tree_of(const OnnxSummary& model, const Program* program) {
   }
   std::map<std::string, std::set<std::string>> calls;
   const std::vector<const OnnxNode*> nodes = all_nodes(model.graph);
+  std::vector<Attribution> attributions;
+  std::vector<ParameterReader> readers;
+  attributions.reserve(nodes.size());
   for (const OnnxNode* node : nodes) {
-    const Attribution attribution = attribution_of(*node, recorded ? &*recorded : nullptr);
+    const Attribution& attribution = attributions.emplace_back(attribution_of(*node, recorded ? &*recorded : nullptr));
+    readers.push_back({node, &attribution.modules});
     builder.count(attribution.modules, std::string(node->op_type));
     if (!attribution.call.empty()) calls[attribution.module].insert(attribution.call);
   }
   if (program == nullptr) {
     for (const OnnxNode* node : nodes) add_types(*node, builder);
-    add_parameters(model.graph, builder);
+    add_parameters(model.graph, readers, builder);
     for (const auto& [module, numbers] : calls) {
       builder[builder.row(module)].calls = static_cast<std::int64_t>(numbers.size());
     }

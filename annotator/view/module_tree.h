@@ -42,7 +42,7 @@ ModuleTree tree_of(const Program& program);
 
 // `program` may be null. With it the tree has every module, also those without a node, and their types, aliases and
 // parameters; without it, those that the nodes name, types from PyTorch's keys, and as parameters the elements of
-// the initializers that are named after them (buffers among them).
+// the initializers that their nodes read (parameters_read.h; buffers among them).
 ModuleTree tree_of(const OnnxSummary& model, const Program* program);
 
 // Which rows to show: all when `select` is empty, else the modules that match the glob and what lies below them, down

@@ -1,0 +1,60 @@
+#include "annotator/view/parameters_read.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace whence {
+namespace {
+
+// onnx::TensorProto::DataType of what is no parameter: INT64 (indices, shapes), STRING, BOOL.
+bool is_numbers(const OnnxTensor& tensor) {
+  return tensor.data_type != 7 && tensor.data_type != 8 && tensor.data_type != 9;
+}
+
+std::int64_t elements(const OnnxTensor& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.dims) {
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return 0;  // no tensor has that many
+  }
+  return count;
+}
+
+void collect_sizes(const OnnxGraph& graph, std::unordered_map<std::string_view, std::int64_t>& sizes) {
+  for (const OnnxTensor& tensor : graph.initializers) {
+    if (is_numbers(tensor) && elements(tensor) > 0) sizes.emplace(tensor.name, elements(tensor));
+  }
+  for (const OnnxNode& node : graph.nodes) {
+    for (const OnnxGraph& inner : node.subgraphs) collect_sizes(inner, sizes);
+  }
+}
+
+bool is_named_after_reader(std::string_view name, const ReadParameter& parameter) {
+  const std::size_t dot = name.rfind('.');
+  return dot != std::string_view::npos && parameter.modules.contains(std::string(name.substr(0, dot)));
+}
+
+}  // namespace
+
+std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::vector<ParameterReader>& readers) {
+  std::unordered_map<std::string_view, std::int64_t> sizes;
+  collect_sizes(graph, sizes);
+  std::map<std::string_view, ReadParameter> read;
+  for (const ParameterReader& reader : readers) {
+    for (const std::string_view name : reader.node->inputs) {
+      const auto size = sizes.find(name);
+      if (size == sizes.end()) continue;
+      ReadParameter& parameter = read[name];
+      parameter.elements = size->second;
+      parameter.modules.insert(reader.modules->begin(), reader.modules->end());
+      parameter.unplaced |= reader.modules->empty();
+    }
+  }
+  std::vector<ReadParameter> result;
+  for (auto& [name, parameter] : read) {
+    if (parameter.elements > 1 || is_named_after_reader(name, parameter)) result.push_back(std::move(parameter));
+  }
+  return result;
+}
+
+}  // namespace whence

@@ -1,0 +1,29 @@
+// Which weights of an ONNX file are whose: by the modules of the nodes that read them. Names do not tell: exporters
+// store a Linear's weight transposed under a name of their own.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "annotator/read/onnx_summary.h"
+
+namespace whence {
+
+struct ParameterReader {
+  const OnnxNode* node = nullptr;
+  const std::vector<std::string>* modules = nullptr;
+};
+
+struct ReadParameter {
+  std::int64_t elements = 0;
+  std::set<std::string> modules;  // of the nodes that read it
+  bool unplaced = false;          // a node without a module reads it, too
+};
+
+// Initializers of floating-point and quantized numbers that some reader reads, those of bodies too. Single numbers
+// count when they are named after a module that reads them: others are constants.
+std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::vector<ParameterReader>& readers);
+
+}  // namespace whence
