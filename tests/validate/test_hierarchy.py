@@ -329,3 +329,17 @@ def test_the_page_holds_what_became_of_each_module(exported, tmp_path):
     assert modules["twice"] == [2, 0, 0, 0, 0, 2, 2] and modules["drop"] == [0, 0, 0, 1, 0, 0, 0]
     command.run("report", exported[0], "-o", tmp_path / "plain.html")
     assert '"recorded":null' in (tmp_path / "plain.html").read_text()
+
+
+def test_weights_that_the_export_transposes_are_known_to_the_sidecar_it_writes(tmp_path):
+    """And to the one that `whence record` writes: both hold the same digests."""
+    network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).eval()
+    archive, made = tmp_path / "m.pt2", tmp_path / "m.onnx"
+    torch.export.save(torch.export.export(network, (torch.ones(2, 4, 3),)), archive)
+    command.run("export", archive, "-o", made, "--annotate", "--sidecar-out", tmp_path / "m.json")
+    assert any(tensor.name.endswith(".T") for tensor in onnx.load(made).graph.initializer)
+    command.run("record", archive, "-o", tmp_path / "recorded.json")
+    for sidecar in ("m.json", "recorded.json"):
+        told = command.run_json("validate", made, "--sidecar", tmp_path / sidecar)["hierarchy"]["parameters"]
+        assert {each["name"]: each["how"] for each in told} == {
+            "0.weight": "content", "0.bias": "name", "2.weight": "content", "2.bias": "name"}

@@ -259,6 +259,7 @@ ExitCode run(int argc, char** argv) {
   const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");
   require_distinct(read.path, output);
   if (!sidecar_output.empty()) {
+    read.digests = true;  // a record that a renamed or transposed weight can be found by, as `whence record` writes
     require_distinct(read.path, sidecar_output);
     require_two_outputs(output, sidecar_output);
   }
