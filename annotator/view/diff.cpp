@@ -127,7 +127,10 @@ ChangedNode changed(Change change, const DiffNode* a, const DiffNode* b) {
   return node;
 }
 
-bool is_renamed(const OnnxNode& a, const OnnxNode& b) { return a.name != b.name || a.outputs != b.outputs; }
+// A node without a name goes by its outputs.
+bool is_renamed(const OnnxNode& a, const OnnxNode& b) {
+  return a.name != b.name || (a.name.empty() && a.outputs != b.outputs);
+}
 
 void add_fused(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNodes& b, std::vector<ChangedNode>& to) {
   std::vector<std::string> olds;

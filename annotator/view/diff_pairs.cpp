@@ -42,8 +42,9 @@ class Pairing {
 
   NodePairs result() {
     by_value();
+    by_name(/*renamed_values=*/true);
     by_fusion();
-    by_name();
+    by_name(/*renamed_values=*/false);
     by_module();
     NodePairs pairs;
     for (std::size_t i = 0; i < b_.size(); ++i) {
@@ -87,7 +88,7 @@ class Pairing {
           taken.push_back(of_b_[i]);
           add_fusion(std::move(taken), {i});
         }
-      } else if (!fuses_[i] && makes_known_value(*b_[i].node)) {
+      } else if (!fuses_[i] && makes_any(*b_[i].node, makers_a_)) {
         std::vector<std::size_t> news = new_nodes_before(i);
         std::vector<std::size_t> olds = replaced(news);
         if (!olds.empty() && olds.size() + news.size() > 2) add_fusion(std::move(olds), std::move(news));
@@ -95,9 +96,10 @@ class Pairing {
     }
   }
 
-  bool makes_known_value(const OnnxNode& node) const {
+  // Some value that the node makes, one of `makers` makes, too.
+  static bool makes_any(const OnnxNode& node, const Makers& makers) {
     return std::any_of(node.outputs.begin(), node.outputs.end(),
-                       [&](std::string_view name) { return maker(makers_a_, name).has_value(); });
+                       [&](std::string_view name) { return maker(makers, name).has_value(); });
   }
 
   void add_fusion(std::vector<std::size_t> a, std::vector<std::size_t> b) {
@@ -164,7 +166,8 @@ class Pairing {
     return back_from(before.inputs, {node.inputs.begin(), node.inputs.end()}, /*must_arrive=*/true);
   }
 
-  void by_name() {
+  // `renamed_values`: only nodes whose values the other file does not have, so that nothing else made them there.
+  void by_name(bool renamed_values) {
     std::map<std::string_view, std::vector<std::size_t>> named;
     for (std::size_t i = 0; i < a_.size(); ++i) {
       if (free_a(i) && !a_[i].node->name.empty()) named[a_[i].node->name].push_back(i);
@@ -173,7 +176,9 @@ class Pairing {
       const auto found = named.find(b_[i].node->name);
       if (!free_b(i) || found == named.end() || found->second.size() != 1) continue;
       const std::size_t at = found->second.front();
-      if (free_a(at) && same_operator(*a_[at].node, *b_[i].node)) pair(at, i);
+      if (!free_a(at) || !same_operator(*a_[at].node, *b_[i].node)) continue;
+      if (renamed_values && (makes_any(*a_[at].node, makers_b_) || makes_any(*b_[i].node, makers_a_))) continue;
+      pair(at, i);
     }
   }
 

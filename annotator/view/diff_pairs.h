@@ -2,10 +2,11 @@
 // of the first. No file says so; what is gone by, strongest first:
 //
 // 1. the same value made by the same operator: names of values stay where the value does, whatever a tool did beside it
-// 2. the same value made by another operator: what lies, in either file, between it and the nearest values that both
+// 2. the same node name and operator, when neither file has the other's values: a tool gave them other names
+// 3. the same value made by another operator: what lies, in either file, between it and the nearest values that both
 //    have was put in the place of the other, when it is more than one node
-// 3. the same node name and operator
-// 4. the same modules, call and operator, when both files have equally many of those that are left: in order
+// 4. the same node name and operator
+// 5. the same modules, call and operator, when both files have equally many of those that are left: in order
 //
 // Cost: n log n of the nodes of both files.
 #pragma once

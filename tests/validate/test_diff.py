@@ -113,6 +113,19 @@ def test_files_with_all_names_changed_are_paired_by_module(tmp_path):
     assert result["changed_nodes"][2]["names"] == ["n2", "other2"]
 
 
+def test_nodes_whose_values_alone_have_other_names_are_the_same(tmp_path):
+    nodes = chain(known("a"), known("b"), known("b"))
+    a = model(nodes, tmp_path / "a.onnx")
+    for entry in nodes[:-1]:
+        entry.output[:] = [f"w{value[1:]}" for value in entry.output]
+    for entry in nodes[1:]:
+        entry.input[:] = [f"w{value[1:]}" for value in entry.input]
+    b = model(nodes, tmp_path / "b.onnx")
+    assert [node.output[0] for node in onnx.load(a).graph.node] != [node.output[0] for node in onnx.load(b).graph.node]
+    result = diff(a, b)
+    assert set(result["changes"].values()) == {0} and result["changed_nodes"] == []
+
+
 def test_moved_nodes_and_nodes_without_a_module(tmp_path):
     a, b = model(chain(known("a"), {}), tmp_path / "a.onnx"), model(chain(known("b"), {}), tmp_path / "b.onnx")
     result = diff(a, b)
