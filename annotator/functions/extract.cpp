@@ -3,6 +3,7 @@
 #include <set>
 
 #include "annotator/functions/functions.h"
+#include "annotator/functions/inline_calls.h"
 #include "annotator/functions/region.h"
 #include "annotator/functions/value_types.h"
 #include "annotator/view/nearest_names.h"
@@ -153,6 +154,7 @@ Result<ExtractReport> extract_file(const std::string& input, const std::string& 
                                    int call) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);
+    inline_calls(parts, /*all=*/false);
     const ExtractReport report = Extractor(parts, module, call).run();
     write_model_parts(parts, output);
     return report;

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "annotator/functions/inline_calls.h"
 #include "annotator/functions/value_types.h"
 
 namespace whence {
@@ -71,6 +72,7 @@ void require_known(const onnx::GraphProto& graph, const std::map<std::string, st
 Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::string, std::int64_t>& sizes) {
   return guarded([&] {
     ModelParts parts = read_model_parts(path);
+    inline_calls(parts, /*all=*/false);
     require_known(parts.model.graph(), sizes);
     set_sizes(*parts.model.mutable_graph(), sizes);
     ValueShapes shapes;

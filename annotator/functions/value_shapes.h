@@ -18,7 +18,7 @@ struct ValueShape {
   std::optional<std::vector<std::int64_t>> sizes;  // when all are numbers
 };
 
-using ValueShapes = std::unordered_map<std::string, ValueShape>;  // of the outermost graph, by name
+using ValueShapes = std::unordered_map<std::string, ValueShape>;  // of the outermost graph with its calls written out
 
 // `sizes`: numbers for dynamic sizes, by their name: {"batch", 1}. Errors: those of read_onnx_summary; usage for a name
 // that no input has.

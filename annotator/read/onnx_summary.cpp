@@ -1,6 +1,7 @@
 // Field numbers: onnx/onnx.proto of ONNX 1.20. Fields that no report needs are stepped over, weights among them.
 #include "annotator/read/onnx_summary.h"
 
+#include "annotator/read/summary_of_bytes.h"
 #include "annotator/read/wire_in.h"
 
 namespace whence {
@@ -17,11 +18,16 @@ class SummaryReader {
   explicit SummaryReader(const std::string& path) : place_{.file = path, .stage = "read"} {}
 
   OnnxSummary read() {
+    const std::shared_ptr<const MappedFile> file = MappedFile::open(place_.file);
+    refuse_other_kinds(file->text());
+    return read(file, file->text());
+  }
+
+  OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes) const {
     OnnxSummary model;
-    model.file = MappedFile::open(place_.file);
-    refuse_other_kinds(model.file->text());
+    model.file = std::move(file);
     bool has_graph = false;
-    for (FieldReader reader(model.file->text(), place_); !reader.done();) {
+    for (FieldReader reader(bytes, place_); !reader.done();) {
       const Field field = reader.next();
       if (field.is_varint(1)) model.ir_version = static_cast<std::int64_t>(field.value);
       if (field.is_bytes(2)) model.producer = field.bytes;
@@ -210,6 +216,16 @@ std::optional<std::string_view> find_property(const OnnxProperties& properties, 
 
 Result<OnnxSummary> read_onnx_summary(const std::string& path) {
   return guarded([&] { return SummaryReader(path).read(); });
+}
+
+OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string model) {
+  struct Kept {
+    std::shared_ptr<const MappedFile> file;
+    std::string model;
+  };
+  const auto kept = std::make_shared<Kept>(Kept{std::move(file), std::move(model)});
+  const MappedFile* const mapped = kept->file.get();
+  return SummaryReader(mapped->path()).read({kept, mapped}, kept->model);
 }
 
 std::vector<const OnnxNode*> all_nodes(const OnnxGraph& graph) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "annotator/functions/flat_summary.h"
 #include "schema/files.h"
 
 namespace whence {
@@ -65,7 +66,7 @@ Baseline from_report(const Json& report, const std::string& path) {
 }
 
 Baseline from_model(const std::string& path, const Program* program) {
-  Result<OnnxSummary> model = read_onnx_summary(path);
+  Result<OnnxSummary> model = read_flat_summary(path);
   if (!model) throw Error(model.diagnostics());
   std::optional<Recorded> recorded;
   if (program != nullptr && belongs_to(*model, *program)) recorded.emplace(*program);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "annotator/functions/flat_summary.h"
 #include "schema/files.h"
 
 namespace whence {
@@ -46,7 +47,13 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     if (!model) throw Error(model.diagnostics());
     std::optional<Recorded> recorded;
     if (program != nullptr && belongs_to(*model, *program)) recorded.emplace(*program);
-    const CheckContext context{*model, all_nodes(model->graph), program, recorded ? &*recorded : nullptr};
+    const Recorded* const known = recorded ? &*recorded : nullptr;
+    // Checks are of the file as it is; what is known of its nodes is told of those that calls stand for. Calls that do
+    // not fit their function are for the checks to tell.
+    const Result<OnnxSummary> flat = read_flat_summary(path);
+    const CheckContext as_stored{*model, all_nodes(model->graph), program, known};
+    const OnnxSummary& shown = flat ? *flat : *model;
+    const CheckContext context{shown, all_nodes(shown.graph), program, known};
 
     Validation result;
     result.file = base_name(path);
@@ -59,7 +66,7 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     result.naming = naming_of(context);
     if (program != nullptr) result.hierarchy = hierarchy_of(context, result.coverage, path);
     if (!options.gates.baseline.empty()) result.baseline = read_baseline(options.gates.baseline, program);
-    result.findings = findings_of(context, options, result.checks);
+    result.findings = findings_of(as_stored, options, result.checks);
     result.shortfalls =
         shortfalls_of(result.coverage, result.silent, options.gates, result.baseline ? &*result.baseline : nullptr);
     return result;

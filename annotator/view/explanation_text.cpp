@@ -1,8 +1,10 @@
 // An explanation as text for people and as JSON for machines (schema/explain.schema.json).
 #include <map>
 #include <nlohmann/json.hpp>
+
 #include <set>
 
+#include "annotator/merge/keys.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/tree_text.h"
 
@@ -87,7 +89,11 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
   for (const ExplainedOperation& operation : explanation.operations) add_operation(table, operation);
   table.row({"inputs", joined(explanation.inputs, ", ")});
   table.row({"outputs", joined(explanation.outputs, ", ")});
-  for (const auto& [key, value] : explanation.evidence) table.row({"key", Cell(key + " = " + value, palette.dim)});
+  for (const auto& [key, value] : explanation.evidence) {
+    // Of a call: what each of its nodes says otherwise than the function. It is for `whence inline`.
+    const std::string text = key == keys::differs ? std::to_string(value.size()) + " bytes" : value;
+    table.row({"key", Cell(key + " = " + text, palette.dim)});
+  }
   return text + table.text();
 }
 

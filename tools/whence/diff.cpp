@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 
+#include "annotator/functions/flat_summary.h"
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -44,8 +45,8 @@ ExitCode run(int argc, char** argv) {
 
   const DiffText wanted = parse_wanted(line);
   Diagnostics notes;
-  const OnnxSummary a = unwrap(read_onnx_summary(line.text("a")), notes);
-  const OnnxSummary b = unwrap(read_onnx_summary(line.text("b")), notes);
+  const OnnxSummary a = unwrap(read_flat_summary(line.text("a")), notes);
+  const OnnxSummary b = unwrap(read_flat_summary(line.text("b")), notes);
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
   const ModelDiff diff = diff_models(a, b, sidecar ? &sidecar->program : nullptr);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "annotator/functions/flat_summary.h"
 #include "schema/files.h"
 #include "schema/sidecar.h"
 
@@ -25,7 +26,7 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
   }
   if (!output.empty()) require_distinct(input, output);
   Diagnostics notes;
-  const OnnxSummary model = unwrap(read_onnx_summary(input), notes);
+  const OnnxSummary model = unwrap(read_flat_summary(input), notes);
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
   const NodeGraph graph = node_graph_of(model, sidecar ? &sidecar->program : nullptr);

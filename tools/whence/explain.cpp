@@ -2,6 +2,7 @@
 #include <iostream>
 #include <optional>
 
+#include "annotator/functions/flat_summary.h"
 #include "annotator/view/explanation.h"
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
@@ -11,6 +12,14 @@
 
 namespace whence {
 namespace {
+
+// A node of the file, else one that a call of a function stands for, under the name that `whence inline` gives it.
+Result<Explanation> explain_anywhere(const OnnxSummary& model, const std::string& name, const Program* program) {
+  Result<Explanation> found = explain_node(model, name, program);
+  if (found || !has_cut_functions(model)) return found;
+  const Result<OnnxSummary> flat = read_flat_summary(model.file->path());
+  return flat ? explain_node(*flat, name, program) : found;
+}
 
 ExitCode run(int argc, char** argv) {
   CommandLine line(
@@ -28,7 +37,7 @@ ExitCode run(int argc, char** argv) {
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
   const Explanation explanation =
-      unwrap(explain_node(model, line.text("node"), sidecar ? &sidecar->program : nullptr), notes);
+      unwrap(explain_anywhere(model, line.text("node"), sidecar ? &sidecar->program : nullptr), notes);
   print_text(notes);
   if (line.json()) {
     std::cout << to_json(explanation) << "\n";

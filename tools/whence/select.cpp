@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "annotator/functions/flat_summary.h"
 #include "annotator/view/node_selection.h"
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
@@ -52,6 +53,20 @@ void require_names(const std::vector<SelectedNode>& nodes, const std::string& fi
   }
 }
 
+// Nodes of a function have one name for all calls, so no list can name those of one module.
+void require_outside_functions(const OnnxSummary& model, const NodeSelection& wanted, const std::string& file) {
+  try {
+    select_nodes(model, wanted, nullptr);
+  } catch (const Error& error) {
+    const Result<OnnxSummary> flat = read_flat_summary(file);
+    if (!flat) throw;
+    select_nodes(*flat, wanted, nullptr);  // throws when nothing matches there either
+    throw Error(Code::usage, "the nodes that are asked for stand in functions, where they have no name of their own",
+                "`whence inline` the file first, or select the module that is called",
+                {.file = file, .stage = "select"});
+  }
+}
+
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "select", "annotated.onnx --modules GLOB [--not GLOB]... [--ops A,B] [--format names|ort-quant|modules]",
@@ -80,8 +95,9 @@ ExitCode run(int argc, char** argv) {
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
   std::optional<Recorded> recorded;
   if (sidecar && belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
-  const auto nodes = select_nodes(model, {line.list("modules"), line.list("not"), split(line.text_or("ops", ""), ',')},
-                                  recorded ? &*recorded : nullptr);
+  const NodeSelection wanted{line.list("modules"), line.list("not"), split(line.text_or("ops", ""), ',')};
+  if (has_cut_functions(model)) require_outside_functions(model, wanted, file);
+  const auto nodes = select_nodes(model, wanted, recorded ? &*recorded : nullptr);
   if (line.json()) {
     print_json(nodes, notes);
     return ExitCode::ok;

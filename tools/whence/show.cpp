@@ -2,6 +2,7 @@
 #include <iostream>
 #include <optional>
 
+#include "annotator/functions/flat_summary.h"
 #include "annotator/read/exported_program.h"
 #include "annotator/view/tree_text.h"
 #include "schema/files.h"
@@ -53,7 +54,7 @@ ModuleTree read_tree(const std::string& path, const std::optional<std::string>& 
   if (is_archive(path)) return tree_of(read_program(path, notes));
   std::optional<Sidecar> sidecar;
   if (sidecar_path) sidecar = unwrap(read_sidecar(*sidecar_path), notes);
-  return tree_of(unwrap(read_onnx_summary(path), notes), sidecar ? &sidecar->program : nullptr);
+  return tree_of(unwrap(read_flat_summary(path), notes), sidecar ? &sidecar->program : nullptr);
 }
 
 ExitCode run(int argc, char** argv) {

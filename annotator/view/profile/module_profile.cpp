@@ -4,15 +4,16 @@
 #include <set>
 #include <unordered_map>
 
+#include "annotator/functions/flat_summary.h"
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/match.h"
 #include "annotator/view/node_graph.h"
+#include "annotator/view/profile/inlined_names.h"
 
 namespace whence {
 namespace {
 
-OnnxSummary read(const std::string& path) {
-  auto model = read_onnx_summary(path);
+OnnxSummary value_of(Result<OnnxSummary> model) {
   if (!model) throw Error(model.diagnostics());
   return std::move(*model);
 }
@@ -35,10 +36,10 @@ class ByName {
 
   bool known(std::string_view name) const { return nodes_.contains(name); }
 
-  Found find(const ProfiledOperator& ran) const {
-    if (known(ran.name)) return found(ran.name, ran.op_type, ProfileRule::name);
-    const std::string_view origin = origin_in(ran.name);
-    return origin.empty() ? Found{} : found(origin, ran.op_type, ProfileRule::derived);
+  Found find(std::string_view name, std::string_view op_type) const {
+    if (known(name)) return found(name, op_type, ProfileRule::name);
+    const std::string_view origin = origin_in(name);
+    return origin.empty() ? Found{} : found(origin, op_type, ProfileRule::derived);
   }
 
   // The longest beginning that is a node's name. A number behind it alone tells another node: "/Add_1" is not "/Add".
@@ -110,11 +111,13 @@ class ByMatch {
 constexpr std::size_t least_share_of_names = 5;  // one of so many
 constexpr std::size_t least_share_of_optimized = 2;
 
-void require_meeting(const OrtProfile& profile, const ByName& names, const ByMatch* matches, const Place& place) {
+void require_meeting(const OrtProfile& profile, const InlinedNames& inlined, const ByName& names,
+                     const ByMatch* matches, const Place& place) {
   std::set<std::string_view> all, met, met_optimized;
   for (const ProfiledOperator& each : profile.operators) {
     all.insert(each.name);
-    if (names.known(each.name) || !names.origin_in(each.name).empty()) met.insert(each.name);
+    const std::string name = inlined.before(each.name);
+    if (names.known(name) || !names.origin_in(name).empty()) met.insert(each.name);
     if (matches == nullptr) continue;
     if (matches->known(each.name)) met_optimized.insert(each.name);
     if (matches->find(each.name).rule == ProfileRule::match) met.insert(each.name);
@@ -167,9 +170,10 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const std
                                         const std::string& optimized_path) {
   return guarded([&] {
     const Place place{.file = profile_path, .stage = "profile"};
-    const OnnxSummary model = read(model_path);
+    const OnnxSummary model = value_of(read_flat_summary(model_path));
     auto profile = read_ort_profile(profile_path);
     if (!profile) throw Error(profile.diagnostics());
+    const InlinedNames inlined(value_of(read_onnx_summary(model_path)), *profile);
     const NodeGraph graph = node_graph_of(model, nullptr);
     if (graph.tree.unattributed == graph.tree.count) {
       throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
@@ -179,10 +183,10 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const std
     std::optional<OnnxSummary> optimized;
     std::optional<ByMatch> matches;
     if (!optimized_path.empty()) {
-      optimized = read(optimized_path);
+      optimized = value_of(read_onnx_summary(optimized_path));
       matches.emplace(*optimized, model, graph.tree, place);
     }
-    require_meeting(*profile, names, matches ? &*matches : nullptr, place);
+    require_meeting(*profile, inlined, names, matches ? &*matches : nullptr, place);
 
     ModuleProfile result;
     result.file = base_name(model_path);
@@ -194,7 +198,7 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const std
     for (const ProfiledOperator& ran : profile->operators) {
       Found found;
       if (matches) found = matches->find(ran.name);
-      if (found.rule == ProfileRule::none) found = names.find(ran);
+      if (found.rule == ProfileRule::none) found = names.find(inlined.before(ran.name), ran.op_type);
       if (found.rule == ProfileRule::name && !found.same_operator) ++result.merged;
       if (found.rule == ProfileRule::derived) ++result.merged;
       result.nodes.push_back({ran, found.rule, found.row, found.call});

@@ -1,5 +1,6 @@
 #include "annotator/view/report/report.h"
 
+#include "annotator/functions/flat_summary.h"
 #include "annotator/view/operation_count.h"
 
 namespace whence {
@@ -40,7 +41,7 @@ Result<Report> make_report(const std::string& path, const Program* program,
   return guarded([&] {
     Report report;
     report.file = base_name(path);
-    report.model = value_of(read_onnx_summary(path));
+    report.model = value_of(read_flat_summary(path));
     if (program != nullptr && belongs_to(report.model, *program))
       report.recorded = std::make_unique<Recorded>(*program);
     report.graph = node_graph_of(report.model, program);

@@ -1,0 +1,51 @@
+#include "annotator/functions/flat_summary.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "annotator/functions/inline_calls.h"
+#include "annotator/functions/model_parts.h"
+#include "annotator/merge/keys.h"
+#include "annotator/read/summary_of_bytes.h"
+
+namespace whence {
+namespace {
+
+// The model as bytes, without the weights that lie in its file.
+std::string structure_of(const ModelParts& parts, const OnnxSummary& model) {
+  std::unordered_set<std::string_view> in_file;
+  for (const OnnxTensor& tensor : model.graph.initializers) in_file.insert(tensor.name);
+  onnx::ModelProto structure = parts.model;
+  for (const StoredTensor& tensor : parts.initializers) {
+    if (in_file.contains(tensor.header.name())) continue;  // a constant of a function: small
+    *structure.mutable_graph()->add_initializer() = tensor.whole();
+  }
+  return structure.SerializeAsString();
+}
+
+OnnxSummary written_out(const OnnxSummary& model) {
+  ModelParts parts = read_model_parts(model.file->path());
+  inline_calls(parts, /*all=*/false);
+  OnnxSummary flat = summary_of_bytes(model.file, structure_of(parts, model));
+  std::vector<OnnxTensor>& initializers = flat.graph.initializers;
+  initializers.insert(initializers.begin(), model.graph.initializers.begin(), model.graph.initializers.end());
+  return flat;
+}
+
+}  // namespace
+
+bool has_cut_functions(const OnnxSummary& model) {
+  return std::ranges::any_of(model.functions, [](const OnnxFunction& function) {
+    return find_property(function.metadata, keys::function).has_value();
+  });
+}
+
+Result<OnnxSummary> read_flat_summary(const std::string& path) {
+  return guarded([&] {
+    Result<OnnxSummary> model = read_onnx_summary(path);
+    if (!model) throw Error(model.diagnostics());
+    return has_cut_functions(*model) ? written_out(*model) : std::move(*model);
+  });
+}
+
+}  // namespace whence

@@ -1,0 +1,19 @@
+// The structure of a file in which modules are functions, with every call written out: what reports show, so that a
+// file with functions has the same tree, node counts and times as without them.
+#pragma once
+
+#include <string>
+
+#include "annotator/read/onnx_summary.h"
+
+namespace whence {
+
+// read_onnx_summary; calls of functions that outline_file made, in bodies too, are the nodes that they stand for, as
+// inline_file would write them. Functions of others stay. Weights stay in the file. Errors: those of
+// read_onnx_summary and inline_file.
+Result<OnnxSummary> read_flat_summary(const std::string& path);
+
+// True when the file has functions that outline_file made.
+bool has_cut_functions(const OnnxSummary& model);
+
+}  // namespace whence
