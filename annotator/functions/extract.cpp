@@ -4,6 +4,7 @@
 
 #include "annotator/functions/functions.h"
 #include "annotator/functions/inline_calls.h"
+#include "annotator/functions/modules_in_bodies.h"
 #include "annotator/functions/region.h"
 #include "annotator/functions/value_types.h"
 #include "annotator/view/nearest_names.h"
@@ -28,6 +29,12 @@ InstanceId find_call(const WorkGraph& graph, const std::string& module, int call
     throw Error(Code::usage, module + " was not called " + std::to_string(call + 1) + " times in the file",
                 "its calls are 0 to " + std::to_string(*calls.rbegin()), place);
   }
+  const auto in_bodies = modules_in_bodies(graph);
+  if (const auto body = in_bodies.find(module); body != in_bodies.end()) {
+    throw Error(Code::converter_refused,
+                "the nodes of " + module + " stand in the body of " + body->second.holder + ", which is not cut open",
+                "extract the module around it", place);
+  }
   throw Error(Code::usage, "no node of the file is in the module '" + module + "'",
               nearest_remedy(module, {paths.begin(), paths.end()}, "`whence annotate` the file first"), place);
 }
@@ -45,6 +52,7 @@ class Extractor {
   }
 
   ExtractReport run() {
+    find_known();
     take_known_along();
     const std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
     onnx::GraphProto graph;
@@ -60,37 +68,48 @@ class Extractor {
           *graph.add_input() = typed(value.name, "input");
         }
       }
-      for (const WorkValueId id : node.writes) {
-        if (id < 0) continue;
-        const auto within = [&](std::int32_t reader) { return inside.contains(reader); };
-        if (graph_.needed_outside(id, within)) *graph.add_output() = typed(graph_.value(id).name, "output");
-      }
       *graph.add_node() = node.node;
     }
+    add_outputs(inside, /*known=*/false, graph);
+    if (graph.output_size() == 0) add_outputs(inside, /*known=*/true, graph);
     keep_weights(weights, graph);
     parts_.model.mutable_graph()->Swap(&graph);
     return report();
   }
 
  private:
-  // What is made of constants alone is known whatever the module is given: it is no input.
-  void take_known_along() {
-    std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end()), known;
-    std::vector<char> constant(graph_.nodes().size(), 0);
+  // What others read of the region. What is known whatever the module is given is a weight that others share, and no
+  // result, unless there is no other.
+  void add_outputs(const std::set<std::int32_t>& inside, bool known, onnx::GraphProto& graph) const {
+    const auto within = [&](std::int32_t reader) { return inside.contains(reader); };
+    for (const std::int32_t index : region_.nodes) {
+      if (!known && known_[index] != 0) continue;
+      for (const WorkValueId id : graph_.nodes()[index].writes) {
+        if (id >= 0 && graph_.needed_outside(id, within)) *graph.add_output() = typed(graph_.value(id).name, "output");
+      }
+    }
+  }
+
+  void find_known() {
+    known_.assign(graph_.nodes().size(), 0);
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-      const WorkNode& node = graph_.nodes()[i];
-      constant[i] = std::ranges::all_of(node.reads, [&](WorkValueId id) {
+      known_[i] = std::ranges::all_of(graph_.nodes()[i].reads, [&](WorkValueId id) {
         const WorkValue& value = graph_.value(id);
-        return !value.input && (value.initializer >= 0 || (value.producer >= 0 && constant[value.producer] != 0));
+        return !value.input && (value.initializer >= 0 || (value.producer >= 0 && known_[value.producer] != 0));
       });
     }
+  }
+
+  // What is made of constants alone is known whatever the module is given: it is no input.
+  void take_known_along() {
+    std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
     std::vector<std::int32_t> open = region_.nodes;
     while (!open.empty()) {
       const std::int32_t next = open.back();
       open.pop_back();
       for (const WorkValueId id : graph_.nodes()[next].reads) {
         const std::int32_t producer = graph_.value(id).producer;
-        if (producer < 0 || constant[producer] == 0 || !inside.insert(producer).second) continue;
+        if (producer < 0 || known_[producer] == 0 || !inside.insert(producer).second) continue;
         open.push_back(producer);
         ++region_.taken_along;
       }
@@ -146,6 +165,7 @@ class Extractor {
   WorkGraph graph_;
   Place place_;
   Region region_;
+  std::vector<char> known_;  // by node: made of constants alone
 };
 
 }  // namespace

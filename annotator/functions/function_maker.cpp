@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "annotator/export/names.h"
@@ -241,6 +242,7 @@ class Maker {
       set_metadata(call, keys::class_hierarchy, python_repr(classes));
       set_metadata(call, keys::name_scopes, python_repr(paths));
     }
+    if (!typed) set_metadata(call, keys::scopes, nlohmann::json(paths).dump());
     const Instance& instance = graph_.instances()[block.instance];
     set_metadata(call, keys::module, instance.path);
     set_metadata(call, keys::call, std::to_string(instance.call));

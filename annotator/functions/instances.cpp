@@ -1,6 +1,8 @@
 #include "annotator/functions/instances.h"
 
+#include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "annotator/functions/node_values.h"
 #include "annotator/merge/keys.h"
@@ -21,10 +23,11 @@ int number(std::string_view text) {
   return value;
 }
 
-// "0/2/2": calls of the modules on the path. Without the key, no module above was called twice.
+// "0/2/2": calls of the modules on the path. Without the key, no module above was called twice. Numbers of another path
+// say nothing of this one.
 void set_calls(const onnx::NodeProto& node, std::vector<Step>& steps) {
   const std::string& all = metadata_of(node, keys::calls);
-  if (all.empty()) {
+  if (all.empty() || static_cast<std::size_t>(std::ranges::count(all, '/')) + 1 != steps.size()) {
     if (!steps.empty()) steps.back().call = number(metadata_of(node, keys::call));
     return;
   }
@@ -36,8 +39,20 @@ void set_calls(const onnx::NodeProto& node, std::vector<Step>& steps) {
   }
 }
 
-// The called modules as PyTorch's keys list them, root first; the last entry of each list is the operator.
+// The called modules as whence lists them, where PyTorch's keys do not say it.
+std::vector<Step> steps_of_way(const std::string& text) {
+  const auto names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::vector<Step> steps;
+  for (const auto& name : names.is_array() ? names : nlohmann::json::array()) {
+    if (!name.is_string()) return {};
+    steps.push_back({name.get<std::string>(), {}});
+  }
+  return steps;
+}
+
+// The called modules, root first. In PyTorch's keys the last entry of each list is the operator.
 std::vector<Step> steps_of_scopes(const onnx::NodeProto& node) {
+  if (const std::string& way = metadata_of(node, keys::scopes); !way.empty()) return steps_of_way(way);
   const auto names = parse_python_list(metadata_of(node, keys::name_scopes));
   if (!names || names->size() < 2) return {};
   const auto classes = parse_python_list(metadata_of(node, keys::class_hierarchy));
@@ -98,6 +113,19 @@ Instances::Instances(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& 
     InstanceId id = no_instance;
     for (const Step& step : steps) id = child(id, step.path, step.call, step.type);
     of_nodes_.push_back(id);
+  }
+  fill_types();
+}
+
+// A call whose nodes do not say the class of its module is of the class that another call of it is.
+void Instances::fill_types() {
+  std::map<std::string_view, std::string_view> types;
+  for (const Instance& instance : all_) {
+    if (!instance.type.empty()) types.emplace(instance.path, instance.type);
+  }
+  for (Instance& instance : all_) {
+    const auto type = types.find(instance.path);
+    if (instance.type.empty() && type != types.end()) instance.type = type->second;
   }
 }
 

@@ -51,6 +51,7 @@ class Instances {
   bool is_module(std::string_view path) const;  // some call is of the module of that name
 
  private:
+  void fill_types();
   InstanceId child(InstanceId parent, const std::string& path, int call, const std::string& type);
 
   std::vector<Instance> all_;

@@ -6,6 +6,7 @@
 
 #include "annotator/functions/block.h"
 #include "annotator/functions/function_maker.h"
+#include "annotator/functions/modules_in_bodies.h"
 #include "annotator/view/nearest_names.h"
 #include "annotator/view/path_glob.h"
 
@@ -26,7 +27,8 @@ std::string last_part(const std::string& type) { return type.substr(type.rfind('
 
 class Selector {
  public:
-  Selector(const WorkGraph& graph, const OutlineOptions& options) : instances_(graph.instances()), options_(options) {
+  Selector(const WorkGraph& graph, const OutlineOptions& options)
+      : graph_(graph), instances_(graph.instances()), options_(options) {
     for (std::size_t id = 0; id < instances_.size(); ++id) {
       const Instance& instance = instances_[static_cast<InstanceId>(id)];
       if (instance.depth == 0) continue;
@@ -45,7 +47,9 @@ class Selector {
       for (const InstanceId id : all_) {
         if (matches(instances_[id])) chosen.insert(id), any = true;
       }
-      if (!any && before == chosen.size()) matches_nothing(what, wanted, known);
+      if (any || before != chosen.size()) return;
+      refuse_in_bodies(wanted, matches);
+      matches_nothing(what, wanted, known);
     };
     for (const std::string& glob : options_.modules) {
       choose("module", glob, paths_, [&](const Instance& each) { return matches_path(glob, each.path); });
@@ -61,6 +65,19 @@ class Selector {
   }
 
  private:
+  template <class Matches>
+  void refuse_in_bodies(const std::string& wanted, const Matches& matches) const {
+    for (const auto& [path, body] : modules_in_bodies(graph_)) {
+      Instance instance;
+      instance.path = path, instance.type = body.type;
+      if (!matches(instance)) continue;
+      throw Error(Code::usage, "what '" + wanted + "' matches stands in the body of " + body.holder,
+                  "bodies are not cut open: choose a module around it",
+                  {.stage = "functions", .module = path, .has_module = true});
+    }
+  }
+
+  const WorkGraph& graph_;
   const Instances& instances_;
   const OutlineOptions& options_;
   std::vector<InstanceId> all_;

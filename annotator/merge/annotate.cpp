@@ -62,7 +62,9 @@ class AnnotateEditor : public NodeEditor {
     ++(keys_.exact(origin) ? report_.exact : report_.ancestor);
     NodeEdit edit;
     if (options_.names) rename(node, origin, edit);
-    for (auto& entry : keys_.of(origin)) {
+    KeyEntries entries = keys_.of(origin);
+    if (keys_.wants(keys::scopes)) state_way(node.metadata, entries);
+    for (auto& entry : entries) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
     if (first_time_) keep_what_was_there(node, edit);

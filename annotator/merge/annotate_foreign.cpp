@@ -70,7 +70,9 @@ class ForeignEditor : public NodeEditor {
       return edit;
     }
     if (options_.names) rename(node, index, edit);
-    for (auto& entry : source_.keys_of(match)) {
+    KeyEntries entries = source_.keys_of(match);
+    if (source_.wants(keys::scopes)) state_way(node.metadata, entries);
+    for (auto& entry : entries) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
     if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {

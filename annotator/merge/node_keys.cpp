@@ -6,6 +6,7 @@
 #include "annotator/export/names.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/python_text.h"
+#include "annotator/view/python_list.h"
 
 namespace whence {
 namespace {
@@ -20,14 +21,41 @@ std::string indented(const std::string& lines) {
   return text;
 }
 
+std::string to_way(const std::vector<std::string>& modules) {
+  return nlohmann::json(modules).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string* find_entry(KeyEntries& entries, std::string_view key) {
+  const auto found = std::ranges::find(entries, key, &KeyEntries::value_type::first);
+  return found == entries.end() ? nullptr : &found->second;
+}
+
+// What PyTorch's scopes say of the way: the last of them is the operation.
+std::optional<std::string> way_in(std::string_view name_scopes) {
+  auto names = parse_python_list(name_scopes);
+  if (!names || names->empty()) return std::nullopt;
+  names->pop_back();
+  return to_way(*names);
+}
+
 }  // namespace
+
+void state_way(const OnnxProperties& there, KeyEntries& entries) {
+  const std::string* const scopes = find_entry(entries, keys::name_scopes);
+  const std::string* const stated = find_entry(entries, keys::scopes);
+  const auto way = stated != nullptr ? std::optional(*stated) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
+  if (!way) return;
+  std::erase_if(entries, [](const auto& entry) { return entry.first == keys::scopes; });
+  const auto before = find_property(there, keys::name_scopes);
+  const auto said = before ? way_in(*before) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
+  if (said != way) entries.emplace_back(keys::scopes, *way);
+}
 
 const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
-      keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
-      keys::stack_trace, keys::module,          keys::modules,     keys::call,
-      keys::calls,       keys::source,          keys::confidence,  keys::rule,
-      keys::evidence,    keys::version};
+      keys::name_space, keys::class_hierarchy, keys::name_scopes, keys::fx_node,  keys::stack_trace,
+      keys::module,     keys::modules,         keys::call,        keys::calls,    keys::scopes,
+      keys::source,     keys::confidence,      keys::rule,        keys::evidence, keys::version};
   return all;
 }
 
@@ -88,6 +116,7 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::confidence) return std::string(place.confidence);
   if (key == keys::rule) return std::string(place.rule);
   if (key == keys::version) return WHENCE_VERSION;
+  if (key == keys::scopes) return place.origin.ops.empty() ? std::optional(way(place.scope)) : std::nullopt;
   if (place.origin.ops.empty()) return std::nullopt;
   const std::int32_t op = place.origin.ops.front();
   const Node& node = *operations_[op];
@@ -117,6 +146,12 @@ std::optional<std::string> NodeKeys::calls(ScopeId scope) const {
     text.insert(0, std::to_string(call) + "/");
   }
   return repeated ? std::optional(text) : std::nullopt;
+}
+
+std::string NodeKeys::way(ScopeId scope) const {
+  std::vector<std::string> names;
+  for (const ModuleId module : modules_on_path(scope)) names.push_back(program_.modules[module].path);
+  return to_way(names);
 }
 
 std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {

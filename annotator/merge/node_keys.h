@@ -10,6 +10,7 @@
 
 #include "annotator/graph/graph.h"
 #include "annotator/merge/fx_names.h"
+#include "annotator/read/onnx_summary.h"
 #include "schema/program.h"
 
 namespace whence {
@@ -20,6 +21,12 @@ const std::vector<std::string_view>& annotation_keys();
 // "namespace", "class_hierarchy" or "pkg.torch.onnx.class_hierarchy", "module" or "pkg.whence.module": the full key;
 // nullopt when there is none.
 std::optional<std::string_view> find_annotation_key(std::string_view name);
+
+using KeyEntries = std::vector<std::pair<std::string_view, std::string>>;
+
+// Of the entries that a node is to get, beside what is there: says the way to the node's module where PyTorch's scopes,
+// which stay as they are, do not say it.
+void state_way(const OnnxProperties& there, KeyEntries& entries);
 
 // What is known of a node's origin, whoever found it out: export's stamp or the match engine.
 struct NodePlace {
@@ -46,6 +53,7 @@ class NodeKeys {
   std::optional<std::string> value(std::string_view key, const NodePlace& place) const;
   std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
   std::optional<std::string> calls(ScopeId scope) const;
+  std::string way(ScopeId scope) const;
   std::string name_space(const Node& node, ScopeId scope) const;
   std::string class_hierarchy(const Node& node, ScopeId scope) const;
   std::string name_scopes(const Node& node, ScopeId scope) const;

@@ -90,3 +90,89 @@ def test_a_module_in_pieces_is_refused(tmp_path):
     result = command.run("extract", path, "--module", "one", "-o", tmp_path / "part.onnx", code=4)
     assert "between its nodes lies Exp 'Exp_b' of two" in result.stderr
     assert not (tmp_path / "part.onnx").exists()
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(x + torch.relu(self.linear(x)))
+
+
+class Aliased(torch.nn.Module):
+    """One block under three names, called four times; another under two, called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Block(), Block()
+        self.again = self.first
+        self.chain = torch.nn.Sequential(self.first, torch.nn.ReLU(), self.second)
+
+    def forward(self, x):
+        x = self.again(self.chain(self.first(x)))
+        return self.first(x) + self.second(x)
+
+
+def results_of_calls(model, name: str, x) -> list:
+    results = []
+    hook = model.get_submodule(name).register_forward_hook(lambda _, args, out: results.append((args[0], out)))
+    with torch.no_grad():
+        model(x)
+    hook.remove()
+    return results
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_calls_of_a_module_with_many_names(tmp_path, dynamo):
+    """PyTorch's exporters name a call by the name it was made under, or share the weights of equal norms by copies of
+    their own; the record knows which module and call it is."""
+    torch.manual_seed(3)
+    model, x = Aliased().eval(), torch.randn(3, 8)
+    archive, sidecar = tmp_path / "m.pt", tmp_path / "m.json"
+    torch.jit.save(torch.jit.trace(model, x), archive)
+    torch.save((x,), tmp_path / "inputs.pt")
+    command.run("record", archive, "--inputs", tmp_path / "inputs.pt", "-o", sidecar)
+    plain, path = tmp_path / "plain.onnx", tmp_path / "m.onnx"
+    torch.onnx.export(model, (x,), plain, input_names=["x"], dynamo=dynamo, **({"verbose": False} if dynamo else {}))
+    command.run("annotate", plain, "--sidecar", sidecar, "-o", path)
+    for name in ("first", "second"):
+        calls = results_of_calls(model, name, x)
+        for call, (given, returned) in enumerate(calls):
+            part = tmp_path / "part.onnx"
+            command.run("extract", path, "--module", name, "--call", call, "-o", part)
+            made = onnx.load(part)
+            assert len(made.graph.input) == len(made.graph.output) == 1
+            result, = graphs.run(part, {made.graph.input[0].name: given.numpy()})
+            np.testing.assert_allclose(result, returned.numpy(), rtol=0, atol=1e-5)
+    cut = command.run_json("functions", path, "--types", "Block", "-o", tmp_path / "f.onnx")
+    assert [(each["name"], each["calls"]) for each in cut["functions"]] == [("Block", 6)] and not cut["refused"]
+    graphs.assert_same_results(path, tmp_path / "f.onnx")
+    command.run("strip", path, "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
+
+
+class Branches(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        if bool(x.sum() > 0):
+            x = self.block(x)
+        return x * 2
+
+
+def test_a_module_in_a_branch_is_said_to_be_there(tmp_path):
+    archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
+    torch.jit.save(torch.jit.script(Branches().eval()), archive)
+    command.run("export", archive, "--input", "x=float32[2,8]", "--annotate", "-o", path)
+    out = tmp_path / "part.onnx"
+    said = command.run("extract", path, "--module", "block", "-o", out, code=4).stderr
+    assert "stand in the body of If '/If'" in said and "around it" in said
+    for choice in (("--modules", "block.*"), ("--types", "Block")):
+        said = command.run("functions", path, *choice, "-o", out, code=2).stderr
+        assert "stands in the body of If '/If'" in said
+    assert "no module of the file matches" in command.run("functions", path, "--modules", "x", "-o", out, code=2).stderr
+    assert not out.exists()

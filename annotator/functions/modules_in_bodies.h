@@ -1,0 +1,19 @@
+// Modules whose nodes stand in branches and loop bodies, where no region is cut: for messages that say so.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "annotator/functions/work_graph.h"
+
+namespace whence {
+
+struct ModuleInBody {
+  std::string type;    // class, as PyTorch's keys have it; may be empty
+  std::string holder;  // "If '/gate/If'", the outermost node that holds it
+};
+
+// By qualified name; of modules that have no node outside of bodies.
+std::map<std::string, ModuleInBody> modules_in_bodies(const WorkGraph& graph);
+
+}  // namespace whence
