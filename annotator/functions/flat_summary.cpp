@@ -1,8 +1,11 @@
 #include "annotator/functions/flat_summary.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <unordered_set>
 
+#include "annotator/functions/call_text.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/model_parts.h"
 #include "annotator/merge/keys.h"
@@ -38,6 +41,31 @@ bool has_cut_functions(const OnnxSummary& model) {
   return std::ranges::any_of(model.functions, [](const OnnxFunction& function) {
     return find_property(function.metadata, keys::function).has_value();
   });
+}
+
+OutlineOptions cut_modules(const OnnxSummary& model) {
+  std::map<std::pair<std::string_view, std::string_view>, const OnnxFunction*> functions;
+  for (const OnnxFunction& each : model.functions) {
+    if (find_property(each.metadata, keys::function)) functions[{each.domain, each.name}] = &each;
+  }
+  std::set<std::string> modules;
+  OutlineOptions options;
+  std::vector<std::pair<const OnnxNode*, std::string>> open;  // nodes, and the module of the call that they stand in
+  for (const OnnxNode& node : model.graph.nodes) open.emplace_back(&node, "");
+  std::set<std::pair<const OnnxNode*, std::string>> seen;
+  while (!open.empty()) {
+    const auto [node, outer] = open.back();
+    open.pop_back();
+    const auto function = functions.find({node->domain, node->op_type});
+    if (function == functions.end() || !seen.emplace(node, outer).second) continue;
+    const auto stated = find_property(node->metadata, keys::module);
+    if (!stated) options.by_structure = true;
+    const std::string module = from_template(std::string(stated.value_or("")), outer);
+    if (stated) modules.insert(module);
+    for (const OnnxNode& inner : function->second->nodes) open.emplace_back(&inner, module);
+  }
+  options.modules.assign(modules.begin(), modules.end());
+  return options;
 }
 
 Result<OnnxSummary> read_flat_summary(const std::string& path) {

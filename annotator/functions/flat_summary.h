@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "annotator/functions/functions.h"
 #include "annotator/read/onnx_summary.h"
 
 namespace whence {
@@ -15,5 +16,8 @@ Result<OnnxSummary> read_flat_summary(const std::string& path);
 
 // True when the file has functions that outline_file made.
 bool has_cut_functions(const OnnxSummary& model);
+
+// The choice that makes the functions of such a file again.
+OutlineOptions cut_modules(const OnnxSummary& model);
 
 }  // namespace whence

@@ -163,7 +163,9 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
     if (!name.empty() && given.insert(name).second) known_names[i] = name;
   }
   ModelEdit edit = annotation_of_model(model);
-  if (!find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
+  // Where every node says its place, nothing is matched: the file stays that of the record that it was annotated with.
+  const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
+  if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;
   // A stamp means something beside the sidecar that it was found with; nodes of whence's own export have theirs, which
   // are of use with their own sidecar.

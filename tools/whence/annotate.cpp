@@ -5,10 +5,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "annotator/merge/external_data.h"
+#include "annotator/merge/onnx_rewrite.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/function_choice.h"
 #include "tools/whence/scratch_folder.h"
+#include "tools/whence/written_out.h"
 
 namespace whence {
 namespace {
@@ -65,8 +68,11 @@ void print_people(const AnnotateReport& report, const std::optional<OutlineRepor
 
 AnnotateReport annotate(const CommandLine& line, const std::string& input, const std::string& output,
                         const AnnotateOptions& options, Diagnostics& notes) {
-  if (line.has("from")) return unwrap(annotate_from_file(input, line.text("from"), output, options), notes);
-  const std::string sidecar = sidecar_file(line, input);
+  if (line.has("from")) {
+    const WrittenOut before(line.text("from"), output, notes);
+    return unwrap(annotate_from_file(input, before.path(), output, options), notes);
+  }
+  const std::string sidecar = sidecar_file(line, line.text("model"));
   if (sidecar.empty()) return unwrap(annotate_alone(input, output, options), notes);
   const Sidecar recorded = unwrap(read_sidecar(sidecar), notes);
   if (!recorded.complete) {
@@ -79,6 +85,16 @@ AnnotateReport annotate(const CommandLine& line, const std::string& input, const
                      {}});
   }
   return unwrap(annotate_file(input, recorded, output, options), notes);
+}
+
+// A file to which nothing is to be added.
+void copy_as_it_is(const std::string& input, const std::string& output, Diagnostics& notes) {
+  class NoEdit : public NodeEditor {
+    NodeEdit edit(const NodeView&) override { return {}; }
+  };
+  const OnnxSummary model = unwrap(read_onnx_summary(input), notes);
+  rewrite_file(
+      input, output, [] { return std::make_unique<NoEdit>(); }, {}, external_locations(model));
 }
 
 ExitCode run(int argc, char** argv) {
@@ -117,14 +133,20 @@ ExitCode run(int argc, char** argv) {
   }
 
   Diagnostics notes;
-  const std::optional<OutlineOptions> choice = parse_functions(line);
+  const WrittenOut flat(input, output, notes);
+  const bool anew = line.has("functions");
+  const std::optional<OutlineOptions> choice = anew ? parse_functions(line) : flat.cut();
   std::optional<OutlineReport> functions;
   AnnotateReport report;
   if (choice) {
     const ScratchFolder scratch(output);
     const std::string annotated = scratch.file(base_name(output));
-    report = annotate(line, input, annotated, options, notes);
-    functions = unwrap(outline_file(annotated, output, *choice), notes);
+    report = annotate(line, flat.path(), annotated, options, notes);
+    if (anew || report.changed) {
+      functions = unwrap(outline_file(annotated, output, *choice), notes);
+    } else {
+      copy_as_it_is(input, output, notes);
+    }
   } else {
     report = annotate(line, input, output, options, notes);
   }

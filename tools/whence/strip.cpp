@@ -6,13 +6,17 @@
 
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/written_out.h"
 
 namespace whence {
 namespace {
 
 ExitCode run(int argc, char** argv) {
-  CommandLine line("strip", "annotated.onnx -o plain.onnx",
-                   "Takes back what `whence annotate` wrote and gives the file as it was before, byte for byte.");
+  CommandLine line(
+      "strip", "annotated.onnx -o plain.onnx",
+      "Takes back what `whence annotate` wrote and gives the file as it was before, byte for byte. Calls of\n"
+      "functions that whence made are written out first: then it is the same graph, under the same names\n"
+      "of nodes.");
   line.positional("model", "a file that `whence annotate` wrote");
   line.option("output,o", "FILE", "the stripped file; may be the same file");
   line.example("whence strip bert.annotated.onnx -o bert.onnx");
@@ -20,7 +24,8 @@ ExitCode run(int argc, char** argv) {
 
   const std::string output = line.text("output");
   Diagnostics notes;
-  const StripReport report = unwrap(strip_file(line.text("model"), output), notes);
+  const WrittenOut flat(line.text("model"), output, notes);
+  const StripReport report = unwrap(strip_file(flat.path(), output), notes);
   if (line.json()) {
     const nlohmann::ordered_json object = {{"file", output},
                                            {"nodes", report.nodes},

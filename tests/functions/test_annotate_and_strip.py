@@ -1,0 +1,76 @@
+"""`whence annotate` and `whence strip` on files whose modules are functions."""
+
+import onnx
+import pytest
+import torch
+
+import command
+from functions import graphs
+from models import zoo
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    """A folder with plain.onnx as exported, annotated.onnx, functions.onnx and bert.json, the sidecar."""
+    folder = tmp_path_factory.mktemp("bert")
+    entry = zoo.MODELS["bert_tiny"]
+    torch.export.save(torch.export.export(entry.model(), (), dict(entry.inputs(entry.first)), strict=False),
+                      folder / "bert.pt2")
+    command.run("export", folder / "bert.pt2", "-o", folder / "plain.onnx", "--sidecar-out", folder / "bert.json")
+    command.run("annotate", folder / "plain.onnx", "--sidecar", folder / "bert.json", "-o", folder / "annotated.onnx")
+    command.run("functions", folder / "annotated.onnx", "--depth", 9, "-o", folder / "functions.onnx")
+    return folder
+
+
+def names_and_metadata(path) -> list:
+    return sorted((node.op_type, node.name, tuple(sorted((e.key, e.value) for e in node.metadata_props)))
+                  for node in onnx.load(path).graph.node)
+
+
+def test_strip_gives_the_graph_of_before(bert, tmp_path):
+    report = command.run_json("strip", bert / "functions.onnx", "-o", tmp_path / "stripped.onnx")
+    made = onnx.load(tmp_path / "stripped.onnx")
+    assert report["stripped"] == len(made.graph.node) and not made.functions
+    assert names_and_metadata(tmp_path / "stripped.onnx") == names_and_metadata(bert / "plain.onnx")
+    assert made.ir_version == onnx.load(bert / "plain.onnx").ir_version
+    graphs.assert_same_results(bert / "plain.onnx", tmp_path / "stripped.onnx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["stripped.onnx"]
+
+
+def test_annotating_again_changes_nothing(bert, tmp_path):
+    for file in ("annotated.onnx", "functions.onnx"):
+        command.run("annotate", bert / file, "-o", tmp_path / file)
+        assert (tmp_path / file).read_bytes() == (bert / file).read_bytes()
+        assert command.run_json("validate", tmp_path / file, "--sidecar", bert / "bert.json")["findings"] == []
+
+
+def test_functions_are_cut_again_where_they_were(bert, tmp_path):
+    command.run("functions", bert / "annotated.onnx", "--types", "BertLayer,BertSelfAttention", "-o",
+                tmp_path / "few.onnx")
+    report = command.run_json("annotate", tmp_path / "few.onnx", "--sidecar", bert / "bert.json", "-o",
+                              tmp_path / "again.onnx")
+    assert {each["name"]: each["calls"] for each in report["functions"]["functions"]} == {
+        "BertLayer": 2, "BertSelfAttention": 2}
+    assert report["exact"] + report["ancestor"] == report["nodes"] == len(onnx.load(bert / "plain.onnx").graph.node)
+    graphs.assert_same_results(bert / "plain.onnx", tmp_path / "again.onnx")
+    structure = tmp_path / "structure.onnx"
+    command.run("functions", bert / "annotated.onnx", "--by-structure", "-o", structure)
+    command.run("annotate", structure, "-o", tmp_path / "structure2.onnx")
+    assert structure.read_bytes() == (tmp_path / "structure2.onnx").read_bytes()
+
+
+def test_annotating_from_a_file_with_functions(bert, tmp_path):
+    """What a tool made of the plain file is told by the file with functions as by the flat one."""
+    model = onnx.load(bert / "annotated.onnx")
+    modules = {node.output[0]: {e.key: e.value for e in node.metadata_props}["pkg.whence.module"]
+               for node in model.graph.node}
+    for number, node in enumerate(model.graph.node):
+        del node.metadata_props[:]
+        node.name = f"n{number}"
+    del model.metadata_props[:]
+    onnx.save(model, tmp_path / "bare.onnx")
+    command.run("annotate", tmp_path / "bare.onnx", "--from", bert / "functions.onnx", "-o", tmp_path / "told.onnx")
+    told = {node.output[0]: {e.key: e.value for e in node.metadata_props}.get("pkg.whence.module")
+            for node in onnx.load(tmp_path / "told.onnx").graph.node}
+    wrong = {value: (told[value], module) for value, module in modules.items() if told[value] != module}
+    assert len(wrong) <= len(modules) // 50, wrong

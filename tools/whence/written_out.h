@@ -1,0 +1,37 @@
+// A file whose modules are functions, for commands that work on nodes: its calls are written out beside the output
+// first.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "annotator/functions/flat_summary.h"
+#include "annotator/functions/functions.h"
+#include "schema/files.h"
+#include "tools/whence/cli.h"
+#include "tools/whence/scratch_folder.h"
+
+namespace whence {
+
+class WrittenOut {
+ public:
+  // `beside`: the output, in whose folder the scratch file stands. Throws Error.
+  WrittenOut(const std::string& file, const std::string& beside, Diagnostics& notes) : path_(file) {
+    const OnnxSummary model = unwrap(read_onnx_summary(file), notes);
+    if (!has_cut_functions(model)) return;
+    cut_ = cut_modules(model);
+    scratch_.emplace(beside);
+    path_ = scratch_->file(base_name(file));
+    unwrap(inline_file(file, path_, /*all=*/false), notes);
+  }
+
+  const std::string& path() const { return path_; }  // the file itself when it has no functions of whence's
+  const std::optional<OutlineOptions>& cut() const { return cut_; }  // what would make the functions again
+
+ private:
+  std::string path_;
+  std::optional<ScratchFolder> scratch_;
+  std::optional<OutlineOptions> cut_;
+};
+
+}  // namespace whence
