@@ -87,42 +87,65 @@ class Selector {
 // Calls of equal blocks.
 struct Candidate {
   std::vector<InstanceId> calls;
-  std::size_t nodes = 0;
-
-  std::size_t saved() const { return (calls.size() - 1) * (nodes - 1); }
+  std::vector<std::int32_t> nodes;  // of the first call
+  bool container = false;
 };
 
+// A Sequential is how a model is put together, not what it is made of.
+bool is_container(const Instance& instance) { return instance.type.starts_with("torch.nn.modules.container."); }
+
 // Repeated blocks, those first that save most; what lies within a chosen one counts once, for its function is written
-// once.
+// once. Containers come last, and count for what is left of them.
 class Repeated {
  public:
   explicit Repeated(const WorkGraph& graph) : graph_(graph) { find(); }
 
   std::vector<InstanceId> choose() {
-    std::set<InstanceId> chosen;
-    std::set<InstanceId> copies;  // chosen calls whose function another call's block gives
-    while (true) {
-      const Candidate* best = nullptr;
-      std::size_t most = 0;
-      for (const Candidate& candidate : candidates_) {
-        std::size_t counted = 0;
-        for (const InstanceId call : candidate.calls) counted += chosen.contains(call) || hidden(call, copies) ? 0 : 1;
-        const std::size_t saved = counted < 2 ? 0 : (counted - 1) * (candidate.nodes - 1);
-        if (saved > most) best = &candidate, most = saved;
+    for (const bool containers : {false, true}) {
+      while (const Candidate* best = best_of(containers)) {
+        chosen_.insert(best->calls.begin(), best->calls.end());
+        copies_.insert(best->calls.begin() + 1, best->calls.end());
       }
-      if (best == nullptr) break;
-      chosen.insert(best->calls.begin(), best->calls.end());
-      copies.insert(best->calls.begin() + 1, best->calls.end());
     }
-    return {chosen.begin(), chosen.end()};
+    return {chosen_.begin(), chosen_.end()};
   }
 
  private:
-  bool hidden(InstanceId call, const std::set<InstanceId>& copies) const {
+  const Candidate* best_of(bool containers) const {
+    const Candidate* best = nullptr;
+    std::size_t most = 0;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.container != containers) continue;
+      const auto counted = static_cast<std::size_t>(std::ranges::count_if(
+          candidate.calls, [&](InstanceId call) { return !chosen_.contains(call) && !hidden(call); }));
+      if (counted < 2) continue;
+      const std::size_t nodes = containers ? left_of(candidate) : candidate.nodes.size();
+      const std::size_t saved = nodes < fewest_nodes ? 0 : (counted - 1) * (nodes - 1);
+      if (saved > most) best = &candidate, most = saved;
+    }
+    return best;
+  }
+
+  bool hidden(InstanceId call) const {
     for (InstanceId id = graph_.instances()[call].parent; id != no_instance; id = graph_.instances()[id].parent) {
-      if (copies.contains(id)) return true;
+      if (copies_.contains(id)) return true;
     }
     return false;
+  }
+
+  // Nodes of the first call when the calls that are chosen within it are one node each.
+  std::size_t left_of(const Candidate& candidate) const {
+    std::set<InstanceId> calls;
+    std::size_t own = 0;
+    for (const std::int32_t node : candidate.nodes) {
+      InstanceId outermost = no_instance;
+      for (InstanceId id = graph_.nodes()[node].instance; id != no_instance && id != candidate.calls.front();
+           id = graph_.instances()[id].parent) {
+        if (chosen_.contains(id)) outermost = id;
+      }
+      outermost == no_instance ? void(++own) : void(calls.insert(outermost));
+    }
+    return own + calls.size();
   }
 
   // Calls of one depth do not hold each other, so a depth is looked at as a whole.
@@ -139,7 +162,8 @@ class Repeated {
         const ModuleBlock block = block_of(graph_, region);
         Candidate& candidate = found[{graph_.instances()[region.instance].type, block.key}];
         candidate.calls.push_back(region.instance);
-        candidate.nodes = region.nodes.size();
+        if (candidate.nodes.empty()) candidate.nodes = region.nodes;
+        candidate.container = is_container(graph_.instances()[region.instance]);
       }
     }
     for (auto& [key, candidate] : found) {
@@ -149,6 +173,8 @@ class Repeated {
 
   const WorkGraph& graph_;
   std::vector<Candidate> candidates_;
+  std::set<InstanceId> chosen_;
+  std::set<InstanceId> copies_;  // chosen calls whose function another call's block gives
 };
 
 std::vector<InstanceId> repeated_in(const WorkGraph& graph) {
@@ -174,8 +200,8 @@ std::vector<InstanceId> selected_calls(const WorkGraph& graph, const OutlineOpti
   if (!options.automatic()) return Selector(graph, options).select();
   std::vector<InstanceId> chosen = Repeated(graph).choose();
   if (chosen.empty()) {
-    throw Error(Code::usage, "no module of the file is repeated", "name modules: --modules GLOB or --types LIST",
-                {.file = graph.parts().path, .stage = "functions"});
+    throw Error(Code::usage, "no module of the file is repeated, or none of three nodes or more",
+                "name modules: --modules GLOB or --types LIST", {.file = graph.parts().path, .stage = "functions"});
   }
   return chosen;
 }

@@ -46,6 +46,19 @@ std::string command_text(const std::string& text, bool property) {
   return escaped;
 }
 
+// A path as a URI reference: of a file elsewhere by its whole path, else relative to where the log is read.
+std::string uri_of(const std::string& path) {
+  std::string uri = path.starts_with("/") ? "file://" : "";
+  for (const char c : path) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("/-._~").find(c) != std::string_view::npos;
+    std::array<char, 4> code{};
+    std::snprintf(code.data(), code.size(), "%%%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    uri += plain ? std::string(1, c) : code.data();
+  }
+  return uri;
+}
+
 std::string shown(const Problem& problem) { return problem.message + "; try: " + problem.rule->remedy; }
 
 }  // namespace
@@ -76,7 +89,7 @@ std::string to_sarif(const Validation& validation, const std::string& path) {
   for (const Rule* rule : all_rules()) rules.push_back(rule_json(*rule));
   for (const Problem& problem : problems_of(validation)) {
     const auto at = std::ranges::find(all_rules(), problem.rule) - all_rules().begin();
-    Json place = {{"physicalLocation", {{"artifactLocation", {{"uri", path}}}}}};
+    Json place = {{"physicalLocation", {{"artifactLocation", {{"uri", uri_of(path)}}}}}};
     if (!problem.subject.empty()) {
       place["logicalLocations"] = Json::array({{{"fullyQualifiedName", printable(problem.subject)}}});
     }
@@ -102,7 +115,8 @@ std::string to_junit(const Validation& validation) {
     for (const Problem& problem : problems) {
       if (problem.rule == rule) messages += (messages.empty() ? "" : "\n") + problem.message;
     }
-    const bool looked_for = std::ranges::any_of(validation.checks, [&](const Check* check) { return check == rule; });
+    const bool looked_for = std::ranges::any_of(validation.checks, [&](const Check* check) { return check == rule; }) ||
+                            std::ranges::find(validation.gates, rule) != validation.gates.end();
     if (!looked_for && messages.empty()) continue;
     ++tests;
     cases += "    <testcase classname=\"whence." + escape_xml(validation.file) + "\" name=\"" + rule->code + " " +

@@ -66,6 +66,9 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     result.naming = naming_of(context);
     if (program != nullptr) result.hierarchy = hierarchy_of(context, result.coverage, path);
     if (!options.gates.baseline.empty()) result.baseline = read_baseline(options.gates.baseline, program);
+    if (!options.gates.minima.empty()) result.gates.push_back(&threshold_rule);
+    if (!options.gates.required.empty()) result.gates.push_back(&required_rule);
+    if (result.baseline) result.gates.push_back(&baseline_rule);
     result.findings = findings_of(as_stored, options, result.checks);
     result.shortfalls =
         shortfalls_of(result.coverage, result.silent, options.gates, result.baseline ? &*result.baseline : nullptr);

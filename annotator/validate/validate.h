@@ -40,6 +40,7 @@ struct Validation {
   std::vector<Finding> findings;
   std::vector<Shortfall> shortfalls;
   std::vector<const Check*> checks;  // that ran
+  std::vector<const Rule*> gates;    // that were asked for
 
   bool clean() const;  // no finding that counts, nothing short of a gate
 };

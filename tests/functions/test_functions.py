@@ -5,6 +5,7 @@ import json
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import helper, numpy_helper
 
 import command
@@ -370,3 +371,34 @@ def test_a_call_that_does_not_fit_its_function_is_refused(tmp_path):
     onnx.save(made, output)
     result = command.run("inline", output, "-o", tmp_path / "flat.onnx", code=3)
     assert result.stderr.startswith("E0204") and not (tmp_path / "flat.onnx").exists()
+
+
+class Cell(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(4, 4), torch.nn.LayerNorm(4)
+
+    def forward(self, x):
+        return self.norm(x + torch.sigmoid(self.linear(x)))
+
+
+@pytest.mark.parametrize("more", [(), (torch.nn.ReLU(),)])
+def test_blocks_are_chosen_not_the_containers_around_them(tmp_path, more):
+    torch.manual_seed(1)
+    network = torch.nn.Sequential(*(torch.nn.Sequential(Cell(), *more) for _ in range(3))).eval()
+    torch.export.save(torch.export.export(network, (torch.randn(2, 4),)), tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate")
+    report, _, output = cut(tmp_path / "m.onnx", tmp_path)
+    assert [(each["name"], each["calls"]) for each in report["functions"]] == [("Cell", 3)]
+    assert report["functions"][0]["modules"] == ["0.0", "1.0", "2.0"]
+    assert_comes_back(tmp_path / "m.onnx", output, tmp_path)
+
+
+def test_containers_are_chosen_where_there_is_nothing_else(tmp_path):
+    def part():
+        return [torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.Sigmoid(), torch.nn.Conv2d(3, 3, 3, padding=1)]
+    network = torch.nn.Sequential(*(torch.nn.Sequential(*part(), torch.nn.ReLU()) for _ in range(3))).eval()
+    torch.export.save(torch.export.export(network, (torch.randn(1, 3, 4, 4),)), tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate")
+    report, _, _ = cut(tmp_path / "m.onnx", tmp_path)
+    assert [(each["name"], each["calls"]) for each in report["functions"]] == [("Sequential", 3)]

@@ -2,6 +2,8 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -91,9 +93,39 @@ def test_sarif_names_rules_and_places(path):
     (found,) = run["results"]
     assert found["ruleId"] == "V501" == rules[found["ruleIndex"]]["id"] and found["level"] == "error"
     (place,) = found["locations"]
-    assert place["physicalLocation"]["artifactLocation"]["uri"] == str(path)
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == Path(path).as_uri()
     assert place["logicalLocations"] == [{"fullyQualifiedName": "Relu"}]
     assert "66.67 %, not 90 %" in found["message"]["text"]
+
+
+def test_sarif_is_a_log_as_version_2_1_0_asks_for_it(tmp_path, monkeypatch):
+    """What its schema requires of the objects that are written; and a file's name is a URI, whatever is in it."""
+    name = "a b#1?%é.onnx"
+    model(chain(known("a", "exact"), {}, known("\x07", "exact")), tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    log = json.loads(command.run("validate", name, "--min", "covered=90", "--format", "sarif", code=1).stdout)
+    assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-2.1.0.json") and len(log["runs"]) == 1
+    assert set(log) == {"$schema", "version", "runs"} and set(log["runs"][0]) == {"tool", "results"}
+    driver = log["runs"][0]["tool"]["driver"]
+    assert driver["name"] == "whence" and len({rule["id"] for rule in driver["rules"]}) == len(driver["rules"])
+    for rule in driver["rules"]:
+        assert rule["shortDescription"]["text"] and rule["fullDescription"]["text"] and rule["help"]["text"]
+        assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
+    assert log["runs"][0]["results"]
+    for result in log["runs"][0]["results"]:
+        assert set(result) == {"ruleId", "ruleIndex", "level", "message", "locations"} and result["message"]["text"]
+        assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+        uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        parts = urlsplit(uri)
+        assert (parts.scheme, parts.netloc, parts.query, parts.fragment) == ("", "", "", "") and uri.isascii()
+        assert unquote(parts.path) == name
+
+
+def test_gates_that_hold_are_cases_too(path):
+    text = command.run("validate", path, "--min", "exact=50", "--require", "encoder.0", "--baseline", path,
+                       "--format", "junit").stdout
+    cases = {each.get("name").split()[0]: each.find("failure") for each in ElementTree.fromstring(text).iter("testcase")}
+    assert cases["V501"] is None and cases["V502"] is None and cases["V503"] is None and "V502" in cases and "V503" in cases
 
 
 def test_junit_has_a_case_for_each_rule(path):
