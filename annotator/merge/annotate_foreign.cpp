@@ -167,11 +167,11 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
   if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;
-  // A stamp means something beside the sidecar that it was found with; nodes of whence's own export have theirs, which
-  // are of use with their own sidecar.
+  // A stamp means something beside the sidecar that it was found with. Nodes of whence's own export have theirs, unless
+  // an optimiser dropped it.
   const auto exported = find_property(model.metadata, keys::program);
-  const bool stamps = source.units_are_operations() && source.wants(keys::confidence) && exported != digest;
-  const bool of_another = stamps && exported;
+  const bool stamps = source.units_are_operations() && source.wants(keys::confidence);
+  const bool of_another = stamps && exported && exported != digest;
   const auto make_editor = [&] {
     return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, of_another, known_names, report);
   };

@@ -26,7 +26,7 @@ bool lists(std::string_view items, std::string_view wanted) {
 
 class StripEditor : public NodeEditor {
  public:
-  // `stamps`: annotate wrote those too, and not export.
+  // `stamps`: annotate wrote some, too.
   StripEditor(StripReport& report, bool stamps) : report_(report), stamps_(stamps) { report_ = {}; }
 
   NodeEdit edit(const NodeView& node) override {
@@ -39,7 +39,7 @@ class StripEditor : public NodeEditor {
     drop(node, keys::merged, "", edit);
     drop(node, keys::carry, "", edit);
     if (find_property(node.metadata, keys::carry)) take_token(node, edit);
-    if (stamps_) drop(node, keys::op, kept, edit);
+    if (stamps_ && !exported(node)) drop(node, keys::op, kept, edit);
     if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
     if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
     edit.keep_empty_name = lists(kept, "name");
@@ -48,6 +48,12 @@ class StripEditor : public NodeEditor {
   }
 
  private:
+  // Its place was read from its stamp.
+  static bool exported(const NodeView& node) {
+    const auto rule = find_property(node.metadata, keys::rule);
+    return rule == "stamp" || rule == "shared";
+  }
+
   static void take_token(const NodeView& node, NodeEdit& edit) {
     if (!token_in(node.doc_string)) return;  // somebody changed it since
     const auto before = without_token(node.doc_string);
@@ -96,8 +102,7 @@ Result<StripReport> strip_file(const std::string& input, const std::string& outp
       auto model = read_onnx_summary(input);
       if (!model) throw Error(model.diagnostics());
       annotated = find_property(model->metadata, keys::annotated).has_value();
-      const auto matched = find_property(model->metadata, keys::matched);
-      stamps = matched && find_property(model->metadata, keys::program) != matched;
+      stamps = find_property(model->metadata, keys::matched).has_value();
       if (annotated) edit = model_edit(*model, {.file = input, .stage = "strip"});
       data_files = external_locations(*model);
     }

@@ -3,6 +3,7 @@
 import json
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from onnx import numpy_helper
@@ -343,3 +344,26 @@ def test_weights_that_the_export_transposes_are_known_to_the_sidecar_it_writes(t
         told = command.run_json("validate", made, "--sidecar", tmp_path / sidecar)["hierarchy"]["parameters"]
         assert {each["name"]: each["how"] for each in told} == {
             "0.weight": "content", "0.bias": "name", "2.weight": "content", "2.bias": "name"}
+
+
+def test_operations_are_found_in_what_an_optimiser_wrote(tmp_path):
+    """ONNX Runtime drops what nodes say and keeps that whence exported the model; annotate finds the operations again."""
+    torch.manual_seed(2)
+    network = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
+    network.eval()
+    archive, made, sidecar = tmp_path / "m.pt2", tmp_path / "m.onnx", tmp_path / "m.json"
+    torch.export.save(torch.export.export(network, (torch.randn(2, 3, 8),)), archive)
+    command.run("export", archive, "-o", made, "--annotate", "--sidecar-out", sidecar)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.optimized_model_filepath = 3, str(tmp_path / "optimised.onnx")
+    onnxruntime.InferenceSession(str(made), options, providers=["CPUExecutionProvider"])
+    optimised = onnx.load(tmp_path / "optimised.onnx")
+    assert not any(node.metadata_props for node in optimised.graph.node)
+    assert any(node.op_type == "Gelu" for node in optimised.graph.node)  # five nodes before
+    command.run("annotate", tmp_path / "optimised.onnx", "--sidecar", sidecar, "-o", tmp_path / "told.onnx")
+    hierarchy = command.run_json("validate", tmp_path / "told.onnx", "--sidecar", sidecar)["hierarchy"]
+    assert hierarchy["operations_without_own_node"] == []
+    root = hierarchy["modules"][0]
+    assert (root["operations"], root["arrived"], root["unknown"]) == (6, 6, 0)
+    command.run("strip", tmp_path / "told.onnx", "-o", tmp_path / "stripped.onnx")
+    assert list(onnx.load(tmp_path / "stripped.onnx").graph.node) == list(optimised.graph.node)
