@@ -71,32 +71,45 @@ class Outliner {
     return result;
   }
 
-  void cut(WorkGraph& graph, const std::vector<InstanceId>& calls) {
-    std::vector<Region> regions = regions_of(graph, calls);
-    std::vector<ModuleBlock> blocks;
-    std::vector<const Region*> regions_of_blocks;
+  struct Cut {
+    ModuleBlock block;
+    const Region* region = nullptr;
+  };
+
+  std::vector<Cut> cuts_of(const WorkGraph& graph, const std::vector<Region>& regions) {
+    std::vector<Cut> cuts;
     for (const Region& region : regions) {
       if (!region.refusal.empty()) {
         report_.refused.push_back({graph.instances()[region.instance].path, region.refusal});
         continue;
       }
       ModuleBlock block = block_of(graph, region);
-      if (block.outputs.empty()) continue;  // nothing reads what it computes
-      blocks.push_back(std::move(block));
-      regions_of_blocks.push_back(&region);
+      if (!block.outputs.empty()) cuts.push_back({std::move(block), &region});  // else nothing reads what it computes
     }
-    std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> groups;
-    std::vector<std::vector<std::size_t>*> order;
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const Instance& instance = graph.instances()[blocks[i].instance];
-      auto& group = groups[{function_domain(instance) + "." + function_name(instance), blocks[i].key}];
-      if (group.empty()) order.push_back(&group);
-      group.push_back(i);
+    return cuts;
+  }
+
+  // Those of one class that are equal, in the order of the first of each.
+  static std::vector<std::vector<const Cut*>> groups_of(const WorkGraph& graph, const std::vector<Cut>& cuts) {
+    std::map<std::pair<std::string, std::string>, std::size_t> numbers;
+    std::vector<std::vector<const Cut*>> groups;
+    for (const Cut& cut : cuts) {
+      const Instance& instance = graph.instances()[cut.block.instance];
+      const std::string type = function_domain(instance) + "." + function_name(instance);
+      const auto [number, is_new] = numbers.try_emplace({type, cut.block.key}, groups.size());
+      if (is_new) groups.emplace_back();
+      groups[number->second].push_back(&cut);
     }
+    return groups;
+  }
+
+  void cut(WorkGraph& graph, const std::vector<InstanceId>& calls) {
+    const std::vector<Region> regions = regions_of(graph, calls);
+    const std::vector<Cut> cuts = cuts_of(graph, regions);
     std::vector<WorkGraph::Replacement> replacements;
-    for (const auto* group : order) {
+    for (const std::vector<const Cut*>& group : groups_of(graph, cuts)) {
       std::vector<const ModuleBlock*> members;
-      for (const std::size_t i : *group) members.push_back(&blocks[i]);
+      for (const Cut* each : group) members.push_back(&each->block);
       if (options_.by_structure && members.size() == 1) {  // no module either, so nobody asked for it
         report_.refused.push_back(
             {graph.instances()[members.front()->instance].path, "no other block computes the same"});
@@ -107,8 +120,7 @@ class Outliner {
         CutCall& call = function.calls[k];
         call.node.set_name(node_names_.claim(slash_path(graph.instances(), call.instance)));
         originals_[call.node.name()] = std::move(call.originals);
-        replacements.push_back(
-            {regions_of_blocks[(*group)[k]]->nodes, call.node, graph.instances()[call.instance].parent});
+        replacements.push_back({group[k]->region->nodes, call.node, graph.instances()[call.instance].parent});
       }
       report(graph, function);
       functions_.push_back(std::move(function.proto));

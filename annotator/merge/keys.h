@@ -29,8 +29,8 @@ inline constexpr std::string_view modules = "pkg.whence.modules";  // JSON array
 inline constexpr std::string_view call = "pkg.whence.call";
 // Call numbers of all modules on the way, root first, "0/2/0"; only where one above the last was called before.
 inline constexpr std::string_view calls = "pkg.whence.calls";
-// The called modules on the way, root first, as a JSON array; only where PyTorch's scopes on the node do not say it: they
-// are another node's, or name a module that is held twice by its other name.
+// The called modules on the way, root first, as a JSON array; only where PyTorch's scopes on the node do not say it:
+// they are another node's, or name a module that is held twice by its other name.
 inline constexpr std::string_view scopes = "pkg.whence.scopes";
 inline constexpr std::string_view source = "pkg.whence.source";  // "modeling_bert.py:88 forward"
 inline constexpr std::string_view confidence = "pkg.whence.confidence";

@@ -2,7 +2,7 @@
 // Used by checks. Order: that of the file, the graph before the functions.
 #pragma once
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/validate/check.h"
 
 namespace whence {
 
@@ -51,6 +51,22 @@ void walk_values(const OnnxSummary& model, Visit&& visit) {
   });
   for (const OnnxFunction& function : model.functions) {
     for (const OnnxValue& value : function.value_info) visit(value);
+  }
+}
+
+// visit(const OnnxProperties&, const std::string& owner): the metadata of everything that can have some, the model
+// itself left out; "value x", "function f", a node as reports call it.
+template <class Visit>
+void walk_metadata(const OnnxSummary& model, Visit&& visit) {
+  walk_graphs(model, [&](const OnnxGraph& graph) {
+    visit(graph.metadata, "graph " + std::string(graph.name));
+    for (const OnnxTensor& tensor : graph.initializers)
+      visit(tensor.metadata, "initializer " + std::string(tensor.name));
+  });
+  walk_values(model, [&](const OnnxValue& value) { visit(value.metadata, "value " + std::string(value.name)); });
+  walk_nodes(model, [&](const OnnxNode& node) { visit(node.metadata, shown_node(node)); });
+  for (const OnnxFunction& function : model.functions) {
+    visit(function.metadata, "function " + std::string(function.name));
   }
 }
 

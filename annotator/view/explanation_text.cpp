@@ -1,7 +1,6 @@
 // An explanation as text for people and as JSON for machines (schema/explain.schema.json).
 #include <map>
 #include <nlohmann/json.hpp>
-
 #include <set>
 
 #include "annotator/merge/keys.h"

@@ -62,6 +62,17 @@ def test_v104_metadata_under_an_old_ir_version(tmp_path):
     assert codes(model(chain({}, {}), tmp_path / "m.onnx", ir_version=9)) == {}
 
 
+def test_v104_wherever_metadata_stands(tmp_path):
+    inner = node("Add", ["a", "a"], "b", "add", known("m"))
+    twice = helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [inner], [helper.make_opsetid("", 18)])
+    path = model([node("Twice", ["x"], "y", "call", domain="pkg.mine")], tmp_path / "m.onnx", functions=[twice],
+                 opsets=[helper.make_opsetid("", 18), helper.make_opsetid("pkg.mine", 1)], ir_version=9)
+    proto = onnx.load(path)
+    add_key(proto.graph.input[0], "k", "1")
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    assert codes(path) == {"V104": ["value x", "add"]}
+
+
 def test_v105_undefined_function(tmp_path):
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("pkg.mine", 1), helper.make_opsetid("com.microsoft", 1)]
     twice = helper.make_function("pkg.mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], "b", "add")], opsets[:1])

@@ -347,7 +347,7 @@ def test_weights_that_the_export_transposes_are_known_to_the_sidecar_it_writes(t
 
 
 def test_operations_are_found_in_what_an_optimiser_wrote(tmp_path):
-    """ONNX Runtime drops what nodes say and keeps that whence exported the model; annotate finds the operations again."""
+    """ONNX Runtime drops what nodes say, and keeps who exported the model; annotate finds the operations again."""
     torch.manual_seed(2)
     network = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
     network.eval()

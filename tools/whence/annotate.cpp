@@ -97,13 +97,7 @@ void copy_as_it_is(const std::string& input, const std::string& output, Diagnost
       input, output, [] { return std::make_unique<NoEdit>(); }, {}, external_locations(model));
 }
 
-ExitCode run(int argc, char** argv) {
-  CommandLine line(
-      "annotate", "model.onnx -o out.onnx [--sidecar model.whence.json | --from annotated.onnx]",
-      "Writes on every node which module, which call of it and which source line it comes from. Files that\n"
-      "`whence export` wrote say so themselves; nodes of others are matched with the recorded program, or with\n"
-      "the annotated file that a tool made them from. With neither, the file's own names and metadata have to\n"
-      "do. `whence strip` takes it back.");
+void declare_options(CommandLine& line) {
   line.positional("model", "an ONNX file, whoever exported or optimised it");
   line.option("output,o", "FILE", "the annotated file; may be the same file");
   line.option("sidecar", "FILE", "the sidecar of the same model; model.whence.json beside the file by default");
@@ -115,19 +109,32 @@ ExitCode run(int argc, char** argv) {
   line.flag("carry", "also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim");
   line.example("whence annotate bert.optimised.onnx --from bert.annotated.onnx -o bert.optimised.annotated.onnx");
   line.example("whence annotate bert.onnx --sidecar bert.whence.json -o bert.annotated.onnx");
-  if (!line.parse(argc, argv)) return ExitCode::ok;
+}
 
-  const std::string input = line.text("model"), output = line.text("output");
+AnnotateOptions parse_options(const CommandLine& line) {
+  if (line.has("from") && line.has("sidecar")) {
+    throw Error(Code::usage, "--from and --sidecar were both given", "give one of them", {.stage = "command line"});
+  }
   AnnotateOptions options;
   options.keys = split(line.text_or("keys", ""), ',');
   options.names = !line.has("no-names");
   options.carry = line.has("carry");
-
   options.allow_different_weights = line.has("allow-different-weights");
-  if (line.has("from") && line.has("sidecar")) {
-    throw Error(Code::usage, "--from and --sidecar were both given", "give one of them", {.stage = "command line"});
-  }
+  return options;
+}
 
+ExitCode run(int argc, char** argv) {
+  CommandLine line(
+      "annotate", "model.onnx -o out.onnx [--sidecar model.whence.json | --from annotated.onnx]",
+      "Writes on every node which module, which call of it and which source line it comes from. Files that\n"
+      "`whence export` wrote say so themselves; nodes of others are matched with the recorded program, or with\n"
+      "the annotated file that a tool made them from. With neither, the file's own names and metadata have to\n"
+      "do. `whence strip` takes it back.");
+  declare_options(line);
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+
+  const std::string input = line.text("model"), output = line.text("output");
+  const AnnotateOptions options = parse_options(line);
   for (const std::string& read : {line.text_or("from", ""), sidecar_file(line, input)}) {
     if (!read.empty()) require_distinct(read, output);
   }

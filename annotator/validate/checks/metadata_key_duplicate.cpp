@@ -2,7 +2,7 @@
 // value holds.
 #include <set>
 
-#include "annotator/validate/check.h"
+#include "annotator/validate/walk.h"
 
 namespace whence {
 namespace {
@@ -15,34 +15,12 @@ void add_duplicates(const OnnxProperties& metadata, const std::string& owner, st
   }
 }
 
-void add_nodes(const std::vector<OnnxNode>& nodes, std::vector<FindingItem>& items);
-
-void add_graph(const OnnxGraph& graph, std::vector<FindingItem>& items) {
-  add_duplicates(graph.metadata, "graph " + std::string(graph.name), items);
-  for (const auto* values : {&graph.inputs, &graph.outputs, &graph.value_info}) {
-    for (const OnnxValue& value : *values) add_duplicates(value.metadata, "value " + std::string(value.name), items);
-  }
-  for (const OnnxTensor& tensor : graph.initializers) {
-    add_duplicates(tensor.metadata, "initializer " + std::string(tensor.name), items);
-  }
-  add_nodes(graph.nodes, items);
-}
-
-void add_nodes(const std::vector<OnnxNode>& nodes, std::vector<FindingItem>& items) {
-  for (const OnnxNode& node : nodes) {
-    add_duplicates(node.metadata, shown_node(node), items);
-    for (const OnnxGraph& graph : node.subgraphs) add_graph(graph, items);
-  }
-}
-
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_duplicates(context.model.metadata, "the model", items);
-  add_graph(context.model.graph, items);
-  for (const OnnxFunction& function : context.model.functions) {
-    add_duplicates(function.metadata, "function " + std::string(function.name), items);
-    add_nodes(function.nodes, items);
-  }
+  walk_metadata(context.model, [&](const OnnxProperties& metadata, const std::string& owner) {
+    add_duplicates(metadata, owner, items);
+  });
   return items;
 }
 
