@@ -17,4 +17,12 @@ Val reduce(Ctx& c, std::string_view op_type, Val value, const Ints& axes, bool k
   return c.emit(op_type, std::move(inputs), std::move(attributes));
 }
 
+Val reduce_mean(Ctx& c, Val value, const Ints& axes, bool keep_dims) {
+  bool nothing = false;
+  for (const std::int64_t axis : axes) nothing |= c.static_dim(value, axis) == 0;
+  for (int axis = 0; axes.empty() && axis < c.rank(value); ++axis) nothing |= c.static_dim(value, axis) == 0;
+  if (!nothing) return reduce(c, "ReduceMean", value, axes, keep_dims);
+  return c.emit("Div", {reduce(c, "ReduceSum", value, axes, keep_dims), c.constant_number(0, c.dtype(value))});
+}
+
 }  // namespace whence

@@ -71,6 +71,14 @@ Argument div(PairSteps& c) {
   return c.binary("aten::div.Tensor", c.multiplied(c.as_pair(a), c.conjugate(b)), for_both(c, square));
 }
 
+// 1 / z = conj(z) / |z|^2
+Argument reciprocal(PairSteps& c) {
+  const Argument& z = c.argument("self");
+  const auto squared = [&](const Argument& part) { return c.binary("aten::mul.Tensor", part, part); };
+  const Argument square = c.binary("aten::add.Tensor", squared(c.real(z)), squared(c.imag(z)));
+  return c.binary("aten::div.Tensor", c.conjugate(z), for_both(c, square));
+}
+
 Argument conj(PairSteps& c) { return c.conjugate(c.argument("self")); }
 
 Argument magnitude(PairSteps& c, const Argument& z) {
@@ -88,7 +96,29 @@ Argument angle(PairSteps& c) { return c.binary("aten::atan2", c.imag(c.argument(
 Argument real(PairSteps& c) { return c.real(c.argument("self")); }
 Argument imag(PairSteps& c) { return c.imag(c.argument("self")); }
 
-Argument complex(PairSteps& c) { return c.pair(c.argument("real"), c.argument("imag")); }
+// Parts that broadcast become equal in shape first.
+Argument complex(PairSteps& c) {
+  const Argument &re = c.argument("real"), &im = c.argument("imag");
+  if (c.steps.dims(re) == c.steps.dims(im)) return c.pair(re, im);
+  const auto like = [&](const Argument& x, const Argument& other) {
+    return c.binary("aten::add.Tensor", x, c.unary("aten::zeros_like", other));
+  };
+  return c.pair(like(re, im), like(im, re));
+}
+
+// Zeros around; the pairs' axis is last, and the list of pads counts from there.
+Argument pad(PairSteps& c) {
+  const auto* mode = c.argument("mode").as<std::string>();
+  if (mode != nullptr && *mode != "constant") c.refuse("complex padding other than by zeros");
+  std::vector<NamedArgument> arguments = c.node().arguments;
+  std::erase_if(arguments, [](const NamedArgument& given) { return given.name == "mode" || given.value.is_none(); });
+  for (NamedArgument& argument : arguments) {
+    if (argument.name == "value" && number(c, argument.value).real != 0) c.refuse("complex padding by a number");
+    auto* list = argument.name == "pad" ? std::get_if<ArgumentList>(&argument.value.data) : nullptr;
+    if (list != nullptr) list->insert(list->begin(), 2, Argument{std::int64_t{0}});
+  }
+  return c.steps.add("aten::constant_pad_nd", std::move(arguments), c.real_dtype(), c.result_dims());
+}
 
 Argument from_polar(PairSteps& c, const Argument& length, const Argument& turn) {
   const auto part = [&](const char* of) { return c.binary("aten::mul.Tensor", length, c.unary(of, turn)); };
@@ -97,6 +127,29 @@ Argument from_polar(PairSteps& c, const Argument& length, const Argument& turn) 
 }
 
 Argument polar(PairSteps& c) { return from_polar(c, c.argument("abs"), c.argument("angle")); }
+
+// Half the angle and the root of the length: the root with a real part that is not negative.
+Argument sqrt(PairSteps& c) {
+  const Argument& z = c.argument("self");
+  const Argument turn = c.binary("aten::atan2", c.imag(z), c.real(z));
+  return from_polar(c, c.unary("aten::sqrt", magnitude(c, z)), c.binary("aten::mul.Scalar", turn, {0.5}));
+}
+
+Argument log(PairSteps& c) {
+  const Argument& z = c.argument("self");
+  return c.pair(c.unary("aten::log", magnitude(c, z)), c.binary("aten::atan2", c.imag(z), c.real(z)));
+}
+
+// z / |z|, and 0 of 0
+Argument sgn(PairSteps& c) {
+  const Argument& z = c.argument("self");
+  const Argument length = magnitude(c, z);
+  const Argument none =
+      c.steps.add("aten::eq.Scalar", {{"self", length}, {"other", {0.0}}}, DType::boolean, c.steps.dims(length));
+  const Argument divisor = c.steps.add("aten::masked_fill.Scalar", {{"self", length}, {"mask", none}, {"value", {1.0}}},
+                                       c.steps.dtype(length), c.steps.dims(length));
+  return c.binary("aten::div.Tensor", z, for_both(c, divisor));
+}
 
 Argument exp(PairSteps& c) {
   const Argument& z = c.argument("self");
@@ -144,17 +197,34 @@ Argument product(PairSteps& c) {
 
 const PairRules& pair_arithmetic() {
   static const PairRules table{
-      {"aten::_conj", conj},  {"aten::_conj_physical", conj},
-      {"aten::_to_copy", to}, {"aten::abs", absolute},
-      {"aten::add", add},     {"aten::angle", angle},
-      {"aten::bmm", product}, {"aten::complex", complex},
-      {"aten::conj", conj},   {"aten::conj_physical", conj},
-      {"aten::div", div},     {"aten::exp", exp},
-      {"aten::imag", imag},   {"aten::matmul", product},
-      {"aten::mm", product},  {"aten::mul", mul},
-      {"aten::polar", polar}, {"aten::pow", pow},
-      {"aten::real", real},   {"aten::square", square},
-      {"aten::sub", sub},     {"aten::to", to},
+      {"aten::_conj", conj},
+      {"aten::_conj_physical", conj},
+      {"aten::_to_copy", to},
+      {"aten::abs", absolute},
+      {"aten::add", add},
+      {"aten::angle", angle},
+      {"aten::bmm", product},
+      {"aten::complex", complex},
+      {"aten::conj", conj},
+      {"aten::conj_physical", conj},
+      {"aten::constant_pad_nd", pad},
+      {"aten::pad", pad},
+      {"aten::div", div},
+      {"aten::exp", exp},
+      {"aten::imag", imag},
+      {"aten::matmul", product},
+      {"aten::mm", product},
+      {"aten::mul", mul},
+      {"aten::polar", polar},
+      {"aten::pow", pow},
+      {"aten::real", real},
+      {"aten::reciprocal", reciprocal},
+      {"aten::sqrt", sqrt},
+      {"aten::log", log},
+      {"aten::sgn", sgn},
+      {"aten::square", square},
+      {"aten::sub", sub},
+      {"aten::to", to},
   };
   return table;
 }

@@ -1,6 +1,7 @@
 // z = view_as_complex(x); y = z * w; view_as_real(y)   ->   [a c - b d, a d + b c] of x = [a, b] and w = [c, d]
 // Operators that only move elements keep their place, with the axes counted so that the pairs stay together; the others
-// have a rule in complex_arithmetic.cpp or complex_spectra.cpp. What has none is refused by name.
+// have a rule in complex_arithmetic.cpp or complex_spectra.cpp. What has none is refused by name. Complex inputs and
+// outputs of the program are pairs, too, as PyTorch's exporter has them.
 #include "annotator/lower/complex_pairs.h"
 
 #include <algorithm>
@@ -131,14 +132,26 @@ void before_pair(const Program& program, Argument& axis) {
   if (const auto known = known_integer(program, axis); known && *known < 0) axis = {*known - 1};
 }
 
+// A sum or mean of all axes, as one over each by number.
+void name_all_axes(Node& node, std::size_t rank) {
+  if (node.target != "aten::sum" && node.target != "aten::mean") return;
+  ArgumentList all;
+  for (std::size_t axis = 0; axis < rank; ++axis) all.push_back({static_cast<std::int64_t>(axis)});
+  const Argument* given = node.find("dim");
+  const auto* list = given == nullptr ? nullptr : given->as<ArgumentList>();
+  if (list != nullptr && !list->empty()) return;
+  std::erase_if(node.arguments, [](const NamedArgument& argument) { return argument.name == "dim"; });
+  node.arguments.push_back({"dim", {std::move(all)}});
+  node.overload = node.target == "aten::sum" ? "dim_IntList" : "dim";
+}
+
 // The arguments as they are with the pairs' axis there; false when they cannot be.
 bool move(const Program& program, const Moving& rule, Node& node, std::size_t rank) {
   for (const std::string_view name : rule.arguments) {
     const auto found = std::find_if(node.arguments.begin(), node.arguments.end(),
                                     [&](const NamedArgument& argument) { return argument.name == name; });
-    const bool reduces = node.target == "aten::sum" || node.target == "aten::mean";
     auto* list = found == node.arguments.end() ? nullptr : std::get_if<ArgumentList>(&found->value.data);
-    if (rule.how == Moves::axes && (reduces || node.target == "aten::flip" || node.target == "aten::roll") &&
+    if (rule.how == Moves::axes && (node.target == "aten::flip" || node.target == "aten::roll") &&
         (list == nullptr || list->empty())) {
       return false;  // all axes, the pairs' among them
     }
@@ -184,25 +197,14 @@ class ComplexPairs {
   }
 
  private:
-  // Values of complex dtype, from here on real. False when none of the program can be served.
+  // Values of complex dtype, from here on real, the program's inputs and outputs as well; false when there are none.
   bool collect() {
     for (std::size_t i = 0; i < program_.values.size(); ++i) {
       Type& type = program_.values[i].type;
       if (type.kind != ValueKind::tensor || !is_complex(type.dtype)) continue;
       pairs_.insert(static_cast<ValueId>(i));
     }
-    const auto taken = [&](const Argument& argument) {
-      bool found = false;
-      for_each_value(argument, [&](ValueId id) { found |= pairs_.contains(id); });
-      return found;
-    };
-    for (const ProgramInput& input : program_.inputs) {
-      if (pairs_.contains(input.value)) refuse("the input '" + input.name + "' is complex");
-    }
-    for (const ProgramOutput& output : program_.outputs) {
-      if (taken(output.value)) refuse("an output is complex", producer(output.value));
-    }
-    if (pairs_.empty() || refused_) return false;
+    if (pairs_.empty()) return false;
     for (const ValueId id : pairs_) {
       Type& type = program_.values[id].type;
       type.dtype = part_of(type.dtype);
@@ -213,21 +215,11 @@ class ComplexPairs {
     return true;
   }
 
-  const Node* producer(const Argument& value) const {
-    const auto* reference = value.as<ValueRef>();
-    const Node* found = nullptr;
-    for (const Node* node : operations(program_)) {
-      if (reference != nullptr && std::ranges::find(node->outputs, reference->id) != node->outputs.end()) found = node;
-    }
-    return found;
-  }
-
-  void refuse(const std::string& why, const Node* node = nullptr) {
-    refused_ = true;
+  void refuse(const std::string& why, const Node& node) {
     failures_.push_back({Code::unsupported_feature,
                          Severity::error,
                          why + ", and ONNX operators know no complex tensors",
-                         node == nullptr ? Place{.stage = "lower"} : place_of(program_, *node, "lower"),
+                         place_of(program_, node, "lower"),
                          PairSteps::remedy,
                          1,
                          {}});
@@ -244,13 +236,14 @@ class ComplexPairs {
   bool open(const Node& node, std::vector<Node>& to, Replacements& replaced) {
     const bool known =
         std::ranges::all_of(node.outputs, [&](ValueId id) { return program_.values[id].known != none_id; });
-    if (known || !touches(node)) return false;  // what is known is a constant, retyped as such
+    if (known) return false;  // a constant, retyped as such
+    if (!touches(node) && !pair_spectra().contains(node.target)) return false;
     if (const auto rule = moving().find(node.target); rule != moving().end()) return moved(node, rule->second, to);
     const PairRules* rules = pair_arithmetic().contains(node.target) ? &pair_arithmetic() : &pair_spectra();
     const auto rule = rules->find(node.target);
     if (rule == rules->end()) {
       if (!node.blocks.empty()) return false;
-      refuse(qualified(node) + " computes with complex numbers", &node);
+      refuse(qualified(node) + " computes with complex numbers", node);
       return false;
     }
     PairSteps steps(program_, node, pairs_);
@@ -275,8 +268,13 @@ class ComplexPairs {
       return true;
     }
     const auto& dims = program_.values[node.outputs.front()].type.dims;
+    const Argument* self = node.find("self");
+    const auto* value = self == nullptr ? nullptr : self->as<ValueRef>();
+    if (value != nullptr && program_.values[value->id].type.dims) {
+      name_all_axes(adapted, program_.values[value->id].type.dims->size() - 1);
+    }
     if (!dims || !move(program_, rule, adapted, dims->size() - 1)) {
-      refuse(qualified(node) + " works on all axes of a complex tensor", &node);
+      refuse(qualified(node) + " works on all axes of a complex tensor", node);
       return false;
     }
     to.push_back(std::move(adapted));
@@ -286,11 +284,12 @@ class ComplexPairs {
   Program& program_;
   Diagnostics& failures_;
   std::unordered_set<ValueId> pairs_;
-  bool refused_ = false;
 };
 
+// A spectrum may be real on both sides: that of a real signal that is taken for its own conjugate.
 bool is_complex_node(const Program& program, const Node& node) {
-  return std::ranges::any_of(node.outputs, [&](ValueId id) { return is_complex(program.values[id].type.dtype); });
+  return pair_spectra().contains(node.target) ||
+         std::ranges::any_of(node.outputs, [&](ValueId id) { return is_complex(program.values[id].type.dtype); });
 }
 
 }  // namespace

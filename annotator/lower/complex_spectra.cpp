@@ -118,7 +118,9 @@ Argument real_transform(PairSteps& c, std::vector<std::int64_t> otherwise) {
                      c.real_dtype(), c.result_dims());
 }
 
-Argument inverse_real_transform(PairSteps& c, std::vector<std::int64_t> otherwise) {
+// To a real signal from the half of its spectrum (`forward` false), or to the real spectrum of a signal that is its own
+// conjugate backwards, of which half is given (true).
+Argument to_real(PairSteps& c, std::vector<std::int64_t> otherwise, bool forward) {
   const Argument& given = c.argument("self");
   Axes axes = axes_of(c, given, std::move(otherwise));
   std::int64_t& last = axes.sizes.back();
@@ -132,12 +134,33 @@ Argument inverse_real_transform(PairSteps& c, std::vector<std::int64_t> otherwis
     const bool half = i + 1 == axes.axes.size();
     x = resized(c, x, axes.axes[i], half ? axes.sizes[i] / 2 + 1 : axes.sizes[i]);
   }
+  std::vector<std::int64_t> inverse = axes.axes;
+  if (forward) {
+    const std::vector<std::int64_t> others(axes.axes.begin(), axes.axes.end() - 1);
+    x = c.conjugate(complex_to_complex(c, x, others, scale_of(c, true), true));
+    inverse = {axes.axes.back()};
+  }
   return c.steps.add("aten::_fft_c2r",
                      {{"self", x},
-                      {"dim", list_of(axes.axes)},
-                      {"normalization", {std::int64_t{scale_of(c, false)}}},
+                      {"dim", list_of(inverse)},
+                      {"normalization", {std::int64_t{scale_of(c, forward)}}},
                       {"last_dim_size", {last}}},
                      c.real_dtype(), c.result_dims());
+}
+
+// The way back of a real signal: half a spectrum, conjugated, and the other axes backwards.
+Argument inverse_of_real(PairSteps& c, std::vector<std::int64_t> otherwise) {
+  Argument x = floating(c, c.argument("self"));
+  const Axes axes = axes_of(c, c.argument("self"), std::move(otherwise));
+  for (std::size_t i = 0; i < axes.axes.size(); ++i) x = resized(c, x, axes.axes[i], axes.sizes[i]);
+  const Argument half = c.steps.add("aten::_fft_r2c",
+                                    {{"self", x},
+                                     {"dim", list_of({axes.axes.back()})},
+                                     {"normalization", {std::int64_t{scale_of(c, false)}}},
+                                     {"onesided", {true}}},
+                                    c.real_dtype(), c.result_dims());
+  const std::vector<std::int64_t> others(axes.axes.begin(), axes.axes.end() - 1);
+  return complex_to_complex(c, c.conjugate(half), others, scale_of(c, false), false);
 }
 
 Argument fft(PairSteps& c) { return transform(c, true, {-1}); }
@@ -149,9 +172,15 @@ Argument ifftn(PairSteps& c) { return transform(c, false, {}); }
 Argument rfft(PairSteps& c) { return real_transform(c, {-1}); }
 Argument rfft2(PairSteps& c) { return real_transform(c, {-2, -1}); }
 Argument rfftn(PairSteps& c) { return real_transform(c, {}); }
-Argument irfft(PairSteps& c) { return inverse_real_transform(c, {-1}); }
-Argument irfft2(PairSteps& c) { return inverse_real_transform(c, {-2, -1}); }
-Argument irfftn(PairSteps& c) { return inverse_real_transform(c, {}); }
+Argument irfft(PairSteps& c) { return to_real(c, {-1}, false); }
+Argument irfft2(PairSteps& c) { return to_real(c, {-2, -1}, false); }
+Argument irfftn(PairSteps& c) { return to_real(c, {}, false); }
+Argument hfft(PairSteps& c) { return to_real(c, {-1}, true); }
+Argument hfft2(PairSteps& c) { return to_real(c, {-2, -1}, true); }
+Argument hfftn(PairSteps& c) { return to_real(c, {}, true); }
+Argument ihfft(PairSteps& c) { return inverse_of_real(c, {-1}); }
+Argument ihfft2(PairSteps& c) { return inverse_of_real(c, {-2, -1}); }
+Argument ihfftn(PairSteps& c) { return inverse_of_real(c, {}); }
 
 // The kernels themselves: their axes count without the pairs'.
 Argument kernel(PairSteps& c) {
@@ -185,6 +214,8 @@ const PairRules& pair_spectra() {
       {"aten::fft_ifft", ifft},   {"aten::fft_ifft2", ifft2},   {"aten::fft_ifftn", ifftn},
       {"aten::fft_irfft", irfft}, {"aten::fft_irfft2", irfft2}, {"aten::fft_irfftn", irfftn},
       {"aten::fft_rfft", rfft},   {"aten::fft_rfft2", rfft2},   {"aten::fft_rfftn", rfftn},
+      {"aten::fft_hfft", hfft},   {"aten::fft_hfft2", hfft2},   {"aten::fft_hfftn", hfftn},
+      {"aten::fft_ihfft", ihfft}, {"aten::fft_ihfft2", ihfft2}, {"aten::fft_ihfftn", ihfftn},
       {"aten::stft", stft},
   };
   return table;

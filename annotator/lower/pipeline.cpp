@@ -10,6 +10,7 @@ Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes)
   Lowering lowering{lowered, failures, notes};
   settle_branches(lowering);       // first: writes inside a branch that is taken for certain become straight-line code
   functionalize(lowering);         // before values are replaced: it needs to see which tensor each write goes to
+  views_for_copies(lowering);      // no sooner: a copy is not written when its source is
   pad_packed_sequences(lowering);  // before no-ops go: a slice that it adds may be one
   decompose(lowering);             // no composite writes; what it makes may hold no-ops
   complex_as_pairs(lowering);      // on functional operators; leaves no-ops where a tensor only changed its dtype

@@ -20,6 +20,7 @@ void write_out_kernels(Program& program);
 struct Lowering;
 void settle_branches(Lowering& lowering);
 void functionalize(Lowering& lowering);
+void views_for_copies(Lowering& lowering);
 void pad_packed_sequences(Lowering& lowering);
 void decompose(Lowering& lowering);
 void complex_as_pairs(Lowering& lowering);

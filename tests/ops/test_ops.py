@@ -5,23 +5,18 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import onnx
-import onnx.checker
-import onnx.shape_inference
-import onnxruntime
 import pytest
 import torch
 
 from command import run, run_json
 from ops.case import Case
+from ops.comparing import check_export
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.jit", "ignore::torch.jit.TracerWarning")
 HERE = Path(__file__).parent
 FAMILIES = {table.stem: importlib.import_module(f"ops.cases.{table.stem}").CASES
             for table in sorted((HERE / "cases").glob("*.py"))}
 CASES = [case for cases in FAMILIES.values() for case in cases]
-NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}  # Python's, as tensors
-GROWTH = 3  # by which dynamic axes are longer in the second comparison
 
 
 def operators(block) -> set[str]:
@@ -33,12 +28,6 @@ def operators(block) -> set[str]:
         for inner in node.blocks():
             found |= operators(inner)
     return found
-
-
-def flat(result) -> list[torch.Tensor]:
-    if isinstance(result, (tuple, list)):
-        return [tensor for element in result for tensor in flat(element)]
-    return [result if isinstance(result, torch.Tensor) else torch.tensor(result, dtype=NUMBERS[type(result)])]
 
 
 def saved(case: Case, folder: Path) -> Path:
@@ -58,34 +47,6 @@ def export_arguments(case: Case, archive: Path, folder: Path, opset: int) -> lis
     for group in case.dynamic.split():
         arguments += ["--dynamic", group]
     return arguments
-
-
-def check_file(path: Path) -> onnx.ModelProto:
-    model = onnx.load(path)
-    onnx.checker.check_model(model, full_check=True)
-    onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
-    return model
-
-
-def compare(case: Case, archive: Path, model: onnx.ModelProto, session: onnxruntime.InferenceSession,
-            growth: int) -> None:
-    """The reference is the archive as PyTorch runs it, which need not be what was traced: a Python number there is a
-    tensor by the time it is loaded, and promotes as one."""
-    tensors = case.tensors(growth)
-    with torch.no_grad():
-        expected = flat(torch.jit.load(archive)(*[tensor.clone() for tensor in tensors]))
-    wanted = {value.name for value in session.get_inputs()}
-    feed = {name: tensor.numpy() for name, tensor in zip(case.argument_names(), tensors, strict=True) if name in wanted}
-    actual = [torch.from_numpy(array) for array in session.run(None, feed)]
-    assert len(actual) == len(expected)
-    for ours, theirs, declared in zip(actual, expected, model.graph.output, strict=True):
-        assert ours.dtype == theirs.dtype
-        assert ours.shape == theirs.shape
-        for size, dim in zip(ours.shape, declared.type.tensor_type.shape.dim, strict=True):
-            assert not dim.HasField("dim_value") or dim.dim_value == size, "the declared output shape is wrong"
-        if case.tolerance:
-            torch.testing.assert_close(ours, theirs, rtol=case.tolerance.relative, atol=case.tolerance.absolute,
-                                       equal_nan=True)
 
 
 def exported(case: Case, opset: int, folder: Path, pool: ThreadPoolExecutor) -> Future:
@@ -124,13 +85,9 @@ def test_operator(case: Case, opset: int, request, exports):
     if case.refused:
         assert case.refused in result.stderr
         return
-    model = check_file(folder / "operator.onnx")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(folder / "operator.onnx", options, providers=["CPUExecutionProvider"])
-    compare(case, folder / "operator.pt", model, session, 0)
-    if case.dynamic:
-        compare(case, folder / "operator.pt", model, session, GROWTH)
+    # The reference is the archive as PyTorch runs it, which need not be what was traced: a Python number there is a
+    # tensor by the time it is loaded, and promotes as one.
+    check_export(case, torch.jit.load(folder / "operator.pt"), folder / "operator.onnx")
 
 
 def table_keys() -> set[str]:

@@ -1,5 +1,7 @@
 // Sums, products, powers, bounds: arithmetic between two tensors that broadcast against each other, or a tensor and a
 // number. The result's dtype is PyTorch's; operands are cast to it before the computation, as PyTorch does.
+#include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "annotator/export/ops/elementwise.h"
@@ -49,12 +51,12 @@ void fmin(Ctx& c) { extreme_number(c, "Min", "And"); }
 // computes in float64 whatever it is given.
 void pow(Ctx& c) { c.yield(combine(c, "Pow", c.tensor("self"), c.tensor("exponent"))); }
 
-// self * log(other), and 0 where self is 0, unless other is NaN.
-void xlogy(Ctx& c) {
-  const DType dtype = c.output_dtype();
-  const Val x = self_as_result(c), y = c.cast(c.tensor("other"), dtype), zero = c.constant_number(0, dtype);
-  const Val is_zero = c.emit("And", {c.emit("Equal", {x, zero}), c.emit("Equal", {y, y})});
-  c.yield(c.emit("Where", {is_zero, zero, c.emit("Mul", {x, c.emit("Log", {y})})}));
+// PyTorch takes the root for 0.5, which minus infinity has none of.
+void pow_scalar(Ctx& c) {
+  const auto* exponent = c.node().find("exponent");
+  const auto* number = exponent == nullptr ? nullptr : exponent->as<double>();
+  if (number == nullptr || *number != 0.5) return pow(c);
+  c.yield(c.emit("Sqrt", {self_as_result(c)}));
 }
 
 // 0 where self < 0, 1 where self > 0, values where self is 0.
@@ -75,18 +77,33 @@ void add_combined(Ctx& c, const char* op) {
 void addcmul(Ctx& c) { add_combined(c, "Mul"); }
 void addcdiv(Ctx& c) { add_combined(c, "Div"); }
 
-// self + weight * (end - self)
-void lerp(Ctx& c) {
-  const Val x = c.tensor("self"), weight = c.cast(c.tensor("weight"), c.output_dtype());
-  c.yield(c.emit("Add", {x, c.emit("Mul", {weight, c.emit("Sub", {c.tensor("end"), x})})}));
+// self + weight * (end - self), counted from the nearer of the two as PyTorch does: exact at both, infinities included.
+Val from_start(Ctx& c, Val start, Val way, Val weight) { return c.emit("Add", {start, c.emit("Mul", {weight, way})}); }
+Val from_end(Ctx& c, Val end, Val way, Val rest) { return c.emit("Sub", {end, c.emit("Mul", {way, rest})}); }
+
+void lerp_scalar(Ctx& c) {
+  const Val start = c.tensor("self"), end = c.tensor("end"), way = c.emit("Sub", {end, start});
+  const double weight = c.number("weight");
+  if (std::abs(weight) < 0.5) return c.yield(from_start(c, start, way, c.constant_number(weight, c.output_dtype())));
+  c.yield(from_end(c, end, way, c.constant_number(1 - weight, c.output_dtype())));
 }
 
-// Bounds that are numbers. Where min > max, max wins, in PyTorch and in ONNX.
+void lerp(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val start = c.tensor("self"), end = c.tensor("end"), weight = c.cast(c.tensor("weight"), dtype);
+  const Val way = c.emit("Sub", {end, start}), rest = c.emit("Sub", {c.constant_number(1, dtype), weight});
+  const Val near = c.emit("Less", {c.emit("Abs", {weight}), c.constant_number(0.5, dtype)});
+  c.yield(c.emit("Where", {near, from_start(c, start, way, weight), from_end(c, end, way, rest)}));
+}
+
+// Bounds that are numbers. Where min > max, max wins, in PyTorch and in ONNX. Of one bound it is Max or Min: runtimes
+// take the largest number for the other one of Clip, which cuts infinity.
 void clamp_between(Ctx& c, bool has_min, bool has_max) {
   const DType dtype = arithmetic_dtype(c.output_dtype());
-  std::vector<Val> inputs{c.cast(c.tensor("self"), dtype), has_min ? c.scalar("min", dtype) : absent};
+  std::vector<Val> inputs{c.cast(c.tensor("self"), dtype)};
+  if (has_min) inputs.push_back(c.scalar("min", dtype));
   if (has_max) inputs.push_back(c.scalar("max", dtype));
-  c.yield(c.emit("Clip", inputs));
+  c.yield(c.emit(has_min && has_max ? "Clip" : has_min ? "Max" : "Min", inputs));
 }
 void clamp(Ctx& c) { clamp_between(c, c.has("min"), c.has("max")); }
 void clamp_min(Ctx& c) { clamp_between(c, true, false); }
@@ -102,26 +119,32 @@ void clamp_tensor(Ctx& c) {
 void clamp_min_tensor(Ctx& c) { c.yield(combine(c, "Max", "Or", c.tensor("self"), c.tensor("min"))); }
 void clamp_max_tensor(Ctx& c) { c.yield(combine(c, "Min", "And", c.tensor("self"), c.tensor("max"))); }
 
-// The angle of the point (other, self). atan(self / other) is right for other > 0; elsewhere half a turn is added with
-// the sign of self. The origin has angle 0.
+// The angle of the point (other, self): that of (|other|, self), mirrored where other is negative. Equal sizes have the
+// slope 1, or 0 where both are 0, infinite ones included.
 void atan2(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val y = self_as_result(c), x = c.cast(c.tensor("other"), dtype);
-  const Val zero = c.constant_number(0, dtype);
-  const Val angle = c.emit("Atan", {c.emit("Div", {y, x})});
+  const Val zero = c.constant_number(0, dtype), width = c.emit("Abs", {x});
+  const Val same = c.emit("Equal", {c.emit("Abs", {y}), width});
+  const Val angle = c.emit("Atan", {c.emit("Where", {same, c.emit("Sign", {y}), c.emit("Div", {y, width})})});
   const Val half_turn = c.emit("Where", {c.emit("Less", {y, zero}), c.constant_number(-std::numbers::pi, dtype),
                                          c.constant_number(std::numbers::pi, dtype)});
-  const Val turned = c.emit("Where", {c.emit("Less", {x, zero}), c.emit("Add", {angle, half_turn}), angle});
-  const Val at_origin = c.emit("And", {c.emit("Equal", {x, zero}), c.emit("Equal", {y, zero})});
-  c.yield(c.emit("Where", {at_origin, zero, turned}));
+  c.yield(c.emit("Where", {c.emit("Less", {x, zero}), c.emit("Sub", {half_turn, angle}), angle}));
 }
 
-// log(exp(self) + exp(other)) as max + log(1 + exp(-|difference|)), which does not overflow.
-void logaddexp(Ctx& c) {
-  const Val x = c.tensor("self"), y = c.tensor("other");
-  const Val gap = c.emit("Neg", {c.emit("Abs", {c.emit("Sub", {x, y})})});
-  c.yield(c.emit("Add", {c.emit("Max", {x, y}), c.emit("Softplus", {gap})}));
+// log(exp(self) + exp(other)) as max + log(1 + exp(-|difference|)), which does not overflow. Equal infinities differ by
+// nothing. `unit`: the natural logarithm of the base.
+void log_of_sum(Ctx& c, double unit) {
+  const DType dtype = c.output_dtype();
+  const Val x = c.cast(c.tensor("self"), dtype), y = c.cast(c.tensor("other"), dtype);
+  const Val difference = c.emit("Abs", {c.emit("Sub", {x, y})});
+  const Val gap = c.emit("Where", {c.emit("Equal", {x, y}), c.constant_number(0, dtype), difference});
+  const Val more = c.emit("Softplus", {c.emit("Mul", {gap, c.constant_number(-unit, dtype)})});
+  const Val scaled = unit == 1 ? more : c.emit("Div", {more, c.constant_number(unit, dtype)});
+  c.yield(c.emit("Add", {c.emit("Max", {x, y}), scaled}));
 }
+void logaddexp(Ctx& c) { log_of_sum(c, 1); }
+void logaddexp2(Ctx& c) { log_of_sum(c, std::numbers::ln2); }
 
 // sqrt(self^2 + other^2), as larger * sqrt(1 + (smaller / larger)^2), which does not overflow.
 void hypot(Ctx& c) {
@@ -131,9 +154,12 @@ void hypot(Ctx& c) {
   const Val ratio = c.emit("Div", {smaller, larger});
   const Val one_more = c.emit("Add", {c.emit("Mul", {ratio, ratio}), c.constant_number(1, dtype)});
   const Val length = c.emit("Mul", {larger, c.emit("Sqrt", {one_more})});
-  // Nothing to divide where both are 0, or by where one is infinite.
-  c.yield(c.emit("Where", {c.emit("Equal", {smaller, c.constant_number(0, dtype)}), larger,
-                           c.emit("Where", {c.emit("IsInf", {larger}), larger, length})}));
+  // Nothing to divide where both are 0, or by where one is infinite, whatever the other is.
+  const Val infinity = c.constant_number(std::numeric_limits<double>::infinity(), dtype);
+  const Val endless = c.emit("Or", {c.emit("Equal", {x, infinity}), c.emit("Equal", {y, infinity})});
+  c.yield(c.emit(
+      "Where",
+      {endless, infinity, c.emit("Where", {c.emit("Equal", {smaller, c.constant_number(0, dtype)}), larger, length})}));
 }
 
 // |self| with the sign of other, of whose zeros one is negative: 1 / -0 is minus infinity.
@@ -166,9 +192,10 @@ const OpEntry kArithmetic[] = {
     {"aten::fmin(Tensor self, Tensor other) -> Tensor", fmin},
     {"aten::heaviside(Tensor self, Tensor values) -> Tensor", heaviside},
     {"aten::hypot(Tensor self, Tensor other) -> Tensor", hypot},
-    {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp},
+    {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp_scalar},
     {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp},
     {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", logaddexp},
+    {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor", logaddexp2},
     {"aten::max.other(Tensor self, Tensor other) -> Tensor", maximum},
     {"aten::maximum(Tensor self, Tensor other) -> Tensor", maximum},
     {"aten::min.other(Tensor self, Tensor other) -> Tensor", minimum},
@@ -176,14 +203,12 @@ const OpEntry kArithmetic[] = {
     {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", mul},
     {"aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", mul},
     {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", pow},
-    {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow},
+    {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow_scalar},
     {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", pow},
     {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", rsub},
+    {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", rsub},
     {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", sub},
     {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub},
-    {"aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", xlogy},
-    {"aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", xlogy},
-    {"aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor", xlogy},
 };
 
 }  // namespace

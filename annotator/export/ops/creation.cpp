@@ -93,11 +93,23 @@ void arange(Ctx& c) {
   c.yield(c.emit("Neg", {c.emit("Range", {negative(start), negative(end), negative(step)})}));
 }
 
+// As many numbers from start to end as the model computes; a single one is the start.
+Val linspace_of(Ctx& c, Val start, Val end, Val steps) {
+  const DType dtype = c.output_dtype();
+  const Val numbers = c.emit("Range", {c.constant_int(0), steps, c.constant_int(1)});
+  const Val parts = c.emit("Max", {c.emit("Sub", {steps, c.constant_int(1)}), c.constant_int(1)});
+  const auto as_result = [&](Val x) { return c.cast(c.typed(x, DType::int64), dtype); };
+  const Val unit = c.emit("Div", {c.emit("Sub", {end, start}), as_result(parts)});
+  return c.emit("Add", {start, c.emit("Mul", {as_result(numbers), unit})});
+}
+
 // `steps` numbers from start to end, both included, equally far apart.
 void linspace(Ctx& c) {
   const DType dtype = c.output_dtype();
-  const std::int64_t steps = c.integer("steps");
   const Val start = c.scalar("start", dtype), end = c.scalar("end", dtype);
+  const Size count = c.size("steps");
+  if (!c.static_size(count)) return c.yield(linspace_of(c, start, end, std::get<Val>(count)));
+  const std::int64_t steps = *c.static_size(count);
   std::vector<double> shares(static_cast<std::size_t>(std::max<std::int64_t>(steps, 0)), 0);
   for (std::size_t i = 1; i < shares.size(); ++i) {
     shares[i] = static_cast<double>(i) / static_cast<double>(shares.size() - 1);
@@ -187,6 +199,9 @@ const OpEntry kCreation[] = {
      zeros},
     {"aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     zeros},
+    {"aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, "
+     "Device? device=None, bool? pin_memory=None) -> Tensor",
      zeros},
     {"aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? "
      "device=None, bool? pin_memory=None) -> Tensor",

@@ -23,6 +23,7 @@ OpFamily division_ops();
 OpFamily joining_ops();
 OpFamily scatter_ops();
 OpFamily slicing_ops();
+OpFamily special_ops();
 OpFamily unary_ops();
 
 // layers

@@ -100,12 +100,31 @@ void masked_fill_tensor(Ctx& c) {
 // The elements where the mask is true, in a row.
 void masked_select(Ctx& c) {
   const Val x = c.tensor("self"), mask = c.tensor("mask");
+  if (c.rank(x) == 0 && c.rank(mask) == 0) {
+    return c.yield(c.emit("Compress", {c.unsqueeze(x, {0}), c.unsqueeze(mask, {0})}));
+  }
   const Val condition = flat(c, broadcast(c, mask, {x}));
   c.yield(c.emit("Compress", {broadcast(c, x, {mask}), condition}));
 }
 
 // The positions of the elements that are not zero: [n, rank].
-void nonzero(Ctx& c) { c.yield(mask_positions(c, c.tensor("self"))); }
+void nonzero(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) > 0) return c.yield(mask_positions(c, x));
+  // A scalar has no axes to count along, but is one element or none.
+  const Val positions = mask_positions(c, c.unsqueeze(x, {0}));
+  c.yield(c.emit("Slice", {positions, c.constant_ints({0}), c.constant_ints({0}), c.constant_ints({1})}));
+}
+
+// As many positions as asked for: what is missing is filled up, what is more is cut.
+void nonzero_static(Ctx& c) {
+  const Val x = c.tensor("self");
+  const std::int64_t size = c.integer("size"), fill = c.integer("fill_value");
+  if (c.rank(x) == 0) c.refuse("nonzero_static of a scalar", "give it an axis");
+  const Val filler = c.emit("Expand", {c.constant_int(fill), c.constant_ints({size, c.rank(x)})});
+  const Val all = c.emit("Concat", {mask_positions(c, x), filler}, {{"axis", 0}});
+  c.yield(c.emit("Slice", {all, c.constant_ints({0}), c.constant_ints({size}), c.constant_ints({0})}));
+}
 
 // The same, one vector for each axis. A scalar counts as a vector.
 void nonzero_by_axis(Ctx& c, Val x) {
@@ -129,6 +148,7 @@ const OpEntry kIndex[] = {
     {"aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", masked_fill_tensor},
     {"aten::masked_select(Tensor self, Tensor mask) -> Tensor", masked_select},
     {"aten::nonzero(Tensor self) -> Tensor", nonzero},
+    {"aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor", nonzero_static},
     {"aten::nonzero_numpy(Tensor self) -> Tensor[]", nonzero_numpy},
     {"aten::take(Tensor self, Tensor index) -> Tensor", take},
     {"aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim},

@@ -1,5 +1,7 @@
 // Matrix products: linear layers, addmm and matmul with their relatives; determinants.
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "annotator/export/convert.h"
 #include "annotator/export/ops/families.h"
@@ -137,7 +139,22 @@ void bilinear(Ctx& c) {
   c.yield(y);
 }
 
+// The product of three tensors that axes are added to (`expand`, in order), summed over `sumdim`.
+void trilinear(Ctx& c) {
+  Val product;
+  for (const auto& [tensor, expand] : {std::pair{"i1", "expand1"}, {"i2", "expand2"}, {"i3", "expand3"}}) {
+    Ints axes = c.integers(expand);
+    std::sort(axes.begin(), axes.end());
+    const Val factor = c.unsqueeze(c.tensor(tensor), axes);
+    product = product ? c.typed(c.emit("Mul", {product, factor}), c.output_dtype()) : factor;
+  }
+  c.yield(reduce(c, "ReduceSum", product, c.integers("sumdim"), false));
+}
+
 const OpEntry kLinear[] = {
+    {"aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, "
+     "int unroll_dim=1) -> Tensor",
+     trilinear},
     {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear},
     {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm},
     {"aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmv},

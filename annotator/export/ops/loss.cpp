@@ -80,33 +80,32 @@ void binary_cross_entropy(Ctx& c) {
   c.yield(reduced(c, weighted(c, c.emit("Neg", {c.emit("Add", {hit, miss})}))));
 }
 
-// softplus(x) - x y; with a weight p for the positive class, (1 - y) x + (1 + (p - 1) y) softplus(-x)
+// (1 - y) x + softplus(-x); with a weight p for the positive class, (1 - y) x + (1 + (p - 1) y) softplus(-x)
 void binary_cross_entropy_with_logits(Ctx& c) {
   const Pair pair = read(c);
   Val positive = c.optional_tensor("pos_weight");
   if (positive) positive = c.cast(positive, c.output_dtype());
-  if (!positive) {
-    const Val product = c.emit("Mul", {pair.input, pair.target});
-    return c.yield(reduced(c, weighted(c, c.emit("Sub", {c.emit("Softplus", {pair.input}), product}))));
-  }
   const Val one = number(c, 1);
-  const Val factor = c.emit("Add", {one, c.emit("Mul", {c.emit("Sub", {positive, one}), pair.target})});
-  const Val log = c.emit("Mul", {factor, c.emit("Softplus", {c.emit("Neg", {pair.input})})});
+  Val log = c.emit("Softplus", {c.emit("Neg", {pair.input})});
+  if (positive) {
+    const Val factor = c.emit("Add", {one, c.emit("Mul", {c.emit("Sub", {positive, one}), pair.target})});
+    log = c.emit("Mul", {factor, log});
+  }
   const Val rest = c.emit("Mul", {c.emit("Sub", {one, pair.target}), pair.input});
   c.yield(reduced(c, weighted(c, c.emit("Add", {rest, log}))));
 }
 
-// y (log y - x), 0 where y is 0; or y given by its logarithm
+// y log y - y x, where 0 log 0 is 0; or y given by its logarithm
 void kl_div(Ctx& c) {
   const Pair pair = read(c);
   if (c.flag("log_target")) {
     const Val log = c.emit("Sub", {pair.target, pair.input});
     return c.yield(reduced(c, c.emit("Mul", {c.emit("Exp", {pair.target}), log})));
   }
-  const Val log = c.emit("Sub", {c.emit("Log", {pair.target}), pair.input});
   const Val zero = number(c, 0);
   const Val none = c.emit("Equal", {pair.target, zero});
-  c.yield(reduced(c, c.emit("Where", {none, zero, c.emit("Mul", {pair.target, log})})));
+  const Val own = c.emit("Where", {none, zero, c.emit("Mul", {pair.target, c.emit("Log", {pair.target})})});
+  c.yield(reduced(c, c.emit("Sub", {own, c.emit("Mul", {pair.target, pair.input})})));
 }
 
 // Classes by number: scores [N, C, *] or [C], target [N, *] or [].
@@ -127,16 +126,72 @@ void by_class(Ctx& c, std::string_view op_type) {
 
 void nll_loss(Ctx& c) { by_class(c, "NegativeLogLikelihoodLoss"); }
 
+// Weights [C] of classes, for axis `classes` of a tensor of `rank` axes.
+Val weight_of_classes(Ctx& c, int rank, std::int64_t classes) {
+  const Val weight = c.cast(c.tensor("weight"), c.output_dtype());
+  Ints shape(static_cast<std::size_t>(rank), 1);
+  shape[static_cast<std::size_t>(classes)] = -1;
+  return c.emit("Reshape", {weight, c.constant_ints(shape)});
+}
+
+// - sum of weight * target * log softmax over the classes. The mean is over samples, whatever the weights.
+void by_probability(Ctx& c, Val scores, Val target, double smoothing) {
+  const DType dtype = c.output_dtype();
+  const int rank = c.rank(scores);
+  const std::int64_t classes = rank > 1 ? 1 : 0;
+  if (smoothing > 0) {
+    const auto count = c.static_dim(scores, classes);
+    if (!count) c.refuse("label_smoothing over a dynamic number of classes", "keep the axis of the classes fixed");
+    const Val share = c.constant_number(smoothing / static_cast<double>(*count), dtype);
+    target = c.emit("Add", {c.emit("Mul", {target, c.constant_number(1 - smoothing, dtype)}), share});
+  }
+  const Val log = c.emit("LogSoftmax", {scores}, {{"axis", classes}});
+  Val product = c.emit("Mul", {target, log});
+  if (c.has("weight")) product = c.emit("Mul", {product, weight_of_classes(c, rank, classes)});
+  const Val each = c.typed(reduce(c, "ReduceSum", c.typed(product, dtype), {classes}, false), dtype);
+  c.yield(c.emit("Neg", {rank == 1 ? each : reduced(c, each)}));
+}
+
+// Of the loss by class a share e goes to all classes alike: (1 - e) loss - e / C * sum over all classes of weight *
+// log softmax. Ignored targets count for neither; the mean divides by the weights of the targets that count.
+void smoothed(Ctx& c, double smoothing) {
+  const DType dtype = c.output_dtype();
+  Val scores = c.tensor("self"), target = c.tensor("target");
+  const bool batched = c.rank(scores) > 1;
+  if (!batched) scores = c.unsqueeze(scores, {0}), target = c.unsqueeze(target, {0});
+  const int rank = c.rank(scores);
+  const auto count = c.static_dim(scores, 1);
+  if (!count) c.refuse("label_smoothing over a dynamic number of classes", "keep the axis of the classes fixed");
+  const Val log = c.typed(c.emit("LogSoftmax", {scores}, {{"axis", 1}}), dtype, c.dims(scores));
+  const Val ignored = c.constant_number(static_cast<double>(c.integer("ignore_index")), c.dtype(target));
+  const Val counts = c.typed(c.emit("Not", {c.emit("Equal", {target, ignored})}), DType::boolean);
+  std::vector<Val> inputs{log, target};
+  Val all = log, weights = c.typed(c.cast(counts, dtype), dtype);
+  if (c.has("weight")) {
+    inputs.push_back(c.cast(c.tensor("weight"), dtype));
+    all = c.emit("Mul", {log, weight_of_classes(c, rank, 1)});
+    const Val safe = c.emit("Where", {counts, target, c.constant_number(0, c.dtype(target))});
+    weights = c.emit("Mul", {c.emit("Gather", {inputs.back(), safe}), weights});
+  }
+  const Val own = c.emit("NegativeLogLikelihoodLoss", inputs,
+                         {{"ignore_index", c.integer("ignore_index")}, {"reduction", std::string("none")}});
+  const Val spread = c.emit("Mul", {reduce(c, "ReduceSum", c.typed(all, dtype), {1}, false), c.cast(counts, dtype)});
+  const Val share = c.constant_number(-smoothing / static_cast<double>(*count), dtype);
+  Val loss =
+      c.emit("Add", {c.emit("Mul", {own, c.constant_number(1 - smoothing, dtype)}), c.emit("Mul", {spread, share})});
+  const std::string kind = reduction(c);
+  if (kind == "none") return c.yield(batched ? loss : c.squeeze(loss, {0}));
+  loss = reduce(c, "ReduceSum", c.typed(loss, dtype), {}, false);
+  c.yield(kind == "sum" ? loss : c.emit("Div", {loss, reduce(c, "ReduceSum", c.typed(weights, dtype), {}, false)}));
+}
+
 // Classes by number or, with a floating target shaped like the scores, by probability.
 void cross_entropy_loss(Ctx& c) {
-  if (c.number("label_smoothing") != 0) c.refuse("label_smoothing", "smooth the target and pass probabilities");
+  const double smoothing = c.number("label_smoothing");
   const Val scores = c.tensor("self"), target = c.tensor("target");
-  if (!is_floating(c.dtype(target))) return by_class(c, "SoftmaxCrossEntropyLoss");
-  if (c.has("weight")) c.refuse("class weights with a target of probabilities", "scale the target instead");
-  const std::int64_t classes = c.rank(scores) > 1 ? 1 : 0;
-  const Val log = c.emit("LogSoftmax", {scores}, {{"axis", classes}});
-  const Val each = reduce(c, "ReduceSum", c.emit("Mul", {target, log}), {classes}, false);
-  c.yield(c.emit("Neg", {reduced(c, each)}));
+  if (is_floating(c.dtype(target))) return by_probability(c, scores, target, smoothing);
+  if (smoothing > 0) return smoothed(c, smoothing);
+  by_class(c, "SoftmaxCrossEntropyLoss");
 }
 
 const OpEntry kLoss[] = {

@@ -1,4 +1,5 @@
 // Matrices: norms that need no singular values, determinants, the diagonal put into one and summed.
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -78,6 +79,15 @@ void det_with_factors(Ctx& c) {
   c.yield({c.emit("Det", {c.tensor("A")}), absent, absent});
 }
 
+// Sign and logarithm of the size; the factors serve the backward pass.
+void slogdet(Ctx& c) {
+  const Val det = c.typed(c.emit("Det", {c.tensor("A")}), c.output_dtype());
+  if (c.schema().returns.size() > 2 && (c.result_used(2) || c.result_used(3))) {
+    c.refuse("ONNX has no LU decomposition", "use sign and logarithm only");
+  }
+  c.yield({c.emit("Sign", {det}), c.emit("Log", {c.emit("Abs", {det})})});
+}
+
 void logdet(Ctx& c) { c.yield(c.emit("Log", {c.typed(c.emit("Det", {c.tensor("self")}), c.output_dtype())})); }
 
 // ---- diagonals --------------------------------------------------------------------------------------------------
@@ -124,8 +134,94 @@ void diag_embed(Ctx& c) {
   c.yield(c.transpose(matrices, order));
 }
 
+// The diagonal replaced by src [*, k]: the axes of the matrix go last, src[i] is gathered for each row that has an
+// element on the diagonal, and chosen there.
+void diagonal_scatter(Ctx& c) {
+  const Val x = c.tensor("self"), src = c.tensor("src");
+  const int rank = c.rank(x);
+  const std::int64_t offset = c.integer("offset");
+  const std::int64_t row = c.axis(c.integer("dim1"), rank), column = c.axis(c.integer("dim2"), rank);
+  Ints order, back(static_cast<std::size_t>(rank));
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    if (axis != row && axis != column) order.push_back(axis);
+  }
+  order.insert(order.end(), {row, column});
+  for (std::size_t i = 0; i < order.size(); ++i)
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  const Val rows = c.dim_of(x, row), mask = on_diagonal(c, rows, c.dim_of(x, column), offset);
+  const std::int64_t first = std::max<std::int64_t>(0, -offset);
+  const Val numbers =
+      c.emit("Range", {c.constant_int(-first), c.emit("Sub", {rows, c.constant_int(first)}), c.constant_int(1)});
+  const Val last = c.emit("Sub", {c.dim_of(src, -1), c.constant_int(1)});
+  const Val places = c.emit("Clip", {numbers, c.constant_int(0), last});
+  const Val spread = c.typed(c.emit("Gather", {src, places}, {{"axis", rank - 2}}), c.dtype(src), c.dims(src));
+  const Val matrices = c.transpose(x, order);
+  c.yield(c.transpose(select(c, mask, c.unsqueeze(spread, {rank - 1}), matrices), back));
+}
+
+// ---- covariance -------------------------------------------------------------------------------------------------
+
+// Observations [variables, n] with weights w: deviations from the weighted mean, (d w) d^T divided by
+// sum w - correction * sum (w a) / sum w, where a are the weights that are no counts.
+Val covariance(Ctx& c, Val x, Val counts, Val importance, double correction) {
+  const DType dtype = c.output_dtype();
+  const auto binary = [&](const char* op, Val a, Val b) { return c.typed(c.emit(op, {a, b}), dtype); };
+  const auto sum = [&](Val v) { return c.typed(reduce(c, "ReduceSum", v, {}, false), dtype); };
+  Val weights = counts ? c.cast(counts, dtype) : absent;
+  if (importance) weights = weights ? binary("Mul", weights, c.cast(importance, dtype)) : c.cast(importance, dtype);
+  const Val total = weights ? sum(weights) : c.cast(c.dim_of(x, 1), dtype);
+  const Val all = reduce(c, "ReduceSum", weights ? binary("Mul", x, weights) : x, {1}, true);
+  const Val deviations = binary("Sub", x, binary("Div", all, total));
+  Val divisor = total;
+  if (importance && correction != 0) {
+    const Val ratio = binary("Div", sum(binary("Mul", weights, c.cast(importance, dtype))), total);
+    divisor = binary("Sub", total, binary("Mul", ratio, c.constant_number(correction, dtype)));
+  } else if (correction != 0) {
+    divisor = binary("Sub", total, c.constant_number(correction, dtype));
+  }
+  const Val right =
+      c.emit("Transpose", {weights ? binary("Mul", deviations, weights) : deviations}, {{"perm", Ints{1, 0}}});
+  const Val positive = c.emit("Max", {divisor, c.constant_number(0, dtype)});
+  return binary("Div", binary("MatMul", deviations, right), c.typed(positive, dtype));
+}
+
+// Of one variable the result is a scalar.
+Val variables(Ctx& c) {
+  const Val x = as_result(c);
+  return c.rank(x) == 2 ? x : c.reshape(x, {std::int64_t{1}, std::int64_t{-1}});
+}
+Val as_scalar_of_one(Ctx& c, Val matrix) {
+  return c.rank(c.tensor("self")) == 2 && c.static_dim(c.tensor("self"), 0) != 1
+             ? matrix
+             : c.emit("Reshape", {matrix, c.constant_ints({})});
+}
+
+void cov(Ctx& c) {
+  c.yield(as_scalar_of_one(c, covariance(c, variables(c), c.optional_tensor("fweights"), c.optional_tensor("aweights"),
+                                         static_cast<double>(c.integer("correction")))));
+}
+
+// Covariances divided by both deviations, and cut to [-1, 1].
+void corrcoef(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val x = variables(c);
+  const Val covariances = covariance(c, x, absent, absent, 1);
+  const Val mask = on_diagonal(c, c.dim_of(x, 0), c.dim_of(x, 0), 0);
+  const Val diagonal = c.typed(select(c, mask, covariances, c.constant_number(0, dtype)), dtype);
+  const Val deviation = c.emit("Sqrt", {c.typed(reduce(c, "ReduceSum", diagonal, {1}, true), dtype)});
+  const Val across = c.emit("Transpose", {deviation}, {{"perm", Ints{1, 0}}});
+  const Val ratios = c.emit("Div", {c.emit("Div", {covariances, deviation}), across});
+  c.yield(as_scalar_of_one(c, c.emit("Clip", {ratios, c.constant_number(-1, dtype), c.constant_number(1, dtype)})));
+}
+
 const OpEntry kMatrix[] = {
+    {"aten::corrcoef(Tensor self) -> Tensor", corrcoef},
+    {"aten::cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor", cov},
+    {"aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+     diagonal_scatter},
     {"aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", det_with_factors},
+    {"aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)", slogdet},
+    {"aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", slogdet},
     {"aten::det(Tensor self) -> Tensor", det<kSelf>},
     {"aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", diag_embed},
     {"aten::linalg_det(Tensor A) -> Tensor", det<kA>},

@@ -52,6 +52,12 @@ Ints trailing_axes(std::size_t count) {
 
 // ---- batch norm: [N, C, *], statistics per channel ----------------------------------------------------------------
 
+Ints all_but_channels(Ctx& c, Val x) {
+  Ints axes{0};
+  for (int axis = 2; axis < c.rank(x); ++axis) axes.push_back(axis);
+  return axes;
+}
+
 // With running statistics, as in evaluation.
 Val batch_norm_running(Ctx& c, Val x, std::string_view eps) {
   const Ints per_channel{channels(c, x)};
@@ -64,8 +70,7 @@ Val batch_norm_running(Ctx& c, Val x, std::string_view eps) {
 // With the batch's own statistics, as in training or without running ones.
 Val batch_norm_batch(Ctx& c, Val x, std::string_view eps) {
   const int rank = c.rank(x);
-  Ints axes{0};
-  for (int axis = 2; axis < rank; ++axis) axes.push_back(axis);
+  const Ints axes = all_but_channels(c, x);
   const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
   const Val normal = standardize(c, x, axes, c.number(eps));
   return scale_and_shift(c, normal, weight ? per_channel(c, weight, rank - 2) : absent,
@@ -80,8 +85,67 @@ Val batch_norm_result(Ctx& c, std::string_view eps) {
 
 void batch_norm(Ctx& c) { c.yield(batch_norm_result(c, "eps")); }
 
-// The saved statistics serve the backward pass only, so they are not made; neither are those of the other native forms.
-void native_batch_norm(Ctx& c) { c.yield({batch_norm_result(c, "eps"), absent, absent}); }
+// Mean and variance over `axes`, of each other index.
+struct Statistics {
+  Val mean, variance;
+};
+
+Statistics statistics_over(Ctx& c, Val x, const Ints& axes) {
+  const DType dtype = c.output_dtype();
+  const Val mean = c.typed(reduce(c, "ReduceMean", x, axes, true), dtype);
+  const Val centred = c.typed(c.emit("Sub", {x, mean}), dtype);
+  const Val squares = c.typed(c.emit("Mul", {centred, centred}), dtype);
+  return {c.squeeze(mean, axes), c.typed(reduce(c, "ReduceMean", squares, axes, false), dtype)};
+}
+
+Val inverse_deviation(Ctx& c, Val variance) {
+  const Val shifted = c.emit("Add", {variance, c.constant_number(c.number("eps"), c.output_dtype())});
+  return c.emit("Reciprocal", {c.emit("Sqrt", {shifted})});
+}
+
+bool trains(Ctx& c) { return !c.schema().find("training") || c.flag("training"); }
+
+// Mean and 1 / sqrt(var + eps) of the batch come along, for the backward pass; outside training there are none.
+void native_batch_norm(Ctx& c) {
+  const Val result = batch_norm_result(c, "eps");
+  if (!c.result_used(1) && !c.result_used(2)) return c.yield({result, absent, absent});
+  if (!c.schema().find("training") || !c.flag("training")) {
+    const Val none = c.constant_tensor(filled({0}, 0, c.output_dtype(1)));
+    return c.yield({result, none, none});
+  }
+  const Val x = c.tensor("input");
+  const Statistics batch = statistics_over(c, x, all_but_channels(c, x));
+  c.yield({result, batch.mean, inverse_deviation(c, batch.variance)});
+}
+
+// How many elements each channel has, over that number less 1: by which the running variance is larger.
+Val unbiased(Ctx& c, Val x, Val variance) {
+  const DType dtype = c.output_dtype();
+  const std::int64_t count = channels(c, x);
+  const Val elements = c.cast(c.typed(c.emit("Size", {x}), DType::int64), dtype);
+  const Val each = c.emit("Div", {elements, c.constant_number(static_cast<double>(count), dtype)});
+  return c.emit("Mul", {variance, c.emit("Div", {each, c.emit("Sub", {each, c.constant_number(1, dtype)})})});
+}
+
+// Running statistics, moved towards the batch's by `momentum`, are results here; what is used is made.
+void batch_norm_functional(Ctx& c) {
+  const Val x = c.tensor("input");
+  if (!trains(c)) {
+    const Val none = c.constant_tensor(filled({0}, 0, c.output_dtype(1)));
+    return c.yield({batch_norm_running(c, x, "eps"), none, none, c.tensor("running_mean"), c.tensor("running_var")});
+  }
+  const DType dtype = c.output_dtype();
+  const Statistics batch = statistics_over(c, x, all_but_channels(c, x));
+  const auto moved = [&](std::string_view running, Val now) {
+    const Val kept = c.emit("Mul", {c.tensor(running), c.constant_number(1 - c.number("momentum"), dtype)});
+    return c.emit("Add", {kept, c.emit("Mul", {now, c.constant_number(c.number("momentum"), dtype)})});
+  };
+  std::vector<Val> results{batch_norm_batch(c, x, "eps"), batch.mean, inverse_deviation(c, batch.variance)};
+  if (c.schema().returns.size() == 6) results.push_back(c.constant_tensor(filled({0}, 0, DType::uint8)));
+  results.push_back(moved("running_mean", batch.mean));
+  results.push_back(moved("running_var", unbiased(c, x, batch.variance)));
+  c.yield(results);
+}
 
 // ---- layer norm: over the last axes ---------------------------------------------------------------------------------
 
@@ -202,7 +266,14 @@ Val group_norm_result(Ctx& c, std::string_view groups_argument) {
 
 void group_norm(Ctx& c) { c.yield(group_norm_result(c, "num_groups")); }
 
-void native_group_norm(Ctx& c) { c.yield({group_norm_result(c, "group"), absent, absent}); }
+// Mean and 1 / sqrt(var + eps) of each group come along: [N, groups].
+void native_group_norm(Ctx& c) {
+  const Val result = group_norm_result(c, "group");
+  if (!c.result_used(1) && !c.result_used(2)) return c.yield({result, absent, absent});
+  const Val grouped = c.emit("Reshape", {c.tensor("input"), c.constant_ints({0, c.integer("group"), -1})});
+  const Statistics each = statistics_over(c, grouped, {2});
+  c.yield({result, each.mean, inverse_deviation(c, each.variance)});
+}
 
 void instance_norm(Ctx& c) {
   const Val x = c.tensor("input");
@@ -237,6 +308,14 @@ const OpEntry kNormalization[] = {
     {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
      "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
      native_batch_norm},
+    {"aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+     "Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, "
+     "Tensor running_mean_out, Tensor running_var_out)",
+     batch_norm_functional},
+    {"aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+     "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, "
+     "Tensor running_var_out)",
+     batch_norm_functional},
     {"aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, "
      "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
      native_batch_norm},

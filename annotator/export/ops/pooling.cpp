@@ -167,7 +167,29 @@ void avg_pool(Ctx& c) {
   c.yield(without_batch(c, window, c.emit("AveragePool", {with_batch(c, window)}, std::move(attributes))));
 }
 
+// Each element where the pooling took it from, zeros elsewhere: `indices` count in a plane of output_size.
+void max_unpool(Ctx& c) {
+  const Val x = c.tensor("self"), indices = c.tensor("indices");
+  const Ints size = c.integers("output_size");
+  const int leading = c.rank(x) - static_cast<int>(size.size());
+  Ints flat(static_cast<std::size_t>(leading), 0);
+  flat.push_back(-1);
+  std::vector<Size> planes;
+  for (int axis = 0; axis < leading; ++axis) {
+    const auto known = c.static_dim(x, axis);
+    planes.push_back(known ? Size{*known} : Size{c.dim_of(x, axis)});
+  }
+  planes.emplace_back(std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>()));
+  const Val empty = c.emit("Expand", {c.constant_number(0, c.dtype(x)), c.to_vector(planes)});
+  const auto in_planes = [&](Val v) { return c.emit("Reshape", {v, c.constant_ints(flat)}); };
+  const Val filled = c.emit("ScatterElements", {empty, in_planes(indices), in_planes(x)}, {{"axis", -1}});
+  c.yield(c.reshape_to_output(filled));
+}
+
 const OpEntry kPooling[] = {
+    {"aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", max_unpool},
+    {"aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+     max_unpool},
     {"aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], "
      "bool ceil_mode=False) -> Tensor",
      max_pool},

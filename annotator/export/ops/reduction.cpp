@@ -38,7 +38,8 @@ Reduction over_axis(Ctx& c) {
 // op over r.value in `dtype`.
 Val reduced(Ctx& c, std::string_view op, const Reduction& r, DType dtype) {
   const Val x = c.cast(r.value, dtype);
-  return c.rank(x) == 0 ? x : reduce(c, op, x, r.axes, r.keep);
+  if (c.rank(x) == 0) return x;
+  return op == "ReduceMean" ? reduce_mean(c, x, r.axes, r.keep) : reduce(c, op, x, r.axes, r.keep);
 }
 
 // Booleans and integers are summed, multiplied and averaged in the result's dtype.

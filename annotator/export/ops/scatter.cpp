@@ -177,6 +177,17 @@ void index_fill(Ctx& c) {
   c.yield(scattered(c, x, spread_index(c, index, x, shape), value, "none"));
 }
 
+// Elements counted in the flattened tensor take those of source, or have them added.
+void put(Ctx& c) {
+  const Val x = c.tensor("self");
+  const auto flat = [&](Val v) { return c.rank(v) == 1 ? v : c.emit("Reshape", {v, c.constant_ints({-1})}); };
+  Attributes attributes = reduction(c, c.flag("accumulate") ? "add" : "none");
+  attributes.push_back({"axis", 0});
+  const Val written =
+      c.emit("ScatterElements", {flat(x), flat(c.tensor("index")), flat(c.tensor("source"))}, attributes);
+  c.yield(c.rank(x) == 1 ? written : c.reshape_to_output(written));
+}
+
 // ---- whole tensors ----------------------------------------------------------------------------------------------
 
 // The true elements of the mask, in order, take the first elements of source.
@@ -205,6 +216,7 @@ const OpEntry kScatter[] = {
     {"aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
      index_put},
     {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", masked_scatter},
+    {"aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", put},
     {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", scatter_reducing},
     {"aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter},
     {"aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", scatter},

@@ -1,5 +1,8 @@
 // Sorting and selecting by rank: sort, topk, kthvalue, median, unique, searchsorted. TopK does all of it: among equal
 // elements it takes the one with the lower index first, so that its order is a stable one.
+#include <cstdint>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -98,6 +101,68 @@ void median(Ctx& c) {
   c.yield(at_rank(c, flat, middle(c, all), 0, false).values);
 }
 
+// ---- nanmedian and mode ---------------------------------------------------------------------------------------------
+
+Val at(Ctx& c, Val values, Val places, std::int64_t axis) {
+  return c.typed(c.emit("GatherElements", {values, places}, {{"axis", axis}}), c.dtype(values));
+}
+
+// Infinity in the place of NaN sorts it behind; the median is the lower middle one of the `numbers` others.
+Ranked median_of_numbers(Ctx& c, Val x, std::int64_t axis) {
+  const DType dtype = c.dtype(x);
+  const Val is_nan = c.typed(c.emit("IsNaN", {x}), DType::boolean);
+  const Val infinity = c.constant_number(std::numeric_limits<double>::infinity(), dtype);
+  const Val rest = c.typed(c.emit("Where", {is_nan, infinity, x}), dtype, c.dims(x));
+  const Ranked ranked = first_ranked(c, rest, extent(c, x, axis), axis, false, true);
+  const Val missing = reduce(c, "ReduceSum", c.cast(is_nan, DType::int64), {axis}, true);
+  const Val numbers = c.emit("Sub", {c.dim_of(x, axis), missing});
+  const Val below = c.emit("Div", {c.emit("Sub", {numbers, c.constant_int(1)}), c.constant_int(2)});
+  const Val place = c.emit("Max", {below, c.constant_int(0)});
+  const Val none = c.emit("LessOrEqual", {numbers, c.constant_int(0)});
+  const Val nan = c.constant_number(std::numeric_limits<double>::quiet_NaN(), dtype);
+  return {c.emit("Where", {none, nan, at(c, ranked.values, place, axis)}), at(c, ranked.indices, place, axis)};
+}
+
+void nanmedian_along(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (!is_floating(c.dtype(x))) return median_along(c);
+  if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  const Ranked found = median_of_numbers(c, x, axis);
+  if (c.flag("keepdim")) return c.yield({found.values, found.indices});
+  c.yield({c.squeeze(found.values, {axis}), c.squeeze(found.indices, {axis})});
+}
+
+void nanmedian(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (!is_floating(c.dtype(x))) return median(c);
+  const auto* dims = c.output_dims();
+  const Val flat = c.rank(x) == 1 ? x : c.reshape(x, {std::int64_t{-1}});
+  c.yield(c.emit("Reshape", {median_of_numbers(c, flat, 0).values, c.constant_ints(Ints(dims ? dims->size() : 0, 1))}));
+}
+
+// The most frequent element along an axis, of several the least, and where it last occurs. Each is compared with each.
+void mode(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
+  const DType dtype = c.dtype(x);
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), last = c.rank(x) - 1;
+  Ints order(static_cast<std::size_t>(last + 1));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<std::size_t>(axis)], order.back());
+  const Val rows = c.transpose(x, order);
+  const Ranked ranked = first_ranked(c, rows, extent(c, x, axis), last, false, true);
+  const Val same = c.typed(
+      c.emit("Equal", {c.unsqueeze(ranked.values, {last + 1}), c.unsqueeze(ranked.values, {last})}), DType::boolean);
+  const Val counts = reduce(c, "ReduceSum", c.cast(same, DType::int32), {last + 1}, false);
+  const Val best = c.emit("ArgMax", {counts}, {{"axis", last}});
+  const Val value = at(c, c.typed(ranked.values, dtype), best, last);
+  const Val hits = c.cast(c.typed(c.emit("Equal", {rows, value}), DType::boolean), DType::int32);
+  const Val place = c.emit("ArgMax", {hits}, {{"axis", last}, {"select_last_index", 1}});
+  if (!c.flag("keepdim")) return c.yield({c.squeeze(value, {last}), c.squeeze(place, {last})});
+  c.yield({c.emit("Transpose", {value}, {{"perm", order}}), c.emit("Transpose", {place}, {{"perm", order}})});
+}
+
 // Distinct elements (or slices along an axis), where each input element went, and how often each occurred.
 // PyTorch sorts them whether asked to or not.
 std::vector<Val> distinct(Ctx& c, std::optional<std::int64_t> axis) {
@@ -117,6 +182,38 @@ void unique(Ctx& c) {
 
 void unique_dim(Ctx& c) { c.yield(distinct(c, c.axis(c.integer("dim"), c.rank(c.tensor("self"))))); }
 
+// Of each run of equal elements (or slices along an axis) one, which run each element is in, and how long each is.
+void unique_consecutive(Ctx& c) {
+  const Val self = c.tensor("self");
+  const bool whole = !c.has("dim");
+  const Val x = whole && c.rank(self) != 1
+                    ? c.typed(c.reshape(self, {std::int64_t{-1}}), c.dtype(self), std::vector<Dim>{{-1, true}})
+                    : self;
+  const std::int64_t axis = whole ? 0 : c.axis(c.integer("dim"), c.rank(x));
+  const auto slice = [&](std::int64_t from, std::int64_t to) {
+    return c.emit("Slice", {x, c.constant_ints({from}), c.constant_ints({to}), c.constant_ints({axis})});
+  };
+  const Val differs = c.typed(c.emit("Not", {c.emit("Equal", {slice(1, INT64_MAX), slice(0, -1)})}), DType::boolean);
+  Ints others;
+  for (std::int64_t i = 0; i < c.rank(x); ++i) {
+    if (i != axis) others.push_back(i);
+  }
+  Val starts = c.cast(differs, DType::int64);
+  if (!others.empty()) starts = reduce(c, "ReduceMax", starts, others, false);
+  const Val first = c.emit("Slice", {c.constant_ints({1}), c.constant_ints({0}), c.to_vector({c.dim_of(x, axis)})});
+  starts = c.typed(c.emit("Concat", {first, starts}, {{"axis", 0}}), DType::int64);
+  const Val runs = c.emit("Sub", {c.emit("CumSum", {starts, c.constant_int(0)}), c.constant_int(1)});
+  const Val values = c.emit("Compress", {x, c.cast(starts, DType::boolean)}, {{"axis", axis}});
+  const Val zeros = c.emit(
+      "Expand", {c.constant_int(0),
+                 c.emit("Shape", {c.emit("Compress", {starts, c.cast(starts, DType::boolean)}, {{"axis", 0}})})});
+  const Val ones = c.emit("Expand", {c.constant_int(1), c.emit("Shape", {runs})});
+  Attributes adding{{"axis", 0}, {"reduction", std::string("add")}};
+  const Val counts = c.result_used(2) ? c.emit("ScatterElements", {zeros, runs, ones}, adding) : absent;
+  const Val places = whole && c.rank(self) != 1 && c.result_used(1) ? c.reshape_to_output(runs, 1) : runs;
+  c.yield({values, places, counts});
+}
+
 // How many of the sorted numbers [*, m] are below each value (`right`: or equal to it), which is where it would go.
 Val places(Ctx& c, Val sorted, Val values, bool right) {
   const Val each = c.unsqueeze(values, {c.rank(values)});
@@ -131,8 +228,12 @@ void bucketize(Ctx& c) {
 }
 
 void searchsorted(Ctx& c) {
-  if (c.has("sorter")) c.refuse("searchsorted with a sorter", "sort the sequence first");
-  const auto [sorted, values] = c.promoted(c.tensor("sorted_sequence"), c.tensor("self"));
+  Val sequence = c.tensor("sorted_sequence");
+  if (c.has("sorter")) {
+    const Val ordered = c.emit("GatherElements", {sequence, c.tensor("sorter")}, {{"axis", -1}});
+    sequence = c.typed(ordered, c.dtype(sequence), c.dims(sequence));
+  }
+  const auto [sorted, values] = c.promoted(sequence, c.tensor("self"));
   const bool right = c.has("side") ? c.text("side") == "right" : c.flag("right");
   c.yield(places(c, sorted, values, right));
 }
@@ -150,6 +251,10 @@ const OpEntry kSorting[] = {
      topk},
     {"aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
      kthvalue},
+    {"aten::nanmedian(Tensor self) -> Tensor", nanmedian},
+    {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     nanmedian_along},
+    {"aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", mode},
     {"aten::median(Tensor self) -> Tensor", median},
     {"aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", median_along},
     {"aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)", unique},
@@ -164,6 +269,12 @@ const OpEntry kSorting[] = {
     {"aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
      "str? side=None, Tensor? sorter=None) -> Tensor",
      searchsorted},
+    {"aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, "
+     "str? side=None, Tensor? sorter=None) -> Tensor",
+     searchsorted},
+    {"aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> "
+     "(Tensor, Tensor, Tensor)",
+     unique_consecutive},
 };
 
 }  // namespace

@@ -149,7 +149,29 @@ void fft_c2r(Ctx& c) {
   c.yield(normalized(c, real, real, axes, dtype, true));
 }
 
+// The frequencies of a transform of n elements `d` apart: 0, 1, ..., and, if there are two sides, the negative ones.
+void frequencies(Ctx& c, bool two_sides) {
+  const std::int64_t n = c.integer("n");
+  const double unit = 1 / (static_cast<double>(n) * c.number("d"));
+  const DType dtype = c.output_dtype();
+  std::vector<TensorData> each;
+  const auto add = [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t i = from; i < to; ++i) each.push_back(filled({1}, static_cast<double>(i) * unit, dtype));
+  };
+  add(0, two_sides ? (n + 1) / 2 : n / 2 + 1);
+  if (two_sides) add(-(n / 2), 0);
+  c.yield(c.constant_tensor(concatenated(each)));
+}
+void fftfreq(Ctx& c) { frequencies(c, true); }
+void rfftfreq(Ctx& c) { frequencies(c, false); }
+
 const OpEntry kSpectral[] = {
+    {"aten::fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None) -> Tensor",
+     fftfreq},
+    {"aten::fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None) -> Tensor",
+     rfftfreq},
     {"aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor", fft_c2c},
     {"aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor", fft_c2r},
     {"aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", fft_r2c},

@@ -63,7 +63,7 @@ struct Moments {
 };
 
 Moments moments(Ctx& c, const Spread& spread) {
-  const Val mean = reduce(c, "ReduceMean", spread.input, spread.axes, true);
+  const Val mean = reduce_mean(c, spread.input, spread.axes, true);
   const Val centred = c.emit("Sub", {spread.input, mean});
   const Val squares = reduce(c, "ReduceSumSquare", centred, spread.axes, spread.keep);
   return {c.emit("Div", {squares, degrees_of_freedom(c, spread)}), spread.keep ? mean : c.squeeze(mean, spread.axes)};

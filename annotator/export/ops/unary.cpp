@@ -47,11 +47,42 @@ void round_decimals(Ctx& c) {
   c.yield(c.emit(unscale, {c.emit("Round", {c.emit(scale, {x, unit})}), unit}));
 }
 
-// Booleans are their own sign.
+// Booleans are their own sign. NaN has none: 0, where runtimes answer NaN.
 void sign(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.dtype(x) == DType::boolean) return c.yield(x);
-  on_any_number<"Sign">(c);
+  if (!is_floating(c.dtype(x))) return on_any_number<"Sign">(c);
+  c.yield(c.emit("Where", {c.emit("IsNaN", {x}), number(c, 0), c.emit("Sign", {x})}));
+}
+
+// Of a real number: 0, or half a turn below 0.
+void angle(Ctx& c) {
+  const Val x = self_as_result(c);
+  const Val turned = c.emit("Where", {c.emit("Less", {x, number(c, 0)}), number(c, std::numbers::pi), number(c, 0)});
+  c.yield(c.emit("Where", {c.emit("IsNaN", {x}), x, turned}));
+}
+
+// x = mantissa * 2^exponent with 0.5 <= |mantissa| < 1. The logarithm may be off by one, which is put right; powers of
+// two are taken in halves, since 2^-exponent of the smallest numbers is beyond the largest.
+void frexp(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val x = c.tensor("self"), size = c.emit("Abs", {x}), zero = number(c, 0), half = number(c, 0.5);
+  const auto binary = [&](const char* op, Val a, Val b) { return c.typed(c.emit(op, {a, b}), dtype); };
+  const auto where = [&](Val condition, Val a, Val b) { return c.typed(c.emit("Where", {condition, a, b}), dtype); };
+  const auto times_power = [&](Val y, Val power) {
+    const Val first = c.typed(c.emit("Floor", {binary("Mul", power, half)}), dtype);
+    const Val whole = binary("Mul", y, binary("Pow", number(c, 2), first));
+    return binary("Mul", whole, binary("Pow", number(c, 2), binary("Sub", power, first)));
+  };
+  const Val finite = c.emit("Equal", {binary("Sub", x, x), zero});
+  const Val plain = c.emit("And", {finite, c.emit("Greater", {size, zero})});
+  const Val logarithm = binary("Div", c.emit("Log", {where(plain, size, number(c, 1))}), number(c, std::numbers::ln2));
+  const Val guess = binary("Add", c.emit("Floor", {logarithm}), number(c, 1));
+  const Val guessed = times_power(where(plain, size, zero), c.emit("Neg", {guess}));
+  const Val over = c.cast(c.emit("GreaterOrEqual", {guessed, number(c, 1)}), dtype);
+  const Val under = c.cast(c.emit("And", {plain, c.emit("Less", {guessed, half})}), dtype);
+  const Val power = where(plain, binary("Sub", binary("Add", guess, over), under), zero);
+  c.yield({where(plain, times_power(x, c.emit("Neg", {power})), x), c.cast(power, DType::int32)});
 }
 
 void square(Ctx& c) {
@@ -143,6 +174,7 @@ const OpEntry kUnary[] = {
     {"aten::abs(Tensor self) -> Tensor", on_any_number<"Abs">},
     {"aten::acos(Tensor self) -> Tensor", direct<"Acos">},
     {"aten::acosh(Tensor self) -> Tensor", direct<"Acosh">},
+    {"aten::angle(Tensor self) -> Tensor", angle},
     {"aten::asin(Tensor self) -> Tensor", direct<"Asin">},
     {"aten::asinh(Tensor self) -> Tensor", direct<"Asinh">},
     {"aten::atan(Tensor self) -> Tensor", direct<"Atan">},
@@ -158,6 +190,7 @@ const OpEntry kUnary[] = {
     {"aten::expm1(Tensor self) -> Tensor", expm1},
     {"aten::floor(Tensor self) -> Tensor", rounding<"Floor">},
     {"aten::frac(Tensor self) -> Tensor", frac},
+    {"aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", frexp},
     {"aten::isfinite(Tensor self) -> Tensor", isfinite},
     {"aten::isinf(Tensor self) -> Tensor", isinf},
     {"aten::isnan(Tensor self) -> Tensor", isnan},
@@ -175,6 +208,7 @@ const OpEntry kUnary[] = {
     {"aten::round(Tensor self) -> Tensor", rounding<"Round">},
     {"aten::round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals},
     {"aten::rsqrt(Tensor self) -> Tensor", rsqrt},
+    {"aten::sgn(Tensor self) -> Tensor", sign},
     {"aten::sign(Tensor self) -> Tensor", sign},
     {"aten::signbit(Tensor self) -> Tensor", signbit},
     {"aten::sin(Tensor self) -> Tensor", direct<"Sin">},

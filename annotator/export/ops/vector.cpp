@@ -15,7 +15,7 @@ namespace {
 
 Ints axes_argument(Ctx& c, Val x) {
   Ints axes;
-  if (!c.schema().find("dim") || !c.has("dim")) return axes;
+  if (!c.schema().find("dim") || !c.has("dim") || c.rank(x) == 0) return axes;
   for (const std::int64_t axis : c.integers("dim")) axes.push_back(c.axis(axis, c.rank(x)));
   return axes;
 }
@@ -40,6 +40,20 @@ void cdist(Ctx& c) {
   c.yield(vector_norm(c, differences, c.number("p"), {-1}, false));
 }
 
+// |x_i - x_j|_p for the pairs i < j of rows [N, M], in the order of i, then j: [N (N - 1) / 2]
+void pdist(Ctx& c) {
+  const Val x = c.tensor("self");
+  const auto count = c.static_dim(x, 0);
+  if (!count) c.refuse("pdist of a dynamic number of rows", "keep axis 0 fixed, or use cdist");
+  Ints first, second;
+  for (std::int64_t i = 0; i < *count; ++i) {
+    for (std::int64_t j = i + 1; j < *count; ++j) first.push_back(i), second.push_back(j);
+  }
+  const Val difference = c.emit("Sub", {c.emit("Gather", {x, c.constant_ints(first)}, {{"axis", 0}}),
+                                        c.emit("Gather", {x, c.constant_ints(second)}, {{"axis", 0}})});
+  c.yield(vector_norm(c, difference, c.number("p"), {-1}, false));
+}
+
 // |x1 - x2 + eps|_p over the last axis
 void pairwise_distance(Ctx& c) {
   const DType dtype = c.output_dtype();
@@ -51,14 +65,16 @@ void pairwise_distance(Ctx& c) {
 // Sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) over `dim`
 void cosine_similarity(Ctx& c) {
   const DType dtype = c.output_dtype();
+  const auto at_least_vector = [&](Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; };
   const Val eps = c.constant_number(c.number("eps"), dtype);
   const std::int64_t dim = c.integer("dim");
   const auto normed = [&](Val x) {
     const Ints axis{c.axis(dim, c.rank(x))};
     return c.emit("Div", {x, c.emit("Max", {reduce(c, "ReduceL2", x, axis, true), eps})});
   };
-  const Val product = c.emit("Mul", {normed(c.tensor("x1")), normed(c.tensor("x2"))});
-  const int rank = std::max(c.rank(c.tensor("x1")), c.rank(c.tensor("x2")));
+  const Val a = at_least_vector(c.tensor("x1")), b = at_least_vector(c.tensor("x2"));
+  const Val product = c.emit("Mul", {normed(a), normed(b)});
+  const int rank = std::max(c.rank(a), c.rank(b));
   c.yield(reduce(c, "ReduceSum", product, {c.axis(dim, rank)}, false));
 }
 
@@ -131,6 +147,8 @@ const OpEntry kVector[] = {
     {"aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", frobenius_norm},
     {"aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", cdist},
     {"aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", cdist},
+    {"aten::pdist(Tensor self, float p=2.) -> Tensor", pdist},
+    {"aten::_pdist_forward(Tensor self, float p=2.) -> Tensor", pdist},
     {"aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, "
      "bool keepdim=False) -> Tensor",
      pairwise_distance},

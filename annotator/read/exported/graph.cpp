@@ -15,7 +15,8 @@ namespace whence {
 namespace {
 
 // Checks of what is known while exporting; they compute nothing.
-constexpr std::array<std::string_view, 8> checks = {"aten::_assert_tensor_metadata",
+constexpr std::array<std::string_view, 9> checks = {"aten::_assert_tensor_metadata",
+                                                    "aten::_linalg_check_errors",
                                                     "aten::_assert_async",
                                                     "aten::_assert_scalar",
                                                     "aten::sym_constrain_range",

@@ -7,6 +7,7 @@ import torch
 from ops.case import between, boolean, case, f16, f32, f64, i32, i64, u8
 
 EXTREMES = {"fmax": lambda x, y: torch.fmax(x, y), "fmin": lambda x, y: torch.fmin(x, y)}
+ENDLESS = torch.tensor([math.inf, -math.inf, math.nan, 0.0, 1.5])
 
 CASES = [
     case("aten::add.Scalar", lambda x: torch.ops.aten.add.Scalar(x, 2, 3), f32(2, 3)),
@@ -76,10 +77,6 @@ CASES = [
     case("aten::sub.Tensor", lambda x, y: x - y, f32(2, 3), f32(3, seed=1)),
     case("aten::sub.Tensor", lambda x, y: torch.sub(x, y, alpha=2), f32(2, 3), i64(-5, 5, 3)),
     case("aten::sub.Tensor", lambda x: x - math.pi, f64(6)),
-    case("aten::xlogy.Scalar_Other", lambda x: torch.xlogy(x, 3), torch.tensor([0.0, 2.0])),
-    case("aten::xlogy.Scalar_Self", lambda x: torch.xlogy(2, x), i64(1, 9, 4)),
-    case("aten::xlogy.Tensor", lambda x, y: torch.xlogy(x, y), torch.tensor([0.0, 0.0, 0.0, 2.0]),
-         torch.tensor([0.0, math.nan, -1.0, 3.0])),
     case("aten::hypot", lambda x, y: torch.hypot(x, y), torch.tensor([3e30, 0.0, -3.0, math.inf, 1.0, math.nan]),
          torch.tensor([4e30, 0.0, 4.0, math.inf, -math.inf, 1.0])),
     case("aten::copysign.Tensor", lambda x, y: torch.copysign(x, y), f32(6), torch.tensor([1.0, -1, 0.0, -0.0, math.inf,
@@ -89,4 +86,17 @@ CASES = [
     *[case(f"aten::{name}", EXTREMES[name], torch.tensor([1.0, math.nan, math.nan, -math.inf]),
            torch.tensor([2.0, 3.0, math.nan, 0.0])) for name in ("fmax", "fmin")],
     *[case(f"aten::{name}", EXTREMES[name], i64(-5, 5, 4), i32(-5, 5, 4)) for name in ("fmax", "fmin")],
+    case("aten::rsub.Tensor", lambda x, y: torch.rsub(x, y, alpha=2), f32(6), f32(6, seed=1)),
+    case("aten::logaddexp", lambda x, y: torch.logaddexp(x, y), ENDLESS, ENDLESS.flip(0)),
+    case("aten::logaddexp2", lambda x, y: torch.logaddexp2(x, y), between(-200, 200, 6), between(-200, 200, 6, seed=1)),
+    case("aten::logaddexp2", lambda x, y: torch.logaddexp2(x, y), ENDLESS, ENDLESS),
+    case("aten::atan2", lambda x, y: torch.atan2(x, y), ENDLESS[:, None], ENDLESS),
+    case("aten::hypot", lambda x, y: torch.hypot(x, y), ENDLESS[:, None], ENDLESS),
+    case("aten::clamp_min", lambda x: torch.clamp_min(x, 0.5), ENDLESS),
+    case("aten::clamp_max", lambda x: torch.clamp_max(x, 0.5), ENDLESS),
+    case("aten::clamp", lambda x: torch.clamp(x, min=-1.0), ENDLESS),
+    case("aten::lerp.Scalar", lambda x, y: torch.lerp(x, y, 0.7), f32(6), f32(6, seed=1)),
+    case("aten::lerp.Tensor", lambda x, y, w: torch.lerp(x, y, w), f32(6), f32(6, seed=1), f32(6, seed=2)),
+    case("aten::lerp.Tensor", lambda x, y: torch.lerp(x, y, torch.ones(5)), torch.zeros(5), ENDLESS),
+    case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, ENDLESS),
 ]

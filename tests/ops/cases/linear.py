@@ -87,4 +87,6 @@ CASES = [
     case("aten::outer", lambda x, y: torch.outer(x, y), f32(3), i64(-5, 5, 4), dynamic="x:0=n"),
     case("aten::outer", lambda x, y: torch.outer(x, y), i64(-5, 5, 3), f32(4), dynamic="y:0=n"),
     case("aten::outer", lambda x, y: torch.outer(x, y), i64(-5, 5, 3), f32(3), dynamic="x:0=n y:0=n"),
+    case("aten::_trilinear", lambda a, w, b: torch.ops.aten._trilinear(a, w, b, [1, 3], [0], [1, 2], [2, 3]), f32(2, 3),
+         f32(5, 3, 4, seed=1), f32(2, 4, seed=2), tolerance=(1e-4, 1e-4)),
 ]

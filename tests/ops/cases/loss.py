@@ -10,6 +10,7 @@ PLANES, PLANE_TARGETS = f32(2, 5, 3, 2), i64(0, 5, 2, 3, 2)
 IGNORING = torch.tensor([0, -100, 4, 1])
 OTHER = f32(4, 5, seed=1)
 PROBABILITY = between(0.01, 0.99, 4, 5)
+ENDLESS = torch.tensor([float("inf"), 1.0, -float("inf"), -2.0])
 
 CASES = [
     case("aten::mse_loss", lambda x, y: F.mse_loss(x, y), SCORES, OTHER, dynamic="x:0=n y:0=n", opsets=(13, 18)),
@@ -39,8 +40,20 @@ CASES = [
          between(0.5, 2, 5)),
     case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y), f32(5), torch.tensor(2)),
     case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y), SCORES, PROBABILITY, dynamic="x:0=n y:0=n"),
-    case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), SCORES, TARGETS,
-         refused="label_smoothing"),
+    case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), SCORES, TARGETS),
+    case("aten::cross_entropy_loss",
+         lambda x, y, w: F.cross_entropy(x, y, w, label_smoothing=0.1, ignore_index=4), PLANES, PLANE_TARGETS,
+         between(0.5, 2, 5)),
+    case("aten::cross_entropy_loss",
+         lambda x, y, w: F.cross_entropy(x, y, w, reduction="none", label_smoothing=0.2), SCORES, IGNORING,
+         between(0.5, 2, 5)),
+    case("aten::cross_entropy_loss", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), f32(5), i64(0, 5)),
+    case("aten::cross_entropy_loss", lambda x, y, w: F.cross_entropy(x, y.softmax(1), w, label_smoothing=0.1), SCORES,
+         OTHER, between(0.5, 2, 5)),
+    case("aten::kl_div", lambda x, y: F.kl_div(x, y, reduction="none"), ENDLESS, torch.tensor([0.0, 0.5, 0.0, 0.2])),
+    case("aten::binary_cross_entropy_with_logits",
+         lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"), ENDLESS[:3],
+         torch.tensor([0.0, 1.0, 0.0])),
     case("aten::binary_cross_entropy_with_logits",
          lambda x, y, w: F.binary_cross_entropy_with_logits(x, y, pos_weight=w, weight=w), f32(3, 4), f32(3, 4, seed=1),
          i64(1, 3, 4)),

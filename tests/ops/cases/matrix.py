@@ -2,7 +2,7 @@
 
 import torch
 
-from ops.case import boolean, case, f32, i64
+from ops.case import between, boolean, case, f32, i64
 
 TOLERANCE = (1e-4, 1e-4)
 infinity = float("inf")
@@ -16,6 +16,7 @@ def close(key, function, *inputs, **options):
 def of_order(order):
     return lambda x: norm(x, order)
 
+WEIGHTS = "torch.export cannot check the weights"
 
 CASES = [
     close("aten::linalg_norm", lambda x: norm(x), f32(2, 3)),
@@ -23,13 +24,15 @@ CASES = [
     close("aten::linalg_norm", lambda x: norm(x, 1, dim=-1), f32(2, 3)),
     close("aten::linalg_norm", lambda x: norm(x, 3), f32(5), dynamic="x:0=n"),
     close("aten::linalg_norm", lambda x: norm(x, dim=(0, 2), keepdim=True), f32(2, 3, 4)),
-    *(close("aten::linalg_norm", of_order(order), f32(4, 3), dynamic="x:0=n", opsets=(13, 18))
+    *(close("aten::linalg_norm", of_order(order), f32(4, 3), dynamic="x:0=n", opsets=(13, 18),
+            not_in_archives="torch.export fixes its sizes")
       for order in (1, -1, infinity, -infinity)),
     close("aten::linalg_norm", lambda x: norm(x, 2), f32(2, 3), refused="of order 2 is made of singular values"),
     close("aten::linalg_norm.ord_str", lambda x: norm(x, "fro"), f32(2, 3)),
     close("aten::linalg_norm.ord_str", lambda x: norm(x, "fro", dim=(0, 1), keepdim=True), f32(2, 3, 4)),
     close("aten::linalg_norm.ord_str", lambda x: norm(x, "nuc"), f32(2, 3), refused="is made of singular values"),
-    close("aten::linalg_matrix_norm", lambda x: matrix_norm(x, 1), f32(2, 3, 4), dynamic="x:0=b,2=n"),
+    close("aten::linalg_matrix_norm", lambda x: matrix_norm(x, 1), f32(2, 3, 4), dynamic="x:0=b,2=n",
+          not_in_archives="torch.export fixes its sizes"),
     close("aten::linalg_matrix_norm", lambda x: matrix_norm(x, -infinity, (0, 2), True), f32(2, 3, 4)),
     close("aten::linalg_matrix_norm", lambda x: matrix_norm(x, 1, dtype=torch.float64), f32(2, 3, 4)),
     close("aten::linalg_matrix_norm", lambda x: matrix_norm(x, -2), f32(3, 4), refused="of order -2"),
@@ -51,4 +54,16 @@ CASES = [
     case("aten::diag_embed", lambda x: torch.diag_embed(x, -1, 0, 2), f32(2, 3), dynamic="x:1=n"),
     case("aten::diag_embed", lambda x: torch.diag_embed(x, 1, 2, 0), f32(2, 3)),
     case("aten::diag_embed", lambda x: torch.diag_embed(x), boolean(4)),
+    close("aten::_linalg_slogdet", lambda x: torch._linalg_slogdet(x)[:2], f32(2, 3, 3)),
+    close("aten::linalg_slogdet", lambda x: torch.linalg.slogdet(x), f32(2, 3, 3), dynamic="x:0=n"),
+    close("aten::cov", lambda x: torch.cov(x), f32(3, 6), dynamic="x:1=n", not_in_archives=WEIGHTS),
+    close("aten::cov", lambda x: torch.cov(x, correction=0), f32(6), not_in_archives=WEIGHTS),
+    close("aten::cov", lambda x, f, a: torch.cov(x, fweights=f, aweights=a), f32(3, 6), i64(1, 4, 6),
+          between(0.5, 1.5, 6), not_in_archives=WEIGHTS),
+    close("aten::corrcoef", lambda x: torch.corrcoef(x), f32(3, 6), dynamic="x:0=n,1=m", not_in_archives=WEIGHTS),
+    close("aten::corrcoef", lambda x: torch.corrcoef(x), f32(6), not_in_archives=WEIGHTS),
+    close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, 1), f32(4, 5), f32(4)),
+    close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, -2, 0, 2), f32(4, 2, 5), f32(2, 2)),
+    close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y), f32(4, 4), f32(4),
+          dynamic="x:0=n,1=n y:0=n"),
 ]

@@ -5,6 +5,14 @@ import torch.nn.functional as F
 
 from ops.case import case, f32
 
+def unpool2d(x):
+    return torch.ops.aten.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), [4, 6])
+
+
+def unpool3d(x):
+    return torch.ops.aten.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), [4, 4, 2], [2, 2, 2], [0, 0, 0])
+
+
 CASES = [
     case("aten::max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), f32(2, 3, 9, 8), dynamic="x:0=n,2=h", opsets=(13, 18)),
     case("aten::max_pool2d", lambda x: F.max_pool2d(x, 2), f32(3, 9, 8)),
@@ -33,4 +41,9 @@ CASES = [
          dynamic="x:2=h", refused="divisor_override with ceil_mode over a dynamic size"),
     case("aten::avg_pool3d", lambda x: F.avg_pool3d(x, 2, 1, 1), f32(1, 2, 4, 5, 6)),
     case("aten::avg_pool3d", lambda x: F.avg_pool3d(x, 2, divisor_override=3), f32(2, 4, 5, 6)),
+    case("aten::max_unpool2d", unpool2d, f32(2, 3, 4, 6),
+         dynamic="x:0=n"),
+    case("aten::max_unpool2d", unpool2d, f32(3, 4, 6)),
+    case("aten::max_unpool3d", unpool3d,
+         f32(1, 2, 4, 4, 2)),
 ]

@@ -88,4 +88,6 @@ CASES = [
     case("aten::view", lambda x: x.view(2, x.shape[0] // 2, x.shape[1]), f32(6, 3),
          dynamic="x:1=m"),
     case("aten::view_as", lambda x, y: x.view_as(y), f32(2, 6), f32(3, 4)),
+    case("aten::permute", lambda x: torch.permute_copy(x, (1, 0)), f32(2, 3), recorded_as="aten::permute_copy"),
+    case("aten::diagonal", lambda x: torch.diagonal_copy(x, 1), f32(3, 4), recorded_as="aten::diagonal_copy"),
 ]

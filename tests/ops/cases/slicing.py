@@ -47,4 +47,5 @@ CASES = [
     case("aten::unfold", lambda x: x.unfold(1, 3, 2), f32(2, 8)),
     case("aten::unfold", lambda x: x.unfold(0, 2, 1), f32(5, 3), dynamic="x:1=n"),
     case("aten::unfold", lambda x: x.unfold(1, 3, 2), f32(2, 8, 2), dynamic="x:1=n"),
+    case("aten::select.int", lambda x: torch.select_copy(x, 1, 2), f32(2, 3), recorded_as="aten::select_copy.int"),
 ]

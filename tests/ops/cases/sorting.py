@@ -5,6 +5,8 @@ import torch
 from ops.case import boolean, case, f32, i32, i64, u8
 
 TIES = torch.tensor([[3.0, 1.0, 2.0, 1.0], [0.0, 0.0, -1.0, 0.0]])
+HOLES = torch.tensor([[3.0, float("nan"), 1.0, 2.0], [float("nan")] * 4, [0.0, 4.0, 4.0, -1.0]])
+RUNS = torch.tensor([2, 2, 1, 1, 1, 2, 0])
 
 CASES = [
     case("aten::sort", lambda x: torch.sort(x), f32(2, 5), dynamic="x:0=n,1=t"),
@@ -41,4 +43,20 @@ CASES = [
          f32(2, 5), dynamic="x:1=n"),
     case("aten::searchsorted.Tensor", lambda s, x: torch.searchsorted(s, x, side="right"), torch.tensor([0.0, 1, 2]),
          f32(2, 5)),
+    case("aten::nanmedian", lambda x: torch.nanmedian(x), HOLES),
+    case("aten::nanmedian", lambda x: torch.nanmedian(x), i64(0, 9, 5)),
+    case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1)[0], HOLES),
+    case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1), HOLES[[0, 2]]),
+    case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 0, keepdim=True), f32(4, 3), dynamic="x:0=n"),
+    case("aten::mode", lambda x: torch.mode(x), TIES),
+    case("aten::mode", lambda x: torch.mode(x, 0, keepdim=True), i64(0, 3, 7, 4), dynamic="x:0=n"),
+    case("aten::mode", lambda x: torch.mode(x), f32()),
+    case("aten::unique_consecutive", lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True),
+         RUNS),
+    case("aten::unique_consecutive", lambda x: torch.unique_consecutive(x), i64(0, 2, 3, 4)),
+    case("aten::unique_consecutive",
+         lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=0), RUNS[:, None] + RUNS),
+    case("aten::searchsorted.Scalar", lambda x: torch.searchsorted(x, 0.3, right=True), torch.tensor([0.1, 0.3, 0.5])),
+    case("aten::searchsorted.Tensor", lambda x, s, y: torch.searchsorted(x, y, sorter=s), torch.tensor([0.5, 0.1, 0.3]),
+         torch.tensor([1, 2, 0]), f32(4)),
 ]

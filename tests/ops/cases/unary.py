@@ -80,4 +80,12 @@ CASES = [
     case("aten::trunc", lambda x: torch.trunc(x), INTEGERS),
     case("aten::signbit", lambda x: torch.signbit(x), HALVES),
     case("aten::signbit", lambda x: torch.signbit(x), INTEGERS),
+    case("aten::angle", lambda x: torch.angle(x), SPECIAL),
+    case("aten::angle", lambda x: torch.angle(x), INTEGERS),
+    case("aten::frexp.Tensor", lambda x: torch.frexp(x), SPECIAL),
+    case("aten::frexp.Tensor", lambda x: torch.frexp(x),
+         torch.tensor([0.5, 1.0, 4.0, -0.25, 0.9999999, 1e-40, -1e-38, 3e38, 7.0])),
+    case("aten::sgn", lambda x: torch.sgn(x), SPECIAL),
+    case("aten::sgn", lambda x: torch.sgn(x), INTEGERS),
+    case("aten::sign", lambda x: torch.sign(x), SPECIAL),
 ]

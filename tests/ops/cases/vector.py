@@ -50,4 +50,9 @@ CASES = [
     close("aten::dist", lambda x, y: torch.dist(x, y, 3), f32(2, 3), f32(2, 3, seed=1)),
     close("aten::dist", lambda x, y: torch.dist(x, y), f32(), f32(seed=1)),
     case("aten::diff", lambda x, p: torch.diff(x, n=0, prepend=p), f32(2, 3), f32(2, 1)),
+    case("aten::pdist", lambda x: F.pdist(x), f32(4, 3)),
+    case("aten::_pdist_forward", lambda x: torch.ops.aten._pdist_forward(x, 1.0), f32(4, 3)),
+    case("aten::cdist", lambda x, y: torch.cdist(x, y), f32(4, 5), torch.zeros(0, 3, 5)),
+    case("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, dim=0), f32(), f32(seed=1)),
+    case("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x, dim=0, keepdim=True), f32()),
 ]
