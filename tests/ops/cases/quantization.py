@@ -52,5 +52,6 @@ CASES = [
            not_in_archives=QUANTIZED) for verb, recorded in VERBS),
     *(case(f"quantized_decomposed::{verb}_per_channel",
            lambda x: torch.quantize_per_channel(x, SCALES, ZEROS, 1, torch.qint8).dequantize(), X,
-           recorded_as=f"aten::{recorded.replace('_tensor', '_channel')}", not_in_archives=QUANTIZED) for verb, recorded in VERBS),
+           recorded_as=f"aten::{recorded.replace('_tensor', '_channel')}",
+           not_in_archives=QUANTIZED) for verb, recorded in VERBS),
 ]

@@ -71,7 +71,8 @@ CASES = [
            f32(4), f32(4)) for how in ("sum", "prod", "amax", "amin")],
     case("aten::scatter_reduce.two", lambda x, y: x.scatter_reduce(0, REPEATED, y, "mean"), f32(4), f32(4),
          refused="mean"),
-    case("aten::put", lambda x, i, y: torch.put(x, i, y), f32(3, 4), torch.tensor([[0, 5], [-1, 7]]), f32(2, 2, seed=1)),
+    case("aten::put", lambda x, i, y: torch.put(x, i, y), f32(3, 4), torch.tensor([[0, 5], [-1, 7]]),
+         f32(2, 2, seed=1)),
     case("aten::put", lambda x, i, y: torch.put(x, i, y, accumulate=True), f32(3, 4), torch.tensor([0, 5, 5]),
          f32(3, seed=1)),
 ]
