@@ -1,6 +1,7 @@
 #include "annotator/functions/repeated_blocks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,6 +22,12 @@ bool is_matrix(const onnx::TensorProto& tensor) {
   return wide >= 2 && is_floating(from_onnx(tensor.data_type()));
 }
 
+std::string form_of(const onnx::TensorProto& tensor) {
+  std::string text = "w" + std::to_string(tensor.data_type()) + "[";
+  for (const std::int64_t size : tensor.dims()) text += std::to_string(size) + ",";
+  return text + "]";
+}
+
 // What a value is to a node that reads it.
 class Values {
  public:
@@ -30,6 +37,7 @@ class Values {
     for (const onnx::ValueInfoProto& input : graph.input()) inputs_.insert(input.name());
     for (const StoredTensor& tensor : parts.initializers) {
       if (is_matrix(tensor.header)) matrices_.insert(tensor.header.name());
+      forms_.emplace(tensor.header.name(), form_of(tensor.header));
     }
   }
 
@@ -41,10 +49,13 @@ class Values {
 
   bool matrix(std::string_view name) const { return matrices_.contains(name); }
 
-  char kind(const std::string& name) const {
-    if (name.empty()) return '-';
+  // Weights by their dtype and shape, for blocks of weights of other shapes are not equal.
+  std::string kind(const std::string& name) const {
+    if (name.empty()) return "-";
     // What the first block reads comes from outside.
-    return producer(name) >= 0 || inputs_.contains(name) ? 'n' : 'w';
+    if (producer(name) >= 0 || inputs_.contains(name)) return "n";
+    const auto form = forms_.find(name);
+    return form == forms_.end() ? "w" : form->second;
   }
 
  private:
@@ -54,12 +65,15 @@ class Values {
       if (!output.empty() && !constant) producers_.emplace(output, index);
     }
     for (const onnx::AttributeProto& attribute : node.attribute()) {
-      if (constant && attribute.has_t() && is_matrix(attribute.t())) matrices_.insert(node.output(0));
+      if (!constant || !attribute.has_t()) continue;
+      if (is_matrix(attribute.t())) matrices_.insert(node.output(0));
+      forms_.emplace(node.output(0), form_of(attribute.t()));
     }
   }
 
   std::unordered_map<std::string_view, int> producers_;
   std::unordered_set<std::string_view> inputs_, matrices_;
+  std::unordered_map<std::string_view, std::string> forms_;  // of weights and constants: "w1[3,4]"
 };
 
 // Nodes in the order in which the outputs need them: each after what it reads, its first input first.
@@ -129,6 +143,7 @@ struct Run {
   int start = 0, period = 0, count = 0;
   int slack = 0;  // how far the parts may be moved without losing one
 
+  int end() const { return start + period * count; }
   std::int64_t saved() const { return count < 2 ? 0 : static_cast<std::int64_t>(count - 1) * (period - 1); }
 };
 
@@ -145,11 +160,11 @@ class Finder {
   }
 
   std::vector<RepeatedBlock> find() {
-    split(0, static_cast<int>(order_.size()));
-    std::ranges::sort(runs_, {}, &Run::start);
+    std::vector<Run> runs = runs_in(0, static_cast<int>(order_.size()), longest_period, true);
+    std::ranges::sort(runs, {}, &Run::start);
     std::vector<RepeatedBlock> blocks;
-    for (std::size_t family = 0; family < runs_.size(); ++family) {
-      const Run& run = runs_[family];
+    for (std::size_t family = 0; family < runs.size(); ++family) {
+      const Run& run = runs[family];
       for (int k = 0; k < run.count; ++k) {
         const auto begin = order_.begin() + run.start + static_cast<std::ptrdiff_t>(k) * run.period;
         blocks.push_back({static_cast<int>(family), k, {begin, begin + run.period}});
@@ -178,17 +193,25 @@ class Finder {
     for (std::size_t i = 1; i < crossings_.size(); ++i) crossings_[i] += crossings_[i - 1];
   }
 
-  void split(int from, int to) {
-    if (to - from < 2 * fewest_nodes) return;
+  // Those that save the most first. `by_parts`: but not where runs of smaller periods within them save more together,
+  // for two stages of a network may be alike, and each of them be made of many equal layers.
+  std::vector<Run> runs_in(int from, int to, int longest, bool by_parts) const {
+    if (to - from < 2 * fewest_nodes) return {};
     Run best;
-    for (int period = fewest_nodes; period <= std::min(longest_period, (to - from) / 2); ++period) {
+    for (int period = fewest_nodes; period <= std::min(longest, (to - from) / 2); ++period) {
       longest_with(from, to, period, best);
     }
-    if (best.saved() == 0) return;
+    if (best.saved() == 0) return {};
+    if (by_parts) {
+      std::int64_t saved = 0;
+      for (const Run& run : runs_in(best.start, best.end(), best.period - 1, false)) saved += run.saved();
+      if (saved > best.saved()) return runs_in(from, to, best.period - 1, true);
+    }
     move_to_narrowest(best);
-    runs_.push_back(best);
-    split(from, best.start);
-    split(best.start + best.period * best.count, to);
+    std::vector<Run> runs{best};
+    std::ranges::move(runs_in(from, best.start, longest, by_parts), std::back_inserter(runs));
+    std::ranges::move(runs_in(best.end(), to, longest, by_parts), std::back_inserter(runs));
+    return runs;
   }
 
   void longest_with(int from, int to, int period, Run& best) const {
@@ -226,7 +249,6 @@ class Finder {
   std::vector<int> order_;   // nodes
   std::vector<int> tokens_;  // by place in order_
   std::vector<int> crossings_;
-  std::vector<Run> runs_;
 };
 
 }  // namespace

@@ -68,17 +68,27 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
                     "give arguments that the model accepts") from failure
     feed = running.inputs_of(session, tensors, str(path), model)
-    got = running.run(session, feed)
+    got = _tensors_by_name(session, running.run(session, feed))
     if len(got) != len(wanted):
         raise error("E0104", "input_mismatch",
-                    f"the file has {len(got)} outputs, the model returns {len(wanted)} tensors",
+                    f"the file returns {len(got)} tensors, the model {len(wanted)}",
                     "export again with the same arguments", file=str(path))
-    compared = tuple(_difference(each.name, value, tensor, rtol, atol)
-                     for each, value, tensor in zip(session.get_outputs(), got, wanted))
+    compared = tuple(_difference(name, value, tensor, rtol, atol) for (name, value), tensor in zip(got, wanted))
     verification = Verification(compared)
     if verification.ok:
         return verification
     return _bisected(onnx, Path(path), feed, results, compared, rtol, atol)
+
+
+def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:
+    """The outputs; of one that is a list, its elements."""
+    found = []
+    for each, value in zip(session.get_outputs(), results):
+        if isinstance(value, list):
+            found += [(f"{each.name}[{at}]", element) for at, element in enumerate(value)]
+        else:
+            found.append((each.name, value))
+    return found
 
 
 def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:

@@ -81,6 +81,27 @@ def test_a_chain_of_blocks_is_one_function(tmp_path):
     graphs.assert_same_results(path, output)
 
 
+def test_stages_are_cut_into_their_layers(tmp_path):
+    """Two stages of four layers each, of another width: they are alike, and cannot share a function."""
+    nodes, weights, value = [], [], "x"
+    for width in (4, 6):
+        weights.append(weight(f"into{width}", 4, width))
+        nodes.append(node("MatMul", [value, f"into{width}"], [f"s{width}_0"]))
+        for layer in range(4):
+            name = f"s{width}_{layer}"
+            weights.append(weight(f"w{name}", width, width))
+            nodes += [node("MatMul", [name, f"w{name}"], [f"m{name}"]), node("Relu", [f"m{name}"], [f"r{name}"]),
+                      node("Add", [f"r{name}", name], [f"s{width}_{layer + 1}"])]
+        weights.append(weight(f"out{width}", width, 4))
+        nodes.append(node("MatMul", [f"s{width}_4", f"out{width}"], [f"end{width}"]))
+        value = f"end{width}"
+    graphs.model(nodes, weights, {"x": [2, 4]}, [value], tmp_path / "stages.onnx")
+    report, made, output = cut(tmp_path / "stages.onnx", tmp_path, "--by-structure")
+    assert sorted((each["calls"], each["nodes"]) for each in report["functions"]) == [(4, 3), (4, 3)]
+    assert len(made.graph.node) == 12
+    graphs.assert_same_results(tmp_path / "stages.onnx", output)
+
+
 def test_nothing_that_repeats_is_told(tmp_path):
     path = chain_of_blocks(tmp_path, 1)
     result = command.run("functions", path, "-o", tmp_path / "out.onnx", "--by-structure", code=2)

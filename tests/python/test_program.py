@@ -3,6 +3,7 @@
 import gc
 import io
 import warnings
+from typing import List
 
 import onnx
 import onnxruntime
@@ -281,3 +282,21 @@ def test_tracing_leaves_buffers_and_arguments_as_they_were():
     assert torch.equal(x, torch.ones(2, 3)) and torch.equal(model.calls, torch.zeros(3))
     assert model.last is held and torch.equal(held, torch.zeros(2, 3))
     equal(program(x.clone()), torch.full((2, 3), 3.0))
+
+
+class Growing(torch.nn.Module):
+    """float32[6, 4], int64[] -> as many rows of the first as the second says"""
+
+    def forward(self, x, n) -> List[torch.Tensor]:
+        rows: List[torch.Tensor] = []
+        for t in range(int(n)):
+            rows.append(x[: t + 1] * 2)
+        return rows
+
+
+def test_a_list_that_grows_is_an_output_that_is_a_list():
+    model, x = torch.jit.script(Growing()), torch.rand(6, 4)
+    program = whence.export(model, (x, torch.tensor(2)), verify=True)
+    assert program.verification.ok and [each.name for each in program.verification.outputs] == ["output[0]", "output[1]"]
+    (rows,) = program(x, torch.tensor(4))
+    torch.testing.assert_close(rows, model(x, torch.tensor(4)))
