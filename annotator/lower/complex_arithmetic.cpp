@@ -49,11 +49,13 @@ Argument scaled(PairSteps& c, const Argument& pair, ComplexNumber by) {
 }
 
 Argument mul(PairSteps& c) {
-  const Argument &a = c.argument("self"), &b = c.argument("other");
-  if (!is_tensor(b)) return scaled(c, c.as_pair(a), number(c, b));
-  if (c.is_pair(a) && c.is_pair(b)) return c.multiplied(a, b);
-  return c.is_pair(a) ? c.binary("aten::mul.Tensor", a, for_both(c, b))
-                      : c.binary("aten::mul.Tensor", b, for_both(c, a));
+  const Argument &self = c.argument("self"), &other = c.argument("other");
+  if (!is_tensor(other)) return scaled(c, c.as_pair(self), number(c, other));
+  // A number that was traced is a tensor of complex128, and does not decide the result's dtype.
+  const Argument a = c.in_result_dtype(self), b = c.in_result_dtype(other);
+  if (c.is_pair(self) && c.is_pair(other)) return c.multiplied(a, b);
+  return c.is_pair(self) ? c.binary("aten::mul.Tensor", a, for_both(c, b))
+                         : c.binary("aten::mul.Tensor", b, for_both(c, a));
 }
 
 // z / w = z conj(w) / |w|^2

@@ -38,12 +38,14 @@ Argument PairSteps::pair(const Argument& real, const Argument& imag) {
                    steps.dtype(real), std::move(dims));
 }
 
+Argument PairSteps::in_result_dtype(const Argument& tensor) {
+  if (!result_is_pair() || steps.dtype(tensor) == real_dtype()) return tensor;
+  return steps.add("aten::_to_copy", {{"self", tensor}, {"dtype", {real_dtype()}}}, real_dtype(), steps.dims(tensor));
+}
+
 Argument PairSteps::as_pair(const Argument& tensor) {
-  if (is_pair(tensor)) return tensor;
-  Argument real = tensor;
-  if (steps.dtype(real) != real_dtype() && result_is_pair()) {
-    real = steps.add("aten::_to_copy", {{"self", real}, {"dtype", {real_dtype()}}}, real_dtype(), steps.dims(real));
-  }
+  const Argument real = in_result_dtype(tensor);
+  if (is_pair(tensor)) return real;
   return pair(real, steps.add("aten::zeros_like", {{"self", real}}, steps.dtype(real), steps.dims(real)));
 }
 

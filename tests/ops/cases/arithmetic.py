@@ -58,6 +58,8 @@ CASES = [
     case("aten::mul.Scalar", lambda x: torch.ops.aten.mul.Scalar(x, 2.5), f32(6)),
     case("aten::mul.Tensor", lambda x, y: x * y, f32(2, 3), f32(3, seed=1)),
     case("aten::mul.Tensor", lambda x, y: x * y, boolean(6), boolean(6, seed=1)),
+    # A traced 1j is a tensor of complex128.
+    case("aten::mul.Tensor", lambda x: ((1j * x).exp().imag, (x * (2 + 1j)).real, (1j * x * x).abs()), f32(6)),
     case("aten::mul.Tensor", lambda x, y: x * y, f32(6), boolean(6)),
     case("aten::mul.Tensor", lambda x: x * 3, u8(0, 255, 6)),
     case("aten::mul.Tensor", lambda x: x * 0.5, i64(-5, 5, 3)),
