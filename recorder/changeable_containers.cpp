@@ -53,6 +53,18 @@ std::vector<Evaluator::ChangedContainer> Evaluator::changeable_containers(const 
   return found;
 }
 
+void Evaluator::check_change(const jit::Node& node, const Call& call, const Term& container) {
+  if (!may_change(container)) {
+    refuse(node, call,
+           "a list or dict is changed inside a branch or loop that depends on data, out of the reach of what follows",
+           "make it in the method that changes it, or pass it to it");
+  }
+  if (in_doubt_.contains(container.items)) {
+    refuse(node, call, "a list or dict is changed that has another name, or may have one because of a branch or loop",
+           "change a copy");
+  }
+}
+
 // A block that depends on data may change a list only if what it leaves is handed on to what follows the block.
 bool Evaluator::may_change(const Term& container) const {
   const auto followed = followed_.find(container.items.get());

@@ -67,6 +67,8 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
   const auto first_inside = static_cast<ValueId>(program_.values.size());
   std::vector<ChangedContainer> changed = changeable_containers(node, call);
   std::array<std::vector<Term>, 2> results;
+  std::array<std::vector<std::shared_ptr<std::vector<Term>>>, 2> held;
+  std::array<std::vector<bool>, 2> shared;
   for (std::size_t side = 0; side < 2; ++side) {
     Restore sink(sink_);
     Restore depth(depth_);
@@ -83,12 +85,21 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
     for (const jit::Value* output : node.blocks()[side]->outputs())
       results[side].push_back(term(output, call).copied());
     for (ChangedContainer& container : changed) results[side].push_back(container.take_back());
+    for (const jit::Value* output : node.blocks()[side]->outputs()) {
+      const Term& left = term(output, call);
+      held[side].push_back(left.items);
+      // Made before the branch, and still of use after it.
+      shared[side].push_back(left.items && left.depth < depth_ && !last_used_by(node, *output));
+    }
+    forget(*node.blocks()[side], call);
   }
   Merge merge{first, first_inside, recorded};
   const std::size_t outputs = node.outputs().size();
   for (std::size_t i = 0; i < outputs; ++i) {
     const jit::Value& output = *node.outputs()[i];
     call.env[&output] = merged(results[0][i], results[1][i], output.debugName(), output.type(), merge);
+    if (held[0][i] == held[1][i] || (!shared[0][i] && !shared[1][i])) continue;
+    for (const auto& items : {held[0][i], held[1][i], call.env[&output].items}) in_doubt_.insert(items);
   }
   for (std::size_t i = 0; i < changed.size(); ++i) {
     const auto unchanged = [&](std::size_t side) {
@@ -186,17 +197,24 @@ Term Evaluator::merged_value(const Term& a, const Term& b, const std::string& na
   for (const Term* side : {&a, &b}) {
     if (!side->is_value() || !merged_type.dims) continue;
     const auto& dims = program_.values[side->id].type.dims;
-    if (!dims) continue;
+    if (!dims) {
+      for (Dim& dim : *merged_type.dims) dim = {dim.size, true, none_id};
+      continue;
+    }
     if (dims->size() != merged_type.dims->size()) {
       merged_type.dims.reset();
       continue;
     }
     for (std::size_t i = 0; i < dims->size(); ++i) {
       Dim& dim = (*merged_type.dims)[i];
-      if (!((*dims)[i] == dim)) dim = {dim.size, true, none_id};
+      if ((*dims)[i] == dim) continue;
+      data_sizes_.insert((*dims)[i].size);
+      dim = {dim.size, true, none_id};
     }
   }
   program_.values[result.id].type = std::move(merged_type);
+  mark_data_shaped(result.id);
+  note_passage(result.id, {&a, &b});
   merge.recorded.blocks[0].outputs.push_back(argument(a, nullptr));
   merge.recorded.blocks[1].outputs.push_back(argument(b, nullptr));
   merge.recorded.outputs.push_back(result.id);

@@ -58,6 +58,7 @@ class Evaluator::DataLoop {
   void run_body(std::int64_t trip);
   bool take_over(const std::vector<Term>& results);
   std::vector<Term> iterate_once(std::int64_t trip, std::vector<Node>& nodes);
+  void suppose(const std::vector<Term>& results);
   void iterate();
   void finish();
   void widen(const std::vector<Node>& recorded, const std::vector<Node>& later);
@@ -87,8 +88,10 @@ class Evaluator::DataLoop {
   const jit::Block& body_;
   Term trips_, condition_, index_;
   std::vector<Carried> carried_;
+  std::vector<Term> starts_;              // what is carried into the first iteration
   std::vector<Term> leaves_;              // the values that are carried, as the body sees them
   std::vector<std::string> names_after_;  // of what the loop makes of them
+  std::vector<Term> supposed_;            // what they really are, while another iteration is supposed
   PerRun<bool> going_{};
   Node recorded_;
 };
@@ -125,6 +128,7 @@ bool Evaluator::unroll(const jit::Node& node, Call& call) {
     }
     for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = term(body.outputs()[i + 1], call);
   }
+  forget(body, call);
   for (std::size_t i = 0; i < carried.size(); ++i) call.env[node.outputs()[i]] = carried[i];
   return true;
 }
@@ -231,8 +235,13 @@ std::set<std::size_t> Evaluator::DataLoop::try_body(std::vector<Term>& variables
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (carried_[i].in_place) continue;
     const bool changeable = variables[i].is_container();
-    call_.env[body_.inputs()[i + 1]] =
+    Term& variable = call_.env[body_.inputs()[i + 1]];
+    variable =
         changeable ? Term::container(variables[i].kind, *variables[i].items, evaluator_.depth_ + 1) : variables[i];
+    // What changes it would change the one of before as well, which is still of use.
+    if (changeable && !evaluator_.last_used_by(node_, *node_.inputs()[i + 2])) {
+      evaluator_.in_doubt_.insert(variable.items);
+    }
   }
   run_body(0);
   std::set<std::size_t> unchanged;
@@ -270,6 +279,7 @@ void Evaluator::DataLoop::begin(const Form& form, const Carried& carried) {
   type(leaf) = evaluator_.type_of(leaf.seen, form.type);
   if (sequence) type(leaf) = evaluator_.program_.values[start.id].type;
   recorded_.blocks[0].inputs.push_back(leaf.id);
+  starts_.push_back(start);
   leaves_.push_back(std::move(leaf));
   names_after_.push_back(carried.name_after);
 }
@@ -365,6 +375,15 @@ bool Evaluator::DataLoop::take_over(const std::vector<Term>& results) {
     }
     const auto before = type(leaf).dims;
     keep_common_dims(type(leaf).dims, evaluator_.type_of(leaf.seen, nullptr).dims);
+    if (!results[i].is_value()) continue;
+    const Type& after = type(results[i]);
+    keep_common_dims(type(leaf).dims, after.dims);  // also where no run enters the loop
+    const DType dtype = type(leaf).dtype;
+    if (dtype != DType::undefined && after.dtype != DType::undefined && after.dtype != dtype) {
+      refuse("a loop whose length depends on data turns a variable from " + std::string(name_of(dtype)) + " into " +
+                 std::string(name_of(after.dtype)),
+             "convert it to one dtype before the loop");
+    }
     changed |= before != type(leaf).dims;
   }
   return changed;
@@ -380,6 +399,16 @@ std::vector<Term> Evaluator::DataLoop::iterate_once(std::int64_t trip, std::vect
   return results;
 }
 
+// As if the runs had gone through an iteration, to see what another one would change.
+void Evaluator::DataLoop::suppose(const std::vector<Term>& results) {
+  supposed_ = leaves_;
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    for (int run = 0; run < evaluator_.runs_; ++run) {
+      if (auto value = host_at(results[i], run)) leaves_[i].seen[run] = std::move(value);
+    }
+  }
+}
+
 void Evaluator::DataLoop::iterate() {
   Block& block = recorded_.blocks[0];
   Restore sink(evaluator_.sink_);
@@ -393,8 +422,11 @@ void Evaluator::DataLoop::iterate() {
       for (const Term& result : results) block.outputs.push_back(argument(result, nullptr));
     } else {
       widen(block.nodes, later);
+      for (std::size_t i = 0; i < supposed_.size(); ++i) leaves_[i].seen = supposed_[i].seen;
+      supposed_.clear();
     }
     again = take_over(results) && trip == 0;
+    if (again && !any_going()) suppose(results);
     for (int run = 0; run < evaluator_.runs_; ++run) {
       going_[run] = going_[run] && trip + 1 < bound(run) && goes(next, run);
     }
@@ -424,9 +456,12 @@ void Evaluator::DataLoop::finish() {
     Term result = leaves_[i];
     result.id = evaluator_.new_value(names_after_[i], ValueSource::node, none_id);
     type(result) = type(leaves_[i]);
+    evaluator_.mark_data_shaped(result.id);
+    evaluator_.note_passage(result.id, {&starts_[i], &leaves_[i]});
     recorded_.outputs.push_back(result.id);
     results.push_back(std::move(result));
   }
+  evaluator_.forget(body_, call_);
   std::vector<Term>::const_iterator leaf = results.begin();
   for (std::size_t i = 0; i < carried_.size(); ++i) {
     Term variable = with_leaves(carried_[i].form, leaf, evaluator_.depth_);

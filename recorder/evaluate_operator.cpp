@@ -74,6 +74,7 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   if (operate_quantized(node, call, arguments, recorded)) return;
   note_memory(recorded, arguments);
   refuse_write_into_list(node, call, arguments);
+  refuse_write_through_passage(node, call, arguments);
   before_write(node, arguments);
   const auto results = execute(node, call, arguments);
   const bool known = result_known(node, arguments, results);

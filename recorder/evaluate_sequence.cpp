@@ -258,6 +258,7 @@ void Evaluator::SequenceMethod::read(const Term& index, const jit::Value& output
   Term read = evaluator_.result(output, std::move(seen), false, recorded);
   if (read.is_value()) {
     keep_common_sizes(evaluator_.program_.values[read.id].type, whole().seen, evaluator_.depth_ > 0);
+    evaluator_.mark_data_shaped(read.id);
   }
   call_.env[&output] = std::move(read);
   evaluator_.sink_->push_back(std::move(recorded));
@@ -371,10 +372,7 @@ void Evaluator::SequenceMethod::slice() {
 bool Evaluator::SequenceMethod::carry_out() {
   const std::string name = node_.kind().toUnqualString();
   const bool changes = changes_first_argument(node_);
-  if (changes && !evaluator_.may_change(list_)) {
-    refuse("a list is changed inside a branch or loop that depends on data, out of the reach of what follows",
-           "make it in the method that changes it, or pass it to it");
-  }
+  if (changes) evaluator_.check_change(node_, call_, list_);
   if (name == "len") return length(), true;
   if (name == "__getitem__") return read(in(1), *node_.output()), true;
   if (name == "insert") return insert(in(1), in(2)), true;

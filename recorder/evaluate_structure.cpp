@@ -151,13 +151,7 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     }
     return items.size();
   };
-  const auto change = [&] {
-    if (!may_change(first)) {
-      refuse(node, call,
-             "a list or dict is changed inside a branch or loop that depends on data, out of the reach of what follows",
-             "make it in the method that changes it, or pass it to it");
-    }
-  };
+  const auto change = [&] { check_change(node, call, first); };
 
   // What is not carried out here would leave the container as it was.
   const auto refuse_change = [&] {

@@ -1,6 +1,7 @@
 #include "recorder/evaluator.h"
 
 #include "recorder/finish.h"
+#include "recorder/restore.h"
 #include "recorder/torch_error.h"
 
 namespace whence {
@@ -127,6 +128,8 @@ Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, Scope
     call.env.emplace(graph.inputs()[i], i < arguments.size() ? std::move(arguments[i]) : Term());
   }
   arguments.clear();
+  const Restore running(running_);
+  running_.push_back(&call);
   run_block(*graph.block(), call);
   --call_depth_;
   if (graph.outputs().empty()) return {};
@@ -152,6 +155,20 @@ const Evaluator::LastUses& Evaluator::last_uses(const jit::Block& block) {
     if (value->node()->owningBlock() == &block) uses[node].push_back(value);
   }
   return last_uses_.emplace(&block, std::move(uses)).first->second;
+}
+
+bool Evaluator::last_used_by(const jit::Node& node, const jit::Value& value) {
+  const LastUses& uses = last_uses(*node.owningBlock());
+  const auto found = uses.find(&node);
+  return found != uses.end() && std::ranges::find(found->second, &value) != found->second.end();
+}
+
+// What only the block itself knows, once it is left.
+void Evaluator::forget(const jit::Block& block, Call& call) {
+  for (const jit::Value* input : block.inputs()) call.env.erase(input);
+  for (const jit::Value* output : block.outputs()) {
+    if (output->node()->owningBlock() == &block) call.env.erase(output);
+  }
 }
 
 void Evaluator::run_block(const jit::Block& block, Call& call) {

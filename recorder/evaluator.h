@@ -92,6 +92,7 @@ class Evaluator {
   };
   std::vector<ChangedContainer> changeable_containers(const torch::jit::Node& node, const Call& call) const;
   bool may_change(const Term& container) const;
+  void check_change(const torch::jit::Node& node, const Call& call, const Term& container);
 
   // ---- evaluate_sequence.cpp: lists whose length depends on data
   class SequenceMethod;
@@ -101,6 +102,8 @@ class Evaluator {
   Term sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
                    const Origin& origin);
   void note_element(const Term& element);
+  void note_passage(ValueId made, std::initializer_list<const Term*> from);
+  void refuse_write_through_passage(const torch::jit::Node& node, const Call& call, const std::vector<Term>& arguments);
   void refuse_write_into_list(const torch::jit::Node& node, const Call& call, const std::vector<Term>& arguments);
   ValueId new_sequence(const PerRun<std::optional<c10::IValue>>& seen, DType dtype);
 
@@ -166,6 +169,8 @@ class Evaluator {
   void after_write(const torch::jit::Node& node, const std::vector<Term>& arguments, bool known);
   void follow_data(const std::vector<Term>& arguments, const Node& recorded);
   bool indexes_by_mask(const Node& node) const;
+  std::set<std::int64_t> fixed_sizes(const std::vector<const Term*>& values, const Node& recorded) const;
+  void mark_data_shaped(ValueId id);
 
   struct ValueFacts {
     bool from_sizes = false;   // computed from sizes and constants alone
@@ -197,14 +202,24 @@ class Evaluator {
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> tainted_;
   std::set<std::int64_t> data_sizes_;
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> in_sequences_;
-  std::unordered_map<ValueId, Levels> levels_;            // of the values that are quantized tensors
-  std::unordered_map<ValueId, at::Tensor> quantized_in_;  // the same in the first run
-  std::unordered_map<ValueId, ValueId> rewritten_;        // quantized tensors that were written in place
+  // A result of a branch or loop, and the memory that it may be.
+  struct Passage {
+    ValueId made = none_id;
+    std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
+  };
+  std::vector<Passage> passages_;
+  std::set<std::shared_ptr<std::vector<Term>>> in_doubt_;  // containers that may be one or another
+  std::vector<const Call*> running_;                       // calls, the outermost first
+  std::unordered_map<ValueId, Levels> levels_;             // of the values that are quantized tensors
+  std::unordered_map<ValueId, at::Tensor> quantized_in_;   // the same in the first run
+  std::unordered_map<ValueId, ValueId> rewritten_;         // quantized tensors that were written in place
   std::unordered_map<const c10::ivalue::Object*, ValueId> packed_weights_;
   // Values that no later node of a block needs, by node; computed once a block.
   using LastUses = std::unordered_map<const torch::jit::Node*, std::vector<const torch::jit::Value*>>;
   std::unordered_map<const torch::jit::Block*, LastUses> last_uses_;
   const LastUses& last_uses(const torch::jit::Block& block);
+  bool last_used_by(const torch::jit::Node& node, const torch::jit::Value& value);
+  static void forget(const torch::jit::Block& block, Call& call);
 };
 
 }  // namespace whence

@@ -25,6 +25,22 @@ bool has_data_size(const Node& node) {
   return names.count(node.target) > 0 || (node.target == "aten::repeat_interleave" && node.overload != "self_int");
 }
 
+// Results whose size is that of an operand, cut or multiplied by a number; where the number comes from data, so does
+// it.
+bool cuts_or_repeats(const std::string& target) {
+  static const std::unordered_set<std::string> names = {"aten::slice",  "aten::narrow",          "aten::repeat",
+                                                        "aten::tile",   "aten::constant_pad_nd", "aten::pad",
+                                                        "aten::unfold", "aten::as_strided"};
+  return names.contains(target);
+}
+
+// The same elements in another shape.
+bool changes_shape(const std::string& target) {
+  static const std::unordered_set<std::string> names = {"aten::view",    "aten::reshape", "aten::_unsafe_view",
+                                                        "aten::flatten", "aten::ravel",   "aten::unflatten"};
+  return names.contains(target);
+}
+
 // The axis along which such a result grows.
 std::int64_t axis_argument(const Node& node) {
   const Argument* axis = node.find("dim");
@@ -225,6 +241,46 @@ void Evaluator::after_write(const jit::Node& node, const std::vector<Term>& argu
   }
 }
 
+// Whether axis `axis` of a tensor in another shape is what the call says, and not what is left of the elements.
+static bool given_size(const Node& recorded, std::size_t axis) {
+  for (const char* name : {"size", "shape"}) {
+    const Argument* given = recorded.find(name);
+    const auto* sizes = given ? given->as<ArgumentList>() : nullptr;
+    if (sizes == nullptr || axis >= sizes->size()) continue;
+    const auto* size = (*sizes)[axis].as<std::int64_t>();
+    return size != nullptr && *size >= 0;
+  }
+  return false;
+}
+
+// Sizes of a result that do not change with the data: those that its operands have for certain, and numbers in the
+// call.
+std::set<std::int64_t> Evaluator::fixed_sizes(const std::vector<const Term*>& values, const Node& recorded) const {
+  std::set<std::int64_t> fixed{1};
+  for (const Term* term : values) {
+    const auto& dims = program_.values[term->id].type.dims;
+    for (const Dim& dim : dims ? *dims : std::vector<Dim>()) {
+      if (dim.is_static() || dim.symbol != none_id) fixed.insert(dim.size);
+    }
+  }
+  const std::function<void(const Argument&)> literals = [&](const Argument& argument) {
+    if (const auto* number = argument.as<std::int64_t>()) fixed.insert(*number);
+    if (const auto* list = argument.as<ArgumentList>()) std::ranges::for_each(*list, literals);
+  };
+  for (const NamedArgument& argument : recorded.arguments) literals(argument.value);
+  return fixed;
+}
+
+// Its sizes without a name depend on data, and so do equal ones of what is computed of it.
+void Evaluator::mark_data_shaped(ValueId id) {
+  const auto& dims = program_.values[id].type.dims;
+  for (const Dim& dim : dims ? *dims : std::vector<Dim>()) {
+    if (!dim.dynamic || dim.symbol != none_id) continue;
+    facts_[id].data_shaped = true;
+    data_sizes_.insert(dim.size);
+  }
+}
+
 // Marks sizes that depend on the contents of an input: two runs on inputs of like contents would not show them.
 void Evaluator::follow_data(const std::vector<Term>& arguments, const Node& recorded) {
   std::vector<const Term*> values;
@@ -245,9 +301,13 @@ void Evaluator::follow_data(const std::vector<Term>& arguments, const Node& reco
     data_scalar = true;
     if (term->seen[0] && term->seen[0]->isInt()) data_sizes_.insert(term->seen[0]->toInt());
   }
-  const bool from_sizes = settled || (shape_only_argument(recorded.target) >= 0 && recorded.target != "aten::type_as");
+  const bool shape_only = shape_only_argument(recorded.target) >= 0 && recorded.target != "aten::type_as";
+  const bool from_sizes = settled || (shape_only && !shaped_input);
   const bool joins = std::ranges::any_of(values, [](const Term* term) { return term->sequence; });
-  const bool produces = !settled && (has_data_size(recorded) || indexes_by_mask(recorded) || joins);
+  const bool cuts = data_scalar && cuts_or_repeats(recorded.target);
+  const bool produces = !settled && (has_data_size(recorded) || indexes_by_mask(recorded) || joins || cuts);
+  const bool reshapes = shaped_input && changes_shape(recorded.target);
+  const std::set<std::int64_t> fixed = produces ? std::set<std::int64_t>() : fixed_sizes(values, recorded);
 
   for (ValueId id : recorded.outputs) {
     Type& type = program_.values[id].type;
@@ -256,14 +316,16 @@ void Evaluator::follow_data(const std::vector<Term>& arguments, const Node& reco
     if (type.kind != ValueKind::tensor || !type.dims) continue;
     const std::int64_t grows = axis_argument(recorded);
     const auto rank = static_cast<std::int64_t>(type.dims->size());
+    const bool all = cuts && recorded.find("dim") == nullptr;  // aten::repeat
     for (std::int64_t axis = 0; axis < rank; ++axis) {
       Dim& dim = (*type.dims)[static_cast<std::size_t>(axis)];
-      const bool depends = produces ? axis == (grows < 0 ? grows + rank : grows) : data_sizes_.count(dim.size) > 0;
-      if (!depends) continue;
-      if (produces) data_sizes_.insert(dim.size);
-      dim = {dim.size, true, none_id};
-      facts_[id].data_shaped = true;
+      const bool produced = produces && (all || axis == (grows < 0 ? grows + rank : grows));
+      const bool kept = reshapes ? given_size(recorded, static_cast<std::size_t>(axis))
+                                 : fixed.contains(dim.size) && !data_sizes_.contains(dim.size);
+      const bool depends = !produces && !kept;
+      if (produced || depends) dim = {dim.size, true, none_id};
     }
+    mark_data_shaped(id);
   }
 }
 

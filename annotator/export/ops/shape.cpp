@@ -276,7 +276,9 @@ void expand(Ctx& c) {
   std::vector<Size> sizes = c.sizes("size");
   const std::size_t added = sizes.size() - static_cast<std::size_t>(c.rank(x));
   for (std::size_t i = added; i < sizes.size(); ++i) {
-    if (c.static_dim(x, static_cast<std::int64_t>(i - added)) != 1 || sizes[i] == Size{-1}) sizes[i] = 1;
+    const Dim& dim = c.dims(x)[i - added];
+    const bool may_be_one = dim.is_static() ? dim.size == 1 : dim.symbol == none_id;
+    if (!may_be_one || sizes[i] == Size{-1}) sizes[i] = 1;
   }
   c.yield(c.emit("Expand", {x, c.to_vector(sizes)}));
 }

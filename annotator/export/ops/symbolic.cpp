@@ -29,6 +29,24 @@ void extreme(Ctx& c) {
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
                        kMost = std::numeric_limits<std::int64_t>::max();
 
+// How often range(lo, hi, step) goes round: (hi - lo) / step rounded up, and never less than 0.
+void range_length(Ctx& c) {
+  const auto number = [&](const char* name) { return c.scalar(name, DType::int64); };
+  const auto two = [&](const char* op, Val a, Val b) {
+    return c.typed(c.emit(op, {a, b}), DType::int64, std::vector<Dim>());
+  };
+  const Val negative = two("Sub", number("lo"), number("hi"));
+  const Val rounded_down = floor_quotient(c, negative, number("step"), DType::int64);
+  c.yield(two("Max", two("Sub", c.constant_int(0), rounded_down), c.constant_int(0)));
+}
+
+// The number that such a loop is at.
+void derive_index(Ctx& c) {
+  const Val steps = c.typed(c.emit("Mul", {c.scalar("index", DType::int64), c.scalar("step", DType::int64)}),
+                            DType::int64, std::vector<Dim>());
+  c.yield(c.emit("Add", {c.scalar("start", DType::int64), steps}));
+}
+
 void floordiv(Ctx& c) { c.yield(floor_quotient(c, as_result(c, "a"), as_result(c, "b"), c.output_dtype())); }
 void remainder(Ctx& c) { c.yield(floor_remainder(c, as_result(c, "a"), as_result(c, "b"), c.output_dtype())); }
 
@@ -63,6 +81,8 @@ const OpEntry kSymbolic[] = {
     {"aten::__not__(bool self) -> bool", negate},
     {"aten::__or__.bool(bool a, bool b) -> bool", combine<"Or">},
     {"aten::__xor__.bool(bool a, bool b) -> bool", combine<"Xor">},
+    {"aten::__derive_index(int index, int start, int step) -> int", derive_index},
+    {"aten::__range_length(int lo, int hi, int step) -> int", range_length},
     {"aten::add(Scalar a, Scalar b) -> Scalar", combine<"Add">},
     {"aten::add.float(float a, float b) -> float", combine<"Add">},
     {"aten::add.float_int(float a, int b) -> float", combine<"Add">},
