@@ -1,0 +1,86 @@
+"""Sizes that loops, branches and cuts make of data: none of the example's may stand in the file. Aliases that only the
+data decides are refused."""
+
+import importlib.util
+import textwrap
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+HEADER = ("import torch\nimport torch.nn.functional as F\nfrom typing import Dict, List\nfrom torch import Tensor\n\n\n"
+          "class Scripted(torch.nn.Module):\n    def forward(self, x: Tensor, k: Tensor):\n")
+GROW = "for i in range(int(k)): x = torch.cat([x, x[:1]])\n"
+SERVED = {
+    "sizes": GROW + "return x.sum(0) * x.size(0), torch.arange(x.size(0)), x.new_full((x.size(0),), 2.0)",
+    "moves": GROW + "return x.sort(0)[0], x[1:-1], x.roll(1, 0), x.view(-1), torch.diagonal(x @ x.t())",
+    "reshapes": GROW + "return x.reshape(x.size(0) * 2, 2), x.view(x.size(0), 2, 2), x.flatten()",
+    "statistics": GROW + "return x.var(0), x.mean(), x.max(0)[0], F.softmax(x @ x.t(), -1), F.layer_norm(x, (4,))",
+    "iterated": GROW + "total = x.sum() * 0\nfor row in x: total = total + row.sum()\nreturn total",
+    "slice": "return x[: int(k) + 1].view(-1), x[int(k) // 2 :].reshape(-1)",
+    "expand": "return x[: int(k) + 1].unsqueeze(1).expand(-1, 2, -1)",
+    "branch": "if int(k) > 1: y = x[:2]\nelse: y = x\nreturn y.view(-1), y * 2",
+    "mask": "y = x[x[:, 0] > 0]\nif int(k) > 0: y = y * 2\nreturn y.view(-1)",
+    "range": ("for i in range(1, int(k)): x = x + i\nfor i in range(0, int(k), 2): x = x * 2 + i\n"
+              "for i in range(int(k), 0, -2): x = x + i * 3\nfor i in range(2, 6, int(k) + 1): x = x - i\nreturn x"),
+    "written after a branch": "y = x.relu() if int(k) > 1 else x * 2\ny.add_(5)\nif int(k) > 2: x = x * 3\nx += 1\nreturn x, y",
+    "list started anew": ("rows: List[Tensor] = [x]\nif int(k) > 2: rows = []\nrows.append(x * 2)\n"
+                          "return torch.stack(rows)"),
+}
+REFUSED = {
+    "branch chooses": "a = x.clone()\nb = x * 2\nc = a\nif int(k) > 2: c = b\nc.add_(10)\nreturn a, b, c",
+    "branch makes a view": "h = x.clone()\nif int(k) > 1: v = h[0]\nelse: v = h[1]\nv.zero_()\nreturn h, v",
+    "loop makes a copy": "a = x.clone()\nb = a\nfor i in range(int(k)): b = b + 1\nb.add_(10)\nreturn a, b",
+    "list has two names": "a: List[Tensor] = [x]\nb = a\nfor i in range(int(k)): b += [x]\nreturn len(a)",
+    "list is one of two": ("a: List[Tensor] = [x]\nb: List[Tensor] = [x * 2]\nc = a\nif int(k) > 2: c = b\n"
+                           "for i in range(int(k)): c.append(x + i)\nreturn len(a), len(b), len(c)"),
+    "dict is one of two": ('a = {"p": x}\nb = {"p": x * 2}\nc = a\nif int(k) > 2: c = b\nc["p"] = x * 100\n'
+                           'return a["p"], b["p"]'),
+    "dtype changes": "for i in range(int(k)): x = (x > 0) if i == 0 else x\nreturn x",
+}
+
+
+def scripted(body, folder):
+    source = folder / "scripted.py"
+    source.write_text(HEADER + textwrap.indent(body, " " * 8) + "\n")
+    spec = importlib.util.spec_from_file_location("scripted", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return torch.jit.script(module.Scripted().eval())
+
+
+def rows(seed):
+    return torch.randn(3, 4, generator=torch.Generator().manual_seed(seed))
+
+
+def export(model, example, folder, code=0):
+    model.save(str(folder / "m.pt"))
+    np.savez(folder / "inputs.npz", x=rows(1).numpy(), k=np.array(example))
+    said = command.run("export", folder / "m.pt", "-o", folder / "m.onnx", "--inputs", folder / "inputs.npz", code=code)
+    return folder / "m.onnx", said.stderr
+
+
+@pytest.mark.parametrize("example", [0, 3])
+@pytest.mark.parametrize("name", SERVED)
+def test_no_size_of_the_example_is_in_the_file(name, example, tmp_path):
+    model = scripted(SERVED[name], tmp_path)
+    path, _ = export(model, example, tmp_path)
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for k in (0, 1, 2, 4):
+        given = {"x": rows(k + 2), "k": torch.tensor(k)}
+        wanted = model(given["x"].clone(), given["k"])
+        got = session.run(None, {each.name: given[each.name].numpy() for each in session.get_inputs()})
+        for one, want in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+            assert one.shape == tuple(want.shape) and one.dtype == want.numpy().dtype
+            np.testing.assert_allclose(one, want.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_only_data_decides_is_refused(name, tmp_path):
+    path, said = export(scripted(REFUSED[name], tmp_path), 1, tmp_path, code=4)
+    assert "E0303" in said and "forward" in said and not path.exists()
