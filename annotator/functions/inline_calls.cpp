@@ -9,6 +9,7 @@
 #include "annotator/functions/block.h"
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
+#include "annotator/functions/written_size.h"
 #include "annotator/merge/keys.h"
 #include "annotator/write/unique_names.h"
 
@@ -73,6 +74,7 @@ class Inliner {
   }
 
   InlineReport run() {
+    check_size();
     InlineReport report;
     onnx::GraphProto& graph = *parts_.model.mutable_graph();
     google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
@@ -220,6 +222,18 @@ class Inliner {
     }
     names[node.output(0)] = entry->second;
     return true;
+  }
+
+  void check_size() const {
+    const auto nodes = written_size(
+        parts_.model, [this](const onnx::FunctionProto& function) { return all_ || made_by_whence(function); });
+    const Place place{.file = parts_.path, .stage = "inline"};
+    if (!nodes)
+      throw Error(Code::corrupt_file, "functions call each other without end", "ONNX has no recursion", place);
+    if (*nodes <= most_written_nodes) return;
+    throw Error(Code::over_limit,
+                "the functions of the file stand for more than " + std::to_string(most_written_nodes) + " nodes",
+                "keep them as functions", place);
   }
 
   void check_versions(const onnx::FunctionProto& function, const Place& place) const {

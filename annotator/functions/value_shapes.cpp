@@ -4,6 +4,7 @@
 
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/value_types.h"
+#include "annotator/functions/written_size.h"
 
 namespace whence {
 namespace {
@@ -73,6 +74,9 @@ Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::st
   return guarded([&] {
     ModelParts parts = read_model_parts(path);
     inline_calls(parts, /*all=*/false);
+    // onnx's inference follows calls as long as they go on.
+    const auto nodes = written_size(parts.model, [](const onnx::FunctionProto&) { return true; });
+    if (!nodes || *nodes > most_written_nodes) parts.model.clear_functions();
     require_known(parts.model.graph(), sizes);
     set_sizes(*parts.model.mutable_graph(), sizes);
     ValueShapes shapes;

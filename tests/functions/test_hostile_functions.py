@@ -1,0 +1,46 @@
+"""Functions that call themselves, or each other so often that no memory holds them written out."""
+
+import onnx
+import pytest
+from onnx import helper
+
+import command
+from functions.graphs import node
+
+DOMAIN = "some.domain"
+
+
+def model(functions, path):
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
+    made = [helper.make_function(DOMAIN, name, ["a"], ["b"], nodes, imports) for name, nodes in functions.items()]
+    value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
+    graph = helper.make_graph([node("F0", ["x"], ["y"], domain=DOMAIN)], "g", value[:1], value[1:])
+    onnx.save(helper.make_model(graph, functions=made, opset_imports=imports, ir_version=10), path)
+    return path
+
+
+@pytest.fixture
+def endless(tmp_path):
+    return model({"F0": [node("F1", ["a"], ["b"], domain=DOMAIN)], "F1": [node("F0", ["a"], ["b"], domain=DOMAIN)]},
+                 tmp_path / "endless.onnx")
+
+
+@pytest.fixture
+def bomb(tmp_path):
+    """2 ** 40 nodes."""
+    functions = {f"F{at}": [node(f"F{at + 1}", ["a"], ["m"], domain=DOMAIN), node(f"F{at + 1}", ["m"], ["b"], domain=DOMAIN)]
+                 for at in range(40)}
+    return model({**functions, "F40": [node("Relu", ["a"], ["b"])]}, tmp_path / "bomb.onnx")
+
+
+def test_writing_out_is_refused(endless, bomb, tmp_path):
+    for path, exit_code, code in ((endless, 3, "E0204"), (bomb, 4, "E0306")):
+        result = command.run("inline", "--all", path, "-o", tmp_path / "out.onnx", code=exit_code)
+        assert code in result.stderr and not (tmp_path / "out.onnx").exists()
+
+
+def test_views_come_to_an_end(endless, bomb, tmp_path):
+    for path in (endless, bomb):
+        command.run("report", path, "-o", tmp_path / "report.html")
+        command.run("show", path)
+        command.run("validate", path, code=None)
