@@ -49,16 +49,23 @@ def _given(tensor: torch.Tensor) -> Any:
 
 def _result(value: Any) -> Any:
     if not value.is_tensor():
-        return [torch.from_numpy(each) for each in value.numpy()] if value.is_tensor_sequence() else value
+        return value
     if value.element_type() in {number for _, number in _AS_BITS.values()}:
         return torch.from_dlpack(value._get_c_value())
     return torch.from_numpy(value.numpy())
 
 
 def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple:
-    """The outputs in the file's order."""
-    return tuple(map(_result, running.run_with_ort_values(None, {name: _given(tensor) for name, tensor
-                                                                  in tensors.items()})))
+    """The outputs in the file's order; a sequence is a list of tensors."""
+    given = {name: _given(tensor) for name, tensor in tensors.items()}
+    lists = [each.name for each in running.get_outputs() if each.type.startswith("seq(")]
+    others = [each.name for each in running.get_outputs() if each.name not in lists]
+    found = dict(zip(others, map(_result, running.run_with_ort_values(others, given)))) if others else {}
+    if lists:  # ONNX Runtime has them in Python as lists of arrays alone
+        arrays = {name: value.numpy() for name, value in given.items()}
+        found |= {name: [torch.as_tensor(each) for each in value] for name, value
+                  in zip(lists, running.run(lists, arrays))}
+    return tuple(found[each.name] for each in running.get_outputs())
 
 
 def weights_of(model: Any) -> dict[str, torch.Tensor]:

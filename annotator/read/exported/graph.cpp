@@ -335,6 +335,32 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   }
 }
 
+// As the recorder does it: of as_strided alone, and where its tensor does not lie in memory in the plain way.
+void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& node) const {
+  if (node.target != "aten::as_strided" || inputs.size() == 0) return;
+  const auto tensor = inputs[0].at("arg").maybe("as_tensor");
+  const auto meta = tensor ? graph.at("tensor_values").maybe(tensor->at("name").text()) : std::nullopt;
+  if (!meta) return;
+  const auto number = [](const Part& of) -> std::optional<std::int64_t> {
+    const auto known = of.maybe("as_int");
+    return known ? std::optional(known->integer()) : std::nullopt;
+  };
+  const Part sizes = meta->at("sizes"), strides = meta->at("strides");
+  const auto offset = number(meta->at("storage_offset"));
+  if (!offset || sizes.size() != strides.size()) return;
+  ArgumentList memory{{*offset}};
+  std::int64_t expected = 1;
+  bool plain = *offset == 0;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    const auto size = number(sizes[i]), stride = number(strides[i]);
+    if (!size || !stride) return;
+    plain &= *size == 1 || *stride == expected;
+    expected *= *size;
+    memory.insert(memory.begin() + 1, {*stride});
+  }
+  if (!plain) node.arguments.push_back({std::string(memory_argument), {std::move(memory)}});
+}
+
 void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
   constexpr std::string_view higher_order = "torch.ops.higher_order.";
   const std::string target = part.at("target").text();
@@ -358,6 +384,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     }
     read_arguments(part.at("inputs"), node);
     fill_defaults(node);
+    note_memory(graph, part.at("inputs"), node);
   } else {
     read_arguments(part.at("inputs"), node);
     set_target(target, node);

@@ -24,7 +24,8 @@ CASES = [
       for name in ("min", "max") for overload, (a, b) in OPERANDS.items()],
     *[case(f"aten::__{part}", "def forward(self, x):\n  total = x * 0\n"
            f"  for i in range({bounds}):\n    total = total + x * i\n  return total", i64(2, 9, 3), dynamic="x:0=n")
-      for part in ("range_length", "derive_index") for bounds in ("1, int(x.max())", "int(x.max()), 0, -2", "2, 9, int(x.min())")],
+      for part in ("range_length", "derive_index")
+      for bounds in ("1, int(x.max())", "int(x.max()), 0, -2", "2, 9, int(x.min())")],
     *[scripted(f"prim::{name}.self_int", f"{name}([{INT}, 4, int(x.max()), {INT} * 2])") for name in ("min", "max")],
     scripted("aten::div", f"{EITHER} / 4"),
     scripted("aten::div.int", f"{INT} / 4"),
