@@ -45,12 +45,13 @@ class Verification:
         return "\n".join(lines)
 
 
-def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (), *, kwargs: Mapping[str, Any] | None = None,
-           rtol: float = 1e-3, atol: float = 1e-4) -> Verification:
+def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (), *,
+           kwargs: Mapping[str, Any] | None = None, rtol: float = 1e-3, atol: float = 1e-4) -> Verification:
     """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
 
-    ``path`` may be an ONNXProgram. The file takes the call's tensors in the order of forward's signature, as ``whence.export`` writes it. Where outputs
-    differ and the file is annotated, results of single modules are compared too, and the first that differs is named.
+    ``path`` may be an ONNXProgram. The file takes the call's tensors in the order of forward's signature, as
+    ``whence.export`` writes it. Where outputs differ and the file is annotated, results of single modules are compared
+    too, and the first that differs is named.
     ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
     A file without its weights is given the model's.
     Raises WhenceError: E0104 when inputs or outputs do not fit, E0207 when the model does not run on the arguments,
@@ -62,9 +63,9 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
     results: list[tuple[str, int, Any]] = []
     try:
         tensors, wanted = _called(model, args, kwargs, results)
+    except WhenceError:
+        raise
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
-        if isinstance(failure, WhenceError):
-            raise
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
                     "give arguments that the model accepts") from failure
     feed = running.inputs_of(session, tensors, str(path), model)
