@@ -4,6 +4,7 @@
 
 #include "recorder/evaluator.h"
 #include "recorder/restore.h"
+#include "recorder/watch.h"
 
 namespace whence {
 
@@ -50,6 +51,15 @@ struct Evaluator::Merge {
   Node& recorded;
 };
 
+// What one side leaves.
+struct Evaluator::Side {
+  std::vector<Term> results;
+  std::vector<std::shared_ptr<std::vector<Term>>> held;  // by the results, when they are containers
+  std::vector<bool> shared;                              // what a result holds has another name
+  std::vector<ChangedContainer> changed;
+  std::vector<Term> contents;  // of those
+};
+
 void Evaluator::branch_node(const jit::Node& node, Call& call) {
   const Term condition = term(node.input(), call);
   Node recorded;
@@ -59,56 +69,79 @@ void Evaluator::branch_node(const jit::Node& node, Call& call) {
   recorded.origin.stack = frames_.stack_of(node, call.function, call.callers);
   recorded.blocks.resize(2);
 
-  PerRun<bool> first;
+  PerRun<bool> first, second;
   first.fill(true);
   for (int run = 0; run < runs_; ++run) {
     if (condition.seen[run]) first[run] = condition.seen[run]->toBool();
+    second[run] = !condition.seen[run] || !first[run];
   }
   const auto first_inside = static_cast<ValueId>(program_.values.size());
-  std::vector<ChangedContainer> changed = changeable_containers(node, call);
-  std::array<std::vector<Term>, 2> results;
-  std::array<std::vector<std::shared_ptr<std::vector<Term>>>, 2> held;
-  std::array<std::vector<bool>, 2> shared;
+  std::array<Side, 2> sides;
   for (std::size_t side = 0; side < 2; ++side) {
     Restore sink(sink_);
-    Restore depth(depth_);
-    Restore speculative(speculative_);
-    Restore followed(followed_);
     sink_ = &recorded.blocks[side].nodes;
-    ++depth_;
-    for (const ChangedContainer& container : changed) followed_[container.items.get()] = depth_;
-    // A side that no run takes is evaluated for its shapes; if it fails on these inputs, it has none.
-    bool taken = runs_ == 0;
-    for (int run = 0; run < runs_; ++run) taken |= active_[run] && first[run] == (side == 0);
-    speculative_ |= !taken;
-    run_block(*node.blocks()[side], call);
-    for (const jit::Value* output : node.blocks()[side]->outputs())
-      results[side].push_back(term(output, call).copied());
-    for (ChangedContainer& container : changed) results[side].push_back(container.take_back());
-    for (const jit::Value* output : node.blocks()[side]->outputs()) {
-      const Term& left = term(output, call);
-      held[side].push_back(left.items);
-      // Made before the branch, and still of use after it.
-      shared[side].push_back(left.items && left.depth < depth_ && !last_used_by(node, *output));
-    }
-    forget(*node.blocks()[side], call);
+    sides[side] = run_side(node, side, side == 0 ? first : second, call);
   }
   Merge merge{first, first_inside, recorded};
-  const std::size_t outputs = node.outputs().size();
-  for (std::size_t i = 0; i < outputs; ++i) {
+  for (std::size_t i = 0; i < node.outputs().size(); ++i) {
     const jit::Value& output = *node.outputs()[i];
-    call.env[&output] = merged(results[0][i], results[1][i], output.debugName(), output.type(), merge);
-    if (held[0][i] == held[1][i] || (!shared[0][i] && !shared[1][i])) continue;
-    for (const auto& items : {held[0][i], held[1][i], call.env[&output].items}) in_doubt_.insert(items);
+    call.env[&output] = merged(sides[0].results[i], sides[1].results[i], output.debugName(), output.type(), merge);
+    const auto &held = sides[0].held[i], &other = sides[1].held[i];
+    if (held == other || (!sides[0].shared[i] && !sides[1].shared[i])) continue;
+    for (const auto& items : {held, other, call.env[&output].items}) in_doubt_.insert(items);
   }
-  for (std::size_t i = 0; i < changed.size(); ++i) {
-    const auto unchanged = [&](std::size_t side) {
-      return std::ranges::equal(*results[side][outputs + i].items, changed[i].before, same_term);
-    };
-    if (unchanged(0) && unchanged(1)) continue;
-    *changed[i].items = *merged(results[0][outputs + i], results[1][outputs + i], "list", changed[i].type, merge).items;
-  }
+  merge_changed(sides, merge);
   sink_->push_back(std::move(recorded));
+}
+
+// Evaluates one side. A run that does not take it comes along for the shapes; if it fails there, it has none.
+Evaluator::Side Evaluator::run_side(const jit::Node& node, std::size_t side, const PerRun<bool>& takes, Call& call) {
+  Restore depth(depth_);
+  Restore pretends(pretends_);
+  ++depth_;
+  PerRun<bool> strays{};
+  for (int run = 0; run < runs_; ++run) {
+    strays[run] = !takes[run];
+    pretends_[run] = pretends_[run] || strays[run];
+  }
+  Watch watch(*this, depth_, strays);
+  const jit::Block& block = *node.blocks()[side];
+  run_block(block, call);
+  Side left;
+  for (const jit::Value* output : block.outputs()) {
+    const Term& result = term(output, call);
+    left.results.push_back(result.copied());
+    left.held.push_back(result.items);
+    // Made before the branch, and still of use after it.
+    left.shared.push_back(result.items && result.depth < depth_ && !last_used_by(node, *output));
+  }
+  forget(block, call);
+  left.changed = std::move(watch.changed);
+  for (ChangedContainer& container : left.changed) left.contents.push_back(container.take_back());
+  return left;
+}
+
+// Lists, dicts and attributes that one of the sides changed.
+void Evaluator::merge_changed(std::array<Side, 2>& sides, Merge& merge) {
+  std::vector<ChangedContainer> changed = sides[0].changed;
+  for (const ChangedContainer& container : sides[1].changed) {
+    const auto same = [&](const ChangedContainer& other) { return other.items == container.items; };
+    if (std::ranges::none_of(changed, same)) changed.push_back(container);
+  }
+  const auto left_by = [&](const Side& side, const ChangedContainer& container) {
+    for (std::size_t i = 0; i < side.changed.size(); ++i) {
+      if (side.changed[i].items == container.items) return side.contents[i];
+    }
+    return Term::container(container.kind, container.before);
+  };
+  for (const ChangedContainer& container : changed) {
+    const Term first = left_by(sides[0], container), second = left_by(sides[1], container);
+    const auto unchanged = [&](const Term& left) {
+      return std::ranges::equal(*left.items, container.before, same_term);
+    };
+    if (unchanged(first) && unchanged(second)) continue;
+    *container.items = *merged(first, second, "list", container.type, merge).items;
+  }
 }
 
 // Whether a node made one of the term's values, and not before `first`.
@@ -214,7 +247,11 @@ Term Evaluator::merged_value(const Term& a, const Term& b, const std::string& na
   }
   program_.values[result.id].type = std::move(merged_type);
   mark_data_shaped(result.id);
-  note_passage(result.id, {&a, &b});
+  if (first_name(a) != none_id && first_name(a) == first_name(b)) {
+    same_as_[result.id] = first_name(a);
+  } else {
+    note_passage(result.id, {&a, &b});
+  }
   merge.recorded.blocks[0].outputs.push_back(argument(a, nullptr));
   merge.recorded.blocks[1].outputs.push_back(argument(b, nullptr));
   merge.recorded.outputs.push_back(result.id);

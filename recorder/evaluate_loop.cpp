@@ -4,6 +4,7 @@
 
 #include "recorder/evaluator.h"
 #include "recorder/restore.h"
+#include "recorder/watch.h"
 
 namespace whence {
 
@@ -51,11 +52,12 @@ class Evaluator::DataLoop {
   void find_forms();
   void begin(const Form& form, const Carried& carried);
   Term with_leaves(const Form& form, std::vector<Term>::const_iterator& leaf, int depth) const;
-  std::set<std::size_t> try_body(std::vector<Term>& variables);
+  std::vector<ChangedContainer> try_body(std::vector<Term>& variables);
   void leaves_in(const Form& form, const Term& term, std::vector<Term>& leaves);
   void set_variables();
   Term variable_after(std::size_t i);
-  void run_body(std::int64_t trip);
+  std::vector<ChangedContainer> run_body(std::int64_t trip, PerRun<bool> on_trial);
+  void check_changed(const std::vector<ChangedContainer>& changed) const;
   bool take_over(const std::vector<Term>& results);
   std::vector<Term> iterate_once(std::int64_t trip, std::vector<Node>& nodes);
   void suppose(const std::vector<Term>& results);
@@ -91,6 +93,7 @@ class Evaluator::DataLoop {
   std::vector<Term> starts_;              // what is carried into the first iteration
   std::vector<Term> leaves_;              // the values that are carried, as the body sees them
   std::vector<std::string> names_after_;  // of what the loop makes of them
+  std::vector<bool> kept_;                // an iteration leaves the tensor that it found
   std::vector<Term> supposed_;            // what they really are, while another iteration is supposed
   PerRun<bool> going_{};
   Node recorded_;
@@ -110,7 +113,10 @@ bool Evaluator::unroll(const jit::Node& node, Call& call) {
   const jit::Block& body = *node.blocks()[0];
   const std::size_t recorded = sink_->size(), scopes = program_.scopes.size();
   const auto calls = calls_;
-  std::vector<ChangedContainer> changed = changeable_containers(node, call);
+  // Only a condition that the body computes can turn out to depend on data.
+  PerRun<bool> on_trial;
+  on_trial.fill(body.outputs()[0]->node()->kind() != c10::prim::Constant);
+  Watch watch(*this, std::numeric_limits<int>::max(), on_trial);
 
   std::vector<Term> carried;
   for (std::size_t i = 2; i < node.inputs().size(); ++i) carried.push_back(term(node.inputs()[i], call));
@@ -123,11 +129,12 @@ bool Evaluator::unroll(const jit::Node& node, Call& call) {
       sink_->resize(recorded);
       program_.scopes.resize(scopes);
       calls_ = calls;
-      for (ChangedContainer& container : changed) container.take_back();
+      watch.take_back_all();
       return false;
     }
     for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = term(body.outputs()[i + 1], call);
   }
+  watch.keep_writes();
   forget(body, call);
   for (std::size_t i = 0; i < carried.size(); ++i) call.env[node.outputs()[i]] = carried[i];
   return true;
@@ -205,35 +212,28 @@ void Evaluator::DataLoop::find_forms() {
     types.push_back(input.type());
     carried_.push_back({input.debugName(), node_.outputs()[i - 2]->debugName(), {}, {}});
   }
-  for (ChangedContainer& changed : evaluator_.changeable_containers(node_, call_)) {
-    starts.push_back(Term::container(changed.kind, changed.before));
-    types.push_back(changed.type);
-    carried_.push_back({"list", "list", {}, std::move(changed)});
-  }
   std::vector<Term> after = starts;
-  std::set<std::size_t> unchanged;
-  if (std::ranges::any_of(starts, [](const Term& start) { return start.items != nullptr; })) {
-    unchanged = try_body(after);
+  if (may_change_containers(body_) ||
+      std::ranges::any_of(starts, [](const Term& start) { return start.items != nullptr; })) {
+    for (ChangedContainer& changed : try_body(after)) {
+      starts.push_back(Term::container(changed.kind, changed.before));
+      types.push_back(changed.type);
+      after.push_back(changed.take_back().copied());
+      carried_.push_back({"list", "list", {}, std::move(changed)});
+    }
   }
-  std::vector<Carried> kept;
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (unchanged.contains(i)) continue;
-    carried_[i].form = form_of(starts[i], after[i], types[i]);
-    kept.push_back(std::move(carried_[i]));
-  }
-  carried_ = std::move(kept);
+  for (std::size_t i = 0; i < starts.size(); ++i) carried_[i].form = form_of(starts[i], after[i], types[i]);
 }
 
 // Evaluates an iteration that is not recorded. `variables`: what they are before it, and then after it. Returns which
-// containers, made outside, it left alone.
-std::set<std::size_t> Evaluator::DataLoop::try_body(std::vector<Term>& variables) {
+// lists, dicts and attributes it changed that were made outside.
+std::vector<Evaluator::ChangedContainer> Evaluator::DataLoop::try_body(std::vector<Term>& variables) {
   const auto scopes = evaluator_.program_.scopes.size();
   const auto calls = evaluator_.calls_;
   std::vector<Node> discarded;
   Restore sink(evaluator_.sink_);
   evaluator_.sink_ = &discarded;
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (carried_[i].in_place) continue;
     const bool changeable = variables[i].is_container();
     Term& variable = call_.env[body_.inputs()[i + 1]];
     variable =
@@ -243,15 +243,15 @@ std::set<std::size_t> Evaluator::DataLoop::try_body(std::vector<Term>& variables
       evaluator_.in_doubt_.insert(variable.items);
     }
   }
-  run_body(0);
-  std::set<std::size_t> unchanged;
+  PerRun<bool> on_trial;
+  on_trial.fill(true);
+  std::vector<ChangedContainer> changed = run_body(0, on_trial);
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (carried_[i].in_place && !carried_[i].in_place->changed()) unchanged.insert(i);
+    variables[i] = evaluator_.term(body_.outputs()[i + 1], call_).copied();
   }
-  for (std::size_t i = 0; i < variables.size(); ++i) variables[i] = variable_after(i).copied();
   evaluator_.program_.scopes.resize(scopes);
   evaluator_.calls_ = calls;
-  return unchanged;
+  return changed;
 }
 
 // Lists that the body changes are as they were before again.
@@ -341,23 +341,34 @@ void Evaluator::DataLoop::set_variables() {
 
 // One evaluation of the body, by the runs that are still in the loop; by none of them, for the record, when none
 // enters.
-void Evaluator::DataLoop::run_body(std::int64_t trip) {
+std::vector<Evaluator::ChangedContainer> Evaluator::DataLoop::run_body(std::int64_t trip, PerRun<bool> on_trial) {
   Restore depth(evaluator_.depth_);
   Restore active(evaluator_.active_);
-  Restore speculative(evaluator_.speculative_);
-  Restore followed(evaluator_.followed_);
+  Restore pretends(evaluator_.pretends_);
   ++evaluator_.depth_;
-  for (const Carried& carried : carried_) {
-    if (carried.in_place) evaluator_.followed_[carried.in_place->items.get()] = evaluator_.depth_;
-  }
   if (any_going()) {
     evaluator_.active_ = going_;
   } else {
-    evaluator_.speculative_ = true;
+    evaluator_.pretends_.fill(true);
+    on_trial.fill(true);
   }
   for (int run = 0; run < evaluator_.runs_; ++run) index_.seen[run] = c10::IValue(trip);
   call_.env[body_.inputs()[0]] = index_;
+  Watch watch(evaluator_, evaluator_.depth_, on_trial);
   evaluator_.run_block(body_, call_);
+  return std::move(watch.changed);
+}
+
+// Every list that the body changes is carried.
+void Evaluator::DataLoop::check_changed(const std::vector<ChangedContainer>& changed) const {
+  for (const ChangedContainer& container : changed) {
+    const auto same = [&](const Carried& carried) {
+      return carried.in_place && carried.in_place->items == container.items;
+    };
+    if (container.changed() && std::ranges::none_of(carried_, same)) {
+      refuse("a list is changed in some iterations of a loop only", "change it in each, or before the loop");
+    }
+  }
 }
 
 // True when a size changed.
@@ -393,7 +404,7 @@ bool Evaluator::DataLoop::take_over(const std::vector<Term>& results) {
 std::vector<Term> Evaluator::DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& nodes) {
   evaluator_.sink_ = &nodes;
   set_variables();
-  run_body(trip);
+  check_changed(run_body(trip, {}));
   std::vector<Term> results;
   for (std::size_t i = 0; i < carried_.size(); ++i) leaves_in(carried_[i].form, variable_after(i), results);
   return results;
@@ -419,7 +430,10 @@ void Evaluator::DataLoop::iterate() {
     const Term next = evaluator_.term(body_.outputs()[0], call_);
     if (trip == 0) {
       block.outputs.push_back(argument(next, nullptr));
-      for (const Term& result : results) block.outputs.push_back(argument(result, nullptr));
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        block.outputs.push_back(argument(results[i], nullptr));
+        kept_.push_back(evaluator_.first_name(results[i]) == leaves_[i].id);
+      }
     } else {
       widen(block.nodes, later);
       for (std::size_t i = 0; i < supposed_.size(); ++i) leaves_[i].seen = supposed_[i].seen;
@@ -457,7 +471,11 @@ void Evaluator::DataLoop::finish() {
     result.id = evaluator_.new_value(names_after_[i], ValueSource::node, none_id);
     type(result) = type(leaves_[i]);
     evaluator_.mark_data_shaped(result.id);
-    evaluator_.note_passage(result.id, {&starts_[i], &leaves_[i]});
+    if (kept_[i] && starts_[i].is_value()) {
+      evaluator_.same_as_[result.id] = starts_[i].id;
+    } else {
+      evaluator_.note_passage(result.id, {&starts_[i], &leaves_[i]});
+    }
     recorded_.outputs.push_back(result.id);
     results.push_back(std::move(result));
   }

@@ -3,6 +3,7 @@
 
 #include "recorder/evaluator.h"
 #include "recorder/torch_error.h"
+#include "recorder/watch.h"
 
 namespace whence {
 
@@ -86,6 +87,7 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
     }
     call.env[node.outputs()[i]] = result(*node.outputs()[i], std::move(seen), known, recorded);
   }
+  if (node.outputs().size() == 1) note_same(node, arguments.empty() ? Term() : arguments[0], term(node.output(), call));
   if (node.kind() == c10::prim::NumToTensor) {
     call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
   }
@@ -161,7 +163,7 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
   try {
     node.getOperation()(stack);
   } catch (const std::exception& error) {
-    if (speculative_) return false;
+    if (speculative()) return false;
     throw Error(Code::run_failed, torch_message(error), "give example inputs that the model accepts",
                 place(node, call));
   }
@@ -182,6 +184,7 @@ void Evaluator::refuse_sparse(const jit::Node& node, const jit::Stack& results, 
 PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::Node& node, Call& call,
                                                                    const std::vector<Term>& arguments) {
   PerRun<std::optional<std::vector<c10::IValue>>> results;
+  const std::vector<const Term*> written = watches_.empty() ? std::vector<const Term*>() : written_by(node, arguments);
   for (int run = 0; run < runs_; ++run) {
     if (!active_[run] || !alive_[run]) continue;
     jit::Stack stack;
@@ -194,10 +197,11 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
     if (!complete) continue;
     try {
       check_recurrent_state(node, stack);
+      for (Watch* watch : watches_) watch->save(written, run);
       node.getOperation()(stack);
       results[run] = std::vector<c10::IValue>(stack.begin(), stack.end());
     } catch (const std::exception& error) {
-      if (speculative_) continue;
+      if (pretends_[run]) continue;
       if (run > 1) {
         alive_[run] = false;
         continue;

@@ -54,22 +54,16 @@ void keep_common_sizes(Type& type, const PerRun<std::optional<c10::IValue>>& lis
 }  // namespace
 
 void Evaluator::note_element(const Term& element) {
-  const auto& seen = element.seen[0];
-  if (!element.is_value() || !seen || !seen->isTensor() || !seen->toTensor().has_storage()) return;
-  const auto storage = seen->toTensor().storage().getWeakStorageImpl();
-  in_sequences_.insert_or_assign(seen->toTensor().storage().unsafeGetStorageImpl(), storage);
+  c10::StorageImpl* memory = memory_of(element);
+  if (memory == nullptr) return;
+  in_sequences_.insert_or_assign(memory, element.seen[0]->toTensor().storage().getWeakStorageImpl());
 }
 
 // In PyTorch a list shares its tensors; an ONNX sequence holds copies, which such a write would not reach.
 void Evaluator::refuse_write_into_list(const jit::Node& node, const Call& call, const std::vector<Term>& arguments) {
-  const c10::FunctionSchema* schema = node.maybeSchema();
-  if (schema == nullptr || in_sequences_.empty()) return;
-  for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
-    const auto* alias = schema->arguments()[i].alias_info();
-    const auto& seen = arguments[i].seen[0];
-    if (alias == nullptr || !alias->isWrite() || !seen || !seen->isTensor() || !seen->toTensor().has_storage())
-      continue;
-    const auto held = in_sequences_.find(seen->toTensor().storage().unsafeGetStorageImpl());
+  if (in_sequences_.empty()) return;
+  for (const Term* written : written_by(node, arguments)) {
+    const auto held = in_sequences_.find(memory_of(*written));
     if (held == in_sequences_.end() || held->second.expired()) continue;
     refuse(node, call, "a tensor is written in place that is in a list whose length depends on data",
            "put a clone into the list");
@@ -176,7 +170,7 @@ void Evaluator::SequenceMethod::change(const std::string& target, std::vector<Na
     List elements = whole().seen[run]->toList().copy();
     if (apply(elements, run)) {
       after.seen[run] = c10::IValue(std::move(elements));
-    } else if (!evaluator_.speculative_) {
+    } else if (!evaluator_.pretends_[run]) {
       refuse("a list is changed at an index that it does not have", "check the model's inputs");
     }
   }
@@ -251,7 +245,7 @@ void Evaluator::SequenceMethod::read(const Term& index, const jit::Value& output
     const auto at = place_in(*wanted, elements.toListRef().size());
     if (at) {
       seen[run] = elements.toListRef()[*at];
-    } else if (!evaluator_.speculative_) {
+    } else if (!evaluator_.pretends_[run]) {
       refuse("list index " + std::to_string(*wanted) + " is out of range", "check the model's inputs");
     }
   }
@@ -372,7 +366,7 @@ void Evaluator::SequenceMethod::slice() {
 bool Evaluator::SequenceMethod::carry_out() {
   const std::string name = node_.kind().toUnqualString();
   const bool changes = changes_first_argument(node_);
-  if (changes) evaluator_.check_change(node_, call_, list_);
+  if (changes) evaluator_.note_change(node_, call_, list_, node_.input(0)->type());
   if (name == "len") return length(), true;
   if (name == "__getitem__") return read(in(1), *node_.output()), true;
   if (name == "insert") return insert(in(1), in(2)), true;

@@ -81,6 +81,7 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
       Term object;
       object.kind = Term::Kind::object;
       object.object = c10::ivalue::Object::create(c10::StrongTypePtr(nullptr, type), type->numAttributes());
+      made_at_[object.object.get()] = depth_;
       return set(std::move(object));
     }
     case c10::prim::Uninitialized:
@@ -102,7 +103,7 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
       for (const jit::Value* output : node.outputs()) call.env[output] = Term();
       return true;
     case c10::prim::RaiseException: {
-      if (speculative_ || (runs_ == 0 && depth_ > 0)) return true;
+      if (speculative() || (runs_ == 0 && depth_ > 0)) return true;
       const auto message = in(0).settled();
       refuse(node, call,
              "the program raises: " +
@@ -151,7 +152,7 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     }
     return items.size();
   };
-  const auto change = [&] { check_change(node, call, first); };
+  const auto change = [&] { note_change(node, call, first, node.input(0)->type()); };
 
   // What is not carried out here would leave the container as it was.
   const auto refuse_change = [&] {

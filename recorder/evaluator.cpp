@@ -121,17 +121,15 @@ Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, Scope
   call.function = source_name(function.name());
   call.scope = scope;
   call.callers = std::move(callers);
-  call.outermost = call_depth_ == 0;
-  ++call_depth_;
+  call.outermost = running_.empty();
   const jit::Graph& graph = *jit::toGraphFunction(function).graph();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     call.env.emplace(graph.inputs()[i], i < arguments.size() ? std::move(arguments[i]) : Term());
   }
   arguments.clear();
-  const Restore running(running_);
   running_.push_back(&call);
   run_block(*graph.block(), call);
-  --call_depth_;
+  running_.pop_back();
   if (graph.outputs().empty()) return {};
   return term(graph.outputs()[0], call);
 }
@@ -203,15 +201,8 @@ void Evaluator::step(const jit::Node& node, Call& call) {
     case c10::prim::GetAttr:
       call.env[node.output()] = attribute(term(node.input(), call), node.s(c10::attr::name));
       return;
-    case c10::prim::SetAttr: {
-      const Term& object = term(node.inputs()[0], call);
-      if (depth_ > 0) {
-        refuse(node, call, "an attribute is set inside a branch that depends on data", "return the new value instead");
-      }
-      tell_of_state(node, call);
-      attributes_[{object.object.get(), node.s(c10::attr::name)}] = term(node.inputs()[1], call);
-      return;
-    }
+    case c10::prim::SetAttr:
+      return set_attribute(node, call);
     case c10::prim::CallMethod:
       return call_method(node, call);
     case c10::prim::CallFunction:
@@ -223,6 +214,22 @@ void Evaluator::step(const jit::Node& node, Call& call) {
     default:
       if (!structural(node, call)) operate(node, call);
   }
+}
+
+void Evaluator::set_attribute(const jit::Node& node, const Call& call) {
+  const Term& object = term(node.inputs()[0], call);
+  const std::string& name = node.s(c10::attr::name);
+  const auto made = made_at_.find(object.object.get());
+  const int depth = made == made_at_.end() ? 0 : made->second;
+  const std::pair key(object.object.get(), name);
+  if (!attributes_.contains(key)) {
+    const Term before = attribute(object, name);
+    attributes_.insert_or_assign(key, Term::container(Term::Kind::tuple, {before}, depth));
+  }
+  const Term changed = attributes_.at(key);
+  if (made == made_at_.end()) tell_of_state(node, call);
+  note_change(node, call, changed, c10::TupleType::create({node.inputs()[1]->type()}));
+  changed.items->front() = term(node.inputs()[1], call);
 }
 
 void Evaluator::tell_of_state(const torch::jit::Node& node, const Call& call) {
@@ -281,7 +288,7 @@ void Evaluator::call_function(const jit::Node& node, Call& caller) {
 Term Evaluator::attribute(const Term& object, const std::string& name) {
   if (object.kind != Term::Kind::object) return {};
   const auto changed = attributes_.find({object.object.get(), name});
-  if (changed != attributes_.end()) return changed->second;
+  if (changed != attributes_.end()) return changed->second.items->front();
   const c10::IValue value = object.object->getAttr(name);
   if (value.isTensor() && value.toTensor().defined()) {
     const ParameterId id = tree_.parameter_of(object.object.get(), name);
@@ -289,7 +296,12 @@ Term Evaluator::attribute(const Term& object, const std::string& name) {
   }
   const ModuleId module = tree_.module_of(object.object.get());
   const std::string path = module == none_id ? "" : program_.modules[module].path;
-  return from_host(value, path.empty() ? name : path + "." + name);
+  Restore depth(depth_);
+  depth_ = 0;
+  Term made = from_host(value, path.empty() ? name : path + "." + name);
+  // Who changes a list or dict changes it for all who read the attribute.
+  if (made.items) attributes_.emplace(std::pair(object.object.get(), name), Term::container(Term::Kind::tuple, {made}));
+  return made;
 }
 
 Term Evaluator::parameter(ParameterId id, const at::Tensor& tensor) {

@@ -54,6 +54,7 @@ class Evaluator {
   void step(const torch::jit::Node& node, Call& call);
   void call_method(const torch::jit::Node& node, Call& call);
   void call_function(const torch::jit::Node& node, Call& call);
+  void set_attribute(const torch::jit::Node& node, const Call& call);
   void tell_of_state(const torch::jit::Node& node, const Call& call);
   Stack callers_of(const torch::jit::Node& node, const Call& call);
   Term attribute(const Term& object, const std::string& name);
@@ -73,8 +74,9 @@ class Evaluator {
   bool list_method(const torch::jit::Node& node, Call& call);
   std::size_t index_of(const torch::jit::Node& node, const Call& call, const Term& container, const Term& index);
 
-  // ---- changeable_containers.cpp
-  // A list or dict that a block may change although it was made outside.
+  // ---- watch.cpp
+  class Watch;
+  // A list or dict that was changed, or an attribute, which is a tuple of one item.
   struct ChangedContainer {
     Term::Kind kind;
     std::shared_ptr<std::vector<Term>> items;  // shared with whoever holds it
@@ -90,9 +92,9 @@ class Evaluator {
       return now;
     }
   };
-  std::vector<ChangedContainer> changeable_containers(const torch::jit::Node& node, const Call& call) const;
-  bool may_change(const Term& container) const;
-  void check_change(const torch::jit::Node& node, const Call& call, const Term& container);
+  static bool may_change_containers(const torch::jit::Block& block);
+  void note_change(const torch::jit::Node& node, const Call& call, const Term& container, const c10::TypePtr& type);
+  bool speculative() const;
 
   // ---- evaluate_sequence.cpp: lists whose length depends on data
   class SequenceMethod;
@@ -102,6 +104,8 @@ class Evaluator {
   Term sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
                    const Origin& origin);
   void note_element(const Term& element);
+  ValueId first_name(const Term& term) const;
+  void note_same(const torch::jit::Node& node, const Term& self, const Term& result);
   void note_passage(ValueId made, std::initializer_list<const Term*> from);
   void refuse_write_through_passage(const torch::jit::Node& node, const Call& call, const std::vector<Term>& arguments);
   void refuse_write_into_list(const torch::jit::Node& node, const Call& call, const std::vector<Term>& arguments);
@@ -110,8 +114,11 @@ class Evaluator {
   // ---- evaluate_branch.cpp: prim::If
   void branch(const torch::jit::Node& node, Call& call);
   void branch_node(const torch::jit::Node& node, Call& call);
-  std::optional<std::size_t> side_to_follow(const torch::jit::Node& node, const Term& condition) const;
   struct Merge;
+  struct Side;
+  Side run_side(const torch::jit::Node& node, std::size_t side, const PerRun<bool>& takes, Call& call);
+  void merge_changed(std::array<Side, 2>& sides, Merge& merge);
+  std::optional<std::size_t> side_to_follow(const torch::jit::Node& node, const Term& condition) const;
   Term merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   Term merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
@@ -184,14 +191,15 @@ class Evaluator {
   int runs_;                                           // 0: no example inputs
   PerRun<bool> active_{true, true, true, true, true};  // runs that take part; a loop may end earlier in one of them
   PerRun<bool> alive_{true, true, true, true, true};   // false for a witness that failed
-  bool speculative_ = false;  // inside a branch that a run does not take: failures do not count
-  int call_depth_ = 0;
-  int depth_ = 0;                        // data-dependent blocks around the current node
-  std::map<const void*, int> followed_;  // lists and dicts whose changes a block hands on: at which depth
-  std::vector<Node>* sink_ = nullptr;    // where recorded nodes go
+  PerRun<bool> pretends_{};  // runs inside a branch that they do not take: their failures do not count
+  int depth_ = 0;            // data-dependent blocks around the current node
+  std::vector<Watch*> watches_;
+  std::vector<Node>* sink_ = nullptr;  // where recorded nodes go
   std::unordered_map<std::string, int> names_;
   std::unordered_map<ModuleId, std::int32_t> calls_;
-  std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes_;  // set by the program
+  // Attributes that the program sets, and lists and dicts that it may change: tuples of one item.
+  std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes_;
+  std::unordered_map<const c10::ivalue::Object*, int> made_at_;  // depth at which the program made an object
   std::unordered_map<ParameterId, Term> parameters_;
   std::unordered_map<const c10::TensorImpl*, Term> constants_;
   Diagnostics notes_;
@@ -208,6 +216,7 @@ class Evaluator {
     std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
   };
   std::vector<Passage> passages_;
+  std::unordered_map<ValueId, ValueId> same_as_;           // another name of the same tensor
   std::set<std::shared_ptr<std::vector<Term>>> in_doubt_;  // containers that may be one or another
   std::vector<const Call*> running_;                       // calls, the outermost first
   std::unordered_map<ValueId, Levels> levels_;             // of the values that are quantized tensors

@@ -9,15 +9,16 @@ namespace whence {
 
 namespace jit = torch::jit;
 
-namespace {
-
-c10::StorageImpl* memory_of(const Term& term) {
-  const auto& seen = term.seen[0];
-  const bool tensor = term.is_value() && seen && seen->isTensor() && seen->toTensor().defined();
-  return tensor && seen->toTensor().has_storage() ? seen->toTensor().storage().unsafeGetStorageImpl() : nullptr;
+// Operations in place give back what they wrote to.
+ValueId Evaluator::first_name(const Term& term) const {
+  ValueId id = term.is_value() ? term.id : none_id;
+  for (auto next = same_as_.find(id); next != same_as_.end(); next = same_as_.find(id)) id = next->second;
+  return id;
 }
 
-}  // namespace
+void Evaluator::note_same(const jit::Node& node, const Term& self, const Term& result) {
+  if (changes_first_argument(node) && self.is_value() && result.is_value()) same_as_[result.id] = self.id;
+}
 
 void Evaluator::note_passage(ValueId made, std::initializer_list<const Term*> from) {
   Passage passage{made, {}};
@@ -29,12 +30,8 @@ void Evaluator::note_passage(ValueId made, std::initializer_list<const Term*> fr
 
 void Evaluator::refuse_write_through_passage(const jit::Node& node, const Call& call,
                                              const std::vector<Term>& arguments) {
-  const c10::FunctionSchema* schema = node.maybeSchema();
-  if (schema == nullptr || passages_.empty()) return;
-  for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
-    const auto* alias = schema->arguments()[i].alias_info();
-    const Term& written = arguments[i];
-    if (alias == nullptr || !alias->isWrite() || memory_of(written) == nullptr) continue;
+  if (passages_.empty()) return;
+  for (const Term* written : written_by(node, arguments)) {
     for (const Passage& passage : passages_) {
       const auto is_part = [&](const Term& term) {
         const c10::StorageImpl* memory = memory_of(term);
@@ -45,9 +42,9 @@ void Evaluator::refuse_write_through_passage(const jit::Node& node, const Call& 
       // Both from before, or both from after: what is a view of what is plain then.
       const std::function<bool(const Term&)> in_doubt = [&](const Term& other) {
         if (other.items) return std::ranges::any_of(*other.items, in_doubt);
-        return other.is_value() && (other.id < passage.made) != (written.id < passage.made) && is_part(other);
+        return other.is_value() && (other.id < passage.made) != (written->id < passage.made) && is_part(other);
       };
-      if (!is_part(written)) continue;
+      if (!is_part(*written)) continue;
       for (const Call* running : running_) {
         for (const auto& [value, held] : running->env) {
           if (!in_doubt(held)) continue;

@@ -71,6 +71,23 @@ bool same_term(const Term& a, const Term& b) {
   return a.id == b.id && a.items == b.items && a.object == b.object;
 }
 
+c10::StorageImpl* memory_of(const Term& term) {
+  const auto& seen = term.seen[0];
+  const bool tensor = term.is_value() && seen && seen->isTensor() && seen->toTensor().has_storage();
+  return tensor ? seen->toTensor().storage().unsafeGetStorageImpl() : nullptr;
+}
+
+std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments) {
+  std::vector<const Term*> written;
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema == nullptr) return written;
+  for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
+    const auto* alias = schema->arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite() && memory_of(arguments[i]) != nullptr) written.push_back(&arguments[i]);
+  }
+  return written;
+}
+
 bool changes_first_argument(const torch::jit::Node& node) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   if (schema == nullptr || schema->arguments().empty()) return false;

@@ -91,6 +91,12 @@ DType element_dtype(const PerRun<std::optional<c10::IValue>>& lists);
 // The declared type of a container's i-th item, keys of dicts included; null where it is not declared.
 c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i);
 
+// Where the first run has the tensor; null for anything else.
+c10::StorageImpl* memory_of(const Term& term);
+
+// Those of an operation's arguments that it writes into: tensors, with their memory.
+std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments);
+
 // Whether the operation writes into its first argument.
 bool changes_first_argument(const torch::jit::Node& node);
 

@@ -213,14 +213,8 @@ bool Evaluator::result_known(const jit::Node& node, const std::vector<Term>& arg
 
 // A write changes everything that shares the memory. Constants noted so far keep what they were.
 void Evaluator::before_write(const jit::Node& node, const std::vector<Term>& arguments) {
-  const c10::FunctionSchema* schema = node.maybeSchema();
-  if (schema == nullptr) return;
-  for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
-    const auto* alias = schema->arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite() || !arguments[i].is_value()) continue;
-    const auto& seen = arguments[i].seen[0];
-    if (!seen || !seen->isTensor() || !seen->toTensor().has_storage()) continue;
-    const auto sharing = known_in_.find(seen->toTensor().storage().unsafeGetStorageImpl());
+  for (const Term* written : written_by(node, arguments)) {
+    const auto sharing = known_in_.find(memory_of(*written));
     if (sharing == known_in_.end()) continue;
     for (ValueId id : sharing->second) known_[id] = known_[id].toTensor().clone();
     known_in_.erase(sharing);
@@ -228,16 +222,10 @@ void Evaluator::before_write(const jit::Node& node, const std::vector<Term>& arg
 }
 
 void Evaluator::after_write(const jit::Node& node, const std::vector<Term>& arguments, bool known) {
-  const c10::FunctionSchema* schema = node.maybeSchema();
-  if (schema == nullptr || known) return;
-  for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
-    const auto* alias = schema->arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite() || !arguments[i].is_value()) continue;
-    const auto& seen = arguments[i].seen[0];
-    if (!seen || !seen->isTensor() || !seen->toTensor().has_storage()) continue;
+  if (known) return;
+  for (const Term* written : written_by(node, arguments)) {
     // Held weakly, so that no later storage can get the same address and be taken for this one.
-    c10::Storage storage = seen->toTensor().storage();
-    tainted_.emplace(storage.unsafeGetStorageImpl(), storage.getWeakStorageImpl());
+    tainted_.emplace(memory_of(*written), written->seen[0]->toTensor().storage().getWeakStorageImpl());
   }
 }
 

@@ -5,14 +5,22 @@
 // it is a view of. A write gives the written tensor a new value and, going up, everything it is a view of; other views
 // of the same memory are stale from then on and are made anew from their base when they are next read.
 //
+// if c: x.add_(1)                    ->   x1 = if c: add(x, 1) else: x
+// loop: x[i].copy_(s)                ->   x1 = loop (x' = x): select_scatter(x', s, 0, i)
+//
+// Memory from outside that a branch or loop body writes to is a further result of it, which a loop carries from
+// iteration to iteration.
+//
 // A write to a parameter or buffer is followed within the run and told, for an ONNX file starts each run anew.
 //
 // What cannot be expressed is reported only if it matters, that is, when a stale value is read: models often write
 // through reshape(), of which nobody knows whether it copied, and never look at the base again.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "annotator/lower/in_place.h"
+#include "annotator/lower/outer_writes.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 #include "annotator/lower/views.h"
@@ -60,30 +68,24 @@ class Functionalizer {
     block.nodes.reserve(nodes.size());
     sink_ = &block.nodes;
     depth_ = depth;
+    for (const ValueId input : block.inputs) depth_of_[input] = depth;
     for (Node& node : nodes) {
-      if (depth > 0) {
-        for (const ValueId output : node.outputs) depth_of_[output] = depth;
-      }
+      for (const ValueId output : node.outputs) depth_of_[output] = depth;
       step(std::move(node));
     }
     for (Argument& output : block.outputs) resolve(output);
     sink_ = enclosing;
+    depth_ = depth - 1;
   }
 
   void step(Node node) {
     if (is_in_place(node)) return write(node);
+    if (node.target == "prim::If") return branch(std::move(node));
+    if (node.target == "prim::Loop") return loop(std::move(node));
     const ViewInfo view = view_info(program_, node);
     ValueId base = none_id;
     if (view.kind != ViewKind::none) base = renamed(node.find(view.argument)->as<ValueRef>()->id);
     for (NamedArgument& argument : node.arguments) resolve(argument.value);
-    for (Block& nested : node.blocks) {
-      // What happens inside is not seen outside: writes to outer memory are refused, renewed views stay local.
-      const State before = state_;
-      const int depth = depth_;
-      run(nested, depth + 1);
-      depth_ = depth;
-      state_ = before;
-    }
     if (view.kind != ViewKind::none) {
       const int writes = writes_to(owner(base));
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -92,6 +94,165 @@ class Functionalizer {
       }
     }
     sink_->push_back(std::move(node));
+  }
+
+  // ---- control flow -------------------------------------------------------------------------------------------
+
+  // What happens in a block is seen outside only through its results; views that it makes anew stay inside.
+
+  void branch(Node node) {
+    const OuterWrites writes = outer_writes(program_, node);
+    const std::vector<ValueId> written = owners(writes.written);
+    for (NamedArgument& argument : node.arguments) resolve(argument.value);
+    const State before = state_;
+    std::unordered_map<ValueId, Diagnostic> lost;
+    std::vector<std::vector<ValueId>> left;  // by side: the written memory
+    for (Block& side : node.blocks) {
+      run(side, depth_ + 1);
+      left.push_back(newest(written, lost));
+      state_ = before;
+    }
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      ++state_.writes[written[i]];
+      if (const auto why = lost.find(written[i]); why != lost.end()) {
+        state_.lost.insert(*why);
+        continue;
+      }
+      for (std::size_t side = 0; side < 2; ++side) node.blocks[side].outputs.push_back({ValueRef{left[side][i]}});
+      add_result(node, node.outputs.size(), written[i]);
+    }
+    for (auto kept = writes.kept.rbegin(); kept != writes.kept.rend(); ++kept) {
+      alias(node.outputs[kept->position], renamed(kept->tensor));
+      for (Block& side : node.blocks) erase(side.outputs, kept->position);
+      erase(node.outputs, kept->position);
+    }
+    sink_->push_back(std::move(node));
+  }
+
+  void loop(Node node) {
+    const OuterWrites writes = outer_writes(program_, node);
+    const std::vector<ValueId> written = owners(writes.written), changing = first_written(node, writes);
+    const Diagnostic unclear =
+        refusal(node, "the loop writes to what a variable is before it, which is read later, and gives it another one");
+    std::vector<std::pair<ValueId, ValueId>> aliases = kept_variables(node, writes);
+    Block& body = node.blocks[0];
+    ArgumentList& initial = std::get<ArgumentList>(node.arguments.back().value.data);
+    const std::size_t variables = initial.size();
+    for (NamedArgument& argument : node.arguments) resolve(argument.value);
+    for (const ValueId memory : written) initial.push_back({ValueRef{current(memory)}});
+
+    const State before = state_;
+    std::vector<ValueId> carried;
+    for (const ValueId memory : written) {
+      carried.push_back(fresh_like(memory));
+      program_.values[carried.back()].source = ValueSource::block_input;
+      state_.versions[memory] = {carried.back(), ++state_.writes[memory]};
+    }
+    insert(body.inputs, 1 + variables, carried);
+    for (const auto& [value, tensor] : aliases) alias(value, tensor);
+    for (const ValueId memory : changing) lose(memory, unclear);
+    run(body, depth_ + 1);
+    std::unordered_map<ValueId, Diagnostic> lost;
+    const std::vector<ValueId> left = newest(written, lost);
+    state_ = before;
+    for (const auto& [value, tensor] : aliases) alias(value, tensor);
+    for (const ValueId memory : changing) lose(memory, unclear);
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      insert(body.outputs, 1 + variables + i, {Argument{ValueRef{left[i]}}});
+      ++state_.writes[written[i]];
+      add_result(node, variables + i, written[i]);
+      const auto why = lost.find(written[i]);
+      if (why == lost.end()) continue;
+      if (is_read(body, carried[i])) report(why->second);  // by the next iteration
+      state_.lost.insert(*why);
+      state_.versions.erase(written[i]);
+    }
+    sink_->push_back(std::move(node));
+  }
+
+  // What the first iteration writes to, and later ones may not.
+  std::vector<ValueId> first_written(const Node& loop, const OuterWrites& writes) const {
+    const auto& initial = *loop.arguments.back().value.as<ArgumentList>();
+    std::vector<ValueId> memory;
+    for (const std::size_t position : writes.changing) {
+      if (const auto* value = initial[position].as<ValueRef>()) memory.push_back(owner(renamed(value->id)));
+    }
+    return memory;
+  }
+
+  // Takes variables that are one tensor all along off the loop. What stood for them, inside and after it, with that
+  // tensor.
+  std::vector<std::pair<ValueId, ValueId>> kept_variables(Node& loop, const OuterWrites& writes) {
+    std::vector<std::pair<ValueId, ValueId>> aliases;
+    Block& body = loop.blocks[0];
+    for (auto kept = writes.kept.rbegin(); kept != writes.kept.rend(); ++kept) {
+      const std::size_t at = kept->position;
+      for (const ValueId value : {body.inputs[at + 1], loop.outputs[at]}) {
+        aliases.emplace_back(value, renamed(kept->tensor));
+      }
+      erase(body.inputs, at + 1);
+      erase(body.outputs, at + 1);
+      erase(loop.outputs, at);
+      erase(std::get<ArgumentList>(loop.arguments.back().value.data), at);
+    }
+    return aliases;
+  }
+
+  template <class T>
+  static void erase(std::vector<T>& list, std::size_t at) {
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  template <class T>
+  static void insert(std::vector<T>& list, std::size_t at, const std::vector<T>& more) {
+    list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), more.begin(), more.end());
+  }
+
+  // The memory of values from outside the block at hand, each once.
+  std::vector<ValueId> owners(const std::vector<ValueId>& values) const {
+    std::vector<ValueId> memory;
+    for (const ValueId value : values) {
+      const ValueId own = owner(renamed(value));
+      if (std::find(memory.begin(), memory.end(), own) == memory.end()) memory.push_back(own);
+    }
+    return memory;
+  }
+
+  std::vector<ValueId> newest(const std::vector<ValueId>& memory, std::unordered_map<ValueId, Diagnostic>& lost) {
+    std::vector<ValueId> values;
+    for (const ValueId each : memory) {
+      const auto why = state_.lost.find(each);
+      if (why != state_.lost.end()) lost.insert(*why);
+      const auto version = state_.versions.find(each);
+      values.push_back(version == state_.versions.end() ? each : version->second.value);
+    }
+    return values;
+  }
+
+  // A further result of a node: what it leaves in the memory.
+  void add_result(Node& node, std::size_t position, ValueId memory) {
+    const ValueId result = fresh_like(memory);
+    insert(node.outputs, position, {result});
+    state_.versions[memory] = {result, state_.writes[memory]};
+    state_.lost.erase(memory);
+  }
+
+  void lose(ValueId memory, const Diagnostic& why) {
+    ++state_.writes[memory];
+    state_.versions.erase(memory);
+    state_.lost.insert_or_assign(memory, why);
+  }
+
+  static bool is_read(const Block& block, ValueId id) {
+    bool found = false;
+    const auto look = [&](ValueId read) { found |= read == id; };
+    return any_node(block, [&](const Node& node) {
+      for (const NamedArgument& argument : node.arguments) for_each_value(argument.value, look);
+      for (const Block& nested : node.blocks) {
+        for (const Argument& output : nested.outputs) for_each_value(output, look);
+      }
+      return found;
+    });
   }
 
   // ---- reading ------------------------------------------------------------------------------------------------
@@ -163,10 +324,6 @@ class Functionalizer {
     const Argument& target = written_argument(node);
     if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
     const ValueId self = renamed(target.as<ValueRef>()->id);
-    const auto depth = depth_of_.find(owner(self));
-    if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {
-      report(refusal(node, "a branch or loop body writes to a tensor that lives outside of it"));
-    }
     tell_of_state(node, owner(self));
     for (NamedArgument& argument : node.arguments) resolve(argument.value);
     const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
@@ -179,7 +336,13 @@ class Functionalizer {
       // dropout_(x) does nothing outside training. unsqueeze_(x) moves no data: from here on the name stands for a view
       // of what it was.
       if (kind == ViewKind::same) return alias(result, self);
-      if (kind == ViewKind::view) return rename(self, result, std::move(*written.node));
+      if (kind == ViewKind::view) {
+        const auto depth = depth_of_.find(self);
+        if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {
+          report(refusal(node, "a branch or loop body gives a tensor from outside of it another shape"));
+        }
+        return rename(self, result, std::move(*written.node));
+      }
       written.as_is = renewed;
       sink_->push_back(std::move(*written.node));
     }

@@ -1,0 +1,122 @@
+#include "annotator/lower/outer_writes.h"
+
+#include <algorithm>
+
+#include "annotator/lower/in_place.h"
+#include "annotator/lower/views.h"
+
+namespace whence {
+namespace {
+
+class Collector {
+ public:
+  explicit Collector(const Program& program) : program_(program) {}
+
+  OuterWrites of(const Node& node) {
+    for (const Block& block : node.blocks) visit(block);
+    node.target == "prim::If" ? keep_results(node) : keep_variables(node);
+    OuterWrites found;
+    std::unordered_set<ValueId> written;
+    for (const ValueId self : written_) {
+      const ValueId memory = owner(self);
+      if (written.insert(memory).second && made_.count(memory) == 0) found.written.push_back(memory);
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const auto same = base_.find(node.outputs[i]);
+      if (same != base_.end()) found.kept.push_back({i, same->second.id});
+    }
+    if (node.target == "prim::Loop") found.changing = changing_variables(node);
+    return found;
+  }
+
+ private:
+  struct Base {
+    ValueId id = none_id;
+    bool same = false;  // the tensor itself, not a part of it
+  };
+
+  void visit(const Block& block) {
+    made_.insert(block.inputs.begin(), block.inputs.end());
+    for (const Node& node : block.nodes) {
+      made_.insert(node.outputs.begin(), node.outputs.end());
+      visit(node);
+    }
+  }
+
+  void visit(const Node& node) {
+    for (const Block& block : node.blocks) visit(block);
+    if (node.target == "prim::If") return keep_results(node);
+    if (node.target == "prim::Loop") {
+      keep_variables(node);
+      for (const std::size_t i : changing_variables(node)) {
+        const auto* before = (*node.find("initial")->as<ArgumentList>())[i].as<ValueRef>();
+        if (before != nullptr) written_.push_back(before->id);
+      }
+      return;
+    }
+    const bool in_place = is_in_place(node);
+    const ViewInfo view = in_place ? ViewInfo{ViewKind::same, ""} : view_info(program_, node);
+    if (view.kind == ViewKind::none) return;
+    const Argument& viewed = in_place ? written_argument(node) : *node.find(view.argument);
+    const auto* base = viewed.as<ValueRef>();
+    if (base == nullptr) return;
+    if (in_place) written_.push_back(base->id);
+    for (const ValueId output : node.outputs) base_[output] = {base->id, view.kind == ViewKind::same};
+  }
+
+  // The tensor that an argument is, under its first name.
+  ValueId first_name(const Argument& argument) const {
+    const auto* value = argument.as<ValueRef>();
+    if (value == nullptr) return none_id;
+    ValueId id = value->id;
+    for (auto next = base_.find(id); next != base_.end() && next->second.same; next = base_.find(id)) {
+      id = next->second.id;
+    }
+    return id;
+  }
+
+  ValueId owner(ValueId id) const {
+    for (auto next = base_.find(id); next != base_.end(); next = base_.find(id)) id = next->second.id;
+    return id;
+  }
+
+  void keep_results(const Node& branch) {
+    for (std::size_t i = 0; i < branch.outputs.size(); ++i) {
+      const ValueId first = first_name(branch.blocks[0].outputs[i]), other = first_name(branch.blocks[1].outputs[i]);
+      if (first != none_id && first == other) base_[branch.outputs[i]] = {first, true};
+    }
+  }
+
+  void keep_variables(const Node& loop) {
+    const Block& body = loop.blocks[0];
+    const auto& initial = *loop.find("initial")->as<ArgumentList>();
+    for (std::size_t i = 0; i < initial.size(); ++i) {
+      const auto* before = initial[i].as<ValueRef>();
+      const ValueId variable = body.inputs[i + 1];
+      if (before == nullptr || first_name(body.outputs[i + 1]) != variable) continue;
+      base_[variable] = base_[loop.outputs[i]] = {before->id, true};
+    }
+  }
+
+  // Those that are written without being kept.
+  std::vector<std::size_t> changing_variables(const Node& loop) const {
+    const std::vector<ValueId>& inputs = loop.blocks[0].inputs;
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i + 1 < inputs.size(); ++i) {
+      const auto writes = [&](ValueId self) { return owner(self) == inputs[i + 1]; };
+      if (std::any_of(written_.begin(), written_.end(), writes)) positions.push_back(i);
+    }
+    return positions;
+  }
+
+  const Program& program_;
+  std::vector<ValueId> written_;
+  std::unordered_map<ValueId, Base> base_;
+  std::unordered_set<ValueId> made_;
+};
+
+}  // namespace
+
+OuterWrites outer_writes(const Program& program, const Node& node) { return Collector(program).of(node); }
+
+}  // namespace whence

@@ -1,0 +1,28 @@
+// What branches and loop bodies write to that they did not make.
+#pragma once
+
+#include <vector>
+
+#include "annotator/lower/pass.h"
+
+namespace whence {
+
+struct OuterWrites {
+  // Values from outside that are written, themselves or through views made inside, in order of the first write.
+  std::vector<ValueId> written;
+  // Results that are the same tensor from before the node, whichever way was gone, and which it is:
+  //   if c: y = x.add_(1) else: y = x;   loop: x = x.add_(1)
+  // Of a loop, the variable inside is that tensor too.
+  struct Kept {
+    std::size_t position = 0;  // among the node's outputs
+    ValueId tensor = none_id;
+  };
+  std::vector<Kept> kept;
+  // Other variables of a loop that are written: the first iteration changes what they were before, later ones may not.
+  std::vector<std::size_t> changing;  // positions among the initial values
+};
+
+// `node` is a prim::If or prim::Loop whose arguments are as the program was read.
+OuterWrites outer_writes(const Program& program, const Node& node);
+
+}  // namespace whence

@@ -1,0 +1,41 @@
+"""Scripted models whose control flow depends on data: forward(x, n) with x [6, 4] float32 and n a 0-d int64."""
+
+import numpy as np
+import onnxruntime
+import torch
+
+import command
+
+
+def export(model, tmp_path, *options, code=0):
+    torch.manual_seed(0)
+    archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
+    torch.jit.script(model().eval()).save(str(archive))
+    np.savez(tmp_path / "inputs.npz", x=torch.rand(6, 4).numpy(), n=np.array(3))
+    said = command.run("export", archive, "-o", path, "--inputs", tmp_path / "inputs.npz", *options, code=code)
+    return path, said.stderr
+
+
+def flat(result):
+    if isinstance(result, dict):
+        return [leaf for value in result.values() for leaf in flat(value)]
+    if isinstance(result, tuple):
+        return [leaf for value in result for leaf in flat(value)]
+    if isinstance(result, list):
+        return [[element.detach().numpy() for element in result]]
+    return [result.detach().numpy() if isinstance(result, torch.Tensor) else np.array(result)]
+
+
+def assert_equal(path, model, x, n):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    got = session.run(None, {"x": x.numpy(), "n": n.numpy()})
+    wanted = flat(model(x, n))
+    assert len(got) == len(wanted)
+    for one, want in zip(got, wanted):
+        if isinstance(want, list):
+            assert [element.shape for element in one] == [element.shape for element in want]
+            for element, other in zip(one, want):
+                np.testing.assert_allclose(element, other, rtol=1e-5, atol=1e-6)
+        else:
+            assert one.shape == want.shape and one.dtype == want.dtype
+            np.testing.assert_allclose(one, want, rtol=1e-5, atol=1e-6)
