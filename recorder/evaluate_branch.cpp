@@ -152,39 +152,44 @@ bool Evaluator::made_since(ValueId first, const Term& term) const {
 
 // One result out of two: unchanged when both sides agree, else a value of the program.
 Term Evaluator::merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge) {
-  const bool only_b = a.kind == Term::Kind::none, only_a = b.kind == Term::Kind::none;
-  if (only_a && only_b) return a;
+  const bool only_b = a.kind == Term::Kind::unset, only_a = b.kind == Term::Kind::unset;
+  if (a.kind == b.kind && (only_a || a.kind == Term::Kind::none)) return a;
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object && a.object == b.object) return a;
   if (a.kind == Term::Kind::literal && b.kind == Term::Kind::literal && same_literal(*a.seen[0], *b.seen[0])) return a;
   if (a.is_value() && b.is_value() && a.id == b.id) return a;
   if (a.items && a.items == b.items) return a;
-  if (a.is_container() && b.is_container() && a.items->size() == b.items->size()) {
+  if (only_a || only_b) return left_by_one(a, b, name, type, merge);
+  const auto may_be_none = [](const Term& term) { return term.kind == Term::Kind::none || term.is_optional(); };
+  const bool optional = may_be_none(a) || may_be_none(b);
+  const Term &first = optional ? a.as_optional() : a, &second = optional ? b.as_optional() : b;
+  if (first.is_container() && first.kind == second.kind && first.items->size() == second.items->size()) {
     std::vector<Term> items;
-    for (std::size_t i = 0; i < a.items->size(); ++i) {
-      items.push_back(merged((*a.items)[i], (*b.items)[i], name, item_type(type, i), merge));
+    for (std::size_t i = 0; i < first.items->size(); ++i) {
+      items.push_back(merged((*first.items)[i], (*second.items)[i], name, item_type(type, i), merge));
     }
-    return Term::container(a.kind, std::move(items), depth_);
+    return Term::container(first.kind, std::move(items), depth_);
   }
-  // A side that returned before leaves nothing behind; the other one decides. What that one made itself is out of sight
-  // unless it is a result.
-  const Term& other = only_b ? b : a;
-  if ((only_a || only_b) && (other.is_container() || other.kind == Term::Kind::object)) {
-    if (!made_since(merge.first_inside, other)) return other;
-    const Term nothing;
-    std::vector<Term> items;
-    for (std::size_t i = 0; i < other.items->size(); ++i) {
-      const Term& item = (*other.items)[i];
-      const c10::TypePtr inner = item_type(type, i);
-      if (made_since(merge.first_inside, item)) {
-        items.push_back(only_b ? merged(nothing, item, name, inner, merge) : merged(item, nothing, name, inner, merge));
-      } else {
-        items.push_back(item);
-      }
-    }
-    return Term::container(other.kind, std::move(items), depth_);
-  }
-  const bool lists = (only_b || a.kind == Term::Kind::list) && (only_a || b.kind == Term::Kind::list);
+  const bool lists = a.kind == Term::Kind::list && b.kind == Term::Kind::list;
   return lists ? merged_sequence(a, b, name, type, merge) : merged_value(a, b, name, type, merge);
+}
+
+// A side that returned before leaves nothing behind; the other one decides. What that one made itself is out of sight
+// unless it is a result.
+Term Evaluator::left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type,
+                            Merge& merge) {
+  const Term nothing = Term::nothing();
+  const bool first = b.kind == Term::Kind::unset;
+  const Term& left = first ? a : b;
+  if (!made_since(merge.first_inside, left)) return left;
+  if (left.is_sequence()) return merged_sequence(a, b, name, type, merge);
+  if (left.is_value()) return merged_value(a, b, name, type, merge);
+  std::vector<Term> items;
+  for (std::size_t i = 0; i < left.items->size(); ++i) {
+    const Term& item = (*left.items)[i];
+    const c10::TypePtr inner = item_type(type, i);
+    items.push_back(first ? merged(item, nothing, name, inner, merge) : merged(nothing, item, name, inner, merge));
+  }
+  return Term::container(left.kind, std::move(items), depth_);
 }
 
 // Lists of different lengths, or of a length that is not known.
@@ -216,7 +221,7 @@ Term Evaluator::merged_sequence(const Term& a, const Term& b, const std::string&
 
 Term Evaluator::merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type,
                              Merge& merge) {
-  const bool only_b = a.kind == Term::Kind::none, only_a = b.kind == Term::Kind::none;
+  const bool only_b = a.kind == Term::Kind::unset, only_a = b.kind == Term::Kind::unset;
   Term result;
   result.kind = Term::Kind::value;
   for (int run = 0; run < runs_; ++run) {
@@ -247,8 +252,10 @@ Term Evaluator::merged_value(const Term& a, const Term& b, const std::string& na
   }
   program_.values[result.id].type = std::move(merged_type);
   mark_data_shaped(result.id);
-  if (first_name(a) != none_id && first_name(a) == first_name(b)) {
-    same_as_[result.id] = first_name(a);
+  const ValueId tensor = first_name(only_b ? b : a);
+  const bool outside = tensor != none_id && tensor < merge.first_inside;
+  if (outside && (only_a || only_b || tensor == first_name(b))) {
+    same_as_[result.id] = tensor;
   } else {
     note_passage(result.id, {&a, &b});
   }

@@ -37,7 +37,7 @@ class Evaluator::DataLoop {
   struct Form {
     enum class Kind : std::uint8_t { value, sequence, container, same };
     Kind kind = Kind::value;
-    Term start;                        // what it is before the loop; in a container, of its part
+    Term start, after;                 // what it is before the loop and after an iteration; in a container, of its part
     c10::TypePtr type;                 // as declared
     DType element = DType::undefined;  // of a sequence, when `start` does not say
     std::vector<Form> items;           // of a container
@@ -48,12 +48,13 @@ class Evaluator::DataLoop {
     std::optional<ChangedContainer> in_place;  // instead of a variable of the loop
   };
 
-  Form form_of(const Term& start, const Term& after, const c10::TypePtr& type) const;
+  Form form_of(const Term& before, const Term& then, const c10::TypePtr& declared) const;
+  static std::pair<Term, Term> alike(const Term& start, const Term& after);
   void find_forms();
   void begin(const Form& form, const Carried& carried);
   Term with_leaves(const Form& form, std::vector<Term>::const_iterator& leaf, int depth) const;
   std::vector<ChangedContainer> try_body(std::vector<Term>& variables);
-  void leaves_in(const Form& form, const Term& term, std::vector<Term>& leaves);
+  void leaves_in(const Form& form, const Term& found, std::vector<Term>& leaves);
   void set_variables();
   Term variable_after(std::size_t i);
   std::vector<ChangedContainer> run_body(std::int64_t trip, PerRun<bool> on_trial);
@@ -176,9 +177,10 @@ void Evaluator::DataLoop::record() {
 
 // What the variable is before the loop and after an iteration decides how it is carried: containers that keep their
 // size by their parts, lists that grow as a sequence.
-Evaluator::DataLoop::Form Evaluator::DataLoop::form_of(const Term& start, const Term& after,
+Evaluator::DataLoop::Form Evaluator::DataLoop::form_of(const Term& before, const Term& then,
                                                        const c10::TypePtr& declared) const {
-  Form form{Form::Kind::value, start, declared, DType::undefined, {}};
+  const auto [start, after] = alike(before, then);
+  Form form{Form::Kind::value, start, after, declared, DType::undefined, {}};
   const bool lists = start.kind == Term::Kind::list && after.kind == Term::Kind::list;
   if (lists && (start.is_sequence() || after.is_sequence() || start.items->size() != after.items->size())) {
     form.kind = Form::Kind::sequence;
@@ -193,6 +195,7 @@ Evaluator::DataLoop::Form Evaluator::DataLoop::form_of(const Term& start, const 
       if (key) form.items.back().kind = Form::Kind::same;
     }
   } else if (start.kind == Term::Kind::none || start.kind == Term::Kind::object ||
+             (start.kind == Term::Kind::unset && !after.is_value() && !after.settled()) ||
              (start.settled() && start.settled()->isString())) {
     form.kind = Form::Kind::same;
   } else if (start.is_container()) {
@@ -202,19 +205,35 @@ Evaluator::DataLoop::Form Evaluator::DataLoop::form_of(const Term& start, const 
   return form;
 }
 
-// Whether a container grows shows only when the body was evaluated once.
+// Where one of the two is None, or nothing yet, both in the form of the other.
+std::pair<Term, Term> Evaluator::DataLoop::alike(const Term& start, const Term& after) {
+  const auto may_be_none = [](const Term& term) { return term.kind == Term::Kind::none || term.is_optional(); };
+  if (start.kind == Term::Kind::unset && after.items) {
+    if (after.is_sequence()) return {Term::container(Term::Kind::list, {}), after};
+    return {Term::container(after.kind, std::vector<Term>(after.items->size(), start)), after};
+  }
+  const bool settled = start.kind == Term::Kind::unset || after.kind == Term::Kind::unset || start.kind == after.kind;
+  if (settled || (!may_be_none(start) && !may_be_none(after))) return {start, after};
+  return {start.as_optional(), after.as_optional()};
+}
+
+// Whether a container grows, or a variable becomes None, shows only when the body was evaluated once.
 void Evaluator::DataLoop::find_forms() {
   std::vector<Term> starts;
   std::vector<c10::TypePtr> types;
   for (std::size_t i = 2; i < node_.inputs().size(); ++i) {
     const jit::Value& input = *node_.inputs()[i];
     starts.push_back(evaluator_.term(&input, call_));
-    types.push_back(input.type());
+    types.push_back(node_.outputs()[i - 2]->type());
     carried_.push_back({input.debugName(), node_.outputs()[i - 2]->debugName(), {}, {}});
   }
   std::vector<Term> after = starts;
-  if (may_change_containers(body_) ||
-      std::ranges::any_of(starts, [](const Term& start) { return start.items != nullptr; })) {
+  bool told = true;  // what the variables are before the loop tells how they are carried
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const bool optional = types[i]->kind() == c10::TypeKind::OptionalType;
+    told &= !optional && starts[i].items == nullptr && starts[i].kind != Term::Kind::unset;
+  }
+  if (!told || may_change_containers(body_)) {
     for (ChangedContainer& changed : try_body(after)) {
       starts.push_back(Term::container(changed.kind, changed.before));
       types.push_back(changed.type);
@@ -275,8 +294,10 @@ void Evaluator::DataLoop::begin(const Form& form, const Carried& carried) {
   leaf.kind = Term::Kind::value;
   leaf.sequence = sequence;
   leaf.id = evaluator_.new_value(carried.name, ValueSource::block_input, none_id);
-  for (int run = 0; run < evaluator_.runs_; ++run) leaf.seen[run] = host_at(start, run);
+  const bool unset = start.kind == Term::Kind::unset;
+  for (int run = 0; run < evaluator_.runs_; ++run) leaf.seen[run] = host_at(unset ? form.after : start, run);
   type(leaf) = evaluator_.type_of(leaf.seen, form.type);
+  if (unset && form.after.is_value()) type(leaf) = evaluator_.program_.values[form.after.id].type;
   if (sequence) type(leaf) = evaluator_.program_.values[start.id].type;
   recorded_.blocks[0].inputs.push_back(leaf.id);
   starts_.push_back(start);
@@ -298,7 +319,8 @@ Term Evaluator::DataLoop::with_leaves(const Form& form, std::vector<Term>::const
 }
 
 // The values in a variable as an iteration leaves it.
-void Evaluator::DataLoop::leaves_in(const Form& form, const Term& term, std::vector<Term>& leaves) {
+void Evaluator::DataLoop::leaves_in(const Form& form, const Term& found, std::vector<Term>& leaves) {
+  const Term term = form.start.is_optional() ? found.as_optional() : found;
   const auto number = term.settled();
   switch (form.kind) {
     case Form::Kind::same:
@@ -309,14 +331,19 @@ void Evaluator::DataLoop::leaves_in(const Form& form, const Term& term, std::vec
       }
       return;
     case Form::Kind::value:
-      if (!term.is_value() && !(number && number->isScalar())) break;
+      if (!term.is_value() && !(number && number->isScalar()) && term.kind != Term::Kind::unset) break;
       leaves.push_back(term);
       return;
     case Form::Kind::sequence:
-      if (term.kind != Term::Kind::list) break;
-      leaves.push_back(evaluator_.sequence_of(term, form.type, form.element, *evaluator_.sink_, recorded_.origin));
+      if (term.kind != Term::Kind::list && term.kind != Term::Kind::unset) break;
+      leaves.push_back(evaluator_.sequence_of(term.items ? term : Term::container(Term::Kind::list, {}), form.type,
+                                              form.element, *evaluator_.sink_, recorded_.origin));
       return;
     case Form::Kind::container:
+      if (term.kind == Term::Kind::unset) {
+        for (const Form& item : form.items) leaves_in(item, term, leaves);
+        return;
+      }
       if (!term.is_container() || term.items->size() != form.items.size()) break;
       for (std::size_t i = 0; i < form.items.size(); ++i) leaves_in(form.items[i], (*term.items)[i], leaves);
       return;

@@ -66,7 +66,13 @@ std::string base_name_of_value(const std::string& debug_name) {
 
 void Evaluator::operate(const jit::Node& node, Call& call) {
   std::vector<Term> arguments;
-  for (const jit::Value* value : node.inputs()) arguments.push_back(term(value, call));
+  for (const jit::Value* value : node.inputs()) {
+    arguments.push_back(term(value, call));
+    if (arguments.back().is_optional()) {
+      refuse(node, call, "an operator is given a tensor that is there or not, as the data has it",
+             "ask before whether it is None");
+    }
+  }
   if (on_host(node, call, arguments)) return;
 
   Node recorded = operation_of(node, arguments);
@@ -289,6 +295,8 @@ Argument argument(const Term& term, const c10::Type* type) {
   }
   switch (term.kind) {
     case Term::Kind::none:
+    case Term::Kind::unset:
+    case Term::Kind::optional:
     case Term::Kind::object:
       return {None{}};
     case Term::Kind::value:
@@ -340,7 +348,14 @@ std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int 
     wanted = wanted->expect<c10::OptionalType>()->getElementType();
   switch (term.kind) {
     case Term::Kind::none:
+    case Term::Kind::unset:
       return c10::IValue();
+    case Term::Kind::optional: {
+      const auto given = host(term.given(), c10::BoolType::get(), run);
+      if (!given) return std::nullopt;
+      if (!given->toBool()) return c10::IValue();
+      return host(term.content(), wanted, run);
+    }
     case Term::Kind::literal:
       return term.seen[0];
     case Term::Kind::object:

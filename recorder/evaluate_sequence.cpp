@@ -34,6 +34,15 @@ DType dtype_of_number(const c10::IValue& number) {
   return number.isInt() ? DType::int64 : number.isDouble() ? DType::float64 : DType::boolean;
 }
 
+// ONNX wants the elements of a sequence to be of one dtype.
+void check_dtypes(DType held, DType added, const Place& where) {
+  if (held == DType::undefined || added == DType::undefined || held == added) return;
+  throw Error(Code::unsupported_feature,
+              "a list whose length depends on data holds elements of " + std::string(name_of(held)) + " and of " +
+                  std::string(name_of(added)),
+              "bring them to one dtype before they are put into the list", where);
+}
+
 // Sizes that all elements of all runs have in common stay; inside a loop later iterations may bring others.
 void keep_common_sizes(Type& type, const PerRun<std::optional<c10::IValue>>& lists, bool in_loop) {
   if (!type.dims) return;
@@ -85,11 +94,15 @@ Term Evaluator::sequence_of(const Term& list, const c10::TypePtr& type, DType dt
   recorded.target = "prim::ListConstruct";
   recorded.origin = origin;
   ArgumentList elements;
+  DType held = DType::undefined;
   for (const Term& item : *list.items) {
     const auto number = item.settled();
     if (!item.is_value() && !(number && number->isScalar())) {
       throw Error(Code::unsupported_feature, only_tensors, keep_apart, {.stage = "read", .op = recorded.target});
     }
+    const DType added = item.is_value() ? program_.values[item.id].type.dtype : dtype_of_number(*number);
+    check_dtypes(held, added, {.stage = "read", .op = recorded.target});
+    if (added != DType::undefined) held = added;
     note_element(item);
     elements.push_back(argument(item, nullptr));
   }
@@ -180,17 +193,12 @@ void Evaluator::SequenceMethod::change(const std::string& target, std::vector<Na
   list_.items->front() = std::move(after);
 }
 
-// ONNX wants the elements of a sequence to be of one dtype.
 Argument Evaluator::SequenceMethod::element(const Term& given) const {
   const auto number = given.settled();
   if (!given.is_value() && !(number && number->isScalar())) refuse(only_tensors, keep_apart);
   const DType held = evaluator_.program_.values[whole().id].type.dtype;
   const DType added = given.is_value() ? evaluator_.program_.values[given.id].type.dtype : dtype_of_number(*number);
-  if (held != DType::undefined && added != DType::undefined && held != added) {
-    refuse("a list whose length depends on data holds elements of " + std::string(name_of(held)) + " and of " +
-               std::string(name_of(added)),
-           "bring them to one dtype before they are put into the list");
-  }
+  check_dtypes(held, added, evaluator_.place(node_, call_));
   evaluator_.note_element(given);
   return argument(given, nullptr);
 }
@@ -413,6 +421,23 @@ bool Evaluator::joined_with_sequence(const jit::Node& node, Call& call, const Te
   }
   *list.items = {std::move(whole)};
   return call_sequence_method(node, call, list);
+}
+
+// A list that the evaluator holds, at a place that depends on data: a sequence for that.
+bool Evaluator::indexed_by_data(const jit::Node& node, Call& call, const Term& list) {
+  static const std::unordered_set<std::string> changing{"_set_item", "insert", "pop", "Delete"};
+  const std::string name = node.kind().toUnqualString();
+  if ((name != "__getitem__" && !changing.contains(name)) || node.inputs().size() < 2) return false;
+  const bool apart = std::ranges::all_of(
+      *list.items, [](const Term& item) { return item.is_value() || (item.settled() && item.settled()->isScalar()); });
+  if (list.kind != Term::Kind::list || !apart || term(node.inputs()[1], call).settled()) return false;
+  Term whole = sequence_of(list, node.input(0)->type(), DType::undefined, *sink_, origin_of(node, call));
+  if (changing.contains(name)) {
+    note_change(node, call, list, node.input(0)->type());
+    *list.items = {std::move(whole)};
+    return call_sequence_method(node, call, list);
+  }
+  return call_sequence_method(node, call, Term::container(Term::Kind::list, {std::move(whole)}, depth_));
 }
 
 void Evaluator::unpack_sequence(const jit::Node& node, Call& call, const Term& list) {

@@ -85,11 +85,11 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
       return set(std::move(object));
     }
     case c10::prim::Uninitialized:
-      return set(Term());
+      return set(Term::nothing());
     case c10::prim::unchecked_cast:
     case c10::prim::unchecked_unwrap_optional:
     case c10::aten::_unwrap_optional:
-      return set(in(0));
+      return set(in(0).is_optional() ? in(0).content() : in(0));
     case c10::aten::Int:
     case c10::aten::ScalarImplicit:
       // Tracing turns sizes into tensors and back around every use; the number that comes out is the one that went in.
@@ -115,16 +115,33 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
     case c10::aten::__is__:
     case c10::aten::__isnot__: {
       const Term &a = in(0), &b = in(1);
+      const bool negated = node.kind() == c10::aten::__isnot__;
+      if (a.is_optional() && b.kind == Term::Kind::none) return set(negated ? a.given() : is_none(node, call, a));
       const bool none = a.kind == Term::Kind::none || b.kind == Term::Kind::none;
       if (!none && !(a.is_value() && b.is_value())) return false;
       const bool same = none ? a.kind == b.kind : a.id == b.id;
-      return literal(same == (node.kind() == c10::aten::__is__));
+      return literal(same != negated);
     }
     default:
       // Asked by PyTorch's own layers, to choose fused kernels over the operators that they are made of; we want those.
       if (node.kind() == is_grad_enabled) return literal(true);
       return list_method(node, call);
   }
+}
+
+Term Evaluator::is_none(const jit::Node& node, const Call& call, const Term& optional) {
+  if (const auto given = optional.given().settled()) return Term::literal(!given->toBool());
+  Node recorded;
+  recorded.target = "aten::__not__";
+  recorded.origin = origin_of(node, call);
+  recorded.arguments.push_back({"self", argument(optional.given(), nullptr)});
+  PerRun<std::optional<c10::IValue>> seen;
+  for (int run = 0; run < runs_; ++run) {
+    if (const auto& given = optional.given().seen[run]) seen[run] = !given->toBool();
+  }
+  Term answer = result(*node.output(), std::move(seen), false, recorded);
+  sink_->push_back(std::move(recorded));
+  return answer;
 }
 
 // Methods of lists and dicts whose elements the evaluator holds.
@@ -136,6 +153,7 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   if (first.kind == Term::Kind::list && node.inputs().size() == 2 && term(node.inputs()[1], call).is_sequence()) {
     if (joined_with_sequence(node, call, first)) return true;
   }
+  if (indexed_by_data(node, call, first)) return true;
   std::vector<Term>& items = *first.items;
   const std::string name = node.kind().toUnqualString();
   const auto in = [&](std::size_t i) -> const Term& { return term(node.inputs()[i], call); };

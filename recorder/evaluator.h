@@ -72,6 +72,7 @@ class Evaluator {
   // ---- evaluate_structure.cpp: containers and other host objects
   bool structural(const torch::jit::Node& node, Call& call);
   bool list_method(const torch::jit::Node& node, Call& call);
+  Term is_none(const torch::jit::Node& node, const Call& call, const Term& optional);
   std::size_t index_of(const torch::jit::Node& node, const Call& call, const Term& container, const Term& index);
 
   // ---- watch.cpp
@@ -99,6 +100,7 @@ class Evaluator {
   // ---- evaluate_sequence.cpp: lists whose length depends on data
   class SequenceMethod;
   bool call_sequence_method(const torch::jit::Node& node, Call& call, const Term& list);
+  bool indexed_by_data(const torch::jit::Node& node, Call& call, const Term& list);
   bool joined_with_sequence(const torch::jit::Node& node, Call& call, const Term& list);
   void unpack_sequence(const torch::jit::Node& node, Call& call, const Term& list);
   Term sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
@@ -120,6 +122,7 @@ class Evaluator {
   void merge_changed(std::array<Side, 2>& sides, Merge& merge);
   std::optional<std::size_t> side_to_follow(const torch::jit::Node& node, const Term& condition) const;
   Term merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
+  Term left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   Term merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   bool made_since(ValueId first, const Term& term) const;

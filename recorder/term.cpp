@@ -21,8 +21,12 @@ void add_outputs(const Term& term, const std::string& name, std::vector<ProgramO
   const auto below = [&](const std::string& key) { return name.empty() ? key : name + "." + key; };
   switch (term.kind) {
     case Term::Kind::none:
+    case Term::Kind::unset:
     case Term::Kind::object:
       return;
+    case Term::Kind::optional:
+      throw Error(Code::unsupported_feature, "the model returns a tensor or None, as the data has it",
+                  "return a tensor, and a flag that says whether it counts", {.stage = "read"});
     case Term::Kind::literal:
     case Term::Kind::value:
       outputs.push_back({name, argument(term, nullptr)});
@@ -59,6 +63,9 @@ DType element_dtype(const PerRun<std::optional<c10::IValue>>& lists) {
 
 c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i) {
   if (!container) return nullptr;
+  if (container->kind() == c10::TypeKind::OptionalType) {
+    return i == 0 ? c10::TypePtr(c10::BoolType::get()) : container->expect<c10::OptionalType>()->getElementType();
+  }
   const auto inner = container->containedTypes();
   if (inner.empty()) return nullptr;
   if (container->kind() == c10::TypeKind::DictType) return inner[i % 2];

@@ -14,7 +14,9 @@
 namespace whence {
 
 struct Term {
-  enum class Kind : std::uint8_t { none, literal, value, object, list, tuple, dict };
+  // `unset` is what an early return or break leaves of a variable: nobody reads it. `optional` is None or something, as
+  // the data has it: a boolean, whether it is something, and what it is then.
+  enum class Kind : std::uint8_t { none, unset, literal, value, object, list, tuple, dict, optional };
 
   Kind kind = Kind::none;
   ValueId id = none_id;                      // value
@@ -26,6 +28,11 @@ struct Term {
   int depth = 0;                             // list, dict: data-dependent blocks around its creation
   c10::intrusive_ptr<c10::ivalue::Object> object;
 
+  static Term nothing() {
+    Term term;
+    term.kind = Kind::unset;
+    return term;
+  }
   static Term literal(c10::IValue value) {
     Term term;
     term.kind = value.isNone() ? Kind::none : Kind::literal;
@@ -52,7 +59,16 @@ struct Term {
   bool is_sequence() const { return kind == Kind::list && items->size() == 1 && items->front().sequence; }
   // Elements that the evaluator holds.
   bool is_container() const {
-    return (kind == Kind::list || kind == Kind::tuple || kind == Kind::dict) && !is_sequence();
+    return (kind == Kind::list || kind == Kind::tuple || kind == Kind::dict || is_optional()) && !is_sequence();
+  }
+  bool is_optional() const { return kind == Kind::optional; }
+  const Term& given() const { return (*items)[0]; }    // optional
+  const Term& content() const { return (*items)[1]; }  // optional
+  // Of anything that may be None.
+  Term as_optional() const {
+    if (is_optional()) return *this;
+    if (kind == Kind::none) return container(Kind::optional, {literal(false), nothing()});
+    return container(Kind::optional, {literal(true), *this});
   }
   bool is_value() const { return kind == Kind::value; }
   bool has_values() const {  // of the Program, at any depth

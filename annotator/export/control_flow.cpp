@@ -35,8 +35,22 @@ GraphValueId ConvertSession::copied(GraphValueId value) {
   return emit("", "Identity", {value}, {}, 1).front();
 }
 
+// What a side that returned before gives for a result of the other: it is never read, but ONNX wants a value of the
+// type there.
+GraphValueId ConvertSession::unread(const Type& type) {
+  const DType dtype = type.dtype == DType::undefined ? DType::float32 : type.dtype;
+  if (type.kind == ValueKind::sequence) {
+    return emit("", "SequenceEmpty", {}, {{"dtype", static_cast<std::int64_t>(to_onnx(dtype))}}, 1).front();
+  }
+  std::vector<std::int64_t> sizes;
+  for (const Dim& dim : type.dims.value_or(std::vector<Dim>())) sizes.push_back(dim.is_static() ? dim.size : 1);
+  TensorData element = integer_scalar(0, dtype);
+  element.shape = {1};
+  return emit("", "ConstantOfShape", {constant(integer_vector(sizes))}, {{"value", std::move(element)}}, 1).front();
+}
+
 // Inputs of a loop's body: iteration, condition (which PyTorch's body does not have), carried values.
-ConvertSession::Body ConvertSession::convert_body(const Block& block, const std::vector<DType>& results, bool loop) {
+ConvertSession::Body ConvertSession::convert_body(const Block& block, const std::vector<Type>& results, bool loop) {
   Body body{std::make_shared<Graph>(), {}};
   body.graph->outer = &graph();
   body.graph->symbols = program_.symbols;
@@ -58,10 +72,10 @@ ConvertSession::Body ConvertSession::convert_body(const Block& block, const std:
   for (std::size_t i = 0; i < block.outputs.size(); ++i) {
     body.poisoned.push_back(false);
     try {
-      GraphValueId value = value_of(block.outputs[i]);
-      const DType held = body.graph->values[value].dtype;
-      if (i < results.size() && differ(held, results[i])) {
-        value = emit("", "Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(results[i]))}}, 1).front();
+      const bool typed = i < results.size();
+      GraphValueId value = typed && block.outputs[i].is_none() ? unread(results[i]) : value_of(block.outputs[i]);
+      if (typed && differ(body.graph->values[value].dtype, results[i].dtype)) {
+        value = emit("", "Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(results[i].dtype))}}, 1).front();
       }
       const auto& outputs = body.graph->outputs;
       const bool taken = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
@@ -80,10 +94,10 @@ ConvertSession::Body ConvertSession::convert_body(const Block& block, const std:
 
 // Arguments: condition. Blocks: then, else; both end with the node's results.
 void ConvertSession::convert_if(const Node& node) {
-  std::vector<DType> dtypes;
-  for (const ValueId output : node.outputs) dtypes.push_back(program_.values[output].type.dtype);
-  const Body then_body = convert_body(node.blocks[0], dtypes, false);
-  const Body else_body = convert_body(node.blocks[1], dtypes, false);
+  std::vector<Type> types;
+  for (const ValueId output : node.outputs) types.push_back(program_.values[output].type);
+  const Body then_body = convert_body(node.blocks[0], types, false);
+  const Body else_body = convert_body(node.blocks[1], types, false);
   const auto failed = [](const Body& body) {
     return std::find(body.poisoned.begin(), body.poisoned.end(), true) != body.poisoned.end();
   };
@@ -103,15 +117,21 @@ void ConvertSession::convert_loop(const Node& node) {
   std::vector<GraphValueId> inputs;
   for (const NamedArgument& argument : node.arguments) {
     if (const auto* list = argument.value.as<ArgumentList>()) {
-      for (const Argument& element : *list) inputs.push_back(value_of(element));
+      const std::vector<ValueId>& inside = node.blocks.front().inputs;
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        inputs.push_back((*list)[i].is_none() ? unread(program_.values[inside[i + 1]].type) : value_of((*list)[i]));
+      }
     } else {
       inputs.push_back(value_of(argument.value));
     }
   }
-  std::vector<DType> dtypes{DType::boolean};
+  std::vector<Type> types{{ValueKind::boolean, DType::boolean, std::nullopt}};
   constexpr std::size_t first_carried = 2;
-  for (std::size_t i = first_carried; i < inputs.size(); ++i) dtypes.push_back(graph().values[inputs[i]].dtype);
-  const Body body = convert_body(node.blocks.front(), dtypes, true);
+  for (std::size_t i = first_carried; i < inputs.size(); ++i) {
+    types.push_back(program_.values[node.blocks.front().inputs[i - 1]].type);
+    types.back().dtype = graph().values[inputs[i]].dtype;
+  }
+  const Body body = convert_body(node.blocks.front(), types, true);
   if (std::find(body.poisoned.begin(), body.poisoned.end(), true) != body.poisoned.end()) throw Poisoned{};
   const auto results =
       emit("", "Loop", std::move(inputs), {{"body", body.graph}}, static_cast<int>(node.outputs.size()));

@@ -112,9 +112,10 @@ class ConvertSession {
     std::shared_ptr<Graph> graph;
     std::vector<bool> poisoned;  // which of its results failed
   };
-  // `results`: the dtypes that its results must have, undefined where any will do.
   GraphValueId copied(GraphValueId value);
-  Body convert_body(const Block& block, const std::vector<DType>& results, bool loop);
+  GraphValueId unread(const Type& type);
+  // `results`: the types that its results must have, of dtype undefined where any will do.
+  Body convert_body(const Block& block, const std::vector<Type>& results, bool loop);
 
   GraphValueId from_outer(std::size_t depth, GraphValueId outer_value, std::size_t outer_depth);
   GraphValueId parameter(ParameterId id);

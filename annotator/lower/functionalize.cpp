@@ -329,7 +329,8 @@ class Functionalizer {
     const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
     Written written = functional_form(program_, node);
     if (written.node) {
-      const ValueId renewed = fresh_like(result == none_id ? self : result);
+      const bool typed = result != none_id && program_.values[result].type.dtype != DType::undefined;
+      const ValueId renewed = fresh_like(typed ? result : self);
       if (result != none_id) program_.values[renewed].known = program_.values[result].known;
       written.node->outputs = {renewed};
       const ViewKind kind = view_info(program_, *written.node).kind;

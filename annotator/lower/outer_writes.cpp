@@ -14,7 +14,7 @@ class Collector {
 
   OuterWrites of(const Node& node) {
     for (const Block& block : node.blocks) visit(block);
-    node.target == "prim::If" ? keep_results(node) : keep_variables(node);
+    node.target == "prim::If" ? keep_results(node, 0) : keep_variables(node);
     OuterWrites found;
     std::unordered_set<ValueId> written;
     for (const ValueId self : written_) {
@@ -36,16 +36,22 @@ class Collector {
   };
 
   void visit(const Block& block) {
-    made_.insert(block.inputs.begin(), block.inputs.end());
+    note_made(block.inputs);
     for (const Node& node : block.nodes) {
-      made_.insert(node.outputs.begin(), node.outputs.end());
+      note_made(node.outputs);
       visit(node);
     }
   }
 
+  void note_made(const std::vector<ValueId>& values) {
+    made_.insert(values.begin(), values.end());
+    made_in_order_.insert(made_in_order_.end(), values.begin(), values.end());
+  }
+
   void visit(const Node& node) {
+    const std::size_t made_before = made_in_order_.size();
     for (const Block& block : node.blocks) visit(block);
-    if (node.target == "prim::If") return keep_results(node);
+    if (node.target == "prim::If") return keep_results(node, made_before);
     if (node.target == "prim::Loop") {
       keep_variables(node);
       for (const std::size_t i : changing_variables(node)) {
@@ -80,10 +86,15 @@ class Collector {
     return id;
   }
 
-  void keep_results(const Node& branch) {
+  // What was made since `made_before` is inside of the branch. A side without the result returned before.
+  void keep_results(const Node& branch, std::size_t made_before) {
+    const std::unordered_set<ValueId> inside(made_in_order_.begin() + static_cast<std::ptrdiff_t>(made_before),
+                                             made_in_order_.end());
     for (std::size_t i = 0; i < branch.outputs.size(); ++i) {
-      const ValueId first = first_name(branch.blocks[0].outputs[i]), other = first_name(branch.blocks[1].outputs[i]);
-      if (first != none_id && first == other) base_[branch.outputs[i]] = {first, true};
+      const Argument &first = branch.blocks[0].outputs[i], &second = branch.blocks[1].outputs[i];
+      const ValueId tensor = first_name(first.is_none() ? second : first);
+      const bool same = first.is_none() || second.is_none() || tensor == first_name(second);
+      if (tensor != none_id && same && inside.count(tensor) == 0) base_[branch.outputs[i]] = {tensor, true};
     }
   }
 
@@ -113,6 +124,7 @@ class Collector {
   std::vector<ValueId> written_;
   std::unordered_map<ValueId, Base> base_;
   std::unordered_set<ValueId> made_;
+  std::vector<ValueId> made_in_order_;
 };
 
 }  // namespace

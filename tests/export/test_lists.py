@@ -1,6 +1,6 @@
 """Lists in scripted control flow that depends on data: grown, read, changed and returned, as ONNX sequences."""
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Tuple
 
 import onnx
 import pytest
@@ -328,17 +328,6 @@ class Mixed(nn.Module):
         return rows[0]
 
 
-class StartsAsNone(nn.Module):
-    def forward(self, x, n):
-        last: Optional[torch.Tensor] = None
-        for t in range(int(n)):
-            if last is None:
-                last = x[t]
-            else:
-                last = last + x[t]
-        return last if last is not None else x[0]
-
-
 class WrittenInto(nn.Module):
     """An element changes after it was put into the list, in PyTorch in the list as well."""
 
@@ -360,7 +349,7 @@ class NewKeys(nn.Module):
 
 
 REFUSED = [(Pairs, "something other than tensors and numbers"), (Summed, "sum"), (Mixed, "float32 and of int64"),
-           (StartsAsNone, "no tensor or number before it"), (WrittenInto, "in place"), (NewKeys, "key")]
+           (WrittenInto, "in place"), (NewKeys, "key")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
