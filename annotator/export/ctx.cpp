@@ -273,7 +273,8 @@ Val Ctx::constant_number(double value, DType dtype) {
 }
 
 Val Ctx::cast(Val value, DType dtype) {
-  if (this->dtype(value) == dtype) return value;
+  // Of an operation that no example run could carry out, such as one in a branch for other sizes, no dtype is known.
+  if (this->dtype(value) == dtype || dtype == DType::undefined) return value;
   if (is_complex(dtype) || is_complex(this->dtype(value))) {
     refuse("ONNX operators do not compute with complex numbers", "compute with real and imaginary parts");
   }

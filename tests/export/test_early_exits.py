@@ -36,14 +36,16 @@ class BecomesNone(nn.Module):
     """Something before, None in some iterations."""
 
     def forward(self, x, n):
-        held = torch.jit.annotate(Optional[torch.Tensor], x[5])
+        held: Optional[torch.Tensor] = x[5]
         missing = 0
         for t in range(int(n)):
-            if held is None:
+            found = held
+            if found is None:
                 missing += 1
-                held = x[t] * 2
-            elif x[t].sum() > 2:
+            if x[t].sum() > 2:
                 held = None
+            else:
+                held = x[t] * 2
         return (held if held is not None else x[0] - 1), missing
 
 
@@ -119,6 +121,16 @@ class ListsReturnedEarly(nn.Module):
         return [x[3]]
 
 
+class OtherSizes(nn.Module):
+    """A branch that PyTorch cannot compute for the example."""
+
+    def forward(self, x, n):
+        h = x * 1
+        if int(n) > 3:
+            h += x[: 2 * int(n) - 9] + 1
+        return h
+
+
 class IndexedByData(nn.Module):
     def forward(self, x, n):
         rows = [x[0], x[1], x[2], x[3], x[4], x[5]]
@@ -130,7 +142,7 @@ class IndexedByData(nn.Module):
 
 
 MODELS = [StartsAsNone, InBranch, BecomesNone, FromMethod, EarlyReturn, ReturnInBranches, BreakAndContinue,
-          BreakFromWhile, ListsReturnedEarly, IndexedByData]
+          BreakFromWhile, ListsReturnedEarly, OtherSizes, IndexedByData]
 
 
 @pytest.mark.parametrize("model", MODELS)
