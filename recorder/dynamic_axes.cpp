@@ -72,8 +72,12 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
              "its rank is " + std::to_string(rank));
   }
   const std::int64_t size = argument.toTensor().size(result.axis);
+  if (size == 0) {
+    mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size 0 in the example",
+             "give an example in which it has at least one entry, with --input or --inputs");
+  }
   const std::int64_t root = (size - dynamic.plus) / dynamic.times;
-  if (root < 0 || root * dynamic.times + dynamic.plus != size) {
+  if (root < 1 || root * dynamic.times + dynamic.plus != size) {
     mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
                  std::to_string(size) + " in the example, which is no " + text_of(dynamic),
              "give an example that fits");
@@ -105,27 +109,20 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) 
       auto count = static_cast<double>(argument.toTensor().numel());
       for (const Axis& axis : axes) {
         const auto& sizes = inputs.symbol_sizes[axis.symbol];
-        const auto first = static_cast<double>(std::max<std::int64_t>(sizes[0], 1));
-        if (axis.argument == i) count *= static_cast<double>(sizes[run]) / first;
+        if (axis.argument == i) count *= static_cast<double>(sizes[run]) / static_cast<double>(sizes[0]);
       }
       sum += count;
     }
     return sum;
   };
   int runs = 3;
-  if (elements(0) == 0) return runs;
   while (runs < most_runs && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
   return runs;
 }
 
-// Repeats or cuts `tensor` along `axis` until it has `size` entries, zeros where there is none. A vector of integers is
-// stretched: lengths of sequences that are in order stay so.
+// Repeats or cuts `tensor` along `axis` until it has `size` entries. A vector of integers is stretched: lengths of
+// sequences that are in order stay so.
 at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t size) {
-  if (tensor.size(axis) == 0) {
-    std::vector<std::int64_t> sizes = tensor.sizes().vec();
-    sizes[static_cast<std::size_t>(axis)] = size;
-    return at::zeros(sizes, tensor.options());
-  }
   const at::Tensor places = at::arange(size, at::kLong);
   const std::int64_t count = tensor.size(axis);
   const bool numbers = tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), false);

@@ -47,6 +47,19 @@ void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
                               std::to_string(batch));
 }
 
+// An operator of any number of arguments, such as aten::format, finds it on the stack.
+void push_count(const jit::Node& node, jit::Stack& stack) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema != nullptr && schema->is_vararg()) stack.emplace_back(static_cast<std::int64_t>(node.inputs().size()));
+}
+
+// Operators that ONNX can split into a sequence; what is unpacked at once has to have a certain length.
+bool becomes_sequence(const jit::Value& output) {
+  static const std::unordered_set<std::string> splits{"aten::unbind", "aten::split", "aten::chunk"};
+  const auto unpacks = [](const jit::Use& use) { return use.user->kind() == c10::prim::ListUnpack; };
+  return splits.contains(output.node()->kind().toQualString()) && std::ranges::none_of(output.uses(), unpacks);
+}
+
 bool holds_tensor(const c10::Type& type) {
   if (type.kind() == c10::TypeKind::TensorType) return true;
   for (const auto& inner : type.containedTypes()) {
@@ -166,6 +179,7 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
     if (!value) return false;
     stack.push_back(std::move(*value));
   }
+  push_count(node, stack);
   try {
     node.getOperation()(stack);
   } catch (const std::exception& error) {
@@ -202,6 +216,7 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
     }
     if (!complete) continue;
     try {
+      push_count(node, stack);
       check_recurrent_state(node, stack);
       for (Watch* watch : watches_) watch->save(written, run);
       node.getOperation()(stack);
@@ -240,6 +255,7 @@ Term Evaluator::result(const jit::Value& output, PerRun<std::optional<c10::IValu
     count = first->toListRef().size();
     if (std::any_of(seen.begin(), seen.end(),
                     [&](const auto& value) { return value && value->toListRef().size() != count; })) {
+      if (becomes_sequence(output)) return sequence_result(std::move(seen), node);
       throw Error(Code::unsupported_feature,
                   "the number of results of " + qualified(node) + " depends on a dynamic size",
                   "leave that axis out of --dynamic", {.stage = "read", .op = qualified(node)});
@@ -287,6 +303,25 @@ Term Evaluator::result(const jit::Value& output, PerRun<std::optional<c10::IValu
     items.push_back(std::move(term));
   }
   return Term::container(Term::Kind::list, std::move(items), depth_);
+}
+
+// A list of tensors with as many elements as the data or a dynamic size has it.
+Term Evaluator::sequence_result(PerRun<std::optional<c10::IValue>> seen, Node& node) {
+  Term whole;
+  whole.kind = Term::Kind::value;
+  whole.sequence = true;
+  whole.id = new_sequence(seen, DType::undefined);
+  for (const auto& list : seen) {
+    for (const c10::IValue& element : list ? list->toListRef() : c10::ArrayRef<c10::IValue>()) {
+      Term each;
+      each.kind = Term::Kind::value;
+      each.seen[0] = element;
+      note_element(each);
+    }
+  }
+  whole.seen = std::move(seen);
+  node.outputs.push_back(whole.id);
+  return Term::container(Term::Kind::list, {std::move(whole)}, depth_);
 }
 
 Argument argument(const Term& term, const c10::Type* type) {

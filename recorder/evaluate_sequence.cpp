@@ -142,6 +142,7 @@ class Evaluator::SequenceMethod {
     evaluator_.refuse(node_, call_, why, remedy);
   }
 
+  void out_of_range(int run, const std::string& why) const;
   Node operation(const std::string& target) const;
   void change(const std::string& target, std::vector<NamedArgument> arguments, const Apply& apply);
   void append(const Term& element);
@@ -161,6 +162,13 @@ class Evaluator::SequenceMethod {
   Call& call_;
   Term list_;
 };
+
+// A witness that the model does not accept drops out, as in any other operation.
+void Evaluator::SequenceMethod::out_of_range(int run, const std::string& why) const {
+  if (evaluator_.pretends_[run]) return;
+  if (run <= 1) refuse(why, "check the model's inputs");
+  evaluator_.alive_[run] = false;
+}
 
 Node Evaluator::SequenceMethod::operation(const std::string& target) const {
   Node recorded;
@@ -183,8 +191,8 @@ void Evaluator::SequenceMethod::change(const std::string& target, std::vector<Na
     List elements = whole().seen[run]->toList().copy();
     if (apply(elements, run)) {
       after.seen[run] = c10::IValue(std::move(elements));
-    } else if (!evaluator_.pretends_[run]) {
-      refuse("a list is changed at an index that it does not have", "check the model's inputs");
+    } else {
+      out_of_range(run, "a list is changed at an index that it does not have");
     }
   }
   after.id = evaluator_.new_sequence(after.seen, evaluator_.program_.values[whole().id].type.dtype);
@@ -253,8 +261,8 @@ void Evaluator::SequenceMethod::read(const Term& index, const jit::Value& output
     const auto at = place_in(*wanted, elements.toListRef().size());
     if (at) {
       seen[run] = elements.toListRef()[*at];
-    } else if (!evaluator_.pretends_[run]) {
-      refuse("list index " + std::to_string(*wanted) + " is out of range", "check the model's inputs");
+    } else {
+      out_of_range(run, "list index " + std::to_string(*wanted) + " is out of range");
     }
   }
   Term read = evaluator_.result(output, std::move(seen), false, recorded);

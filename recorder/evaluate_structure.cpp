@@ -7,6 +7,7 @@ namespace jit = torch::jit;
 
 namespace {
 
+const c10::Symbol data = c10::Symbol::fromQualString("prim::data");
 const c10::Symbol is_grad_enabled = c10::Symbol::fromQualString("aten::is_grad_enabled");
 
 bool same_key(const Term& key, const c10::IValue& wanted) {
@@ -125,6 +126,7 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
     default:
       // Asked by PyTorch's own layers, to choose fused kernels over the operators that they are made of; we want those.
       if (node.kind() == is_grad_enabled) return literal(true);
+      if (node.kind() == data) return set(in(0));  // x.data is x but for gradients
       return list_method(node, call);
   }
 }
@@ -157,6 +159,11 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   std::vector<Term>& items = *first.items;
   const std::string name = node.kind().toUnqualString();
   const auto in = [&](std::size_t i) -> const Term& { return term(node.inputs()[i], call); };
+  if (name == "slice" && !std::ranges::all_of(node.inputs().slice(1), [&](const jit::Value* value) {
+        return term(value, call).settled().has_value();
+      })) {
+    refuse(node, call, "a list is cut at a place that depends on the input", "cut it at constant places");
+  }
   const auto set = [&](Term result) {
     if (!node.outputs().empty()) call.env[node.outputs()[0]] = std::move(result);
     return true;

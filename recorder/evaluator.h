@@ -139,6 +139,7 @@ class Evaluator {
   bool on_host(const torch::jit::Node& node, Call& call, const std::vector<Term>& arguments);
   PerRun<std::optional<std::vector<c10::IValue>>> execute(const torch::jit::Node& node, Call& call,
                                                           const std::vector<Term>& arguments);
+  Term sequence_result(PerRun<std::optional<c10::IValue>> seen, Node& node);
   Term result(const torch::jit::Value& output, PerRun<std::optional<c10::IValue>> seen, bool known, Node& node);
 
   // ---- evaluate_quantized.cpp: quantized tensors, which are integers in the Program

@@ -13,7 +13,13 @@ Evaluator::Watch::Watch(Evaluator& evaluator, int depth, const PerRun<bool>& on_
 
 Evaluator::Watch::~Watch() {
   evaluator_.watches_.pop_back();
-  for (auto write = written_.rbegin(); write != written_.rend(); ++write) write->tensor.copy_(write->before);
+  for (auto write = written_.rbegin(); write != written_.rend(); ++write) {
+    try {
+      write->tensor.as_strided_(write->sizes, write->strides, write->offset).copy_(write->before);
+    } catch (const std::exception&) {
+      // Its memory was exchanged (set_). Only the example's numbers are lost; what is recorded does not depend on them.
+    }
+  }
 }
 
 void Evaluator::Watch::note(const Term& container, const c10::TypePtr& type) {
@@ -26,9 +32,9 @@ void Evaluator::Watch::save(const std::vector<const Term*>& written, int run) {
   if (!on_trial_[run]) return;
   for (const Term* term : written) {
     const auto& seen = term->seen[run];
-    if (seen && seen->isTensor() && seen->toTensor().defined()) {
-      written_.push_back({seen->toTensor(), seen->toTensor().clone()});
-    }
+    if (!seen || !seen->isTensor() || !seen->toTensor().defined()) continue;
+    const at::Tensor& tensor = seen->toTensor();
+    written_.push_back({tensor, tensor.clone(), tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()});
   }
 }
 

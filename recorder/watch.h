@@ -27,6 +27,8 @@ class Evaluator::Watch {
  private:
   struct Written {
     at::Tensor tensor, before;
+    std::vector<std::int64_t> sizes, strides;  // as some operators change them in place
+    std::int64_t offset;
   };
 
   Evaluator& evaluator_;

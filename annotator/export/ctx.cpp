@@ -228,6 +228,10 @@ const std::vector<Dim>* Ctx::output_dims(int index) const {
   return dims ? &*dims : nullptr;
 }
 
+bool Ctx::yields_sequence() const {
+  return output_count() == 1 && session_.program().values[node_.outputs[0]].type.kind == ValueKind::sequence;
+}
+
 int Ctx::output_count() const { return static_cast<int>(node_.outputs.size()); }
 
 bool Ctx::result_used(int index) const {

@@ -72,6 +72,7 @@ class Ctx {
   DType output_dtype(int index = 0) const;
   const std::vector<Dim>* output_dims(int index = 0) const;  // nullptr when unknown
   int output_count() const;                                  // number of elements for list results
+  bool yields_sequence() const;                              // a list result whose length depends on sizes or data
   bool result_used(int index) const;                         // whether anything reads the operation's i-th result
 
   // ---- making nodes

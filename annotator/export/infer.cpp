@@ -358,7 +358,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
                            "Trilu"}) {
       rules.emplace(op, like_first);
     }
-    for (const char* op : {"SequenceConstruct", "SequenceErase", "SequenceInsert"})
+    for (const char* op : {"SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence"})
       rules.emplace(op, sequence_of_first);
     rules.emplace("Identity", identity);
     for (const char* op : {"IsInf", "IsNaN"}) rules.emplace(op, bool_like_first);

@@ -137,7 +137,7 @@ TEST(Lower, InPlaceOperatorsThatWriteNothing) {
   EXPECT_EQ(program.outputs[1].value, v(base));
 }
 
-TEST(Lower, WritesInsideABranchToOuterTensorsAreRefused) {
+TEST(Lower, WhatABranchWritesToIsAResultOfIt) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   const ValueId condition = p.input("condition", boolean());
@@ -145,10 +145,55 @@ TEST(Lower, WritesInsideABranchToOuterTensorsAreRefused) {
   Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {}, 2);
   p.fill(branch.blocks[0], [&] { p.op("aten::relu_", {{"self", v(y)}}, f32({2})); });
   p.output(y);
+  const Program program = lowered(p.program);
+  EXPECT_EQ(targets(program), (Names{"aten::neg", "prim::If"}));
+  const Node& lowered_branch = program.body.nodes[1];
+  ASSERT_EQ(lowered_branch.outputs.size(), 1u);
+  EXPECT_EQ(program.outputs[0].value, v(lowered_branch.outputs[0]));
+  EXPECT_EQ(lowered_branch.blocks[0].outputs[0], v(lowered_branch.blocks[0].nodes[0].outputs[0]));
+  EXPECT_EQ(lowered_branch.blocks[1].outputs[0], v(y));
+}
+
+TEST(Lower, WhatALoopWritesToIsCarried) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({3, 2}));
+  const ValueId trips = p.input("trips", integer());
+  const ValueId y = p.op("aten::neg", {{"self", v(x)}}, f32({3, 2}));
+  const ValueId view = p.op("aten::select.int", {{"self", v(y)}, {"dim", n(0)}, {"index", n(0)}}, f32({2}));
+  Node& loop =
+      p.nest("prim::Loop", {{"max_trip_count", v(trips)}, {"condition", Argument{true}}, {"initial", list({})}}, {}, 1);
+  const ValueId iteration = p.value("i", integer(), ValueSource::block_input, none_id);
+  loop.blocks[0].inputs = {iteration};
+  loop.blocks[0].outputs = {Argument{true}};
+  p.fill(loop.blocks[0], [&] {
+    const ValueId row = p.op("aten::select.int", {{"self", v(y)}, {"dim", n(0)}, {"index", v(iteration)}}, f32({2}));
+    p.op("aten::relu_", {{"self", v(row)}}, f32({2}));
+  });
+  p.output(view);  // made before the loop, and stale after it
+  const Program program = lowered(p.program);
+  EXPECT_EQ(targets(program), (Names{"aten::neg", "prim::Loop", "aten::select.int"}));
+  const Node& lowered_loop = program.body.nodes[1];
+  const Block& body = lowered_loop.blocks[0];
+  ASSERT_EQ(body.inputs.size(), 2u);
+  EXPECT_EQ(*lowered_loop.find("initial"), list({v(y)}));
+  EXPECT_EQ(*body.nodes[0].find("self"), v(body.inputs[1]));
+  EXPECT_EQ(qualified(body.nodes.back()), "aten::select_scatter");
+  EXPECT_EQ(body.outputs[1], v(body.nodes.back().outputs[0]));
+  EXPECT_EQ(*program.body.nodes[2].find("self"), v(lowered_loop.outputs[0]));
+}
+
+TEST(Lower, AShapeThatABranchGivesAnOuterTensorIsRefused) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId condition = p.input("condition", boolean());
+  const ValueId y = p.op("aten::neg", {{"self", v(x)}}, f32({2}));
+  Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {}, 2);
+  p.fill(branch.blocks[0], [&] { p.op("aten::unsqueeze_", {{"self", v(y)}, {"dim", n(0)}}, f32({1, 2})); });
+  p.output(y);
   Diagnostics failures, notes;
   lower(p.program, failures, notes);
   ASSERT_EQ(failures.size(), 1u);
-  EXPECT_EQ(failures[0].where.op, "aten::relu_");
+  EXPECT_EQ(failures[0].where.op, "aten::unsqueeze_");
 }
 
 TEST(Lower, ASettledBranchIsInlined) {

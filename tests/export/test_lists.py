@@ -295,6 +295,24 @@ def test_a_list_handed_on_needs_identity_of_sequences(tmp_path):
     assert "opset 14" in said and not path.exists()
 
 
+class Parts(nn.Module):
+    """Lists with as many elements as a dynamic size has it."""
+
+    def forward(self, x, n):
+        rows = x.unbind(0)
+        pairs = x.split(2, dim=0)
+        total = torch.zeros(4)
+        for row in rows:
+            total = total + torch.tanh(row)
+        return total, len(rows), rows[int(n)], pairs[-1], torch.cat(x.chunk(3, dim=0), dim=0)
+
+
+def test_parts_of_a_dynamic_axis_are_lists(tmp_path):
+    path, _ = export(Parts, tmp_path, "--dynamic", "x:0=rows")
+    for rows in (6, 5, 9):
+        assert_equal(path, torch.jit.script(Parts()), torch.rand(rows, 4), torch.tensor(2))
+
+
 def test_list_operations_say_where_they_come_from(tmp_path):
     path, _ = export(Collect, tmp_path, "--annotate")
     report = command.run_json("validate", path)
@@ -348,7 +366,13 @@ class NewKeys(nn.Module):
         return found[0]
 
 
-REFUSED = [(Pairs, "something other than tensors and numbers"), (Summed, "sum"), (Mixed, "float32 and of int64"),
+class CutByData(nn.Module):
+    def forward(self, x, n):
+        rows = [x[0], x[1], x[2]]
+        return torch.stack(rows[: int(n)])
+
+
+REFUSED = [(CutByData, "cut at a place that depends on the input"), (Pairs, "something other than tensors and numbers"), (Summed, "sum"), (Mixed, "float32 and of int64"),
            (WrittenInto, "in place"), (NewKeys, "key")]
 
 

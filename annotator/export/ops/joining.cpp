@@ -84,6 +84,9 @@ void split_into(Ctx& c, Val x, std::int64_t axis, const std::vector<Size>& sizes
 
 // Pieces of `size` along axis; the last takes what is left.
 void split_by_size(Ctx& c, Val x, std::int64_t axis, const Size& size) {
+  if (c.yields_sequence()) {
+    return c.yield(c.emit("SplitToSequence", {x, c.to_scalar_value(size)}, {{"axis", axis}}));
+  }
   const int pieces = c.output_count();
   std::vector<Size> sizes(pieces, size);
   const auto whole = c.static_dim(x, axis), piece = c.static_size(size);
@@ -116,7 +119,8 @@ void chunk(Ctx& c) {
   const Size chunks = c.size("chunks");
   const auto whole = c.static_dim(x, axis), count = c.static_size(chunks);
   if (whole && count) return split_by_size(c, x, axis, (*whole + *count - 1) / *count);
-  if (count && c.opset() >= 18) return split_evenly(c, x, axis);  // rounds up as chunk does
+  // Rounds up as chunk does.
+  if (count && c.opset() >= 18 && !c.yields_sequence()) return split_evenly(c, x, axis);
   const Val number = c.to_scalar_value(chunks);
   const Val rounded = c.emit("Add", {c.dim_of(x, axis), c.emit("Sub", {number, c.constant_int(1)})});
   split_by_size(c, x, axis, c.emit("Div", {rounded, number}));
@@ -197,6 +201,9 @@ void tensor_split_tensor(Ctx& c) {
 void unbind(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  if (c.yields_sequence()) {
+    return c.yield(c.emit("SplitToSequence", {x}, {{"axis", axis}, {"keepdims", std::int64_t{0}}}));
+  }
   std::vector<Val> slices;
   for (int i = 0; i < c.output_count(); ++i)
     slices.push_back(c.emit("Gather", {x, c.constant_int(i)}, {{"axis", axis}}));
