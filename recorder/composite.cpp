@@ -69,8 +69,8 @@ class Steps {
 
  private:
   [[noreturn]] void refuse(const std::string& why) const {
-    throw Error(Code::converter_refused, qualified(call_.call) + ": " + why,
-                "export with run_decompositions(), or write the model without this operator", {.stage = "decompose"});
+    throw Error(Code::converter_refused, qualified(call_.call) + ": " + why, "write the model without this operator",
+                {.stage = "decompose"});
   }
 
   at::Tensor example(const Type& type, std::uint64_t seed) const;
@@ -344,7 +344,7 @@ bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& dia
                            Severity::error,
                            qualified(call.call) + ": PyTorch could not run it on an example: " + torch_message(error),
                            {.stage = "decompose"},
-                           "export with run_decompositions()",
+                           "write the model without this operator",
                            1,
                            {}});
   }

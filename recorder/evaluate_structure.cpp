@@ -195,10 +195,12 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     if (dict) return set(Term::literal(entry(in(1)) != items.size()));
     const auto wanted = in(1).settled();
     if (!wanted) return false;
+    bool settled = true;
     for (const Term& item : items) {
       if (same_key(item, *wanted)) return set(Term::literal(true));
+      settled &= item.settled().has_value();
     }
-    return set(Term::literal(false));
+    return settled && set(Term::literal(false));
   }
   if (dict) {
     if (name == "keys" || name == "values") {

@@ -53,10 +53,10 @@ class Opening {
 
  private:
   [[noreturn]] void refuse(Code code, const std::string& why,
-                           const std::string& remedy =
-                               "export with run_decompositions(), or write the model without "
-                               "this operator") const {
-    throw Error(code, qualified(whole_) + " has no converter and cannot be written as other operators: " + why, remedy,
+                           const std::string& remedy = "write the model without this operator") const {
+    const bool archive = code == Code::converter_refused && program_.source.kind == "torch.export";
+    throw Error(code, qualified(whole_) + " has no converter and cannot be written as other operators: " + why,
+                (archive ? "archive the program after run_decompositions(), or " : "") + remedy,
                 place_of(program_, whole_, "decompose"));
   }
 

@@ -147,16 +147,19 @@ class Functionalizer {
       carried.push_back(fresh_like(memory));
       program_.values[carried.back()].source = ValueSource::block_input;
       state_.versions[memory] = {carried.back(), ++state_.writes[memory]};
+      if (std::find(changing.begin(), changing.end(), memory) != changing.end()) report(unclear);
     }
     insert(body.inputs, 1 + variables, carried);
-    for (const auto& [value, tensor] : aliases) alias(value, tensor);
-    for (const ValueId memory : changing) lose(memory, unclear);
+    const auto name_variables = [&] {
+      for (const auto& [value, tensor] : aliases) alias(value, tensor);
+      for (const ValueId memory : changing) lose(memory, unclear);
+    };
+    name_variables();
     run(body, depth_ + 1);
     std::unordered_map<ValueId, Diagnostic> lost;
     const std::vector<ValueId> left = newest(written, lost);
     state_ = before;
-    for (const auto& [value, tensor] : aliases) alias(value, tensor);
-    for (const ValueId memory : changing) lose(memory, unclear);
+    name_variables();
     for (std::size_t i = 0; i < written.size(); ++i) {
       insert(body.outputs, 1 + variables + i, {Argument{ValueRef{left[i]}}});
       ++state_.writes[written[i]];
@@ -164,8 +167,7 @@ class Functionalizer {
       const auto why = lost.find(written[i]);
       if (why == lost.end()) continue;
       if (is_read(body, carried[i])) report(why->second);  // by the next iteration
-      state_.lost.insert(*why);
-      state_.versions.erase(written[i]);
+      lose(written[i], why->second);
     }
     sink_->push_back(std::move(node));
   }

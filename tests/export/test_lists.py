@@ -330,14 +330,6 @@ class Pairs(nn.Module):
         return pairs[0][0]
 
 
-class Summed(nn.Module):
-    def forward(self, x, n):
-        numbers: List[int] = []
-        for t in range(int(n)):
-            numbers.append(t)
-        return x * sum(numbers)
-
-
 class Mixed(nn.Module):
     def forward(self, x, n):
         rows = [x[0]]
@@ -372,7 +364,7 @@ class CutByData(nn.Module):
         return torch.stack(rows[: int(n)])
 
 
-REFUSED = [(CutByData, "cut at a place that depends on the input"), (Pairs, "something other than tensors and numbers"), (Summed, "sum"), (Mixed, "float32 and of int64"),
+REFUSED = [(CutByData, "cut at a place that depends on the input"), (Pairs, "something other than tensors and numbers"), (Mixed, "float32 and of int64"),
            (WrittenInto, "in place"), (NewKeys, "key")]
 
 

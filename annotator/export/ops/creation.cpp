@@ -125,13 +125,6 @@ void linspace(Ctx& c) {
 void scalar_tensor(Ctx& c) { c.yield(c.scalar("s", c.output_dtype())); }
 void tensor_of_number(Ctx& c) { c.yield(c.scalar("t", c.output_dtype())); }
 
-// A list of numbers as a vector.
-void tensor_of_list(Ctx& c) {
-  std::vector<Val> elements = c.tensors("data");
-  for (Val& element : elements) element = c.unsqueeze(c.cast(element, c.output_dtype()), {0});
-  c.yield(elements.size() == 1 ? elements[0] : c.emit("Concat", elements, {{"axis", 0}}));
-}
-
 // ---- matrices ---------------------------------------------------------------------------------------------------
 
 // Ones on the diagonal of an n x m matrix; n x n without m.
@@ -254,8 +247,6 @@ const OpEntry kCreation[] = {
     {"aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor",
      scalar_tensor},
-    {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
-     tensor_of_list},
     {"aten::tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
      tensor_of_number},
     {"aten::tensor.float(float t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",

@@ -14,6 +14,12 @@ def grown(*then: str) -> str:
     return GROWN + "".join(f"  {line}\n" for line in then)
 
 
+def counted(kind: str, *then: str) -> str:
+    """Numbers, as many as n says."""
+    return (f"def forward(self, x, n):\n  found: List[{kind}] = []\n  for t in range(int(n.max())):\n"
+            f"    found.append({kind}(t) * 2)\n" + "".join(f"  {line}\n" for line in then))
+
+
 def changed(key: str, *then: str):
     return case(key, grown(*then, "return torch.stack(rows)"), f32(6, 3), i64(1, 5, 3))
 
@@ -35,4 +41,17 @@ CASES = [
     case("aten::stack", grown("return torch.stack(rows)"), f32(6, 3), i64(1, 5, 3), dynamic="x:1=width"),
     case("aten::hstack", grown("return torch.hstack(rows)"), f32(6, 3), i64(1, 5, 3),
          refused="a list whose length depends on data"),
+    *[case(key, counted(kind, f"return x * {answer}"), f32(6, 3), i64(1, 5, 3))
+      for key, kind, answer in [
+          ("aten::sum.int", "int", "sum(found)"), ("aten::sum.float", "float", "sum(found)"),
+          ("aten::count.int", "int", "found.count(2)"), ("aten::count.float", "float", "found.count(2.0)"),
+          ("aten::__contains__.int_list", "int", "int(4 in found)"),
+          ("aten::__contains__.float_list", "float", "int(4.0 in found)"),
+          ("aten::tensor", "int", "torch.tensor(found).sum()"), ("aten::tensor", "float", "torch.tensor(found).sum()")]],
+    case("aten::sum.int", counted("int", "found.clear()", "return x + sum(found)"), f32(6, 3), i64(1, 5, 3)),
+    case("aten::sum.int", "def forward(self, x):\n  return x * sum([x.size(0), 3])", f32(4), dynamic="x:0=n"),
+    case("aten::__contains__.int_list", "def forward(self, x):\n  return x * int(x.size(0) in [4, x.size(0) + 1])",
+         f32(4), dynamic="x:0=n"),
+    case("aten::__contains__.int_list", "def forward(self, x):\n  return x * int(4 in [x.size(0), 1])",
+         f32(4), dynamic="x:0=n"),
 ]
