@@ -141,6 +141,33 @@ std::optional<TensorData> evaluate_expand(const Evaluation& e) {
   return viewed(e.input(0), *shape, broadcast_strides(e.input(0).shape, *shape), 0);
 }
 
+// With one value all round; negative pads cut off, which is left to the runtime.
+std::optional<TensorData> evaluate_pad(const Evaluation& e) {
+  const TensorData& x = e.input(0);
+  const auto pads = e.integers(1);
+  const std::size_t rank = x.shape.size(), width = size_of(x.dtype);
+  const Attribute* mode = e.node.find("mode");
+  const bool constant = mode == nullptr || std::get<std::string>(mode->value) == "constant";
+  if (!constant || !pads || pads->size() != 2 * rank || e.has(3)) return std::nullopt;
+  if (e.has(2) && (e.input(2).dtype != x.dtype || e.input(2).element_count() != 1)) return std::nullopt;
+  if (std::ranges::any_of(*pads, [](std::int64_t pad) { return pad < 0; })) return std::nullopt;
+  Sizes shape = x.shape;
+  for (std::size_t i = 0; i < rank; ++i) shape[i] += (*pads)[i] + (*pads)[rank + i];
+  if (!e.fits(x.dtype, shape)) return std::nullopt;
+  const std::string element = e.has(2) ? std::string(bytes_of(e.input(2)), width) : std::string(width, '\0');
+  std::string bytes;
+  for (std::int64_t i = 0; i < count_of(shape); ++i) bytes += element;
+  const Sizes strides = strides_of(shape);
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < rank; ++i) start += (*pads)[i] * strides[i];
+  const char* from = bytes_of(x);
+  for_each_offset(x.shape, strides, start, [&](std::int64_t at) {
+    bytes.replace(static_cast<std::size_t>(at) * width, width, from, width);
+    from += width;
+  });
+  return made(x.dtype, shape, std::move(bytes));
+}
+
 std::optional<TensorData> evaluate_gather(const Evaluation& e) {
   const TensorData &table = e.input(0), &indices = e.input(1);
   const auto axis = axis_of(e.node.int_attribute("axis", 0), table.shape.size());
