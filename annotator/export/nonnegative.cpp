@@ -13,7 +13,7 @@ using Least = std::optional<std::int64_t>;  // nullopt: nothing is known
 
 Least bounded(std::int64_t least) { return std::clamp(least, -far, far); }
 
-enum class Rule { zero, like_first, least_of_all, sum, product, quotient, remainder };
+enum class Rule { zero, like_first, least_of_all, sum, difference, product, quotient, remainder };
 
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> rules{{"Size", Rule::zero},
@@ -25,6 +25,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
                                                                 {"Unsqueeze", Rule::like_first},
                                                                 {"Identity", Rule::like_first},
                                                                 {"Add", Rule::sum},
+                                                                {"Sub", Rule::difference},
                                                                 {"Mul", Rule::product},
                                                                 {"Div", Rule::quotient},
                                                                 {"Concat", Rule::least_of_all},
@@ -68,6 +69,11 @@ Least least_of_node(const Graph& graph, const GraphNode& node, Rule rule, int st
       all = all && one ? Least(std::min(*all, *one)) : std::nullopt;
     }
     return all;
+  }
+  if (rule == Rule::difference) {  // of a number
+    const auto numbers = graph.integers(node.inputs[1]);
+    if (!first || !numbers || numbers->empty()) return std::nullopt;
+    return bounded(*first - std::clamp(*std::ranges::max_element(*numbers), -far, far));
   }
   const Least second = least(graph, node.inputs[1], steps);
   if (rule == Rule::remainder) return second && *second >= 0 ? Least(0) : std::nullopt;  // has the divisor's sign

@@ -172,7 +172,7 @@ Argument pow(PairSteps& c) {
 
 // To and from complex dtypes: what becomes real loses its imaginary part, as PyTorch warns.
 Argument to(PairSteps& c) {
-  const Argument& x = c.argument("self");
+  const Argument& x = c.argument(c.node().find("a") != nullptr ? "a" : "self");
   if (c.result_is_pair() && !c.is_pair(x)) return c.as_pair(x);
   const Argument kept = c.result_is_pair() ? x : c.real(x);
   if (c.steps.dtype(kept) == c.real_dtype()) return kept;
@@ -295,6 +295,7 @@ const PairRules& pair_arithmetic() {
       {"aten::sub", sub},
       {"aten::to", to},
       {"aten::zeros", zeros},
+      {"prims::convert_element_type", to},
   };
   return table;
 }

@@ -57,6 +57,8 @@ COMPUTED = {
     "linear": lambda: torch.nn.functional.linear(FLOATS, SQUARE, FLOATS[1]),
     "softmax": lambda: FLOATS.softmax(1) + FLOATS.softmax(0) - SQUARE.log_softmax(-1)[1:],
     "pad": lambda: torch.nn.functional.pad(FLOATS[:1], (1, 0, 0, 1), value=2.5)[:, :3],
+    "nearest": lambda: torch.nn.functional.interpolate(SQUARE[None, None], (2, 3))[0, 0],
+    "nearest_larger": lambda: torch.nn.functional.interpolate(SQUARE[None, None], (5, 7))[0, 0, 1:3, 2:5],
     "cat": lambda: torch.cat([FLOATS[:1], FLOATS[1:] * 2]),
     "slice": lambda: SQUARE[1:, ::2].sum(),
     "flip": lambda: FLOATS.flip(1),

@@ -31,6 +31,7 @@ constexpr Entry table[] = {
     {"MatMul", 2, evaluate_matrix_product},
     {"Pad", 2, evaluate_pad},
     {"Range", 3, evaluate_range},
+    {"Resize", 1, evaluate_resize},
     {"ScatterND", 3, evaluate_scatter_nd},
     {"Slice", 3, evaluate_slice},
     {"Softmax", 1, evaluate_softmax},

@@ -46,6 +46,7 @@ std::optional<TensorData> evaluate_gather_elements(const Evaluation&);
 std::optional<TensorData> evaluate_gather_nd(const Evaluation&);
 std::optional<TensorData> evaluate_pad(const Evaluation&);
 std::optional<TensorData> evaluate_range(const Evaluation&);
+std::optional<TensorData> evaluate_resize(const Evaluation&);  // to the nearest element alone
 std::optional<TensorData> evaluate_scatter_nd(const Evaluation&);
 std::optional<TensorData> evaluate_slice(const Evaluation&);
 std::optional<TensorData> evaluate_tile(const Evaluation&);

@@ -228,6 +228,48 @@ std::optional<TensorData> evaluate_gather_nd(const Evaluation& e) {
   return made(from.dtype, shape, std::move(bytes));
 }
 
+// The sizes that a Resize makes: of all axes, or of some.
+std::optional<Sizes> resized_shape(const Evaluation& e) {
+  const auto sizes = e.has(3) ? e.integers(3) : std::nullopt;
+  if (!sizes) return std::nullopt;
+  const Attribute* axes = e.node.find("axes");
+  if (axes == nullptr) return sizes->size() == e.input(0).shape.size() ? sizes : std::nullopt;
+  const auto& numbers = std::get<Sizes>(axes->value);
+  Sizes shape = e.input(0).shape;
+  for (std::size_t i = 0; i < numbers.size() && i < sizes->size(); ++i) {
+    const auto axis = axis_of(numbers[i], shape.size());
+    if (!axis) return std::nullopt;
+    shape[*axis] = (*sizes)[i];
+  }
+  return shape;
+}
+
+// As PyTorch takes the nearest: the element at floor(position / scale) of each axis.
+std::optional<TensorData> evaluate_resize(const Evaluation& e) {
+  const TensorData& x = e.input(0);
+  const auto is = [&](const char* name, std::string_view wanted) {
+    const Attribute* attribute = e.node.find(name);
+    return attribute != nullptr && std::get<std::string>(attribute->value) == wanted;
+  };
+  const bool plain =
+      is("mode", "nearest") && is("nearest_mode", "floor") && is("coordinate_transformation_mode", "asymmetric");
+  const auto shape = plain ? resized_shape(e) : std::nullopt;
+  if (!shape || x.element_count() == 0 || !e.fits(x.dtype, *shape)) return std::nullopt;
+  const Sizes strides = strides_of(x.shape);
+  const std::size_t width = size_of(x.dtype);
+  std::string bytes;
+  for_each_index(*shape, [&](const Sizes& index) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      const float scale = static_cast<float>((*shape)[i]) / static_cast<float>(x.shape[i]);  // as runtimes compute it
+      const auto place = static_cast<std::int64_t>(std::floor(static_cast<float>(index[i]) / scale));
+      at += std::min(place, x.shape[i] - 1) * strides[i];
+    }
+    bytes.append(bytes_of(x) + static_cast<std::size_t>(at) * width, width);
+  });
+  return made(x.dtype, *shape, std::move(bytes));
+}
+
 std::optional<TensorData> evaluate_scatter_nd(const Evaluation& e) {
   const TensorData &data = e.input(0), &updates = e.input(2);
   const auto blocks = blocks_of(data, e.input(1));
