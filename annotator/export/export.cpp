@@ -146,6 +146,12 @@ Program with_weights_as_inputs(Program program) {
   return program;
 }
 
+std::vector<ScopeId> scopes_of(const Program& program) {
+  std::vector<ScopeId> scopes;
+  for (const Node* node : operations(program)) scopes.push_back(node->origin.scope);
+  return scopes;
+}
+
 }  // namespace
 
 Result<Graph> export_program(const Program& program, const ExportOptions& options) {
@@ -167,7 +173,7 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     separate_outputs(graph, options.output_names.size());
     check_distinct(graph);
     if (options.simplify) {
-      simplify(graph, {options.opset});
+      simplify(graph, {options.opset, scopes_of(program)});
     } else {
       graph.compact();
     }

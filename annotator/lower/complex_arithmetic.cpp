@@ -172,7 +172,7 @@ Argument pow(PairSteps& c) {
 
 // To and from complex dtypes: what becomes real loses its imaginary part, as PyTorch warns.
 Argument to(PairSteps& c) {
-  const Argument& x = c.argument("self");
+  const Argument& x = c.argument(c.node().find("a") != nullptr ? "a" : "self");
   if (c.result_is_pair() && !c.is_pair(x)) return c.as_pair(x);
   const Argument kept = c.result_is_pair() ? x : c.real(x);
   if (c.steps.dtype(kept) == c.real_dtype()) return kept;
@@ -195,6 +195,65 @@ Argument product(PairSteps& c) {
                 c.binary("aten::add.Tensor", times(p, s), times(q, r)));
 }
 
+// ---- written and made -------------------------------------------------------------------------------------------
+
+// self with `src` in place of a part of it.
+Argument scattered(PairSteps& c) {
+  std::vector<NamedArgument> arguments{{"self", c.as_pair(c.argument("self"))}, {"src", c.as_pair(c.argument("src"))}};
+  for (const char* name : {"index", "start", "end", "step"}) {
+    if (c.node().find(name) != nullptr) arguments.push_back({name, c.argument(name)});
+  }
+  const std::int64_t dim = c.given("dim") ? c.steps.integer("dim") : 0;
+  arguments.push_back({"dim", {dim < 0 ? dim - 1 : dim}});  // the pair stands behind
+  return c.steps.add(c.node().target, std::move(arguments), c.real_dtype(), c.result_dims());
+}
+
+// src in the shape and dtype of self.
+Argument copy(PairSteps& c) {
+  std::vector<NamedArgument> arguments{{"self", c.as_pair(c.argument("self"))}, {"src", c.as_pair(c.argument("src"))}};
+  return c.steps.add("aten::copy", std::move(arguments), c.real_dtype(), c.result_dims());
+}
+
+// A tensor of one complex number: of the shape given, or that of `self`.
+Argument filled_with(PairSteps& c, ComplexNumber value) {
+  std::vector<Dim> dims = c.result_dims();
+  dims.pop_back();
+  const auto part = [&](double number) {
+    std::vector<NamedArgument> arguments{{"fill_value", {number}}, {"dtype", {c.real_dtype()}}};
+    if (c.node().find("size") != nullptr) {
+      arguments.insert(arguments.begin(), {"size", c.argument("size")});
+      return c.steps.add("aten::full", std::move(arguments), c.real_dtype(), dims);
+    }
+    const Argument& like = c.argument("self");
+    arguments.insert(arguments.begin(), {"self", c.is_pair(like) ? c.real(like) : like});
+    return c.steps.add("aten::full_like", std::move(arguments), c.real_dtype(), dims);
+  };
+  return c.pair(part(value.real), part(value.imag));
+}
+
+Argument full(PairSteps& c) { return filled_with(c, number(c, c.argument("fill_value"))); }
+Argument zeros(PairSteps& c) { return filled_with(c, {0, 0}); }
+Argument ones(PairSteps& c) { return filled_with(c, {1, 0}); }
+
+// Of at most two operands: the product is linear in each, so its parts are sums of products of theirs.
+Argument einsum(PairSteps& c) {
+  const auto* operands = c.argument("tensors").as<ArgumentList>();
+  if (operands == nullptr || operands->empty() || operands->size() > 2) {
+    c.refuse("aten::einsum of more than two operands computes with complex numbers");
+  }
+  std::vector<Dim> dims = c.result_dims();
+  dims.pop_back();
+  const auto product = [&](ArgumentList parts) {
+    return c.steps.add("aten::einsum", {{"equation", c.argument("equation")}, {"tensors", {std::move(parts)}}},
+                       c.real_dtype(), dims);
+  };
+  const Argument a = c.as_pair(operands->front());
+  if (operands->size() == 1) return c.pair(product({c.real(a)}), product({c.imag(a)}));
+  const Argument b = c.as_pair(operands->back());
+  return c.pair(c.binary("aten::sub.Tensor", product({c.real(a), c.real(b)}), product({c.imag(a), c.imag(b)})),
+                c.binary("aten::add.Tensor", product({c.real(a), c.imag(b)}), product({c.imag(a), c.real(b)})));
+}
+
 }  // namespace
 
 const PairRules& pair_arithmetic() {
@@ -211,12 +270,18 @@ const PairRules& pair_arithmetic() {
       {"aten::conj_physical", conj},
       {"aten::constant_pad_nd", pad},
       {"aten::pad", pad},
+      {"aten::copy", copy},
       {"aten::div", div},
+      {"aten::einsum", einsum},
       {"aten::exp", exp},
+      {"aten::full", full},
+      {"aten::full_like", full},
       {"aten::imag", imag},
       {"aten::matmul", product},
       {"aten::mm", product},
       {"aten::mul", mul},
+      {"aten::ones", ones},
+      {"aten::ones_like", ones},
       {"aten::polar", polar},
       {"aten::pow", pow},
       {"aten::real", real},
@@ -225,8 +290,12 @@ const PairRules& pair_arithmetic() {
       {"aten::log", log},
       {"aten::sgn", sgn},
       {"aten::square", square},
+      {"aten::select_scatter", scattered},
+      {"aten::slice_scatter", scattered},
       {"aten::sub", sub},
       {"aten::to", to},
+      {"aten::zeros", zeros},
+      {"prims::convert_element_type", to},
   };
   return table;
 }

@@ -43,10 +43,17 @@ Argument PairSteps::in_result_dtype(const Argument& tensor) {
   return steps.add("aten::_to_copy", {{"self", tensor}, {"dtype", {real_dtype()}}}, real_dtype(), steps.dims(tensor));
 }
 
+// A real tensor gets a second part by padding its last axis with a 0.
 Argument PairSteps::as_pair(const Argument& tensor) {
   const Argument real = in_result_dtype(tensor);
   if (is_pair(tensor)) return real;
-  return pair(real, steps.add("aten::zeros_like", {{"self", real}}, steps.dtype(real), steps.dims(real)));
+  std::vector<Dim> dims = steps.dims(real);
+  dims.push_back(fixed(1));
+  const Argument parts =
+      steps.add("aten::unsqueeze", {{"self", real}, {"dim", {std::int64_t{-1}}}}, steps.dtype(real), dims);
+  dims.back() = fixed(2);
+  const Argument behind = {ArgumentList{{std::int64_t{0}}, {std::int64_t{1}}}};
+  return steps.add("aten::constant_pad_nd", {{"self", parts}, {"pad", behind}}, steps.dtype(real), std::move(dims));
 }
 
 Argument PairSteps::unary(std::string_view target, const Argument& x) {
@@ -103,12 +110,14 @@ const std::unordered_map<std::string_view, Moving>& moving() {
       {"aten::reshape", {Moves::shape, {"shape"}}},
       {"aten::roll", {Moves::axes, {"dims"}}},
       {"aten::select", {Moves::one_axis, {"dim"}}},
+      {"aten::size", {Moves::one_axis, {"dim"}}},
       {"aten::slice", {Moves::one_axis, {"dim"}}},
       {"aten::split", {Moves::one_axis, {"dim"}}},
       {"aten::split_with_sizes", {Moves::one_axis, {"dim"}}},
       {"aten::squeeze", {Moves::axes, {"dim"}}},
       {"aten::stack", {Moves::one_axis, {"dim"}}},
       {"aten::sum", {Moves::axes, {"dim"}}},
+      {"aten::sym_size", {Moves::one_axis, {"dim"}}},
       {"aten::transpose", {Moves::one_axis, {"dim0", "dim1"}}},
       {"aten::unbind", {Moves::one_axis, {"dim"}}},
       {"aten::unsqueeze", {Moves::one_axis, {"dim"}}},
@@ -158,6 +167,7 @@ bool move(const Program& program, const Moving& rule, Node& node, std::size_t ra
       return false;  // all axes, the pairs' among them
     }
     if (found == node.arguments.end()) {
+      if (node.target == "aten::size" || node.target == "aten::sym_size") return false;  // a list, the pairs' 2 in it
       if (rule.how == Moves::range && name == "end_dim") node.arguments.push_back({"end_dim", {std::int64_t{-2}}});
       continue;
     }
@@ -275,7 +285,8 @@ class ComplexPairs {
     if (value != nullptr && program_.values[value->id].type.dims) {
       name_all_axes(adapted, program_.values[value->id].type.dims->size() - 1);
     }
-    if (!dims || !move(program_, rule, adapted, dims->size() - 1)) {
+    const bool one_axis = rule.how == Moves::one_axis;  // counted on the operand, whatever the result is
+    if ((!dims && !one_axis) || !move(program_, rule, adapted, dims && !dims->empty() ? dims->size() - 1 : 0)) {
       refuse(qualified(node) + " works on all axes of a complex tensor", node);
       return false;
     }

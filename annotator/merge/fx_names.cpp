@@ -224,11 +224,13 @@ void FxNames::format_arguments(const Node& node, std::string& positional, std::s
 }
 
 std::string FxNames::target(std::int32_t op) const {
-  constexpr std::string_view before = "[target=", operators = "torch.ops.", python = "operator.";
+  constexpr std::string_view before = "[target=", operators = "torch.ops.", python = "operator.",
+                             higher_order = "torch.ops.higher_order.";
   const std::string& text = operations_[op]->origin.text;
   const std::size_t start = text.find(before), end = text.find("](");
   if (start == std::string::npos || end == std::string::npos || end < start) return torch_target(*operations_[op]);
   const std::string target = text.substr(start + before.size(), end - start - before.size());
+  if (target.starts_with(higher_order)) return target.substr(higher_order.size());  // Python's name of such an object
   if (target.starts_with(operators)) return target.substr(operators.size());
   if (target.starts_with(python)) return "<built-in function " + target.substr(python.size()) + ">";
   return target;

@@ -116,13 +116,15 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::confidence) return std::string(place.confidence);
   if (key == keys::rule) return std::string(place.rule);
   if (key == keys::version) return WHENCE_VERSION;
-  if (key == keys::scopes) return place.origin.ops.empty() ? std::optional(way(place.scope)) : std::nullopt;
-  if (place.origin.ops.empty()) return std::nullopt;
+  if (place.origin.ops.empty()) return key == keys::scopes ? std::optional(way(place.scope)) : std::nullopt;
   const std::int32_t op = place.origin.ops.front();
   const Node& node = *operations_[op];
-  if (key == keys::name_space) return name_space(node, place.scope);
-  if (key == keys::class_hierarchy) return class_hierarchy(node, place.scope);
-  if (key == keys::name_scopes) return name_scopes(node, place.scope);
+  // PyTorch's keys speak of one fx node: of a shared helper, of the first that it serves.
+  const ScopeId spoken_of = place.origin.kind == OriginKind::shared ? node.origin.scope : place.scope;
+  if (key == keys::scopes) return spoken_of == place.scope ? std::nullopt : std::optional(way(place.scope));
+  if (key == keys::name_space) return name_space(node, spoken_of);
+  if (key == keys::class_hierarchy) return class_hierarchy(node, spoken_of);
+  if (key == keys::name_scopes) return name_scopes(node, spoken_of);
   if (key == keys::fx_node) return names_.format(op);
   if (key == keys::stack_trace) return stack_trace(node);
   if (key == keys::modules) return modules(place.origin);

@@ -18,10 +18,11 @@ constexpr Rule rules[] = {
     {"fold_constants", fold_constants},    // ... and what is computed of them alone; large casts stay with fold_layout
     {"cast_chain", cast_chain},            // before the chains below, which a cast between would interrupt
     {"transpose_chain", transpose_chain},  // chains: cheap, and they bring a Conv next to its BatchNormalization
-    {"unsqueeze_chain", unsqueeze_chain},
-    {"reshape_chain", reshape_chain},  // after unsqueeze_chain, which keeps the more readable form
-    {"scalar_chain", scalar_chain},
-    {"pad_conv", pad_conv},
+    {"unsqueeze_chain", unsqueeze_chain}, {"reshape_chain", reshape_chain},  // after unsqueeze_chain, which keeps the
+                                                                             // more readable form
+    {"matmul_reshape", matmul_reshape},  // after the chains, which leave one Reshape on each side
+    {"gemm_transpose", gemm_transpose},  // after fold_layout, which turns a weight that nobody else reads
+    {"scalar_chain", scalar_chain},       {"clip_chain", clip_chain},       {"pad_conv", pad_conv},
     {"conv_batch_norm", conv_batch_norm},  // last: it makes new weights, so it should run once per Conv
 };
 
@@ -33,6 +34,7 @@ class Simplifier {
  public:
   Simplifier(Graph& graph, const SimplifyOptions& options, SimplifyReport& report)
       : rewriter_(graph, options.opset),
+        scopes_(options.scopes),
         budget_(changes_per_node * static_cast<std::int64_t>(graph.nodes.size()) + changes_per_node),
         report_(report) {}
 
@@ -41,7 +43,7 @@ class Simplifier {
       count("share_constants", share_constants(rewriter_));  // equal constants make equal nodes
       rewriter_.queue_all();
       const bool rewrote = rewrite();
-      const std::size_t shared = share_nodes(rewriter_);  // last: rules may have made nodes equal
+      const std::size_t shared = share_nodes(rewriter_, scopes_);  // last: rules may have made nodes equal
       count("share_nodes", shared);
       if (!rewrote && shared == 0) break;
     }
@@ -84,6 +86,7 @@ class Simplifier {
   }
 
   Rewriter rewriter_;
+  const std::vector<ScopeId>& scopes_;
   std::int64_t budget_;
   SimplifyReport& report_;
   std::set<std::pair<std::string_view, std::int32_t>> noted_;
@@ -97,6 +100,10 @@ void simplify_graph(Graph& graph, const SimplifyOptions& options, SimplifyReport
         graph.folded.insert(graph.folded.end(), (*body)->folded.begin(), (*body)->folded.end());
       }
     }
+  }
+  if (const std::size_t scans = scans_of_loops(graph)) {
+    report.changes["loop_scan"] += static_cast<std::int64_t>(scans);
+    graph.compact();  // the length that the loop was given may be needed no more
   }
   Simplifier(graph, options, report).run();
   std::ranges::sort(graph.folded);

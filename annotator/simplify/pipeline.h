@@ -12,6 +12,8 @@ namespace whence {
 
 struct SimplifyOptions {
   int opset = 18;
+  // Of each recorded operation, which call of which module it is part of. Empty: no node that computes is shared.
+  std::vector<ScopeId> scopes = {};
 };
 
 // A pattern that a rule recognised and left alone.

@@ -52,15 +52,20 @@ Outcome cast_chain(Rewriter&, std::int32_t);
 Outcome transpose_chain(Rewriter&, std::int32_t);
 Outcome reshape_chain(Rewriter&, std::int32_t);
 Outcome unsqueeze_chain(Rewriter&, std::int32_t);
+Outcome matmul_reshape(Rewriter&, std::int32_t);
 Outcome scalar_chain(Rewriter&, std::int32_t);
+Outcome clip_chain(Rewriter&, std::int32_t);
+Outcome gemm_transpose(Rewriter&, std::int32_t);
 Outcome fold_shape(Rewriter&, std::int32_t);
 Outcome fold_constants(Rewriter&, std::int32_t);
 Outcome fold_layout(Rewriter&, std::int32_t);
 Outcome pad_conv(Rewriter&, std::int32_t);
 Outcome conv_batch_norm(Rewriter&, std::int32_t);
 
+// Before the rules, which then see what is left of a body. The number of loops that changed.
+std::size_t scans_of_loops(Graph&);
 // Passes over the whole graph; the number of nodes or constants that went.
 std::size_t share_constants(Rewriter&);
-std::size_t share_nodes(Rewriter&);
+std::size_t share_nodes(Rewriter&, const std::vector<ScopeId>& scopes);  // as in SimplifyOptions
 
 }  // namespace whence

@@ -245,6 +245,73 @@ TEST(ReshapeChain, TakesAnUnsqueezeIn) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 1, 2, 3}));
 }
 
+// [2, n, 3, 4] x [2, n, 4, 5] as PyTorch's bmm has it, of batches that begin with `sizes`.
+std::string batched(const Ints& sizes, const Ints& of_result) {
+  GraphBuilder g;
+  const auto with = [](Ints start, const Ints& end) {
+    start.insert(start.end(), end.begin(), end.end());
+    return start;
+  };
+  const auto a = g.input("a", f32, with(sizes, {3, 4})), b = g.input("b", f32, with(sizes, {4, 5}));
+  const auto flat_a = g.node("Reshape", {a, g.integers({-1, 3, 4})}, {}, f32, {6, 3, 4});
+  const auto flat_b = g.node("Reshape", {b, g.integers({-1, 4, 5})}, {}, f32, {6, 4, 5});
+  const auto product = g.node("MatMul", {flat_a, flat_b}, {}, f32, {6, 3, 5});
+  const Ints shape = with(of_result, {3, 5});
+  g.output(g.node("Reshape", {product, g.integers(shape)}, {}, f32, shape));
+  return simplified(g);
+}
+
+TEST(MatmulReshape, MultipliesBatchesOfAnyRank) { EXPECT_EQ(batched({2, 3}, {2, 3}), "MatMul"); }
+
+TEST(MatmulReshape, KeepsBatchesThatAreSplitOtherwise) {
+  EXPECT_EQ(batched({2, 3}, {3, 2}), "Reshape Reshape MatMul Reshape");
+}
+
+TEST(MatmulReshape, MultipliesRowsByOneMatrix) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 3, 4});
+  const auto rows = g.node("Reshape", {x, g.integers({-1, 4})}, {}, f32, {6, 4});
+  const auto product = g.node("MatMul", {rows, g.parameter("w", {4, 5}, std::vector<float>(20))}, {}, f32, {6, 5});
+  g.output(g.node("Reshape", {product, g.integers({2, 3, 5})}, {}, f32, {2, 3, 5}));
+  EXPECT_EQ(simplified(g), "MatMul");
+}
+
+TEST(GemmTranspose, TakesTheTransposeIn) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 3}), w = g.input("w", f32, {4, 3});
+  const auto turned = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {3, 4});
+  g.output(g.node("Gemm", {x, turned}, {}, f32, {2, 4}));
+  EXPECT_EQ(simplified(g), "Gemm");
+  EXPECT_EQ(g.graph.nodes[0].int_attribute("transB", 0), 1);
+  EXPECT_EQ(g.graph.nodes[0].inputs[1], w);
+}
+
+TEST(GemmTranspose, TurnsTheWeightBack) {
+  GraphBuilder g;
+  const auto x = g.input("x", f32, {2, 3}), w = g.input("w", f32, {3, 4});
+  const auto turned = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {4, 3});
+  g.output(g.node("Gemm", {x, turned}, {{"transB", std::int64_t{1}}}, f32, {2, 4}));
+  EXPECT_EQ(simplified(g), "Gemm");
+  EXPECT_EQ(g.graph.nodes[0].int_attribute("transB", 1), 0);
+}
+
+std::string bounded(const char* inner, float first, const char* outer, float second) {
+  GraphBuilder g;
+  const auto inside = g.node(inner, {g.input("x", f32, {2}), g.number(first)}, {}, f32, {2});
+  g.output(g.node(outer, {g.number(second), inside}, {}, f32, {2}));
+  return simplified(g);
+}
+
+TEST(ClipChain, JoinsTwoBounds) {
+  EXPECT_EQ(bounded("Max", 0, "Min", 6), "Clip");
+  EXPECT_EQ(bounded("Min", 6, "Max", 0), "Clip");
+}
+
+TEST(ClipChain, KeepsBoundsThatCross) {
+  EXPECT_EQ(bounded("Max", 6, "Min", 0), "Max Min");
+  EXPECT_EQ(bounded("Max", 0, "Max", 6), "Max Max");
+}
+
 TEST(ScalarChain, MultipliesFactorsThatStayExact) {
   GraphBuilder g;
   const auto x = g.input("x", f32, {2});
@@ -323,13 +390,27 @@ TEST(FoldLayout, TransposesAWeightThatNobodyElseReads) {
   EXPECT_EQ(g.graph.values[g.graph.nodes[0].inputs[1]].name, "w.T");
 }
 
+// spectral_norm: the weight as a matrix serves a number alone, by which the weight is divided.
+TEST(FoldLayout, ReadsALargeWeightInAnotherLayoutForASmallConstant) {
+  GraphBuilder g;
+  const auto weight = g.parameter("w", {2, 3, 100}, std::vector<float>(600, 0.5F));
+  const auto matrix = g.node("Flatten", {weight}, {{"axis", std::int64_t{1}}}, f32, {2, 300});
+  const auto product =
+      g.node("MatMul", {matrix, g.constant<float>(f32, {300}, std::vector<float>(300, 2))}, {}, f32, {2});
+  const auto norm = g.node("MatMul", {g.constant<float>(f32, {2}, {1, 2}), product}, {}, f32, {});
+  const auto divided = g.node("Div", {weight, norm}, {}, f32, {2, 3, 100});
+  g.output(g.node("Add", {g.input("x", f32, {2, 3, 100}), divided}, {}, f32, {2, 3, 100}));
+  EXPECT_EQ(simplified(g), "Add");
+  EXPECT_FLOAT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1])[0], 0.5F / 900);
+}
+
 TEST(FoldLayout, KeepsOneCopyOfALargeWeight) {
   GraphBuilder g;
   const auto ids = g.input("ids", i64, {1});
-  const auto w = g.parameter("w", {40, 20}, std::vector<float>(800, 1));
+  const auto w = g.parameter("w", {500, 20}, std::vector<float>(10000, 1));
   const auto rows = g.node("Gather", {w, ids}, {}, f32, {1, 20});
-  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {20, 40});
-  g.output(g.node("MatMul", {rows, transposed}, {}, f32, {1, 40}));
+  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {20, 500});
+  g.output(g.node("MatMul", {rows, transposed}, {}, f32, {1, 500}));
   EXPECT_EQ(refusals(g), "fold_layout: the weight is used as it is elsewhere\n");
 }
 
@@ -451,12 +532,24 @@ TEST(ShareNodes, MergesEqualHelpersIntoASharedOne) {
   EXPECT_EQ(g.graph.nodes[0].origin.ops, (std::vector<std::int32_t>{0, 2}));
 }
 
-TEST(ShareNodes, LeavesWhatModulesCompute) {
+// Operations 0 and 1 each compute `op_type` of x, and operation 2 multiplies them; by scope of each.
+std::string two_of(const std::string& op_type, std::vector<ScopeId> scopes) {
   GraphBuilder g;
   const auto x = g.input("x", f32, {2});
-  const auto a = g.node("Sigmoid", {x}, {}, f32, {2}), b = g.node("Sigmoid", {x}, {}, f32, {2});
+  const auto a = g.node(op_type, {x}, {}, f32, {2}), b = g.node(op_type, {x}, {}, f32, {2});
   g.output(g.node("Mul", {a, b}, {}, f32, {2}));
-  EXPECT_EQ(simplified(g), "Sigmoid Sigmoid Mul");
+  simplify(g.graph, {.scopes = std::move(scopes)});
+  return g.operators();
+}
+
+TEST(ShareNodes, LeavesWhatTwoModulesCompute) {
+  EXPECT_EQ(two_of("Sigmoid", {1, 2, 0}), "Sigmoid Sigmoid Mul");
+  EXPECT_EQ(two_of("Sigmoid", {}), "Sigmoid Sigmoid Mul");  // unknown
+}
+
+TEST(ShareNodes, MergesWhatOneModuleComputesTwice) {
+  EXPECT_EQ(two_of("Sigmoid", {1, 1, 0}), "Sigmoid Mul");
+  EXPECT_EQ(two_of("RandomUniformLike", {1, 1, 0}), "RandomUniformLike RandomUniformLike Mul");
 }
 
 }  // namespace

@@ -38,6 +38,14 @@ def compared(model, tmp_path, archive):
         torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), model(x, y), rtol=1e-4, atol=1e-4)
 
 
+def written(z, w):
+    """As Fourier layers keep the low frequencies of a spectrum: the others are zeros."""
+    kept = torch.zeros(z.shape[0], 3, 4, dtype=torch.complex64)
+    kept[:, :2, 1:] = z[:, :2, 1:] * w[:, :2, 1:]
+    kept[:, 2] = w[:, 2]
+    return kept
+
+
 FUNCTIONS = {
     "product": lambda x, y: real(complex_of(x) * complex_of(y)),
     "quotient": lambda x, y: real(complex_of(x) / (complex_of(y) * complex_of(y).conj() + 1)),
@@ -54,6 +62,11 @@ FUNCTIONS = {
     "roots": lambda x, y: real(complex_of(x).sqrt() + complex_of(y).reciprocal() * complex_of(x).sgn()),
     "logarithm": lambda x, y: real(complex_of(x).log()),
     "padding": lambda x, y: real(torch.nn.functional.pad(complex_of(x), (1, 2, 0, 1))),
+    "written": lambda x, y: real(written(complex_of(x), complex_of(y))),
+    "written real": lambda x, y: real(written(complex_of(x), y[..., 0])),
+    "filled": lambda x, y: real(torch.full_like(complex_of(x), 2 - 1j) * complex_of(y) + torch.ones_like(complex_of(x))),
+    "contracted": lambda x, y: real(torch.einsum("bij,bkj->bik", complex_of(x), complex_of(y))),
+    "contracted with real": lambda x, y: real(torch.einsum("bij,bij->bj", complex_of(x), y[..., 0] + 0j)),
     "exponent": lambda x, y: real(torch.exp(complex_of(x)) + complex_of(y) ** 2),
 }
 

@@ -52,6 +52,13 @@ COMPUTED = {
     "cumsum": lambda: FLOATS.cumsum(1) + INTS.cumsum(0),
     "matmul": lambda: FLOATS @ SQUARE,
     "batched_matmul": lambda: (FLOATS.reshape(2, 1, 3) @ SQUARE).reshape(2, 3),
+    "vectors": lambda: (SQUARE @ SQUARE[0]) * torch.vdot(SQUARE[1], SQUARE[2]) + FLOATS[0] @ SQUARE,
+    "addmm": lambda: torch.addmm(FLOATS[0], FLOATS, SQUARE.T, beta=0.5, alpha=2.0),
+    "linear": lambda: torch.nn.functional.linear(FLOATS, SQUARE, FLOATS[1]),
+    "softmax": lambda: FLOATS.softmax(1) + FLOATS.softmax(0) - SQUARE.log_softmax(-1)[1:],
+    "pad": lambda: torch.nn.functional.pad(FLOATS[:1], (1, 0, 0, 1), value=2.5)[:, :3],
+    "nearest": lambda: torch.nn.functional.interpolate(SQUARE[None, None], (2, 3))[0, 0],
+    "nearest_larger": lambda: torch.nn.functional.interpolate(SQUARE[None, None], (5, 7))[0, 0, 1:3, 2:5],
     "cat": lambda: torch.cat([FLOATS[:1], FLOATS[1:] * 2]),
     "slice": lambda: SQUARE[1:, ::2].sum(),
     "flip": lambda: FLOATS.flip(1),
@@ -111,6 +118,17 @@ def test_weight_norm_becomes_the_weight(tmp_path):
     assert [node.op_type for node in graph.node] == ["Gemm"]
     assert [(tensor.name, list(tensor.dims)) for tensor in graph.initializer] == [
         ("bias", [200]), ("parametrizations.weight.original1.folded", [200, 300])]
+    assert_same(tmp_path, model, inputs)
+
+
+def test_spectral_norm_becomes_the_weight(tmp_path):
+    """It reads the weight twice: as it is, and as a matrix that is gone when its largest singular value is known."""
+    layer = torch.nn.Conv2d(3, 8, 3).eval()
+    model, inputs = torch.nn.utils.parametrizations.spectral_norm(layer).eval(), (torch.randn(2, 3, 5, 5),)
+    graph = exported(model, inputs, tmp_path).graph
+    assert [node.op_type for node in graph.node] == ["Conv"]
+    assert [(tensor.name, list(tensor.dims)) for tensor in graph.initializer] == [
+        ("bias", [8]), ("parametrizations.weight.original.folded", [8, 3, 3, 3])]
     assert_same(tmp_path, model, inputs)
 
 

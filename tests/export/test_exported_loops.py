@@ -105,6 +105,34 @@ def test_scan_of_several(tmp_path):
     assert_same(exported(tmp_path, Several(), inputs, False), Several(), inputs)
 
 
+def operators(path) -> list[str]:
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def test_a_scan_is_a_scan(tmp_path):
+    inputs = {"state": torch.randn(4, 3), "xs": torch.randn(5, 4, 3)}
+    assert operators(exported(tmp_path, Recurrent(), inputs, False)) == ["Scan"]
+
+
+class Numbered(torch.nn.Module):
+    """The iteration's number is read for more than a slice of x."""
+
+    def forward(self, x, k):
+        total = x.sum(0) * 0
+        for i in range(int(k)):
+            total = total + x[i] * i
+        return total
+
+
+def test_a_loop_that_is_no_scan_stays_one(tmp_path):
+    inputs = {"x": torch.randn(5, 3), "k": torch.tensor(4)}
+    torch.jit.script(Numbered()).save(tmp_path / "m.pt")
+    torch.save(inputs, tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt")
+    assert "Loop" in operators(tmp_path / "m.onnx") and "Scan" not in operators(tmp_path / "m.onnx")
+    assert_same(tmp_path / "m.onnx", Numbered(), {"x": inputs["x"], "k": torch.tensor(2)})
+
+
 def test_scan_of_dynamic_length(tmp_path):
     model = Recurrent()
     length = torch.export.Dim("length", min=2, max=64)

@@ -123,3 +123,38 @@ def test_one_size_has_the_first_of_two_names(tmp_path):
     assert "always the size 'a'" in said.stdout + said.stderr
     reference = torch.onnx.export(Same(), given, dynamic_shapes=({0: "a"}, {0: "b"}), dynamo=True, verbose=False)
     assert dims(onnx.load(tmp_path / "m.onnx").graph.input) == dims(reference.model_proto.graph.input)
+
+
+class Halved(torch.nn.Module):
+    """The size after a strided layer: (n - 1) // 2 + 1, never less than 1 of a size that is not 0."""
+
+    def forward(self, x):
+        return x.new_ones((x.shape[0] - 1) // 2 + 1) * x.sum(), x * ((x.shape[0] - 20) // 7)
+
+
+def test_division_of_what_is_never_negative_needs_no_rounding(tmp_path):
+    program = torch.export.export(Halved(), (torch.randn(9),), dynamic_shapes=({0: torch.export.Dim("n", min=3, max=99)},))
+    torch.export.save(program, tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
+    for size in (9, 16, 30):
+        assert_same(tmp_path / "m.onnx", Halved(), {"x": torch.randn(size)})
+    operators = [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node]
+    assert operators.count("Div") == 2 and operators.count("Mod") == 1  # n - 20 may be negative
+
+
+class Asserted(torch.nn.Module):
+    """A check of data, as transformers makes it of images in a text: torch.export writes the condition as a number."""
+
+    def forward(self, x, y):
+        torch._check((x.sum() > 0).item())
+        chosen = torch.sym_ite((y.sum() > 0).item(), 3, 5)
+        return x * 2, x * chosen
+
+
+def test_one_number_or_another(tmp_path):
+    x = torch.rand(3) + 1
+    torch.export.save(torch.export.export(Asserted(), (x, x.clone())), tmp_path / "m.pt2")
+    assert "torch.sym_ite" in (tmp_path / "m.pt2").read_bytes().decode("latin-1")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
+    for y in (x, -x):
+        assert_same(tmp_path / "m.onnx", Asserted(), {"x": x, "y": y})

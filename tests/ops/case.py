@@ -97,6 +97,7 @@ class Case:
     refused: str = ""
     recorded_as: str = ""
     not_in_archives: str = ""
+    not_in_traces: str = ""
 
     def argument_names(self) -> list[str]:
         if isinstance(self.function, str):
@@ -159,7 +160,7 @@ class Case:
 
 
 def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, tolerance=(1e-5, 1e-5),
-         refused: str = "", recorded_as: str = "", not_in_archives: str = "") -> Case:
+         refused: str = "", recorded_as: str = "", not_in_archives: str = "", not_in_traces: str = "") -> Case:
     """One line of a case table.
 
     key        the operator with its overload, as `whence ops` lists it
@@ -171,6 +172,7 @@ def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, 
     recorded_as  the operator to be found in the archive, where export makes `key` of it: aten::fill_.Scalar
     not_in_archives  why the case is left out from a torch.export archive: torch.export fails on it, or means another
                thing. TorchScript source needs no reason.
+    not_in_traces  why the case is left out from a trace: LibTorch does not know an operator that Python registers
     """
     return Case(key, function, tuple(inputs), dynamic, tuple(opsets), Tolerance(*tolerance) if tolerance else None,
-                refused, recorded_as, not_in_archives)
+                refused, recorded_as, not_in_archives, not_in_traces)

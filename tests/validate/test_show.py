@@ -1,5 +1,7 @@
 """`whence show`: module trees of sidecars, of archives and of ONNX files."""
 
+import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -70,10 +72,16 @@ def test_an_annotated_files_tree_counts_nodes():
 
 
 def test_parameters_of_an_onnx_file_are_those_of_the_model():
-    """Also those that the export stores transposed, under names of its own."""
-    rows, network = modules(annotated("bert_tiny")[0]), zoo.MODELS["bert_tiny"].model()
+    """Also those that the export stores transposed, under names of its own, or as the rows that known positions take."""
+    file = annotated("bert_tiny")[0]
+    rows, network = modules(file), zoo.MODELS["bert_tiny"].model()
+    taken = {tensor.name.removesuffix(".rows"): int(np.prod(tensor.dims))
+             for tensor in onnx.load(file).graph.initializer if tensor.name.endswith(".rows")}
+    assert taken
     for path, row in rows.items():
-        assert row["parameters"] == sum(p.numel() for p in network.get_submodule(path).parameters()), path
+        prefix = path + "." if path else ""
+        stored = {prefix + name: p.numel() for name, p in network.get_submodule(path).named_parameters()}
+        assert row["parameters"] == sum(taken.get(name, size) for name, size in stored.items()), path
 
 
 def test_depth_and_selection():

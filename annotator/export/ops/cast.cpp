@@ -9,6 +9,7 @@ namespace {
 
 // All forms of .to(), .float(), type_as: the recorded result says which dtype they come to.
 void to_dtype(Ctx& c) { c.yield(c.cast(c.tensor("self"), c.output_dtype())); }
+void convert_element_type(Ctx& c) { c.yield(c.cast(c.tensor("a"), c.output_dtype())); }
 
 // self as it is.
 void same(Ctx& c) { c.yield(c.tensor("self")); }
@@ -104,6 +105,7 @@ const OpEntry kCast[] = {
      to_dtype},
     {"aten::to.prim_other(Tensor(a) self, bool non_blocking=False, bool copy=False) -> Tensor(b|a)", to_dtype},
     {"aten::type_as(Tensor self, Tensor other) -> Tensor", to_dtype},
+    {"prims::convert_element_type(Tensor a, ScalarType dtype) -> Tensor", convert_element_type},
 };
 
 }  // namespace

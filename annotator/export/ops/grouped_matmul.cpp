@@ -30,10 +30,7 @@ Size extent(Ctx& c, Val x, std::int64_t axis) {
 
 // Grouped by rows (self [M, K], mat2 [G, K, N]), by columns (self [G, M, K], mat2 [K, N]) or by what is summed over
 // (self [M, K], mat2 [K, N], result [G, M, N]); plain batches without `offs`.
-void grouped_mm(Ctx& c) {
-  const Val a = c.tensor("self"), b = c.tensor("mat2");
-  if (c.has("bias")) c.refuse("_grouped_mm with a bias", "add the bias to the result");
-  if (!c.has("offs")) return c.yield(c.emit("MatMul", {a, b}));
+void multiply_groups(Ctx& c, Val a, Val b) {
   const auto groups = c.static_dim(c.tensor("offs"), 0);
   if (!groups) c.refuse("a dynamic number of groups", "keep the number of experts fixed when exporting");
 
@@ -48,10 +45,21 @@ void grouped_mm(Ctx& c) {
   c.yield(reduce(c, "ReduceSum", picked, {0}, false));
 }
 
+void grouped_mm(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("mat2");
+  if (c.has("bias")) c.refuse("_grouped_mm with a bias", "add the bias to the result");
+  if (!c.has("offs")) return c.yield(c.emit("MatMul", {a, b}));
+  multiply_groups(c, a, b);
+}
+
+// What transformers registers for its mixtures of experts, where PyTorch's own kernel does not run: by rows.
+void transformers_grouped_mm(Ctx& c) { multiply_groups(c, c.tensor("input"), c.tensor("weight")); }
+
 const OpEntry kGroupedMatmul[] = {
     {"aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> "
      "Tensor",
      grouped_mm},
+    {"transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor", transformers_grouped_mm},
 };
 
 }  // namespace

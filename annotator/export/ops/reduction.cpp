@@ -137,6 +137,12 @@ void nansum(Ctx& c) {
   c.yield(reduced(c, "ReduceSum", r, c.output_dtype()));
 }
 
+// Of all axes without dims.
+void product_of_axes(Ctx& c) {
+  const Val x = c.cast(c.tensor("inp"), c.output_dtype());
+  c.yield(reduce(c, "ReduceProd", x, c.has("dims") ? c.integers("dims") : Ints(), false));
+}
+
 const OpEntry kReduction[] = {
     {"aten::all(Tensor self) -> Tensor", all},
     {"aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", all_axis},
@@ -167,6 +173,7 @@ const OpEntry kReduction[] = {
     {"aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", accumulate<"ReduceSum">},
     {"aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      accumulate<"ReduceSum">},
+    {"prims::prod(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor", product_of_axes},
 };
 
 }  // namespace

@@ -156,9 +156,12 @@ Val spread_index(Ctx& c, Val index, Val x, const std::vector<Size>& shape) {
   return c.rank(x) == 1 ? index : c.emit("Expand", {index, c.to_vector(shape)});
 }
 
-// Slice i of `source` goes to, or is added at, position index[i] along dim.
+// Slice i of `source` goes to, or is added at, position index[i] along dim. Along the first, ScatterND takes slices.
 void index_write(Ctx& c, const std::string& how, Val source) {
-  const Val x = c.tensor("self");
+  const Val x = c.tensor("self"), index = c.tensor("index");
+  if (c.rank(x) > 1 && c.rank(index) == 1 && c.axis(c.integer("dim"), c.rank(x)) == 0) {
+    return c.yield(c.emit("ScatterND", {x, c.unsqueeze(index, {1}), source}, reduction(c, how)));
+  }
   c.yield(scattered(c, x, spread_index(c, c.tensor("index"), x, shape_of(c, source)), source, how));
 }
 void index_copy(Ctx& c) { index_write(c, "none", c.cast(c.tensor("source"), c.output_dtype())); }

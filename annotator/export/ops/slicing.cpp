@@ -199,12 +199,28 @@ void slice_scatter(Ctx& c) {
   c.yield(replaced(c, x, src, range));
 }
 
+// Which place of an axis of `whole` is the index, as [whole, 1, ..] with `trailing` ones; absent when a table of them
+// is too large, or `dtype` is none that Where takes as it is.
+Val place_mask(Ctx& c, const Size& index, std::optional<std::int64_t> whole, std::int64_t trailing, DType dtype) {
+  constexpr std::int64_t most = 4096;
+  const auto place = c.static_size(index);
+  const bool narrow = dtype == DType::boolean || (is_integral(dtype) && size_of(dtype) < 4);
+  if (!place || !whole || *whole > most || *place < 0 || *place >= *whole || narrow) return absent;
+  std::vector<std::uint8_t> mask(static_cast<std::size_t>(*whole), 0);
+  mask[static_cast<std::size_t>(*place)] = 1;
+  Ints shape(static_cast<std::size_t>(trailing) + 1, 1);
+  shape[0] = *whole;
+  return c.constant_tensor({DType::boolean, shape, Bytes::copy_of(mask.data(), mask.size())});
+}
+
 // x with `src` in place of x[index] along dim.
 void select_scatter(Ctx& c) {
   const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.output_dtype());
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const Size index = position(c, c.size("index"), c.static_dim(x, axis));
   if (axis == 0) return c.yield(c.emit("ScatterND", {x, c.to_vector({index}), src}));
+  const Val mask = place_mask(c, index, c.static_dim(x, axis), c.rank(x) - 1 - axis, c.output_dtype());
+  if (mask) return c.yield(c.emit("Where", {mask, c.unsqueeze(src, {axis}), x}));
   Range range{axis, index, end_of(c, index, 1)};
   if (range.end == Size{c.static_dim(x, axis).value_or(-1)}) range.end = kEnd;
   c.yield(replaced(c, x, c.unsqueeze(src, {axis}), range));

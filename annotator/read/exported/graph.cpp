@@ -238,6 +238,12 @@ void ExportedGraph::set_symbolic_target(std::string_view function, Node& node) {
                                            {"sym_min", "prim::min"},     {"_sym_sqrt", "aten::sqrt"},
                                            {"floor", "aten::floor"},     {"ceil", "aten::ceil"},
                                            {"abs", "prim::abs"},         {"sym_float", "aten::Float"}}};
+  if (function == "sym_ite" && node.arguments.size() == 3) {  // one number or another
+    node.target = "aten::where";
+    node.overload = "Scalar";
+    for (std::size_t i = 0; i < 3; ++i) node.arguments[i].name = std::array{"condition", "self", "other"}[i];
+    return;
+  }
   const auto form = std::ranges::find(forms, function, &Form::python);
   if (form == forms.end()) {
     unsupported("the function " + std::string(function) + " of sizes", "compute the size in another way");

@@ -80,6 +80,16 @@ void for_each_offset(const Sizes& shape, const Sizes& strides, std::int64_t star
   }
 }
 
+// visit(index) for each position of `shape` in row-major order.
+template <class Visit>
+void for_each_index(const Sizes& shape, Visit&& visit) {
+  Sizes index(shape.size(), 0);
+  for (std::int64_t n = count_of(shape); n > 0; --n) {
+    visit(index);
+    for (std::size_t i = shape.size(); i-- > 0 && ++index[i] == shape[i];) index[i] = 0;
+  }
+}
+
 template <class Number>  // std::int64_t or double
 std::vector<Number> numbers_of(const TensorData& data) {
   std::vector<Number> numbers(static_cast<std::size_t>(data.element_count()));

@@ -32,7 +32,9 @@ bool is_binary(std::string_view op_type);
 // reduce.cpp
 std::optional<TensorData> evaluate_reduction(const Evaluation&);
 std::optional<TensorData> evaluate_cumulative_sum(const Evaluation&);
+std::optional<TensorData> evaluate_softmax(const Evaluation&);  // and LogSoftmax
 std::optional<TensorData> evaluate_matrix_product(const Evaluation&);
+std::optional<TensorData> evaluate_gemm(const Evaluation&);
 bool is_reduction(std::string_view op_type);
 
 // rearrange.cpp: bytes are moved, never interpreted, so every dtype of whole bytes is served
@@ -42,7 +44,9 @@ std::optional<TensorData> evaluate_expand(const Evaluation&);
 std::optional<TensorData> evaluate_gather(const Evaluation&);
 std::optional<TensorData> evaluate_gather_elements(const Evaluation&);
 std::optional<TensorData> evaluate_gather_nd(const Evaluation&);
+std::optional<TensorData> evaluate_pad(const Evaluation&);
 std::optional<TensorData> evaluate_range(const Evaluation&);
+std::optional<TensorData> evaluate_resize(const Evaluation&);  // to the nearest element alone
 std::optional<TensorData> evaluate_scatter_nd(const Evaluation&);
 std::optional<TensorData> evaluate_slice(const Evaluation&);
 std::optional<TensorData> evaluate_tile(const Evaluation&);

@@ -141,6 +141,33 @@ std::optional<TensorData> evaluate_expand(const Evaluation& e) {
   return viewed(e.input(0), *shape, broadcast_strides(e.input(0).shape, *shape), 0);
 }
 
+// With one value all round; negative pads cut off, which is left to the runtime.
+std::optional<TensorData> evaluate_pad(const Evaluation& e) {
+  const TensorData& x = e.input(0);
+  const auto pads = e.integers(1);
+  const std::size_t rank = x.shape.size(), width = size_of(x.dtype);
+  const Attribute* mode = e.node.find("mode");
+  const bool constant = mode == nullptr || std::get<std::string>(mode->value) == "constant";
+  if (!constant || !pads || pads->size() != 2 * rank || e.has(3)) return std::nullopt;
+  if (e.has(2) && (e.input(2).dtype != x.dtype || e.input(2).element_count() != 1)) return std::nullopt;
+  if (std::ranges::any_of(*pads, [](std::int64_t pad) { return pad < 0; })) return std::nullopt;
+  Sizes shape = x.shape;
+  for (std::size_t i = 0; i < rank; ++i) shape[i] += (*pads)[i] + (*pads)[rank + i];
+  if (!e.fits(x.dtype, shape)) return std::nullopt;
+  const std::string element = e.has(2) ? std::string(bytes_of(e.input(2)), width) : std::string(width, '\0');
+  std::string bytes;
+  for (std::int64_t i = 0; i < count_of(shape); ++i) bytes += element;
+  const Sizes strides = strides_of(shape);
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < rank; ++i) start += (*pads)[i] * strides[i];
+  const char* from = bytes_of(x);
+  for_each_offset(x.shape, strides, start, [&](std::int64_t at) {
+    bytes.replace(static_cast<std::size_t>(at) * width, width, from, width);
+    from += width;
+  });
+  return made(x.dtype, shape, std::move(bytes));
+}
+
 std::optional<TensorData> evaluate_gather(const Evaluation& e) {
   const TensorData &table = e.input(0), &indices = e.input(1);
   const auto axis = axis_of(e.node.int_attribute("axis", 0), table.shape.size());
@@ -199,6 +226,48 @@ std::optional<TensorData> evaluate_gather_nd(const Evaluation& e) {
   std::string bytes;
   for (const std::size_t start : blocks->starts) bytes.append(bytes_of(from) + start, blocks->size);
   return made(from.dtype, shape, std::move(bytes));
+}
+
+// The sizes that a Resize makes: of all axes, or of some.
+std::optional<Sizes> resized_shape(const Evaluation& e) {
+  const auto sizes = e.has(3) ? e.integers(3) : std::nullopt;
+  if (!sizes) return std::nullopt;
+  const Attribute* axes = e.node.find("axes");
+  if (axes == nullptr) return sizes->size() == e.input(0).shape.size() ? sizes : std::nullopt;
+  const auto& numbers = std::get<Sizes>(axes->value);
+  Sizes shape = e.input(0).shape;
+  for (std::size_t i = 0; i < numbers.size() && i < sizes->size(); ++i) {
+    const auto axis = axis_of(numbers[i], shape.size());
+    if (!axis) return std::nullopt;
+    shape[*axis] = (*sizes)[i];
+  }
+  return shape;
+}
+
+// As PyTorch takes the nearest: the element at floor(position / scale) of each axis.
+std::optional<TensorData> evaluate_resize(const Evaluation& e) {
+  const TensorData& x = e.input(0);
+  const auto is = [&](const char* name, std::string_view wanted) {
+    const Attribute* attribute = e.node.find(name);
+    return attribute != nullptr && std::get<std::string>(attribute->value) == wanted;
+  };
+  const bool plain =
+      is("mode", "nearest") && is("nearest_mode", "floor") && is("coordinate_transformation_mode", "asymmetric");
+  const auto shape = plain ? resized_shape(e) : std::nullopt;
+  if (!shape || x.element_count() == 0 || !e.fits(x.dtype, *shape)) return std::nullopt;
+  const Sizes strides = strides_of(x.shape);
+  const std::size_t width = size_of(x.dtype);
+  std::string bytes;
+  for_each_index(*shape, [&](const Sizes& index) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      const float scale = static_cast<float>((*shape)[i]) / static_cast<float>(x.shape[i]);  // as runtimes compute it
+      const auto place = static_cast<std::int64_t>(std::floor(static_cast<float>(index[i]) / scale));
+      at += std::min(place, x.shape[i] - 1) * strides[i];
+    }
+    bytes.append(bytes_of(x) + static_cast<std::size_t>(at) * width, width);
+  });
+  return made(x.dtype, *shape, std::move(bytes));
 }
 
 std::optional<TensorData> evaluate_scatter_nd(const Evaluation& e) {

@@ -134,37 +134,118 @@ std::optional<TensorData> evaluate_cumulative_sum(const Evaluation& e) {
   return has_integer_form(x.dtype) ? cumulative_sum<Int>(e, *axis) : std::nullopt;
 }
 
-// [..., m, k] x [..., k, n], leading axes broadcast.
-std::optional<TensorData> evaluate_matrix_product(const Evaluation& e) {
-  const TensorData &a = e.input(0), &b = e.input(1);
-  constexpr std::int64_t most_products = std::int64_t{1} << 22;  // a few milliseconds
-  if (!has_floating_form(a.dtype) || a.dtype != b.dtype || a.shape.size() < 2 || b.shape.size() < 2)
-    return std::nullopt;
-  const std::int64_t m = a.shape.end()[-2], k = a.shape.back(), n = b.shape.back();
-  const Sizes a_batch(a.shape.begin(), a.shape.end() - 2), b_batch(b.shape.begin(), b.shape.end() - 2);
-  const auto batch = broadcast(a_batch, b_batch);
-  if (!batch || b.shape.end()[-2] != k) return std::nullopt;
-  Sizes shape = *batch;
-  shape.insert(shape.end(), {m, n});
-  if (!e.fits(a.dtype, shape) || count_of(shape) * std::max<std::int64_t>(k, 1) > most_products) return std::nullopt;
+std::optional<TensorData> evaluate_softmax(const Evaluation& e) {
+  const TensorData& x = e.input(0);
+  const auto axis = axis_of(e.node.int_attribute("axis", -1), x.shape.size());
+  if (!has_floating_form(x.dtype) || !axis || x.element_count() == 0 || !e.fits(x.dtype, x.shape)) return std::nullopt;
+  const bool logarithm = e.node.op_type == "LogSoftmax";
+  std::vector<double> numbers = numbers_of<double>(x);
+  const std::int64_t step = strides_of(x.shape)[*axis], size = x.shape[*axis];
+  Sizes lines = x.shape;  // where each line along the axis begins
+  lines[*axis] = 1;
+  for_each_offset(lines, broadcast_strides(x.shape, x.shape), 0, [&](std::int64_t start) {
+    const auto at = [&](std::int64_t i) -> double& { return numbers[static_cast<std::size_t>(start + i * step)]; };
+    double largest = -infinite, sum = 0;
+    for (std::int64_t i = 0; i < size; ++i) largest = std::max(largest, at(i));
+    for (std::int64_t i = 0; i < size; ++i) sum += std::exp(at(i) - largest);
+    for (std::int64_t i = 0; i < size; ++i) {
+      at(i) = logarithm ? at(i) - largest - std::log(sum) : std::exp(at(i) - largest) / sum;
+    }
+  });
+  return tensor_of(x.dtype, x.shape, numbers);
+}
 
-  const std::vector<double> left = numbers_of<double>(a), right = numbers_of<double>(b);
+namespace {
+
+constexpr std::int64_t most_products = std::int64_t{1} << 22;  // a few milliseconds
+
+// [..., m, k] x [..., k, n], leading axes broadcast; summed in double precision.
+struct Product {
+  Sizes shape;
+  std::vector<double> numbers;
+};
+
+std::optional<Product> product(const Sizes& a_shape, const std::vector<double>& left, const Sizes& b_shape,
+                               const std::vector<double>& right) {
+  const std::int64_t m = a_shape.end()[-2], k = a_shape.back(), n = b_shape.back();
+  const Sizes a_batch(a_shape.begin(), a_shape.end() - 2), b_batch(b_shape.begin(), b_shape.end() - 2);
+  const auto batch = broadcast(a_batch, b_batch);
+  if (!batch || b_shape.end()[-2] != k) return std::nullopt;
+  Product made{*batch, {}};
+  made.shape.insert(made.shape.end(), {m, n});
+  if (count_of(made.shape) * std::max<std::int64_t>(k, 1) > most_products) return std::nullopt;
+
   Sizes starts;  // where each matrix of b begins
   for_each_offset(*batch, broadcast_strides(b_batch, *batch), 0,
                   [&](std::int64_t at) { starts.push_back(at * k * n); });
-  std::vector<double> result;
   auto start = starts.begin();
   for_each_offset(*batch, broadcast_strides(a_batch, *batch), 0, [&](std::int64_t at) {
     for (std::int64_t row = at * m; row < (at + 1) * m; ++row) {
       for (std::int64_t column = 0; column < n; ++column) {
         double sum = 0;
         for (std::int64_t i = 0; i < k; ++i) sum += left[row * k + i] * right[*start + i * n + column];
-        result.push_back(sum);
+        made.numbers.push_back(sum);
       }
     }
     ++start;
   });
-  return tensor_of(a.dtype, shape, result);
+  return made;
+}
+
+float factor(const GraphNode& node, std::string_view name) {
+  const Attribute* attribute = node.find(name);
+  return attribute == nullptr ? 1.0F : std::get<float>(attribute->value);
+}
+
+// [m, k], or [k, m] that is to be transposed.
+std::vector<double> matrix_of(const TensorData& data, bool transposed) {
+  std::vector<double> numbers = numbers_of<double>(data);
+  if (!transposed) return numbers;
+  std::vector<double> turned;
+  for_each_offset({data.shape[1], data.shape[0]}, {1, data.shape[1]}, 0,
+                  [&](std::int64_t at) { turned.push_back(numbers[static_cast<std::size_t>(at)]); });
+  return turned;
+}
+
+}  // namespace
+
+// A vector is a matrix of one row on the left, of one column on the right; its axis is gone from the result.
+std::optional<TensorData> evaluate_matrix_product(const Evaluation& e) {
+  const TensorData &a = e.input(0), &b = e.input(1);
+  if (!has_floating_form(a.dtype) || a.dtype != b.dtype || a.shape.empty() || b.shape.empty()) return std::nullopt;
+  Sizes left = a.shape, right = b.shape;
+  if (a.shape.size() == 1) left.insert(left.begin(), 1);
+  if (b.shape.size() == 1) right.push_back(1);
+  auto made = product(left, numbers_of<double>(a), right, numbers_of<double>(b));
+  if (!made) return std::nullopt;
+  if (b.shape.size() == 1) made->shape.pop_back();
+  if (a.shape.size() == 1) made->shape.erase(made->shape.end() - (b.shape.size() == 1 ? 1 : 2));
+  return e.fits(a.dtype, made->shape) ? tensor_of(a.dtype, made->shape, made->numbers) : std::nullopt;
+}
+
+// alpha * a b + beta * c, of matrices; c broadcasts.
+std::optional<TensorData> evaluate_gemm(const Evaluation& e) {
+  const TensorData &a = e.input(0), &b = e.input(1);
+  if (!has_floating_form(a.dtype) || a.dtype != b.dtype || a.shape.size() != 2 || b.shape.size() != 2) {
+    return std::nullopt;
+  }
+  const bool turn_a = e.node.int_attribute("transA", 0) != 0, turn_b = e.node.int_attribute("transB", 0) != 0;
+  const auto shape_of = [](const TensorData& data, bool turn) {
+    return turn ? Sizes{data.shape[1], data.shape[0]} : data.shape;
+  };
+  auto made = product(shape_of(a, turn_a), matrix_of(a, turn_a), shape_of(b, turn_b), matrix_of(b, turn_b));
+  if (!made || !e.fits(a.dtype, made->shape)) return std::nullopt;
+  for (double& number : made->numbers) number *= static_cast<double>(factor(e.node, "alpha"));
+  if (e.has(2)) {
+    const TensorData& c = e.input(2);
+    if (c.dtype != a.dtype || broadcast(c.shape, made->shape) != made->shape) return std::nullopt;
+    const std::vector<double> added = numbers_of<double>(c);
+    auto number = made->numbers.begin();
+    for_each_offset(made->shape, broadcast_strides(c.shape, made->shape), 0, [&](std::int64_t at) {
+      *number++ += static_cast<double>(factor(e.node, "beta")) * added[static_cast<std::size_t>(at)];
+    });
+  }
+  return tensor_of(a.dtype, made->shape, made->numbers);
 }
 
 }  // namespace whence

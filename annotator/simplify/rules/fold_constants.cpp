@@ -2,7 +2,8 @@
 // 6                                                    after
 // Shape computations once their sizes are known, masks and position tables, arithmetic on weights (weight_norm, 1 + w).
 // Condition: the result is small, or no larger than the constants that go with the node, so that the file does not grow
-// and no table is stored twice. Embeddings stay, also of known positions: they are modules, and people look for them.
+// and no table is stored twice. Large embeddings stay, also of known positions: they are modules, and people look for
+// them.
 // Origins: the constant has the origin of the node it replaces, and the name of the one parameter that it was made of.
 #include <algorithm>
 
@@ -40,11 +41,14 @@ Constants constants_of(const Rewriter& r, const GraphNode& node) {
   return inputs;
 }
 
-// Several rows of a parameter [n, width].
+constexpr std::int64_t large = 8192;  // elements
+
+// Several rows of a large parameter [n, width].
 bool is_embedding(const Rewriter& r, const GraphNode& node) {
   if (!is(node, "Gather") || node.int_attribute("axis", 0) != 0 || !r.is_parameter(node.inputs[0])) return false;
   const TensorData& table = *r.constant(node.inputs[0]);
-  return table.shape.size() == 2 && is_floating(table.dtype) && !r.constant(node.inputs[1])->shape.empty();
+  return table.shape.size() == 2 && table.element_count() > large && is_floating(table.dtype) &&
+         !r.constant(node.inputs[1])->shape.empty();
 }
 
 // The name without what folding appended to it: "conv.weight" of "conv.weight.T".

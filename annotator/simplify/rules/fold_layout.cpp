@@ -1,16 +1,21 @@
-// constant -> Transpose                                before; also Reshape, Squeeze, Unsqueeze, Flatten, Cast,
-// Identity constant'                                            after: laid out as the graph needs it Condition: nobody
-// else uses the constant, or it is small; else the file would hold the weight twice. Origins: the new constant has the
-// origin of the node it replaces.
+// constant -> Transpose                                before; also Reshape, Squeeze, Unsqueeze, Flatten, Cast
+// constant'                                            after: laid out as the graph needs it
+// Condition: nobody else uses the constant, or it is small, or all that reads the result becomes a small constant next
+// (spectral_norm reads its weight as a matrix); else the file would hold the weight twice. Origins: the new constant
+// has the origin of the node it replaces.
+#include <algorithm>
+
 #include "annotator/export/weights.h"
 #include "annotator/graph/tensor_values.h"
+#include "annotator/simplify/evaluate/evaluate.h"
+#include "annotator/simplify/evaluate/numbers.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {
 
 namespace {
 
-constexpr std::uint64_t small = 1024;  // bytes
+constexpr std::int64_t small = 32768;  // bytes
 
 std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const TensorData& data) {
   if (is(node, "Transpose")) {
@@ -25,6 +30,21 @@ std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const T
     return reshaped(data, *shape);
   }
   return std::nullopt;
+}
+
+// What is computed of the node's result and other constants, and is small itself.
+bool serves_small_constants(Rewriter& r, const GraphNode& node) {
+  const auto users = r.users(node.outputs[0]);
+  return !users.empty() && std::ranges::all_of(users, [&](std::int32_t index) {
+    const GraphNode& user = r.node(index);
+    if (!can_evaluate(user)) return false;
+    const auto dims = r.static_dims(user.outputs[0]);
+    if (!dims || count_of(*dims) * static_cast<std::int64_t>(size_of(r.value(user.outputs[0]).dtype)) > small)
+      return false;
+    return std::ranges::all_of(user.inputs, [&](GraphValueId input) {
+      return input == no_value || input == node.outputs[0] || r.constant(input) != nullptr;
+    });
+  });
 }
 
 // "query.weight.T". What was computed of a parameter says so already.
@@ -43,7 +63,7 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   const TensorData* data = rewriter.constant(input);
   if (data == nullptr || rewriter.value(input).captured != no_value) return not_mine();
   const bool alone = rewriter.use_count(input) == 1;
-  if (!alone && data->bytes.size > small) {
+  if (!alone && data->bytes.size > static_cast<std::size_t>(small) && !serves_small_constants(rewriter, node)) {
     return is(node, "Transpose") ? refused("the weight is used as it is elsewhere") : not_mine();
   }
   if (rewriter.is_output(node.outputs[0])) return not_mine();

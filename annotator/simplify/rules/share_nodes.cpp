@@ -1,11 +1,12 @@
 // x -> Shape -> a,  x -> Shape -> b                    before: two nodes that compute the same
 // x -> Shape -> a and b                                after
-// Only nodes that rearrange, select or prepare sizes and masks: what a module computes on its own stays its own, even
-// when another module happens to compute the same.
+// Nodes that rearrange, select or prepare sizes and masks are shared across modules. What a module computes is shared
+// within one call of it alone: it stays its own, even when another module happens to compute the same.
 // Condition: operator, inputs and attributes are equal. Origins: the union, as a shared helper, unless it is one
 // operation's.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 #include <unordered_map>
 
@@ -24,12 +25,41 @@ constexpr std::array arithmetic = {"Add",  "And",         "Div",        "Equal",
                                    "Less", "LessOrEqual", "Max",        "Min",   "Mod",    "Mul",     "Neg",
                                    "Not",  "Or",          "ReduceProd", "Sub"};
 
-bool may_share(const Rewriter& r, const GraphNode& node) {
-  if (node.removed || !node.domain.empty() || node.outputs.size() != 1) return false;
-  if (std::ranges::find(layout, node.op_type) != layout.end()) return true;
+// Of equal inputs these make other results each time.
+constexpr std::array random = {"Bernoulli",        "Dropout",       "Multinomial",      "RandomNormal",
+                               "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+
+template <std::size_t N>
+bool among(const std::array<const char*, N>& operators, const GraphNode& node) {
+  return std::ranges::find(operators, node.op_type) != operators.end();
+}
+
+bool serves_any_module(const Rewriter& r, const GraphNode& node) {
+  if (among(layout, node)) return true;
   const DType dtype = r.value(node.outputs[0]).dtype;
-  return (dtype == DType::boolean || is_integral(dtype)) &&
-         std::ranges::find(arithmetic, node.op_type) != arithmetic.end();
+  return (dtype == DType::boolean || is_integral(dtype)) && among(arithmetic, node);
+}
+
+// The one call of a module that all operations of the node are part of.
+std::optional<ScopeId> scope_of(const NodeOrigin& origin, const std::vector<ScopeId>& scopes) {
+  std::optional<ScopeId> scope;
+  for (const std::int32_t op : origin.ops) {
+    if (op < 0 || static_cast<std::size_t>(op) >= scopes.size()) return std::nullopt;
+    const ScopeId one = scopes[static_cast<std::size_t>(op)];
+    if (scope && *scope != one) return std::nullopt;
+    scope = one;
+  }
+  return scope;
+}
+
+// Within which nodes are equal: "" anywhere, a number in that call of a module; nullopt: the node is not shared.
+std::optional<std::string> reach(const Rewriter& r, const GraphNode& node, const std::vector<ScopeId>& scopes) {
+  if (node.removed || !node.domain.empty() || node.outputs.size() != 1 || r.value(node.outputs[0]).sequence) {
+    return std::nullopt;
+  }
+  if (serves_any_module(r, node)) return "";
+  const auto scope = among(random, node) ? std::nullopt : scope_of(node.origin, scopes);
+  return scope ? std::optional(std::to_string(*scope)) : std::nullopt;
 }
 
 template <class T>
@@ -50,6 +80,8 @@ std::optional<std::string> key(const GraphNode& node) {
       text += std::to_string(*number);
     } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&attribute->value)) {
       append_list(text, *list);
+    } else if (const auto* real = std::get_if<float>(&attribute->value)) {
+      text += std::to_string(std::bit_cast<std::uint32_t>(*real));
     } else if (const auto* word = std::get_if<std::string>(&attribute->value)) {
       text += *word;
     } else if (const auto* tensor = std::get_if<TensorData>(&attribute->value)) {
@@ -72,16 +104,16 @@ NodeOrigin shared_origin(const NodeOrigin& a, const NodeOrigin& b) {
 
 }  // namespace
 
-std::size_t share_nodes(Rewriter& rewriter) {
+std::size_t share_nodes(Rewriter& rewriter, const std::vector<ScopeId>& scopes) {
   std::unordered_map<std::string, std::int32_t> first;
   std::size_t shared = 0;
   const auto count = static_cast<std::int32_t>(rewriter.graph().nodes.size());
   for (std::int32_t i = 0; i < count; ++i) {
     const GraphNode& node = rewriter.node(i);
-    if (!may_share(rewriter, node)) continue;
-    const auto text = key(node);
+    const auto within = reach(rewriter, node, scopes);
+    const auto text = within ? key(node) : std::nullopt;
     if (!text) continue;
-    const auto [found, is_new] = first.try_emplace(*text, i);
+    const auto [found, is_new] = first.try_emplace(*within + *text, i);
     if (is_new) continue;
     const GraphNode& kept = rewriter.node(found->second);
     GraphValueId from = node.outputs[0], to = kept.outputs[0];

@@ -64,6 +64,8 @@ CASES = [
     case("aten::prod", lambda x: x.prod(), f32(2, 3)),
     case("aten::prod", lambda x: x.prod(), i32(1, 4, 6)),
     case("aten::prod.dim_int", lambda x: x.prod(1), f32(2, 3), opsets=(13, 18)),
+    *(case("prims::prod", lambda x, axes=axes: torch.ops.prims.prod(x, axes), f32(2, 3, 4), dynamic="x:0=n",
+           not_in_traces="Python registers it") for axes in ([1], [0, 2])),
     case("aten::prod.dim_int", lambda x: x.prod(1, keepdim=True), boolean(4, 3)),
     case("aten::sum", lambda x: x.sum(), f32(2, 3)),
     case("aten::sum", lambda x: x.sum(), boolean(2, 3)),

@@ -1,0 +1,39 @@
+// w -> Transpose -> Gemm(x, w')                        before; likewise of x
+// Gemm(x, w), transB turned round                      after; the Transpose stays for its other users
+// Condition: none, a Gemm's operands are matrices. Origins: joined.
+#include "annotator/simplify/rule.h"
+
+namespace whence {
+
+namespace {
+
+void turn(std::vector<Attribute>& attributes, const char* name) {
+  for (Attribute& attribute : attributes) {
+    if (attribute.name != name) continue;
+    attribute.value = std::int64_t{std::get<std::int64_t>(attribute.value) == 0};
+    return;
+  }
+  attributes.push_back({name, std::int64_t{1}});
+}
+
+}  // namespace
+
+Outcome gemm_transpose(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& gemm = rewriter.node(index);
+  if (!is(gemm, "Gemm")) return not_mine();
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    const GraphNode* transpose = rewriter.producer(gemm.inputs[side], "Transpose");
+    if (transpose == nullptr) continue;
+    GraphNode merged = make_node("Gemm", gemm.inputs, joined(transpose->origin, gemm.origin));
+    merged.attributes = gemm.attributes;
+    merged.inputs[side] = transpose->inputs[0];
+    turn(merged.attributes, side == 0 ? "transA" : "transB");
+    const GraphValueId result = gemm.outputs[0];
+    const GraphValue type = rewriter.value(result);
+    rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+    return changed();
+  }
+  return not_mine();
+}
+
+}  // namespace whence
