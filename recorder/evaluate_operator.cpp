@@ -46,6 +46,13 @@ void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
                               std::to_string(batch));
 }
 
+// An operator of any number of arguments (aten::format) finds their number on the stack, above them.
+void tell_count(const jit::Node& node, jit::Stack& stack) {
+  const jit::Operator* found = node.maybeOperator();
+  if (found != nullptr && found->hasOperation() && found->schema().is_vararg())
+    stack.emplace_back(static_cast<std::int64_t>(stack.size()));
+}
+
 bool holds_tensor(const c10::Type& type) {
   if (type.kind() == c10::TypeKind::TensorType) return true;
   for (const auto& inner : type.containedTypes()) {
@@ -158,6 +165,7 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
     if (!value) return false;
     stack.push_back(std::move(*value));
   }
+  tell_count(node, stack);
   try {
     node.getOperation()(stack);
   } catch (const std::exception& error) {
@@ -194,6 +202,7 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
     if (!complete) continue;
     try {
       check_recurrent_state(node, stack);
+      tell_count(node, stack);
       node.getOperation()(stack);
       results[run] = std::vector<c10::IValue>(stack.begin(), stack.end());
     } catch (const std::exception& error) {

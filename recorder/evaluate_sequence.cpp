@@ -421,6 +421,25 @@ bool Evaluator::joined_with_sequence(const jit::Node& node, Call& call, const Te
   return call_sequence_method(node, call, list);
 }
 
+// A list of tensors or numbers that the evaluator holds, read or changed at an index that only the data know: it is
+// made a sequence for that, which who only reads it does not see.
+bool Evaluator::indexed_by_data(const jit::Node& node, Call& call, const Term& list) {
+  static const std::unordered_set<std::string> changing = {"_set_item", "insert", "pop", "Delete"};
+  const std::string name = node.kind().toUnqualString();
+  const bool reads = name == "__getitem__";
+  if ((!reads && !changing.contains(name)) || node.inputs().size() < 2) return false;
+  const Term& index = term(node.inputs()[1], call);
+  if (index.settled() || !index.is_value()) return false;
+  for (const Term& item : *list.items) {
+    if (!item.is_value() && !(item.settled() && item.settled()->isScalar())) return false;
+  }
+  if (!reads) check_change(node, call, list);
+  Term whole = sequence_of(list, node.input(0)->type(), DType::undefined, *sink_, origin_of(node, call));
+  if (reads) return call_sequence_method(node, call, Term::container(Term::Kind::list, {std::move(whole)}, depth_));
+  *list.items = {std::move(whole)};
+  return call_sequence_method(node, call, list);
+}
+
 void Evaluator::unpack_sequence(const jit::Node& node, Call& call, const Term& list) {
   SequenceMethod method(*this, node, call, list);
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {

@@ -8,6 +8,7 @@ namespace jit = torch::jit;
 namespace {
 
 const c10::Symbol is_grad_enabled = c10::Symbol::fromQualString("aten::is_grad_enabled");
+const c10::Symbol data = c10::Symbol::fromQualString("prim::data");
 
 bool same_key(const Term& key, const c10::IValue& wanted) {
   const auto settled = key.settled();
@@ -122,6 +123,7 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
     default:
       // Asked by PyTorch's own layers, to choose fused kernels over the operators that they are made of; we want those.
       if (node.kind() == is_grad_enabled) return literal(true);
+      if (node.kind() == data) return set(in(0));  // x.data is x but for gradients
       return list_method(node, call);
   }
 }
@@ -135,6 +137,7 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   if (first.kind == Term::Kind::list && node.inputs().size() == 2 && term(node.inputs()[1], call).is_sequence()) {
     if (joined_with_sequence(node, call, first)) return true;
   }
+  if (first.kind == Term::Kind::list && indexed_by_data(node, call, first)) return true;
   std::vector<Term>& items = *first.items;
   const std::string name = node.kind().toUnqualString();
   const auto in = [&](std::size_t i) -> const Term& { return term(node.inputs()[i], call); };
