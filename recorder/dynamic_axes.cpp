@@ -25,9 +25,11 @@ std::int64_t witness_size(std::int64_t first, int symbol, int run) {
   return run == 3 ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
 }
 
+// An example without entries says nothing of the size that the model is used at: the others are those of a small one.
 PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, int attempt) {
-  PerRun<std::int64_t> sizes{first, second_size(first, symbol, attempt)};
-  for (int run = 2; run < most_runs; ++run) sizes[run] = witness_size(first, symbol, run);
+  const std::int64_t usual = std::max<std::int64_t>(first, first == 0 ? 2 : 1);
+  PerRun<std::int64_t> sizes{first, second_size(usual, symbol, attempt)};
+  for (int run = 2; run < most_runs; ++run) sizes[run] = witness_size(usual, symbol, run);
   return sizes;
 }
 
@@ -72,12 +74,8 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
              "its rank is " + std::to_string(rank));
   }
   const std::int64_t size = argument.toTensor().size(result.axis);
-  if (size == 0) {
-    mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size 0 in the example",
-             "give an example in which it has at least one entry, with --input or --inputs");
-  }
   const std::int64_t root = (size - dynamic.plus) / dynamic.times;
-  if (root < 1 || root * dynamic.times + dynamic.plus != size) {
+  if (root < 0 || root * dynamic.times + dynamic.plus != size) {
     mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
                  std::to_string(size) + " in the example, which is no " + text_of(dynamic),
              "give an example that fits");
@@ -106,11 +104,12 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) 
     for (std::size_t i = 0; i < inputs.arguments.size(); ++i) {
       const c10::IValue& argument = inputs.arguments[i][0];
       if (!argument.isTensor()) continue;
-      auto count = static_cast<double>(argument.toTensor().numel());
+      std::vector<std::int64_t> sizes = argument.toTensor().sizes().vec();
       for (const Axis& axis : axes) {
-        const auto& sizes = inputs.symbol_sizes[axis.symbol];
-        if (axis.argument == i) count *= static_cast<double>(sizes[run]) / static_cast<double>(sizes[0]);
+        if (axis.argument == i) sizes[axis.axis] = inputs.symbol_sizes[axis.symbol][run];
       }
+      double count = 1;
+      for (const std::int64_t size : sizes) count *= static_cast<double>(size);
       sum += count;
     }
     return sum;
@@ -120,9 +119,14 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) 
   return runs;
 }
 
-// Repeats or cuts `tensor` along `axis` until it has `size` entries. A vector of integers is stretched: lengths of
-// sequences that are in order stay so.
+// Repeats or cuts `tensor` along `axis` until it has `size` entries: zeros, where there is nothing to repeat. A vector
+// of integers is stretched: lengths of sequences that are in order stay so.
 at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t size) {
+  if (tensor.size(axis) == 0) {
+    std::vector<std::int64_t> sizes = tensor.sizes().vec();
+    sizes[axis] = size;
+    return at::zeros(sizes, tensor.options());
+  }
   const at::Tensor places = at::arange(size, at::kLong);
   const std::int64_t count = tensor.size(axis);
   const bool numbers = tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), false);

@@ -47,10 +47,12 @@ void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
                               std::to_string(batch));
 }
 
-// An operator of any number of arguments, such as aten::format, finds it on the stack.
-void push_count(const jit::Node& node, jit::Stack& stack) {
-  const c10::FunctionSchema* schema = node.maybeSchema();
-  if (schema != nullptr && schema->is_vararg()) stack.emplace_back(static_cast<std::int64_t>(node.inputs().size()));
+// An operator of any number of arguments (aten::format) finds their number on the stack, above them.
+void tell_count(const jit::Node& node, jit::Stack& stack) {
+  const jit::Operator* found = node.maybeOperator();
+  if (found != nullptr && found->hasOperation() && found->schema().is_vararg()) {
+    stack.emplace_back(static_cast<std::int64_t>(stack.size()));
+  }
 }
 
 // Operators that ONNX can split into a sequence; what is unpacked at once has to have a certain length.
@@ -179,7 +181,7 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
     if (!value) return false;
     stack.push_back(std::move(*value));
   }
-  push_count(node, stack);
+  tell_count(node, stack);
   try {
     node.getOperation()(stack);
   } catch (const std::exception& error) {
@@ -216,9 +218,9 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
     }
     if (!complete) continue;
     try {
-      push_count(node, stack);
       check_recurrent_state(node, stack);
       for (Watch* watch : watches_) watch->save(written, run);
+      tell_count(node, stack);
       node.getOperation()(stack);
       results[run] = std::vector<c10::IValue>(stack.begin(), stack.end());
     } catch (const std::exception& error) {

@@ -7,8 +7,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-const c10::Symbol data = c10::Symbol::fromQualString("prim::data");
 const c10::Symbol is_grad_enabled = c10::Symbol::fromQualString("aten::is_grad_enabled");
+const c10::Symbol data = c10::Symbol::fromQualString("prim::data");
 
 bool same_key(const Term& key, const c10::IValue& wanted) {
   const auto settled = key.settled();

@@ -38,6 +38,10 @@ void Evaluator::run(const jit::Module& root) {
   self.object = root._ivalue();
   arguments.push_back(self);
   for (std::size_t i = 0; i < inputs_.names.size(); ++i) {
+    if (inputs_.left_to_default.contains(i)) {
+      arguments.push_back(from_host(inputs_.arguments[i][0], inputs_.names[i]));
+      continue;
+    }
     PerRun<const c10::IValue*> given{};
     for (int run = 0; run < runs_ && i < inputs_.arguments.size(); ++run) given[run] = &inputs_.arguments[i][run];
     arguments.push_back(input(given, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));

@@ -102,6 +102,7 @@ class Evaluator {
   bool call_sequence_method(const torch::jit::Node& node, Call& call, const Term& list);
   bool indexed_by_data(const torch::jit::Node& node, Call& call, const Term& list);
   bool joined_with_sequence(const torch::jit::Node& node, Call& call, const Term& list);
+  bool indexed_by_data(const torch::jit::Node& node, Call& call, const Term& list);
   void unpack_sequence(const torch::jit::Node& node, Call& call, const Term& list);
   Term sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
                    const Origin& origin);

@@ -86,8 +86,16 @@ c10::IValue read_saved(const std::string& path) {
   }
 }
 
-// A forward that takes a Python number gets one, though files and specifications hold tensors only.
+// A forward that takes a Python number, or a list of them, gets that, though files and specifications hold tensors
+// only.
 c10::IValue as_declared(const c10::IValue& given, const c10::Type& declared) {
+  if (declared.kind() == c10::TypeKind::ListType && given.isList()) {
+    const c10::TypePtr& element = declared.expectRef<c10::ListType>().getElementType();
+    if (!element->isSubtypeOf(*c10::NumberType::get()) && element->kind() != c10::TypeKind::BoolType) return given;
+    c10::impl::GenericList converted(element);
+    for (const c10::IValue& each : given.toListRef()) converted.push_back(as_declared(each, *element));
+    return converted;
+  }
   if (!given.isTensor() || given.toTensor().numel() != 1) return given;
   const at::Tensor& tensor = given.toTensor();
   switch (declared.kind()) {
@@ -220,6 +228,7 @@ ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int atte
       chosen[i] = with_values(shape, generator);
     } else if (schema.arguments()[i + 1].default_value()) {
       chosen[i] = *schema.arguments()[i + 1].default_value();
+      inputs.left_to_default.insert(i);
     } else if (traced.isNone() || i >= traced.toListRef().size()) {
       mismatch("no example was given for input '" + inputs.names[i] + "'",
                "pass --input '" + inputs.names[i] + "=float32[...]', or all of them with --inputs");

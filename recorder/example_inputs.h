@@ -1,6 +1,7 @@
 // Example inputs for the run: given in a file, made to a specification, or shaped as the trace recorded them.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct ExampleInputs {
   std::vector<std::string> names;        // forward's argument names, self left out
   std::vector<std::string> graph_names;  // those that the graph's inputs are to have: one for each tensor
   std::vector<PerRun<c10::IValue>> arguments;
+  std::set<std::size_t> left_to_default;  // arguments that nobody gave: constants, as for who calls forward so
   int runs = 1;
   std::vector<Symbol> symbols;
   std::vector<PerRun<std::int64_t>> symbol_sizes;

@@ -24,6 +24,11 @@ class Axis:
     dim: Any = None
 
     @property
+    def word(self) -> str:
+        """The name as the command takes it, which reads sizes such as 2*batch; a name that is none is quoted."""
+        return f"'{self.name}'" if self.dim is None and self.name and not self.name.isidentifier() else self.name or ""
+
+    @property
     def automatic(self) -> bool:
         """Dim.AUTO: dynamic only where the model lets it be."""
         return _is_hint(self.dim) and self.dim.type.name == "AUTO"
@@ -54,8 +59,8 @@ def _checked_axis(what: str, axis: Any, rank: int, known: Mapping[int, Any]) -> 
 
 
 def _checked_name(what: str, name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise _refuse(f"{what}: '{name}' cannot be the name of a size", "letters, digits and _, no digit first")
+    if not re.fullmatch(r"[^',:\s]([^',:]*[^',:\s])?", name):
+        raise _refuse(f"{what}: '{name}' cannot be the name of a size", "a name without quotes, commas and colons")
     return name
 
 

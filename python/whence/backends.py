@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -171,8 +171,38 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     functions = autograd.inlined() if job.autograd_inlining else autograd.kept(run)
     shapes = shapes_for_torch_export(call.tensors, axes)
     with job.stage("torch.export"), functions, torch.no_grad():
-        program = torch.export.export(job.model, tuple(call.tensors.values()), dynamic_shapes=shapes)
+        program = _captured(job.model, tuple(call.tensors.values()), shapes)
     return _program(job, program, dict(zip(call.tensors, program.graph_signature.user_inputs)), axes)
+
+
+def _captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
+    """torch.export.export, for which 0 and 1 are sizes like others; bounds that the model has are told and taken."""
+    with _small_sizes_are_sizes():
+        try:
+            return torch.export.export(model, tensors, dynamic_shapes=shapes)
+        except torch._dynamo.exc.UserError as failure:
+            bounded = _bounded(failure, shapes)
+            if bounded is None:
+                raise
+            warnings.warn(f"torch.export finds bounds of the dynamic sizes, which the file has: {bounded}",
+                          WhenceWarning, stacklevel=6)
+            return torch.export.export(model, tensors, dynamic_shapes=bounded)
+
+
+def _small_sizes_are_sizes() -> Any:
+    """By itself torch.export fixes a dynamic size that is 0 or 1 in the example."""
+    settings = torch.fx.experimental._config
+    return settings.patch(backed_size_oblivious=True) if hasattr(settings, "backed_size_oblivious") else nullcontext()
+
+
+def _bounded(failure: Any, shapes: Any) -> Any:
+    """The shapes with the bounds that PyTorch suggests; None where it suggests nothing, or to fix a size."""
+    try:
+        refined = torch.export.dynamic_shapes.refine_dynamic_shapes_from_suggested_fixes(failure.msg, shapes)
+    except Exception:  # PyTorch raises of every kind where there is nothing that it can read
+        return None
+    fixed = [dim for each in refined for dim in (each or {}).values() if dim is None or isinstance(dim, int)]
+    return None if fixed else refined
 
 
 def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes) -> Exported:

@@ -31,8 +31,11 @@ class Diagnostic:
                 + (f"; try: {self.remedy}" if self.remedy else ""))
 
 
-class WhenceError(Exception):
-    """Something failed; ``code`` is that of the first error, ``diagnostics`` holds all of them."""
+class WhenceError(RuntimeError):
+    """Something failed; ``code`` is that of the first error, ``diagnostics`` holds all of them.
+
+    A RuntimeError, as the errors of PyTorch's exporters are, so that code that expects those goes on to work.
+    """
 
     def __init__(self, diagnostics: list[Diagnostic]):
         self.diagnostics = diagnostics

@@ -23,7 +23,7 @@ Close = Callable[[Iterator[Any]], Any]
 
 def opened(value: Any) -> tuple[list[tuple[Any, Any]], Callable[[list], Any]] | None:
     """The children of ``value`` by key, and what makes one like it of other children; None for a leaf."""
-    if type(value) in pytree.SUPPORTED_NODES or pytree._is_namedtuple_instance(value):
+    if type(value) in pytree.SUPPORTED_NODES or _is_namedtuple(value):
         children, spec = pytree.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)
         return ([(_key(path[0]), child) for path, child in children], lambda given: pytree.tree_unflatten(given, spec))
     if isinstance(value, Mapping):  # a subclass of dict, such as a BatchEncoding
@@ -43,6 +43,9 @@ def opened(value: Any) -> tuple[list[tuple[Any, Any]], Callable[[list], Any]] | 
             return other
         return [(name, getattr(value, name)) for name in names], like_it
     return None
+
+
+_is_namedtuple = getattr(pytree, "is_namedtuple_instance", None) or pytree._is_namedtuple_instance
 
 
 def _key(entry: Any) -> Any:

@@ -34,7 +34,7 @@ class Options:
         """The words of the command; files that it needs go to ``folder``."""
         words: list = ["--opset", self.opset]
         for name, each in axes.items():
-            given = ",".join(f"{axis}={what.name}" for axis, what in each.items() if what.name)
+            given = ",".join(f"{axis}={what.word}" for axis, what in each.items() if what.name)
             words += ["--dynamic", f"{name}:{given}"] if given else []
         words += ["--input-names", ",".join(self.input_names)] if self.input_names else []
         words += ["--output-names", ",".join(self.output_names)] if self.output_names else []

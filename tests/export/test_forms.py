@@ -1,6 +1,6 @@
 """Forms of models that the zoo does not hold: inputs given back, state, cells in loops, fused kernels, Python numbers."""
 
-from typing import Dict
+from typing import Dict, List
 
 import numpy as np
 import onnx
@@ -349,6 +349,83 @@ def test_a_dynamic_batch_that_the_initial_state_has_not_is_refused(kind, tmp_pat
     said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
                        "--dynamic", "input:1=n", code=4).stderr
     assert "E0304" in said and "initial state" in said
+
+
+class Formats(nn.Module):
+    def forward(self, x, y):
+        print(f"x is {x} of {x.size(0)}")
+        return x.data + y
+
+
+def test_texts_made_of_values_and_the_data_of_a_tensor_are_followed(tmp_path):
+    inputs = (torch.rand(3), torch.rand(3))
+    path, _ = export(torch.jit.script(Formats()), tmp_path, "--input", "x=float32[3]", "--input", "y=float32[3]",
+                     "--dynamic", "x:0=n", "--dynamic", "y:0=n")
+    same(path, Formats(), *inputs)
+
+
+class Checks(nn.Module):
+    def forward(self, x):
+        if x.size(-1) != 4:
+            raise RuntimeError("want 4, have {}".format(x.size(-1)))
+        return x * 2
+
+
+def test_the_text_of_an_exception_is_made_of_values(tmp_path):
+    torch.jit.script(Checks()).save(str(tmp_path / "m.pt"))
+    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,5]",
+                       code=4).stderr
+    assert "want 4, have 5" in said
+
+
+class Defaults(nn.Module):
+    def forward(self, x, scale: torch.Tensor = torch.tensor([2.0, 3.0]), shift: float = 1.0):
+        return x * scale + shift
+
+
+def test_an_argument_left_to_its_default_is_a_constant_of_the_file(tmp_path):
+    path, _ = export(torch.jit.script(Defaults()), tmp_path, "--input", "x=float32[3,2]", "--dynamic", "x:0=n")
+    assert [value.name for value in onnx.load(path).graph.input] == ["x"]
+    same(path, Defaults(), torch.rand(5, 2))
+
+
+class SumsUp(nn.Module):
+    def forward(self, x):
+        return x * x.numel()
+
+
+def test_an_example_may_be_empty_along_a_dynamic_axis(tmp_path):
+    path, _ = export(SumsUp(), tmp_path, "--input", "x=float32[0,3]", "--dynamic", "x:0=n",
+                     inputs=(torch.rand(0, 3),))
+    for size in 0, 4:
+        same(path, SumsUp(), torch.rand(size, 3))
+
+
+class ListsAt(nn.Module):
+    def forward(self, x, y, at):
+        values = [x, y, x + y]
+        values[int(at)] = values[int(at) - 1] * 2
+        return values[0], values[1], values[2], values[int(at)]
+
+
+def test_a_list_is_read_and_changed_at_an_index_from_data(tmp_path):
+    x, y = torch.rand(2), torch.rand(2)
+    torch.save((x, y, torch.tensor(1)), tmp_path / "inputs.pt")
+    path, _ = export(torch.jit.script(ListsAt()), tmp_path, "--inputs", tmp_path / "inputs.pt")
+    for at in 0, 1, 2, -1:
+        same(path, ListsAt(), x, y, torch.tensor(at))
+
+
+class Pads(nn.Module):
+    def forward(self, x, pad: List[int]):
+        return nn.functional.pad(x, pad)
+
+
+def test_a_list_of_numbers_may_be_given_as_tensors(tmp_path):
+    x = torch.rand(2, 3)
+    torch.save((x, [torch.tensor(1), torch.tensor(2)]), tmp_path / "inputs.pt")
+    path, _ = export(torch.jit.script(Pads()), tmp_path, "--inputs", tmp_path / "inputs.pt")
+    np.testing.assert_array_equal(run(path, x)[0], nn.functional.pad(x, (1, 2)).numpy())
 
 
 class Keyed(torch.nn.Module):

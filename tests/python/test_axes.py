@@ -149,7 +149,7 @@ WRONG_AXES = [
     ({"x": {-1: "n"}}, "no axis -1", "give axis 1"),
     ({"x": [0, 0]}, "axis 0 is given twice", "once"),
     ({"x": ["0"]}, "'0' is no integer", "[0]"),
-    ({"x": {0: "a b"}}, "'a b'", "letters"),
+    ({"x": {0: "a,b"}}, "'a,b'", "commas"),
     ({"x": "n"}, "is a str", "[0]"),
 ]
 
@@ -280,3 +280,61 @@ def test_arguments_that_torch_marked_as_dynamic(backend):
     torch._dynamo.mark_dynamic(x, 0)
     program = whence.export(torch.nn.ReLU(), (x,), backend=backend)
     torch.testing.assert_close(program(torch.ones(2, 3))[0], torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+@pytest.mark.parametrize("name", ["0", "batch size", "batch-size", "2*batch"])
+def test_names_of_sizes_may_be_any_text(backend, name):
+    """As in torch.onnx.export."""
+    class Doubles(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    program = whence.export(Doubles(), torch.randn(3, 4), backend=backend, dynamic_axes={"x": {0: name}})
+    assert dims(program.model_proto.graph.input) == dims(program.model_proto.graph.output) == [[name, 4]]
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(program(x)[0], x * 2)
+
+
+@pytest.mark.parametrize("name", ["a,b", "a:b", "'a", " a", ""])
+def test_names_of_sizes_that_the_command_cannot_read(name):
+    with pytest.raises(whence.WhenceError, match="cannot be the name of a size") as raised:
+        whence.export(torch.nn.ReLU(), torch.randn(3, 4), dynamic_axes={"input": {0: name}})
+    assert raised.value.code == "E0104"
+
+
+@pytest.mark.parametrize("size", [0, 1])
+@pytest.mark.parametrize("backend", NATIVE)
+def test_an_example_of_size_0_or_1_is_dynamic_too(backend, size):
+    """torch.export alone fixes such sizes; torch.onnx.export does not."""
+    class Stacks(torch.nn.Module):
+        def forward(self, x):
+            return torch.cat([x, x * x.size(0)], 1)
+
+    program = whence.export(Stacks(), torch.randn(size, 4), backend=backend, dynamic_axes={"x": {0: "n"}})
+    assert dims(program.model_proto.graph.input) == [["n", 4]]
+    for rows in 0, 1, 6:
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(program(x)[0], Stacks()(x))
+
+
+def test_bounds_that_the_model_has_are_told_and_kept():
+    class Bounded(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] >= 6 else x
+
+    with pytest.warns(whence.WhenceWarning, match="min=6"):
+        program = whence.export(Bounded(), torch.randn(16), backend="native-export", dynamic_shapes=({0: Dim("n")},))
+    ranges = {each.key: each.value for each in program.model_proto.graph.metadata_props}[RANGES]
+    assert "VR[6" in ranges
+    x = torch.randn(9)
+    torch.testing.assert_close(program(x)[0], x * 2)
+
+
+def test_a_size_that_the_model_fixes_is_not_made_fixed_in_silence():
+    class Adds(torch.nn.Module):
+        def forward(self, x):
+            return x + torch.ones(3)
+
+    with pytest.raises(Exception, match="specialized"):
+        whence.export(Adds(), torch.randn(3), backend="native-export", dynamic_shapes=({0: Dim("n")},))

@@ -72,8 +72,12 @@ bool identifier(std::string_view text) {
          std::all_of(text.begin(), text.end(), word);
 }
 
-// "batch", "2*batch", "batch+1", "2*batch-1"
+// "batch", "2*batch", "batch+1", "2*batch-1"; in quotes any name: "'batch size'".
 bool parse_size(std::string_view text, DynamicAxis& axis) {
+  if (text.size() > 2 && text.front() == '\'' && text.back() == '\'') {
+    axis.symbol = std::string(text.substr(1, text.size() - 2));
+    return axis.symbol.find('\'') == std::string::npos;
+  }
   if (const std::size_t star = text.find('*'); star != std::string_view::npos) {
     const auto times = parse_number<std::int64_t>(text.substr(0, star));
     if (!times || *times < 1) return false;

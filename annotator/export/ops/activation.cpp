@@ -71,30 +71,42 @@ void softplus(Ctx& c) {
 // log(sigmoid(x)) as -softplus(-x), which does not underflow.
 void log_sigmoid(Ctx& c) { c.yield(c.emit("Neg", {c.emit("Softplus", {c.emit("Neg", {c.tensor("self")})})})); }
 
+Val scaled(Ctx& c, Val x, double factor) { return factor == 1 ? x : c.emit("Mul", {x, number(c, factor)}); }
+
+// x where x > 0, alpha * (exp(x) - 1) elsewhere. Runtimes have Elu of up to 32 bits: 64 are spelled out, which also
+// keeps alpha from becoming a float.
+Val elu_of(Ctx& c, Val x, double alpha) {
+  if (c.output_dtype() != DType::float64) return c.emit("Elu", {x}, {{"alpha", static_cast<float>(alpha)}});
+  const Val zero = number(c, 0);
+  const Val curve = c.emit("Sub", {c.emit("Exp", {c.emit("Min", {x, zero})}), number(c, 1)});
+  return c.emit("Where", {c.emit("Greater", {x, zero}), x, scaled(c, curve, alpha)});
+}
+
 // scale * x where x > 0, scale * alpha * (exp(input_scale * x) - 1) elsewhere.
 void elu(Ctx& c) {
   const Val x = c.tensor("self");
-  const double scale = c.number("scale"), input_scale = c.number("input_scale");
-  const Attributes alpha{{"alpha", static_cast<float>(c.number("alpha"))}};
-  Val y;
-  if (input_scale == 1) {
-    y = c.emit("Elu", {x}, alpha);
-  } else {
-    const Val negative = c.emit("Elu", {c.emit("Mul", {x, number(c, input_scale)})}, alpha);
-    y = c.emit("Where", {c.emit("Greater", {x, number(c, 0)}), x, negative});
-  }
-  c.yield(scale == 1 ? y : c.emit("Mul", {y, number(c, scale)}));
+  const double input_scale = c.number("input_scale");
+  Val y = elu_of(c, scaled(c, x, input_scale), c.number("alpha"));
+  if (input_scale != 1) y = c.emit("Where", {c.emit("Greater", {x, number(c, 0)}), x, y});
+  c.yield(scaled(c, y, c.number("scale")));
+}
+
+// elu with alpha and scale of Klambauer et al. 2017, as ATen has them.
+void selu(Ctx& c) {
+  if (c.output_dtype() != DType::float64) return c.yield(c.emit("Selu", {c.tensor("self")}));
+  constexpr double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
+  c.yield(scaled(c, elu_of(c, c.tensor("self"), alpha), scale));
 }
 
 // max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) = alpha * elu(x / alpha). ONNX Celu exists for float32 only.
 void celu(Ctx& c) {
   const Val x = c.tensor("self");
   const double alpha = c.number("alpha");
-  if (alpha == 1) return c.yield(c.emit("Elu", {x}));
+  if (alpha == 1) return c.yield(elu_of(c, x, 1));
   if (c.output_dtype() == DType::float32) {
     return c.yield(c.emit("Celu", {x}, {{"alpha", static_cast<float>(alpha)}}));
   }
-  c.yield(c.emit("Mul", {c.emit("Elu", {c.emit("Div", {x, number(c, alpha)})}), number(c, alpha)}));
+  c.yield(scaled(c, elu_of(c, c.emit("Div", {x, number(c, alpha)}), 1), alpha));
 }
 
 void leaky_relu(Ctx& c) {
@@ -105,6 +117,7 @@ void leaky_relu(Ctx& c) {
 void prelu(Ctx& c) {
   const Val x = c.tensor("self");
   Val slope = c.tensor("weight");
+  if (c.rank(x) == 0 && c.rank(slope) == 1) slope = c.squeeze(slope, {0});
   const int trailing = c.rank(x) - 2;
   if (trailing > 0 && c.rank(slope) == 1 && c.static_dim(slope, 0) != 1) {
     Ints axes;
@@ -199,7 +212,7 @@ const OpEntry kActivation[] = {
     {"aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu},
     {"aten::relu(Tensor self) -> Tensor", relu},
     {"aten::relu6(Tensor self) -> Tensor", relu6},
-    {"aten::selu(Tensor self) -> Tensor", direct<"Selu">},
+    {"aten::selu(Tensor self) -> Tensor", selu},
     {"aten::sigmoid(Tensor self) -> Tensor", direct<"Sigmoid">},
     {"aten::silu(Tensor self) -> Tensor", silu},
     {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", softplus},

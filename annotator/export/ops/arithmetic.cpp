@@ -24,9 +24,7 @@ Val combine(Ctx& c, const char* op, const char* boolean_op, Val x, Val y) {
 // `alpha` times x.
 Val scaled(Ctx& c, Val x) {
   const DType dtype = arithmetic_dtype(c.output_dtype());
-  const double alpha = c.number("alpha");
-  if (alpha == 1) return x;
-  return c.emit("Mul", {c.cast(x, dtype), c.scalar("alpha", dtype)});
+  return times_scalar(c, c.cast(x, dtype), "alpha", dtype);
 }
 
 void add(Ctx& c) { c.yield(combine(c, "Add", "Or", c.tensor("self"), scaled(c, c.tensor("other")))); }

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "annotator/export/ctx.h"
+#include "annotator/graph/tensor_values.h"
 
 namespace whence {
 
@@ -24,6 +25,13 @@ inline Val self_as_result(Ctx& c) { return c.cast(c.tensor("self"), c.output_dty
 template <OpName op>
 void direct(Ctx& c) {
   c.yield(c.emit(op.text, {self_as_result(c)}));
+}
+
+// x of `dtype` times the Scalar argument `factor`, which may be a number of the data; no node when it is 1.
+inline Val times_scalar(Ctx& c, Val x, const char* factor, DType dtype) {
+  const Val by = c.scalar(factor, dtype);
+  const TensorData* known = c.constant(by);
+  return known != nullptr && single_number(*known) == 1.0 ? x : c.emit("Mul", {x, by});
 }
 
 // 8- and 16-bit integers have no arithmetic kernels in ONNX Runtime: they are computed in 32 bits, which the cast back

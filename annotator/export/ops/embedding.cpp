@@ -5,12 +5,27 @@
 
 #include "annotator/export/ops/families.h"
 #include "annotator/export/reduce.h"
+#include "annotator/export/vector_norm.h"
 
 namespace whence {
 namespace {
 
 // weight [rows, size], indices [*] -> [*, size]
 void embedding(Ctx& c) { c.yield(c.emit("Gather", {c.tensor("weight"), c.tensor("indices")})); }
+
+// weight with those rows that `indices` names cut to the length max_norm, where they are longer.
+void embedding_renorm(Ctx& c) {
+  const Val weight = c.tensor("self");
+  const DType dtype = c.output_dtype();
+  const Val index = c.emit("Reshape", {c.tensor("indices"), c.constant_ints({-1})});
+  const Val rows = c.typed(c.emit("Gather", {weight, index}), dtype, std::vector{Dim{}, c.dims(weight)[1]});
+  const Val norm = vector_norm(c, rows, c.number("norm_type"), {1}, true);
+  const Val limit = c.constant_number(c.number("max_norm"), dtype);
+  // As ATen has it, so that the length is a little below.
+  const Val factor = c.emit("Div", {limit, c.emit("Add", {norm, c.constant_number(1e-7, dtype)})});
+  const Val cut = c.emit("Where", {c.emit("Greater", {norm, limit}), c.emit("Mul", {rows, factor}), rows});
+  c.yield(c.emit("ScatterND", {weight, c.unsqueeze(c.cast(index, DType::int64), {1}), cut}));
+}
 
 enum class BagMode : std::int64_t { sum = 0, mean = 1, max = 2 };
 
@@ -121,6 +136,8 @@ void embedding_bag(Ctx& c) {
 }
 
 const OpEntry kEmbedding[] = {
+    {"aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+     embedding_renorm},
     {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, "
      "bool sparse=False) -> Tensor",
      embedding},

@@ -1,9 +1,11 @@
 // Matrix products: linear layers, addmm and matmul with their relatives; determinants.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "annotator/export/convert.h"
+#include "annotator/export/ops/elementwise.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/reduce.h"
 #include "annotator/export/uses.h"
@@ -55,15 +57,18 @@ void linear(Ctx& c) {
   c.yield(c.reshape_to_output(product));
 }
 
-// beta * self + alpha * product, for those products that Gemm does not make.
+// The number that a Scalar argument is, when it is known while exporting.
+std::optional<double> known_number(Ctx& c, const char* name) {
+  const TensorData* known = c.constant(c.scalar(name, DType::float64));
+  return known == nullptr ? std::nullopt : single_number(*known);
+}
+
+// beta * self + alpha * product, for those products and factors that Gemm does not take.
 Val scaled_sum(Ctx& c, Val product) {
-  const double alpha = c.number("alpha"), beta = c.number("beta");
   const DType dtype = c.output_dtype();
-  if (alpha != 1) product = c.emit("Mul", {product, c.constant_number(alpha, dtype)});
-  if (beta == 0) return product;
-  Val addend = c.tensor("self");
-  if (beta != 1) addend = c.emit("Mul", {addend, c.constant_number(beta, dtype)});
-  return c.emit("Add", {addend, product});
+  product = times_scalar(c, product, "alpha", dtype);
+  if (known_number(c, "beta") == 0.0) return product;
+  return c.emit("Add", {times_scalar(c, c.tensor("self"), "beta", dtype), product});
 }
 
 // beta * self + alpha * (mat1 @ mat2). mat1 [n, k], mat2 [k, m], self broadcasts to [n, m].
@@ -71,12 +76,12 @@ void addmm(Ctx& c) {
   const Val a = c.tensor("mat1"), b = c.tensor("mat2");
   // ONNX Runtime's Gemm forgets beta where there is nothing to sum.
   const bool nothing = c.static_dim(a, 1) == std::int64_t{0};
-  if (nothing || !gemm_serves(c, a)) return c.yield(scaled_sum(c, c.emit("MatMul", {a, b})));
+  const auto alpha = known_number(c, "alpha"), beta = known_number(c, "beta");
+  if (nothing || !gemm_serves(c, a) || !alpha || !beta) return c.yield(scaled_sum(c, c.emit("MatMul", {a, b})));
   Attributes scales;
-  const double alpha = c.number("alpha"), beta = c.number("beta");
-  if (alpha != 1) scales.push_back({"alpha", static_cast<float>(alpha)});
-  if (beta != 1 && beta != 0) scales.push_back({"beta", static_cast<float>(beta)});
-  c.yield(gemm(c, a, b, beta == 0 ? absent : c.tensor("self"), std::move(scales)));
+  if (*alpha != 1) scales.push_back({"alpha", static_cast<float>(*alpha)});
+  if (*beta != 1 && *beta != 0) scales.push_back({"beta", static_cast<float>(*beta)});
+  c.yield(gemm(c, a, b, *beta == 0 ? absent : c.tensor("self"), std::move(scales)));
 }
 
 // beta * self + alpha * (mat @ vec)

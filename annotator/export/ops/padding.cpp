@@ -1,4 +1,5 @@
 // Padding: PyTorch lists pairs (before, after) from the last axis backwards, ONNX all befores, then all afters.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -47,8 +48,10 @@ Val pad_circular(Ctx& c, Val x, const std::vector<Size>& pairs) {
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
     const std::int64_t axis = rank - 1 - static_cast<std::int64_t>(i / 2);
     const auto before = c.static_size(pairs[i]), after = c.static_size(pairs[i + 1]);
-    if (!before || !after || *before < 0 || *after < 0) {
-      c.refuse("circular padding by negative or dynamic sizes", "export with --opset 19 or newer");
+    if (!before || !after) c.refuse("circular padding by dynamic sizes", "export with --opset 19 or newer");
+    // What is cut off is not repeated.
+    if (*before < 0 || *after < 0) {
+      x = slice(x, std::max<std::int64_t>(-*before, 0), *after < 0 ? *after : INT64_MAX, axis);
     }
     std::vector<Val> parts;
     if (*before > 0) parts.push_back(slice(x, -*before, INT64_MAX, axis));

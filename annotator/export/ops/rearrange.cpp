@@ -39,18 +39,33 @@ void pixel_shuffle(Ctx& c) {
   as_images(c, [&](Val x) { return c.emit("DepthToSpace", {x}, {{"blocksize", factor}, {"mode", "CRD"}}); });
 }
 
+// Where SpaceToDepth puts the channels of each place in a block, in the order channel by channel.
+Val unshuffled_order(Ctx& c, std::int64_t block) {
+  const Val x = c.tensor("self");
+  const std::int64_t axis = c.rank(x) - 3;
+  Ints order;
+  const auto count = c.static_dim(x, axis);
+  if (!count) {
+    for (std::int64_t place = 0; place < block; ++place) order.push_back(place);
+    const Val channels = c.dim_of(x, axis);
+    const Val each = c.emit("Range", {c.constant_int(0), channels, c.constant_int(1)});
+    const Val starts = c.emit("Mul", {c.constant_ints(order), channels});
+    return c.emit("Reshape", {c.emit("Add", {c.unsqueeze(each, {1}), starts}), c.constant_ints({-1})});
+  }
+  for (std::int64_t channel = 0; channel < *count; ++channel) {
+    for (std::int64_t place = 0; place < block; ++place) order.push_back(place * *count + channel);
+  }
+  return c.constant_ints(order);
+}
+
 // [*, C, H * r, W * r] -> [*, C * r * r, H, W]. SpaceToDepth puts the place in the block before the channel, PyTorch
 // after it, so the channels are picked in PyTorch's order.
 void pixel_unshuffle(Ctx& c) {
   const std::int64_t factor = c.integer("downscale_factor");
-  const std::int64_t count = channels(c, c.tensor("self"), -3), block = factor * factor;
-  Ints order;
-  for (std::int64_t channel = 0; channel < count; ++channel) {
-    for (std::int64_t place = 0; place < block; ++place) order.push_back(place * count + channel);
-  }
   as_images(c, [&](Val x) {
     const Val blocks = c.emit("SpaceToDepth", {x}, {{"blocksize", factor}});
-    return count == 1 ? blocks : c.emit("Gather", {blocks, c.constant_ints(order)}, {{"axis", 1}});
+    if (c.static_dim(c.tensor("self"), -3) == std::int64_t{1}) return blocks;
+    return c.emit("Gather", {blocks, unshuffled_order(c, factor * factor)}, {{"axis", 1}});
   });
 }
 

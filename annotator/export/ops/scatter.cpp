@@ -4,6 +4,7 @@
 
 #include "annotator/export/advanced_index.h"
 #include "annotator/export/broadcast.h"
+#include "annotator/export/ops/elementwise.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/select.h"
 
@@ -167,9 +168,7 @@ void index_write(Ctx& c, const std::string& how, Val source) {
 void index_copy(Ctx& c) { index_write(c, "none", c.cast(c.tensor("source"), c.output_dtype())); }
 void index_add(Ctx& c) {
   const DType dtype = c.output_dtype();
-  Val source = c.cast(c.tensor("source"), dtype);
-  if (c.number("alpha") != 1) source = c.emit("Mul", {source, c.scalar("alpha", dtype)});
-  index_write(c, "add", source);
+  index_write(c, "add", times_scalar(c, c.cast(c.tensor("source"), dtype), "alpha", dtype));
 }
 
 void index_fill(Ctx& c) {

@@ -14,7 +14,7 @@ constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();  // "to 
 struct Range {
   std::int64_t axis = 0;
   Size start = 0, end = kEnd;
-  std::int64_t step = 1;
+  Size step = std::int64_t{1};
 };
 
 // A known position wrapped and clamped for an axis of known size; else as it is.
@@ -33,16 +33,17 @@ Range range_argument(Ctx& c, Val x) {
   range.start = position(c, c.has("start") ? c.size("start") : Size{0}, whole);
   range.end = position(c, c.has("end") ? c.size("end") : Size{kEnd}, whole);
   if (whole && range.end == Size{*whole}) range.end = kEnd;
-  range.step = c.integer("step");
+  range.step = c.size("step");
+  if (const auto step = c.static_size(range.step)) range.step = *step;
   return range;
 }
 
-bool is_all(const Range& range) { return range.start == Size{0} && range.end == Size{kEnd} && range.step == 1; }
+bool is_all(const Range& range) { return range.start == Size{0} && range.end == Size{kEnd} && range.step == Size{1}; }
 
 Val sliced(Ctx& c, Val x, const Range& range) {
   if (is_all(range)) return x;
   std::vector<Val> inputs{x, c.to_vector({range.start}), c.to_vector({range.end}), c.constant_ints({range.axis})};
-  if (range.step != 1) inputs.push_back(c.constant_ints({range.step}));
+  if (range.step != Size{1}) inputs.push_back(c.to_vector({range.step}));
   return c.emit("Slice", inputs);
 }
 
@@ -174,7 +175,7 @@ Val absolute(Ctx& c, const Size& at, Val whole) {
 Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
   const Val whole = c.dim_of(x, range.axis);
   Val places =
-      c.emit("Range", {absolute(c, range.start, whole), absolute(c, range.end, whole), c.constant_int(range.step)});
+      c.emit("Range", {absolute(c, range.start, whole), absolute(c, range.end, whole), c.to_scalar_value(range.step)});
   Ints trailing;
   for (int i = 1; i < c.rank(x) - range.axis; ++i) trailing.push_back(i);
   places = c.emit("Expand", {c.unsqueeze(places, trailing), c.emit("Shape", {src})});
@@ -184,7 +185,7 @@ Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
 // x with `src` in place of x[range]: what stands before, src, what stands behind.
 Val replaced(Ctx& c, Val x, Val src, const Range& range) {
   if (is_all(range)) return src;
-  if (range.step != 1) return replaced_with_step(c, x, src, range);
+  if (range.step != Size{1}) return replaced_with_step(c, x, src, range);
   std::vector<Val> parts;
   if (range.start != Size{0}) parts.push_back(sliced(c, x, {range.axis, 0, range.start}));
   parts.push_back(src);

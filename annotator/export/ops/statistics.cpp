@@ -140,8 +140,9 @@ void bincount(Ctx& c) {
 // [*] -> [*, classes]
 void one_hot(Ctx& c) {
   const Val x = c.tensor("self");
-  const std::int64_t given = c.integer("num_classes");
-  const Val classes = given < 0 ? classes_in(c, x, 0) : c.constant_int(given);
+  const Size given = c.size("num_classes");
+  const auto known = c.static_size(given);
+  const Val classes = known && *known < 0 ? classes_in(c, x, 0) : c.to_scalar_value(given);
   c.yield(c.emit("OneHot", {x, classes, off_and_on(c, DType::int64)}));
 }
 

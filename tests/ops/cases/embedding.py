@@ -10,6 +10,10 @@ OFFSETS = torch.tensor([0, 2, 2, 5])
 bag = torch.embedding_bag
 
 CASES = [
+    case("aten::embedding_renorm", nn.Embedding(7, 4, max_norm=0.5), i64(0, 7, 2, 3), dynamic="input:0=n",
+         recorded_as="aten::embedding_renorm_"),
+    case("aten::embedding_renorm", nn.Embedding(7, 4, max_norm=0.7, norm_type=1.0), torch.tensor([4, 3, 4, 2]),
+         recorded_as="aten::embedding_renorm_"),
     case("aten::embedding", nn.Embedding(7, 4, padding_idx=0), i64(0, 7, 2, 3), dynamic="input:0=n,1=t"),
     case("aten::embedding", lambda w, i: F.embedding(i, w), f32(7, 4), i32(0, 7, 5)),
     case("aten::embedding_bag", lambda w, i, o: bag(w, i, o)[0], f32(7, 4), i64(0, 7, 8), OFFSETS),

@@ -22,6 +22,7 @@ CASES = [
     case("aten::_pad_enum", lambda x: aten._pad_enum(x, [1, 2], 2), f32(2, 3, 4)),
     case("aten::_pad_enum", lambda x: aten._pad_enum(x, [1, 2], 3, 1.5), f32(2, 3, 4)),
     case("aten::constant_pad_nd", lambda x: torch.constant_pad_nd(x, [1, 1, 0, 2], 2), f32(2, 3, 4)),
+    case("aten::pad", lambda x: F.pad(x, (-1, 2, 1, -2), mode="circular"), f32(2, 3, 4, 5), opsets=(13, 18, 19)),
     case("aten::_pad_circular", lambda x: aten._pad_circular(x, [2, 1]), f32(2, 3, 4)),
     case("aten::reflection_pad1d", lambda x: aten.reflection_pad1d(x, [1, 2]), f32(3, 4)),
     case("aten::reflection_pad2d", lambda x: aten.reflection_pad2d(x, [1, 2, 0, 1]), f32(2, 3, 4, 5)),
