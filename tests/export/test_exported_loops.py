@@ -133,6 +133,23 @@ def test_a_loop_that_is_no_scan_stays_one(tmp_path):
     assert_same(tmp_path / "m.onnx", Numbered(), {"x": inputs["x"], "k": torch.tensor(2)})
 
 
+class OverRows(torch.nn.Module):
+    def forward(self, x):
+        total = torch.zeros(3)
+        for i in range(x.size(0)):
+            total = total + torch.tanh(x[i])
+        return total
+
+
+def test_a_loop_over_what_may_be_empty_stays_one(tmp_path):
+    """ONNX Runtime has no Scan over nothing."""
+    torch.jit.script(OverRows()).save(tmp_path / "m.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[5,3]",
+                "--dynamic", "x:0=n")
+    for rows in (4, 0):
+        assert_same(tmp_path / "m.onnx", OverRows(), {"x": torch.randn(rows, 3)})
+
+
 def test_scan_of_dynamic_length(tmp_path):
     model = Recurrent()
     length = torch.export.Dim("length", min=2, max=64)

@@ -1,7 +1,8 @@
 // Loop(n, true, state) { x_i = Gather(x, i); .. }      before: goes once over the first axis of x, of size n
 // Scan(state, x) { x_i is an input; .. }               after
-// Condition: the iteration's number serves such Gathers alone, and nothing in the body ends the loop. Origins: the
-// loop's; what took x_i goes.
+// Condition: the iteration's number serves such Gathers alone, nothing in the body ends the loop, and x has an entry
+// for certain, for ONNX Runtime's Scan refuses one without, over which a Loop goes no time. Origins: the loop's; what
+// took x_i goes.
 #include <algorithm>
 
 #include "annotator/graph/tensor_values.h"
@@ -26,10 +27,15 @@ bool never_ends_early(const Graph& graph, const GraphNode& loop, const Graph& bo
   return is(node, "Identity") && is_true(body, node.inputs[0]);
 }
 
+bool never_empty(const Graph& graph, const Dim& dim) {
+  if (dim.is_static()) return dim.size > 0;
+  return dim.symbol != none_id && graph.symbols[dim.symbol].min.value_or(0) > 0;
+}
+
 // Whether the loop's number of iterations is the size of x's first axis, which it was taken from or equals.
 bool goes_over(const Graph& graph, GraphValueId count, GraphValueId x) {
   const auto& dims = graph.values[x].dims;
-  if (!dims || dims->empty()) return false;
+  if (!dims || dims->empty() || !never_empty(graph, dims->front())) return false;
   if (const TensorData* data = graph.constant(count)) {
     return dims->front().is_static() && single_integer(*data) == dims->front().size;
   }
