@@ -162,7 +162,8 @@ Term Evaluator::merged(const Term& a, const Term& b, const std::string& name, co
   const auto may_be_none = [](const Term& term) { return term.kind == Term::Kind::none || term.is_optional(); };
   const bool optional = may_be_none(a) || may_be_none(b);
   const Term &first = optional ? a.as_optional() : a, &second = optional ? b.as_optional() : b;
-  if (first.is_container() && first.kind == second.kind && first.items->size() == second.items->size()) {
+  if (first.is_container() && second.is_container() && first.kind == second.kind &&
+      first.items->size() == second.items->size()) {
     std::vector<Term> items;
     for (std::size_t i = 0; i < first.items->size(); ++i) {
       items.push_back(merged((*first.items)[i], (*second.items)[i], name, item_type(type, i), merge));

@@ -49,6 +49,18 @@ class InBranch(nn.Module):
         return torch.cat(parts, 0) + x[0]
 
 
+class InEitherBranch(nn.Module):
+    """One element beside a list whose length depends on data."""
+
+    def forward(self, x, n):
+        rows = [x[0]]
+        if int(n) > 1:
+            if int(n) > 2:
+                rows.append(x[1])
+            rows.append(x[2])
+        return torch.stack(rows)
+
+
 class InBranchOfLoop(nn.Module):
     def forward(self, x, n):
         kept: List[torch.Tensor] = [x[0]]
@@ -267,7 +279,7 @@ class TurnedAndJoined(nn.Module):
         return torch.stack(turned), torch.stack(joined), torch.stack(rows), torch.stack(front[1:-1])
 
 
-MODELS = [InOtherMethods, ListsInLists, TurnedAndJoined, Collect, While, InBranch, InBranchOfLoop, LstmState, StateByLayer, ByKey, Methods, Iterate, Reassigned, Nested,
+MODELS = [InOtherMethods, ListsInLists, TurnedAndJoined, Collect, While, InBranch, InEitherBranch, InBranchOfLoop, LstmState, StateByLayer, ByKey, Methods, Iterate, Reassigned, Nested,
           Doubling, Numbers, Returned, Unpacked, Emptied]
 
 
