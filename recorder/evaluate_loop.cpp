@@ -53,12 +53,17 @@ class Evaluator::DataLoop {
   void find_forms();
   void begin(const Form& form, const Carried& carried);
   Term with_leaves(const Form& form, std::vector<Term>::const_iterator& leaf, int depth) const;
-  std::vector<ChangedContainer> try_body(std::vector<Term>& variables);
+  std::vector<Term> try_body(const std::vector<Term>& tried, std::vector<Term>& starts,
+                             std::vector<c10::TypePtr>& types);
+  Term stand_in(const Term& found, const c10::TypePtr& declared);
+  Term unsettled(const Term& term);
+  Term as_carried(const Form& form);
+  static bool same_form(const Term& a, const Term& b);
   void leaves_in(const Form& form, const Term& found, std::vector<Term>& leaves);
   void set_variables();
   Term variable_after(std::size_t i);
   std::vector<ChangedContainer> run_body(std::int64_t trip, PerRun<bool> on_trial);
-  void check_changed(const std::vector<ChangedContainer>& changed) const;
+  bool is_carried(const ChangedContainer& container) const;
   bool take_over(const std::vector<Term>& results);
   std::vector<Term> iterate_once(std::int64_t trip, std::vector<Node>& nodes);
   void suppose(const std::vector<Term>& results);
@@ -217,60 +222,130 @@ std::pair<Term, Term> Evaluator::DataLoop::alike(const Term& start, const Term& 
   return {start.as_optional(), after.as_optional()};
 }
 
-// Whether a container grows, or a variable becomes None, shows only when the body was evaluated once.
+// Whether a container grows, or a variable becomes None, shows only when the body was evaluated, and what is carried in
+// another form may change what the body does: it is tried until the forms stay.
 void Evaluator::DataLoop::find_forms() {
   std::vector<Term> starts;
   std::vector<c10::TypePtr> types;
+  bool told = !may_change_containers(body_);  // what the variables are before the loop tells how they are carried
   for (std::size_t i = 2; i < node_.inputs().size(); ++i) {
-    const jit::Value& input = *node_.inputs()[i];
+    const jit::Value &input = *node_.inputs()[i], &output = *node_.outputs()[i - 2];
     starts.push_back(evaluator_.term(&input, call_));
-    types.push_back(node_.outputs()[i - 2]->type());
-    carried_.push_back({input.debugName(), node_.outputs()[i - 2]->debugName(), {}, {}});
+    types.push_back(output.type());
+    carried_.push_back({input.debugName(), output.debugName(), {}, {}});
+    told &= types.back()->kind() != c10::TypeKind::OptionalType && starts.back().items == nullptr &&
+            starts.back().kind != Term::Kind::unset;
   }
-  std::vector<Term> after = starts;
-  bool told = true;  // what the variables are before the loop tells how they are carried
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    const bool optional = types[i]->kind() == c10::TypeKind::OptionalType;
-    told &= !optional && starts[i].items == nullptr && starts[i].kind != Term::Kind::unset;
+  if (told) {
+    for (std::size_t i = 0; i < starts.size(); ++i) carried_[i].form = form_of(starts[i], starts[i], types[i]);
+    return;
   }
-  if (!told || may_change_containers(body_)) {
-    for (ChangedContainer& changed : try_body(after)) {
-      starts.push_back(Term::container(changed.kind, changed.before));
-      types.push_back(changed.type);
-      after.push_back(changed.take_back().copied());
-      carried_.push_back({"list", "list", {}, std::move(changed)});
+  std::vector<Term> tried;
+  for (const Term& start : starts) tried.push_back(unsettled(start));
+  for (bool stable = false; !stable;) {
+    const std::vector<Term> after = try_body(tried, starts, types);
+    stable = after.size() == tried.size();
+    std::vector<Term> next;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      carried_[i].form = form_of(starts[i], after[i], types[i]);
+      next.push_back(as_carried(carried_[i].form));
+      stable = stable && same_form(next[i], tried[i]);
     }
+    tried = std::move(next);
   }
-  for (std::size_t i = 0; i < starts.size(); ++i) carried_[i].form = form_of(starts[i], after[i], types[i]);
 }
 
-// Evaluates an iteration that is not recorded. `variables`: what they are before it, and then after it. Returns which
-// lists, dicts and attributes it changed that were made outside.
-std::vector<Evaluator::ChangedContainer> Evaluator::DataLoop::try_body(std::vector<Term>& variables) {
+// What an iteration that is not recorded leaves of `tried`, the variables and changed containers as it finds them.
+// Lists, dicts and attributes that it is the first to change are added, to `starts` and `types` as well.
+std::vector<Term> Evaluator::DataLoop::try_body(const std::vector<Term>& tried, std::vector<Term>& starts,
+                                                std::vector<c10::TypePtr>& types) {
   const auto scopes = evaluator_.program_.scopes.size();
   const auto calls = evaluator_.calls_;
   std::vector<Node> discarded;
   Restore sink(evaluator_.sink_);
   evaluator_.sink_ = &discarded;
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    const bool changeable = variables[i].is_container();
-    Term& variable = call_.env[body_.inputs()[i + 1]];
-    variable =
-        changeable ? Term::container(variables[i].kind, *variables[i].items, evaluator_.depth_ + 1) : variables[i];
+  for (std::size_t i = 0; i < tried.size(); ++i) {
+    if (carried_[i].in_place) {
+      *carried_[i].in_place->items = *tried[i].items;
+      continue;
+    }
+    const Term variable = call_.env[body_.inputs()[i + 1]] = tried[i].copied();
     // What changes it would change the one of before as well, which is still of use.
-    if (changeable && !evaluator_.last_used_by(node_, *node_.inputs()[i + 2])) {
+    if (variable.is_container() && !evaluator_.last_used_by(node_, *node_.inputs()[i + 2])) {
       evaluator_.in_doubt_.insert(variable.items);
     }
   }
   PerRun<bool> on_trial;
   on_trial.fill(true);
   std::vector<ChangedContainer> changed = run_body(0, on_trial);
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    variables[i] = evaluator_.term(body_.outputs()[i + 1], call_).copied();
+  std::vector<Term> after;
+  for (std::size_t i = 0; i < tried.size(); ++i) {
+    const auto& in_place = carried_[i].in_place;
+    after.push_back(in_place ? Term::container(in_place->kind, *in_place->items).copied()
+                             : evaluator_.term(body_.outputs()[i + 1], call_).copied());
+    if (in_place) *in_place->items = in_place->before;
+  }
+  for (ChangedContainer& container : changed) {
+    if (is_carried(container)) continue;
+    starts.push_back(Term::container(container.kind, container.before));
+    types.push_back(container.type);
+    after.push_back(container.take_back().copied());
+    carried_.push_back({"list", "list", {}, std::move(container)});
   }
   evaluator_.program_.scopes.resize(scopes);
   evaluator_.calls_ = calls;
-  return changed;
+  return after;
+}
+
+// A value of the program that stands for what an iteration finds, while it is not recorded.
+Term Evaluator::DataLoop::stand_in(const Term& found, const c10::TypePtr& declared) {
+  Term term;
+  term.kind = Term::Kind::value;
+  term.id = evaluator_.new_value("tried", ValueSource::block_input, none_id);
+  for (int run = 0; run < evaluator_.runs_; ++run) {
+    if (evaluator_.active_[run] && evaluator_.alive_[run]) term.seen[run] = host(found, declared, run);
+  }
+  type(term) = evaluator_.type_of(term.seen, declared);
+  return term;
+}
+
+// The term as an iteration finds it, which cannot count on its numbers.
+Term Evaluator::DataLoop::unsettled(const Term& term) {
+  const auto number = term.settled();
+  if (number && number->isScalar()) return stand_in(term, number->type());
+  if (!term.items) return term;
+  std::vector<Term> items;
+  for (std::size_t i = 0; i < term.items->size(); ++i) {
+    const bool key = term.kind == Term::Kind::dict && i % 2 == 0;
+    items.push_back(key ? (*term.items)[i] : unsettled((*term.items)[i]));
+  }
+  return Term::container(term.kind, std::move(items), evaluator_.depth_ + 1);
+}
+
+Term Evaluator::DataLoop::as_carried(const Form& form) {
+  switch (form.kind) {
+    case Form::Kind::same:
+      return form.start;
+    case Form::Kind::value:
+      return unsettled(form.start.kind == Term::Kind::unset ? form.after : form.start);
+    case Form::Kind::sequence: {
+      if (form.after.is_sequence()) return unsettled(form.after);
+      Term whole = stand_in(form.after, form.type);
+      whole.sequence = true;
+      type(whole) = {ValueKind::sequence, form.element, std::nullopt};
+      return Term::container(Term::Kind::list, {std::move(whole)}, evaluator_.depth_ + 1);
+    }
+    case Form::Kind::container:
+      break;
+  }
+  std::vector<Term> items;
+  for (const Form& item : form.items) items.push_back(as_carried(item));
+  return Term::container(form.start.kind, std::move(items), evaluator_.depth_ + 1);
+}
+
+bool Evaluator::DataLoop::same_form(const Term& a, const Term& b) {
+  if (a.kind != b.kind || a.sequence != b.sequence || !a.items != !b.items) return false;
+  return !a.items || std::ranges::equal(*a.items, *b.items, same_form);
 }
 
 // Lists that the body changes are as they were before again.
@@ -386,16 +461,9 @@ std::vector<Evaluator::ChangedContainer> Evaluator::DataLoop::run_body(std::int6
   return std::move(watch.changed);
 }
 
-// Every list that the body changes is carried.
-void Evaluator::DataLoop::check_changed(const std::vector<ChangedContainer>& changed) const {
-  for (const ChangedContainer& container : changed) {
-    const auto same = [&](const Carried& carried) {
-      return carried.in_place && carried.in_place->items == container.items;
-    };
-    if (container.changed() && std::ranges::none_of(carried_, same)) {
-      refuse("a list is changed in some iterations of a loop only", "change it in each, or before the loop");
-    }
-  }
+bool Evaluator::DataLoop::is_carried(const ChangedContainer& container) const {
+  return std::ranges::any_of(
+      carried_, [&](const Carried& carried) { return carried.in_place && carried.in_place->items == container.items; });
 }
 
 // True when a size changed.
@@ -431,7 +499,11 @@ bool Evaluator::DataLoop::take_over(const std::vector<Term>& results) {
 std::vector<Term> Evaluator::DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& nodes) {
   evaluator_.sink_ = &nodes;
   set_variables();
-  check_changed(run_body(trip, {}));
+  for (const ChangedContainer& container : run_body(trip, {})) {
+    if (container.changed() && !is_carried(container)) {
+      refuse("a list is changed in some iterations of a loop only", "change it in each, or before the loop");
+    }
+  }
   std::vector<Term> results;
   for (std::size_t i = 0; i < carried_.size(); ++i) leaves_in(carried_[i].form, variable_after(i), results);
   return results;
