@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "annotator/graph/tensor_values.h"
 
@@ -15,34 +19,68 @@ namespace {
 // Side of the square tiles that a transpose goes by, so that reads and writes both stay in the cache.
 constexpr std::int64_t kTile = 32;
 
-// [rows, columns] elements of Width bytes to [columns, rows], tile by tile.
+// [rows, columns] elements of Width bytes to [columns, rows], tile by tile; the result's rows are `stride` elements
+// long.
 template <std::size_t Width>
-void transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns) {
+void transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
     for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
       for (std::int64_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
         for (std::int64_t c = c0; c < std::min(columns, c0 + kTile); ++c) {
-          std::memcpy(to + (c * rows + r) * Width, from + (r * columns + c) * Width, Width);
+          std::memcpy(to + (c * stride + r) * Width, from + (r * columns + c) * Width, Width);
         }
       }
     }
   }
 }
 
-void transpose(const TensorData& matrix, std::byte* to) {
-  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
-  switch (size_of(matrix.dtype)) {
+using Transpose = void (*)(const std::byte*, std::byte*, std::int64_t, std::int64_t, std::int64_t);
+
+Transpose transpose_of(std::size_t width) {
+  switch (width) {
     case 1:
-      return transpose<1>(matrix.bytes.data, to, rows, columns);
+      return transpose<1>;
     case 2:
-      return transpose<2>(matrix.bytes.data, to, rows, columns);
+      return transpose<2>;
     case 4:
-      return transpose<4>(matrix.bytes.data, to, rows, columns);
+      return transpose<4>;
     case 8:
-      return transpose<8>(matrix.bytes.data, to, rows, columns);
+      return transpose<8>;
     default:
-      return transpose<16>(matrix.bytes.data, to, rows, columns);
+      return transpose<16>;
   }
+}
+
+// Memory for the result that nobody clears before it is written.
+struct Room {
+  explicit Room(std::size_t size) : bytes(std::make_shared_for_overwrite<std::byte[]>(size)), size(size) {}
+  Bytes take() const { return {.owner = bytes, .data = bytes.get(), .size = size, .file = "", .offset = 0}; }
+
+  std::shared_ptr<std::byte[]> bytes;
+  std::size_t size;
+};
+
+// A weight that lies in a file is read some rows at a time: what is read through the mapping counts as this process's
+// memory. False when the file does not give them.
+bool transpose_from_file(const TensorData& matrix, std::byte* to) {
+  constexpr std::size_t at_once = std::size_t{1} << 20;  // bytes
+  if (matrix.bytes.file.empty()) return false;
+  const int fd = ::open(matrix.bytes.file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  const std::size_t width = size_of(matrix.dtype), row = static_cast<std::size_t>(columns) * width;
+  const auto step = static_cast<std::int64_t>(std::max<std::size_t>(at_once / std::max<std::size_t>(row, 1), kTile));
+  const Room piece(static_cast<std::size_t>(std::min(step, rows)) * row);
+  bool whole = true;
+  for (std::int64_t r = 0; r < rows && whole; r += step) {
+    const std::int64_t count = std::min(step, rows - r);
+    const std::size_t size = static_cast<std::size_t>(count) * row;
+    const auto offset = static_cast<off_t>(matrix.bytes.offset + static_cast<std::size_t>(r) * row);
+    whole = ::pread(fd, piece.bytes.get(), size, offset) == static_cast<ssize_t>(size);
+    if (whole) transpose_of(width)(piece.bytes.get(), to + static_cast<std::size_t>(r) * width, count, columns, rows);
+  }
+  ::close(fd);
+  return whole;
 }
 
 TensorData with_bytes(DType dtype, Ints shape, std::string bytes) {
@@ -54,11 +92,12 @@ TensorData with_bytes(DType dtype, Ints shape, std::string bytes) {
 TensorData permuted(const TensorData& tensor, const Ints& permutation) {
   const std::size_t rank = tensor.shape.size();
   const std::size_t width = size_of(tensor.dtype);
-  std::string result(tensor.bytes.size, '\0');
-  auto* to = reinterpret_cast<std::byte*>(result.data());
+  const Room room(tensor.bytes.size);
+  std::byte* to = room.bytes.get();
   if (rank == 2 && permutation == Ints{1, 0}) {
-    transpose(tensor, to);
-    return with_bytes(tensor.dtype, {tensor.shape[1], tensor.shape[0]}, std::move(result));
+    const std::int64_t rows = tensor.shape[0];
+    if (!transpose_from_file(tensor, to)) transpose_of(width)(tensor.bytes.data, to, rows, tensor.shape[1], rows);
+    return {tensor.dtype, {tensor.shape[1], rows}, room.take()};
   }
 
   Ints strides(rank, 1), shape(rank), step(rank), index(rank, 0);
@@ -77,13 +116,13 @@ TensorData permuted(const TensorData& tensor, const Ints& permutation) {
       index[i] = 0;
     }
   }
-  return with_bytes(tensor.dtype, shape, std::move(result));
+  return {tensor.dtype, shape, room.take()};
 }
 
 TensorData transposed(const TensorData& matrix) { return permuted(matrix, {1, 0}); }
 
 TensorData transposed_when_written(const TensorData& matrix) {
-  constexpr std::size_t small = std::size_t{1} << 20;  // bytes
+  constexpr std::size_t small = std::size_t{1} << 16;  // bytes
   if (matrix.bytes.size <= small) return transposed(matrix);
   TensorData result{matrix.dtype, {matrix.shape[1], matrix.shape[0]}, {}};
   result.bytes.size = matrix.bytes.size;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/lower/written_state.h"
 #include "annotator/merge/fx_names.h"
 #include "annotator/merge/keys.h"
 
@@ -61,6 +62,22 @@ Signature stated_by_torchscript(const Program& program, const FxNames& names) {
   return signature;
 }
 
+// An archive that was not made functional does not list what it writes to: PyTorch lists it before the results, by the
+// name of what is left there. The name is that of the operation that writes: PyTorch's, which it makes while it
+// decomposes the program, are other ones.
+void add_mutations(const Program& program, const FxNames& names, Signature& signature) {
+  std::vector<SignatureEntry> added;
+  for (const WrittenState& written : written_state(program)) {
+    const std::string& state = names.value_name(written.state);
+    const auto input = std::ranges::find(signature.inputs, state, &SignatureEntry::name);
+    if (input == signature.inputs.end()) continue;
+    const bool of_user = input->kind == "USER_INPUT";
+    added.push_back({input->kind + "_MUTATION", names.value_name(written.holds),
+                     of_user ? std::optional(input->name) : input->target, std::nullopt});
+  }
+  signature.outputs.insert(signature.outputs.begin(), added.begin(), added.end());
+}
+
 std::string bound(const std::optional<std::int64_t>& number, const char* otherwise) {
   return number ? std::to_string(*number) : otherwise;
 }
@@ -105,7 +122,8 @@ std::string to_text(const Signature& signature) {
 
 InterfaceMetadata interface_metadata(const Graph& graph, const Program& program) {
   const FxNames names(program);
-  const Signature signature = program.signature.empty() ? stated_by_torchscript(program, names) : program.signature;
+  Signature signature = program.signature.empty() ? stated_by_torchscript(program, names) : program.signature;
+  add_mutations(program, names, signature);
   InterfaceMetadata metadata;
   metadata.graph.emplace_back(keys::graph_signature, to_text(signature));
   if (!program.signature.empty()) metadata.graph.emplace_back(keys::range_constraints, range_constraints(program));

@@ -242,6 +242,39 @@ def test_range_constraints_of_dynamic_sizes(tmp_path):
     assert ours[RANGES] == program.model.graph.metadata_props[RANGES] != "{}"
 
 
+class Keeps(torch.nn.Module):
+    """Writes to two buffers, one of them by a part of it, and to an input."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("table", torch.zeros(3, 4), persistent=False)
+        self.register_buffer("read", torch.ones(4))
+
+    def forward(self, x, state):
+        self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        self.table[1:].view(8).add_(1)
+        state += 1
+        return x - self.mean + self.read
+
+
+def mutations(signature: str) -> list[tuple]:
+    outputs = signature.split("# outputs")[1].strip().splitlines()
+    return [tuple(line.split(": ", 1)[1].split(" ")) for line in outputs]
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_writes_to_buffers_and_inputs_are_outputs_of_the_signature(decomposed, tmp_path):
+    path, inputs = tmp_path / "m.pt2", (torch.randn(2, 4), torch.zeros(4))
+    program = torch.export.export(Keeps(), inputs)
+    program = save(program.run_decompositions() if decomposed else program, path)
+    theirs = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False).model.graph.metadata_props
+    command.run("export", path, "-o", tmp_path / "m.onnx")
+    ours = metadata(onnx.load(tmp_path / "m.onnx").graph)
+    assert mutations(ours[SIGNATURE]) == mutations(theirs[SIGNATURE])  # names are new ones, PyTorch decomposes again
+    assert ("BUFFER_MUTATION", "target='table'") in mutations(ours[SIGNATURE])
+
+
 # ---- the same from TorchScript, and back again ---------------------------------------------------------------------
 
 

@@ -36,11 +36,14 @@ bool only_multiplied_transposed(Ctx& c) {
 }
 
 // `weight` [out, in] as [in, out], when that costs no second copy in the file: a constant that nothing reads in its own
-// layout is written transposed, a computed one gets a Transpose node. Absent otherwise.
+// layout is written transposed, or one so small that a second copy is nothing; a computed one gets a Transpose node.
+// Absent otherwise.
 Val transposed_weight(Ctx& c, Val weight) {
   if (!c.constant(weight)) return c.transpose(weight, {1, 0});
   if (only_multiplied_transposed(c)) return derived_constant(c, weight, "T", transposed_when_written);
-  return c.session().as_other_exporters() ? c.transpose(weight, {1, 0}) : absent;
+  constexpr std::size_t small = 32768;  // bytes: such a constant is transposed while exporting
+  const bool copied = c.session().as_other_exporters() || c.constant(weight)->bytes.size <= small;
+  return copied ? c.transpose(weight, {1, 0}) : absent;
 }
 
 // y = x W^T + b. input [*, in], weight [out, in] or [in], bias [out].

@@ -19,7 +19,7 @@ std::string key(const TensorData& data) {
 }
 
 // Larger constants are left alone: they are rarely equal, and comparing them costs more than it gains.
-constexpr std::uint64_t largest = 4096;  // bytes
+constexpr std::uint64_t largest = 32768;  // bytes, as much as fold_layout copies
 
 }  // namespace
 

@@ -1,0 +1,39 @@
+#include "annotator/lower/written_state.h"
+
+#include <map>
+#include <unordered_map>
+
+#include "annotator/lower/in_place.h"
+#include "annotator/lower/views.h"
+
+namespace whence {
+
+std::vector<WrittenState> written_state(const Program& program) {
+  std::unordered_map<ValueId, ValueId> viewed;  // by result
+  const auto owner = [&](ValueId id) {
+    for (auto base = viewed.find(id); base != viewed.end(); base = viewed.find(id)) id = base->second;
+    return id;
+  };
+  std::map<ValueId, ValueId> written;
+  for (const Node& node : program.body.nodes) {
+    const bool writes = is_in_place(node);
+    const ViewInfo view = writes ? ViewInfo() : view_info(program, node);
+    const Argument* memory = writes                        ? &written_argument(node)
+                             : view.kind != ViewKind::none ? node.find(view.argument)
+                                                           : nullptr;
+    const auto* value = memory == nullptr ? nullptr : memory->as<ValueRef>();
+    if (value == nullptr || node.outputs.empty()) continue;
+    const ValueId base = owner(value->id);
+    for (const ValueId output : node.outputs) viewed.emplace(output, base);
+    const ValueSource source = program.values[base].source;
+    const bool lives_on = source == ValueSource::parameter || source == ValueSource::input;
+    if (writes && lives_on && node.target != "aten::requires_grad_" && node.target != "aten::detach_") {
+      written[base] = node.outputs.front();
+    }
+  }
+  std::vector<WrittenState> states;
+  for (const auto& [state, holds] : written) states.push_back({state, holds});
+  return states;
+}
+
+}  // namespace whence

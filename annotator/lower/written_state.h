@@ -1,0 +1,19 @@
+// What a program that was not made functional yet writes to that outlives a run: its parameters, buffers and inputs.
+// Nothing is changed.
+#pragma once
+
+#include <vector>
+
+#include "schema/program.h"
+
+namespace whence {
+
+struct WrittenState {
+  ValueId state = none_id;  // the parameter, buffer or input
+  ValueId holds = none_id;  // the result of the last operation that writes to it, or to a part of it
+};
+
+// By value, ascending. Writes in bodies of branches and loops are not looked for: lowering refuses them.
+std::vector<WrittenState> written_state(const Program& program);
+
+}  // namespace whence
