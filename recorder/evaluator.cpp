@@ -1,5 +1,7 @@
 #include "recorder/evaluator.h"
 
+#include <torch/csrc/jit/passes/inline_fork_wait.h>
+
 #include "recorder/finish.h"
 #include "recorder/restore.h"
 #include "recorder/torch_error.h"
@@ -16,6 +18,17 @@ std::string source_name(const std::string& function) {
   const bool overload = mark != std::string::npos && mark > 0 && mark + 2 < function.size() &&
                         function.find_first_not_of("0123456789", mark + 2) == std::string::npos;
   return overload ? function.substr(0, mark) : function;
+}
+
+// Whether it starts tasks of its own, which a Program computes where it waits for them.
+bool forks(const jit::Block& block) {
+  for (const jit::Node* node : block.nodes()) {
+    if (node->kind() == c10::prim::fork) return true;
+    for (const jit::Block* nested : node->blocks()) {
+      if (forks(*nested)) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -126,7 +139,9 @@ Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, Scope
   call.scope = scope;
   call.callers = std::move(callers);
   call.outermost = running_.empty();
-  const jit::Graph& graph = *jit::toGraphFunction(function).graph();
+  auto code = jit::toGraphFunction(function).graph();
+  if (forks(*code->block())) jit::InlineForkWait(code);
+  const jit::Graph& graph = *code;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     call.env.emplace(graph.inputs()[i], i < arguments.size() ? std::move(arguments[i]) : Term());
   }

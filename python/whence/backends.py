@@ -135,10 +135,19 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         saved, given = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         archive.save(str(saved))
         job.archive = str(archive.graph)
-        torch.save(nested.copied(dict(inputs)), given)
+        _save_inputs(nested.copied(dict(inputs)), given)
         _with_automatic_axes(axes, lambda chosen: job.command(saved, "--inputs", given, axes=chosen,
                                                               folder=Path(folder)))
     return job.finish()
+
+
+def _save_inputs(inputs: dict[str, Any], path: Path) -> None:
+    """For LibTorch, which reads tensors of the newer dtypes (float8) only as its own pickler writes them."""
+    storages = torch.storage._dtype_to_storage_type_map()
+    if all(tensor.dtype in storages for tensor in nested.tensors_in(inputs)):
+        torch.save(inputs, path)
+    else:
+        path.write_bytes(torch._C._pickle_save(inputs))
 
 
 def _with_automatic_axes(axes: Axes, export: Callable[[Axes], None]) -> None:
@@ -177,16 +186,36 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
 
 def _captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
     """torch.export.export, for which 0 and 1 are sizes like others; bounds that the model has are told and taken."""
-    with _small_sizes_are_sizes():
-        try:
-            return torch.export.export(model, tensors, dynamic_shapes=shapes)
-        except torch._dynamo.exc.UserError as failure:
-            bounded = _bounded(failure, shapes)
-            if bounded is None:
-                raise
-            warnings.warn(f"torch.export finds bounds of the dynamic sizes, which the file has: {bounded}",
-                          WhenceWarning, stacklevel=6)
-            return torch.export.export(model, tensors, dynamic_shapes=bounded)
+    if any(tensor.shape[axis] < 2 for tensor, axes in zip(tensors, shapes) for axis in axes or ()):
+        with _small_sizes_are_sizes():
+            program = _with_bounds(model, tensors, shapes)
+        _check_small(model, program, tensors)
+        return program
+    return _with_bounds(model, tensors, shapes)
+
+
+def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
+    try:
+        return torch.export.export(model, tensors, dynamic_shapes=shapes)
+    except torch._dynamo.exc.UserError as failure:
+        bounded = _bounded(failure, shapes)
+        if bounded is None:
+            raise
+        warnings.warn(f"torch.export finds bounds of the dynamic sizes, which the file has: {bounded}", WhenceWarning,
+                      stacklevel=7)
+        return torch.export.export(model, tensors, dynamic_shapes=bounded)
+
+
+def _check_small(model: torch.nn.Module, program: Any, tensors: tuple) -> None:
+    """Raises WhenceError E0304 where the program is another than the model at the example's sizes: a squeeze is none."""
+    with calls.buffers_kept(model):
+        wanted = nested.tensors_in(model(*nested.copied(tensors)))
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    found = [each for each in map(values.get, program.graph_signature.user_outputs) if isinstance(each, torch.Tensor)]
+    if not all(a.dim() == b.dim() and all(m == n for m, n in zip(a.shape, b.shape) if isinstance(m, int))
+               for a, b in zip(found, wanted)):
+        raise error("E0304", "baked_size", "a dynamic size is 0 or 1 in the example, and the model does something else "
+                    "there than at other sizes", "give an example whose dynamic sizes are 2 or more")
 
 
 def _small_sizes_are_sizes() -> Any:
@@ -245,7 +274,7 @@ def _scripted(backend: str, job: Job) -> Exported:
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         job.model.save(str(saved))
-        torch.save(nested.copied(given), inputs)
+        _save_inputs(nested.copied(given), inputs)
         run_json("record", saved, "-o", job.sidecar, "--inputs", inputs)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -100,6 +101,16 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
     for name, leaf in constants.items():
         nested.refuse_hidden_tensors(leaf, name)
     return Call(arguments, tensors, constants, tuple(order), close, signature)
+
+
+def as_module(model: Any) -> Any:
+    """A scripted function as the module that torch.jit.save makes of it; anything else is what it is."""
+    if not isinstance(model, torch.jit.ScriptFunction):
+        return model
+    archive = io.BytesIO()
+    torch.jit.save(model, archive)
+    archive.seek(0)
+    return torch.jit.load(archive)
 
 
 def signature_of(model: torch.jit.ScriptModule) -> inspect.Signature:

@@ -18,7 +18,7 @@ from . import options as checked
 from .artifacts import Artifacts
 from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
 from .backends import BACKENDS, Job, export_by
-from .calls import Call
+from .calls import Call, as_module
 from .errors import WhenceError, WhenceWarning, error
 from .functions import functions
 from .options import Options
@@ -45,7 +45,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
            sidecar: str | os.PathLike | None = None, **unknown: Any) -> ONNXProgram:
     """Exports ``model`` called with ``args`` and ``kwargs``, with the origin of every node in the file.
 
-    model    a module, scripted or not, or a torch.export.ExportedProgram or torch.onnx.ExportableModule, which have
+    model    a module, scripted or not, a scripted function, or a torch.export.ExportedProgram or torch.onnx.ExportableModule, which have
              their arguments already.
     args, kwargs  as forward takes them, nested in tuples, lists, dicts and dataclasses. Tensors are the file's inputs,
              x["key"][0] is x_key_0; everything else is fixed in it.
@@ -80,6 +80,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
     not fit, E0101 for options that do not, E0303 for what the backend cannot do, E0106 when the record is incomplete
     (``f`` then holds the export without annotation). Exceptions of PyTorch's own exporters pass through.
     """
+    model = as_module(model)
     given = dict(locals())
     checked.refuse_unknown(unknown, [name for name in inspect.signature(export).parameters if name != "unknown"])
     function_modules = checked.check_function_modules(export_modules_as_functions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tempfile
@@ -159,14 +160,22 @@ class ONNXProgram:
         """A new onnx_ir.Model, as torch.onnx.ONNXProgram has it. What is changed in it stays there."""
         return running.needs("onnx_ir", "model").load(str(self.path))
 
-    def save(self, destination: str | os.PathLike, *, include_initializers: bool = True,
+    def save(self, destination: str | os.PathLike | io.BytesIO, *, include_initializers: bool = True,
              keep_initializers_as_inputs: bool = False, external_data: bool | None = None) -> None:
-        """Writes the model to another place.
+        """Writes the model to another place, or as one file to a BytesIO.
 
         include_initializers=False leaves all weights out; with keep_initializers_as_inputs they are inputs then,
         without it somebody has to add them. external_data: the weights beside the model, in ``destination`` with
         ``.data`` at its end; None leaves it as the export had it.
         """
+        if isinstance(destination, io.BytesIO):
+            if external_data:
+                raise error("E0101", "usage", "a BytesIO holds one file", "leave external_data out, or give a path")
+            with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+                self.save(Path(folder) / "model.onnx", include_initializers=include_initializers,
+                          keep_initializers_as_inputs=keep_initializers_as_inputs, external_data=False)
+                destination.write((Path(folder) / "model.onnx").read_bytes())
+            return
         target = Path(destination)
         outside = bool(self._data_files())
         wanted = outside if external_data is None else external_data

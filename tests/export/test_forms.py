@@ -455,3 +455,22 @@ def test_dicts_by_numbers_are_an_argument_and_by_tensors_are_refused(tmp_path):
     torch.save({torch.tensor(1.0): torch.arange(3.0)}, tmp_path / "inputs.pt")
     refused = command.run("export", tmp_path / "t.pt", "-o", tmp_path / "t.onnx", "--inputs", tmp_path / "inputs.pt", code=4)
     assert refused.stderr.startswith("E0303") and not (tmp_path / "t.onnx").exists()
+
+
+class Forks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x):
+        one, two = torch.jit.fork(self.layer, x), torch.jit.fork(self.layer, x * 2)
+        return torch.jit.wait(one) + torch.jit.wait(two)
+
+
+def test_tasks_are_computed_where_they_are_waited_for(tmp_path):
+    model = Forks()
+    path, _ = export(torch.jit.script(model), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n")
+    same(path, model, torch.rand(5, 3))
+    modules = {entry.value for node in onnx.load(path).graph.node for entry in node.metadata_props
+               if entry.key == "pkg.whence.module"}
+    assert "layer" in modules

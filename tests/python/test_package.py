@@ -399,3 +399,24 @@ def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
             pass
     assert raised.value.code == "E0307"
     assert "2.5.1" in str(raised.value) and torch.__version__.partition("+")[0] in str(raised.value)
+
+
+def test_a_scripted_function():
+    @torch.jit.script
+    def doubled(x, by: float):
+        return x.to("cpu") * by
+
+    program = whence.export(doubled, (torch.randn(3), 2.0), dynamic_axes={"x": [0]})
+    x = torch.randn(5)
+    torch.testing.assert_close(program(x, 2.0)[0], x * 2)
+
+
+@pytest.mark.parametrize("prepared", [lambda model: model, torch.jit.script], ids=["traced", "scripted"])
+def test_inputs_of_a_dtype_that_libtorch_reads_from_no_file_of_torch_save(prepared):
+    class Widens(torch.nn.Module):
+        def forward(self, x):
+            return x.to(torch.float32) + 1
+
+    x = torch.randn(3).to(torch.float8_e4m3fn)
+    program = whence.export(prepared(Widens()), x, opset_version=19)
+    torch.testing.assert_close(program(x)[0], Widens()(x))

@@ -300,3 +300,16 @@ def test_a_list_that_grows_is_an_output_that_is_a_list():
     assert program.verification.ok and [each.name for each in program.verification.outputs] == ["output[0]", "output[1]"]
     (rows,) = program(x, torch.tensor(4))
     torch.testing.assert_close(rows, model(x, torch.tensor(4)))
+
+
+def test_saved_to_a_buffer():
+    model = torch.nn.Linear(3, 2)
+    program = whence.export(model, torch.randn(4, 3), external_data=True)
+    buffer = io.BytesIO()
+    program.save(buffer)
+    x = torch.randn(4, 3)
+    session = onnxruntime.InferenceSession(buffer.getvalue())
+    found = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    torch.testing.assert_close(torch.from_numpy(found), model(x).detach())
+    with pytest.raises(whence.WhenceError, match="one file"):
+        program.save(io.BytesIO(), external_data=True)

@@ -23,6 +23,11 @@ void reshape(Ctx& c) { reshape(c, "shape"); }
 void view(Ctx& c) { reshape(c, "size"); }
 
 // The shape of another tensor.
+// The shape is a tensor: torch.onnx.operators.reshape_from_tensor_shape.
+void reshape_from_tensor(Ctx& c) {
+  c.yield(c.emit("Reshape", {c.tensor("self"), c.cast(c.tensor("shape"), DType::int64)}));
+}
+
 void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
 
 // Axes start_dim..end_dim become one. Flatten does it alone where the result is a matrix.
@@ -353,6 +358,7 @@ const OpEntry kShape[] = {
     {"aten::ravel(Tensor(a) self) -> Tensor(a)", ravel},
     {"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", repeat},
     {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", reshape},
+    {"aten::_reshape_from_tensor(Tensor self, Tensor shape) -> Tensor", reshape_from_tensor},
     {"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as},
     {"aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze},
     {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", squeeze_dims},
