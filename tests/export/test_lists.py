@@ -279,8 +279,9 @@ class TurnedAndJoined(nn.Module):
         return torch.stack(turned), torch.stack(joined), torch.stack(rows), torch.stack(front[1:-1])
 
 
-MODELS = [InOtherMethods, ListsInLists, TurnedAndJoined, Collect, While, InBranch, InEitherBranch, InBranchOfLoop, LstmState, StateByLayer, ByKey, Methods, Iterate, Reassigned, Nested,
-          Doubling, Numbers, Returned, Unpacked, Emptied]
+MODELS = [InOtherMethods, ListsInLists, TurnedAndJoined, Collect, While, InBranch, InEitherBranch, InBranchOfLoop,
+          LstmState, StateByLayer, ByKey, Methods, Iterate, Reassigned, Nested, Doubling, Numbers, Returned, Unpacked,
+          Emptied]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -376,8 +377,8 @@ class CutByData(nn.Module):
         return torch.stack(rows[: int(n)])
 
 
-REFUSED = [(CutByData, "cut at a place that depends on the input"), (Pairs, "something other than tensors and numbers"), (Mixed, "float32 and of int64"),
-           (WrittenInto, "in place"), (NewKeys, "key")]
+REFUSED = [(CutByData, "cut at a place that depends on the input"), (Pairs, "something other than tensors and numbers"),
+           (Mixed, "float32 and of int64"), (WrittenInto, "in place"), (NewKeys, "key")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
