@@ -18,11 +18,14 @@ constexpr Rule rules[] = {
     {"fold_constants", fold_constants},    // ... and what is computed of them alone; large casts stay with fold_layout
     {"cast_chain", cast_chain},            // before the chains below, which a cast between would interrupt
     {"transpose_chain", transpose_chain},  // chains: cheap, and they bring a Conv next to its BatchNormalization
-    {"unsqueeze_chain", unsqueeze_chain}, {"reshape_chain", reshape_chain},  // after unsqueeze_chain, which keeps the
-                                                                             // more readable form
+    {"unsqueeze_chain", unsqueeze_chain},
+    {"reshape_chain", reshape_chain},    // after unsqueeze_chain, which keeps the
+                                         // more readable form
     {"matmul_reshape", matmul_reshape},  // after the chains, which leave one Reshape on each side
     {"gemm_transpose", gemm_transpose},  // after fold_layout, which turns a weight that nobody else reads
-    {"scalar_chain", scalar_chain},       {"clip_chain", clip_chain},       {"pad_conv", pad_conv},
+    {"scalar_chain", scalar_chain},
+    {"clip_chain", clip_chain},
+    {"pad_conv", pad_conv},
     {"conv_batch_norm", conv_batch_norm},  // last: it makes new weights, so it should run once per Conv
 };
 

@@ -64,7 +64,8 @@ FUNCTIONS = {
     "padding": lambda x, y: real(torch.nn.functional.pad(complex_of(x), (1, 2, 0, 1))),
     "written": lambda x, y: real(written(complex_of(x), complex_of(y))),
     "written real": lambda x, y: real(written(complex_of(x), y[..., 0])),
-    "filled": lambda x, y: real(torch.full_like(complex_of(x), 2 - 1j) * complex_of(y) + torch.ones_like(complex_of(x))),
+    "filled": lambda x, y: real(torch.full_like(complex_of(x), 2 - 1j) * complex_of(y)
+                                + torch.ones_like(complex_of(x))),
     "contracted": lambda x, y: real(torch.einsum("bij,bkj->bik", complex_of(x), complex_of(y))),
     "contracted with real": lambda x, y: real(torch.einsum("bij,bij->bj", complex_of(x), y[..., 0] + 0j)),
     "exponent": lambda x, y: real(torch.exp(complex_of(x)) + complex_of(y) ** 2),

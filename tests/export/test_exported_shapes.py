@@ -133,7 +133,8 @@ class Halved(torch.nn.Module):
 
 
 def test_division_of_what_is_never_negative_needs_no_rounding(tmp_path):
-    program = torch.export.export(Halved(), (torch.randn(9),), dynamic_shapes=({0: torch.export.Dim("n", min=3, max=99)},))
+    n = torch.export.Dim("n", min=3, max=99)
+    program = torch.export.export(Halved(), (torch.randn(9),), dynamic_shapes=({0: n},))
     torch.export.save(program, tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
     for size in (9, 16, 30):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+import transformers.integrations.moe  # noqa: F401, registers transformers::grouped_mm_fallback
 import torch.ao.quantization.fx._decomposed  # noqa: F401, operators that PyTorch registers on import
 
 import command

@@ -72,7 +72,7 @@ def test_an_annotated_files_tree_counts_nodes():
 
 
 def test_parameters_of_an_onnx_file_are_those_of_the_model():
-    """Also those that the export stores transposed, under names of its own, or as the rows that known positions take."""
+    """Also those that the export stores transposed, under names of its own, or as the rows of known positions."""
     file = annotated("bert_tiny")[0]
     rows, network = modules(file), zoo.MODELS["bert_tiny"].model()
     taken = {tensor.name.removesuffix(".rows"): int(np.prod(tensor.dims))

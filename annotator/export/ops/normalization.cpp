@@ -106,15 +106,29 @@ Val inverse_deviation(Ctx& c, Val variance) {
 bool trains(Ctx& c) { return !c.schema().find("training") || c.flag("training"); }
 
 // Mean and 1 / sqrt(var + eps) of the batch come along, for the backward pass; outside training there are none.
+// [N, C, *], by the statistics of each sample and channel.
+Val by_instance(Ctx& c, Val x) {
+  const Ints per_channel{channels(c, x)};
+  return c.emit("InstanceNormalization",
+                {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0)},
+                {{"epsilon", epsilon(c)}});
+}
+
+// By the statistics of a batch of one sample, which is how PyTorch decomposes instance_norm.
+bool by_statistics_of_one(Ctx& c, Val x) {
+  const bool by_batch = c.schema().find("training") != nullptr && c.flag("training");
+  return by_batch && c.rank(x) > 2 && c.static_dim(x, 0) == std::int64_t{1} && c.static_dim(x, 1).has_value();
+}
+
 void native_batch_norm(Ctx& c) {
-  const Val result = batch_norm_result(c, "eps");
+  const Val input = c.tensor("input");
+  const Val result = by_statistics_of_one(c, input) ? by_instance(c, input) : batch_norm_result(c, "eps");
   if (!c.result_used(1) && !c.result_used(2)) return c.yield({result, absent, absent});
   if (!c.schema().find("training") || !c.flag("training")) {
     const Val none = c.constant_tensor(filled({0}, 0, c.output_dtype(1)));
     return c.yield({result, none, none});
   }
-  const Val x = c.tensor("input");
-  const Statistics batch = statistics_over(c, x, all_but_channels(c, x));
+  const Statistics batch = statistics_over(c, input, all_but_channels(c, input));
   c.yield({result, batch.mean, inverse_deviation(c, batch.variance)});
 }
 
@@ -278,10 +292,7 @@ void native_group_norm(Ctx& c) {
 void instance_norm(Ctx& c) {
   const Val x = c.tensor("input");
   if (!c.flag("use_input_stats")) return c.yield(batch_norm_running(c, x, "eps"));
-  const Ints per_channel{channels(c, x)};
-  c.yield(c.emit("InstanceNormalization",
-                 {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0)},
-                 {{"epsilon", epsilon(c)}}));
+  c.yield(by_instance(c, x));
 }
 
 // ---- weight norm: v * g / |v|, the norm over every axis but `dim` ---------------------------------------------------

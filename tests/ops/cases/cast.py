@@ -65,6 +65,6 @@ CASES = [
     case("aten::len.Tensor", number("x + len(x)"), f32(2, 3), dynamic="x:0=n"),
     case("aten::_shape_as_tensor", lambda x: torch.ops.aten._shape_as_tensor(x), f32(2, 3), dynamic="x:0=n",
          not_in_archives="has no kernel for the tensors that torch.export runs with"),
-    *(case("prims::convert_element_type", lambda x, dtype=dtype: torch.ops.prims.convert_element_type(x, dtype), f32(2, 3),
-           not_in_traces="Python registers it") for dtype in (torch.int64, torch.float16, torch.bool)),
+    *(case("prims::convert_element_type", lambda x, dtype=dtype: torch.ops.prims.convert_element_type(x, dtype),
+           f32(2, 3), not_in_traces="Python registers it") for dtype in (torch.int64, torch.float16, torch.bool)),
 ]

@@ -24,7 +24,8 @@ CASES = [
     grouped(lambda x, w, offs: torch._grouped_mm(x, w, offs=offs), f32(8, 12), f32(12, 16),
          ends(4, 12)),
     grouped(lambda x, w: torch._grouped_mm(x, w), f32(2, 8, 16), f32(2, 16, 12)),
-    *(case("transformers::grouped_mm_fallback", lambda x, w, offs: torch.ops.transformers.grouped_mm_fallback(x, w, offs),
+    *(case("transformers::grouped_mm_fallback",
+           lambda x, w, offs: torch.ops.transformers.grouped_mm_fallback(x, w, offs),
            f32(8, 16), f32(len(offs), 16, 8), offs, not_in_traces="transformers registers it")
       for offs in (ends(2, 5, 8), ends(0, 5, 5, 8))),
 ]
