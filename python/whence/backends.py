@@ -207,7 +207,7 @@ def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
 
 
 def _check_small(model: torch.nn.Module, program: Any, tensors: tuple) -> None:
-    """Raises WhenceError E0304 where the program is another than the model at the example's sizes: a squeeze is none."""
+    """Raises WhenceError E0304 where the program is another than the model at the example's sizes."""
     with calls.buffers_kept(model):
         wanted = nested.tensors_in(model(*nested.copied(tensors)))
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}

@@ -45,8 +45,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
            sidecar: str | os.PathLike | None = None, **unknown: Any) -> ONNXProgram:
     """Exports ``model`` called with ``args`` and ``kwargs``, with the origin of every node in the file.
 
-    model    a module, scripted or not, a scripted function, or a torch.export.ExportedProgram or torch.onnx.ExportableModule, which have
-             their arguments already.
+    model    a module, scripted or not, a scripted function, or a torch.export.ExportedProgram or
+             torch.onnx.ExportableModule, which have their arguments already.
     args, kwargs  as forward takes them, nested in tuples, lists, dicts and dataclasses. Tensors are the file's inputs,
              x["key"][0] is x_key_0; everything else is fixed in it.
     f        the file, or a BytesIO; None: in memory, see ONNXProgram.
