@@ -340,11 +340,18 @@ def test_a_size_that_the_model_fixes_is_not_made_fixed_in_silence():
         whence.export(Adds(), torch.randn(3), backend="native-export", dynamic_shapes=({0: Dim("n")},))
 
 
-def test_a_size_of_1_at_which_the_model_does_something_else_is_refused():
-    class Squeezes(torch.nn.Module):
-        def forward(self, x):
-            return x.squeeze(0)
+class Squeezes(torch.nn.Module):
+    def forward(self, x):
+        return x.squeeze(0)
 
+
+class BranchesOnOne(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.size(0) == 1 else x * 3
+
+
+@pytest.mark.parametrize("model", [Squeezes(), BranchesOnOne()])
+def test_a_size_of_1_at_which_the_model_does_something_else_is_refused(model):
     with pytest.raises(whence.WhenceError, match="0 or 1 in the example") as raised:
-        whence.export(Squeezes(), torch.randn(1, 3), backend="native-export", dynamic_axes={"x": {0: "n"}})
+        whence.export(model, torch.randn(1, 3), backend="native-export", dynamic_axes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
