@@ -100,7 +100,6 @@ class Evaluator {
   // ---- evaluate_sequence.cpp: lists whose length depends on data
   class SequenceMethod;
   bool call_sequence_method(const torch::jit::Node& node, Call& call, const Term& list);
-  bool indexed_by_data(const torch::jit::Node& node, Call& call, const Term& list);
   bool joined_with_sequence(const torch::jit::Node& node, Call& call, const Term& list);
   bool indexed_by_data(const torch::jit::Node& node, Call& call, const Term& list);
   void unpack_sequence(const torch::jit::Node& node, Call& call, const Term& list);
