@@ -169,11 +169,6 @@ def test_devices_are_written_to(small_archive):
     command.run("export", small_archive, "-o", "/dev/null")
 
 
-def test_an_example_of_size_zero_cannot_be_dynamic(tmp_path):
-    archive = traced(lambda x: x * 2, torch.ones(0, 4), tmp_path / "m.pt")
-    refused(["export", archive, "-o", tmp_path / "target", "--dynamic", "x:0=batch"], tmp_path, "E0104")
-
-
 def test_the_output_may_not_be_the_input(small_archive, tmp_path):
     archive = tmp_path / "copy.pt"
     archive.write_bytes(small_archive.read_bytes())
