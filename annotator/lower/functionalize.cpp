@@ -113,9 +113,8 @@ class Functionalizer {
       state_ = before;
     }
     for (std::size_t i = 0; i < written.size(); ++i) {
-      ++state_.writes[written[i]];
       if (const auto why = lost.find(written[i]); why != lost.end()) {
-        state_.lost.insert(*why);
+        lose(written[i], why->second);
         continue;
       }
       for (std::size_t side = 0; side < 2; ++side) node.blocks[side].outputs.push_back({ValueRef{left[side][i]}});
@@ -162,7 +161,6 @@ class Functionalizer {
     name_variables();
     for (std::size_t i = 0; i < written.size(); ++i) {
       insert(body.outputs, 1 + variables + i, {Argument{ValueRef{left[i]}}});
-      ++state_.writes[written[i]];
       add_result(node, variables + i, written[i]);
       const auto why = lost.find(written[i]);
       if (why == lost.end()) continue;
@@ -235,7 +233,7 @@ class Functionalizer {
   void add_result(Node& node, std::size_t position, ValueId memory) {
     const ValueId result = fresh_like(memory);
     insert(node.outputs, position, {result});
-    state_.versions[memory] = {result, state_.writes[memory]};
+    state_.versions[memory] = {result, ++state_.writes[memory]};
     state_.lost.erase(memory);
   }
 

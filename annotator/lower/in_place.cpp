@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "annotator/export/op_table.h"
+#include "annotator/lower/views.h"
 
 namespace whence {
 namespace {
@@ -103,6 +104,15 @@ bool is_in_place(const Node& node) {
   const std::string_view name = node.target;
   if (!name.starts_with("aten::") || node.find("self") == nullptr) return false;
   return is_in_place_dunder(name) || (name.ends_with("_") && !name.ends_with("__"));
+}
+
+std::optional<SharedMemory> shared_memory(const Program& program, const Node& node) {
+  const bool written = is_in_place(node);
+  const ViewInfo view = written ? ViewInfo{ViewKind::same, ""} : view_info(program, node);
+  if (view.kind == ViewKind::none) return std::nullopt;
+  const auto* value = (written ? written_argument(node) : *node.find(view.argument)).as<ValueRef>();
+  if (value == nullptr) return std::nullopt;
+  return SharedMemory{value->id, written, view.kind == ViewKind::same};
 }
 
 Written functional_form(const Program& program, const Node& node) {

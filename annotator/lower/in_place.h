@@ -14,6 +14,14 @@ bool is_in_place(const Node& node);
 // The argument that it writes to.
 const Argument& written_argument(const Node& in_place);
 
+// The value whose memory the results share, as views of it or because the operator writes to it.
+struct SharedMemory {
+  ValueId value = none_id;
+  bool written = false;
+  bool same = false;  // the results are the tensor itself, not a part or another arrangement of it
+};
+std::optional<SharedMemory> shared_memory(const Program& program, const Node& node);
+
 // What the write puts into `self`, without outputs yet; nullopt when that is simply the value `as_is` names:
 // detach_(x) -> x itself, copy_(x, src) -> src where dtype and shape are equal.
 struct Written {

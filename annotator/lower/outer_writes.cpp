@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "annotator/lower/in_place.h"
-#include "annotator/lower/views.h"
 
 namespace whence {
 namespace {
@@ -60,14 +59,10 @@ class Collector {
       }
       return;
     }
-    const bool in_place = is_in_place(node);
-    const ViewInfo view = in_place ? ViewInfo{ViewKind::same, ""} : view_info(program_, node);
-    if (view.kind == ViewKind::none) return;
-    const Argument& viewed = in_place ? written_argument(node) : *node.find(view.argument);
-    const auto* base = viewed.as<ValueRef>();
-    if (base == nullptr) return;
-    if (in_place) written_.push_back(base->id);
-    for (const ValueId output : node.outputs) base_[output] = {base->id, view.kind == ViewKind::same};
+    const auto memory = shared_memory(program_, node);
+    if (!memory) return;
+    if (memory->written) written_.push_back(memory->value);
+    for (const ValueId output : node.outputs) base_[output] = {memory->value, memory->same};
   }
 
   // The tensor that an argument is, under its first name.

@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "annotator/lower/in_place.h"
-#include "annotator/lower/views.h"
 
 namespace whence {
 
@@ -16,18 +15,13 @@ std::vector<WrittenState> written_state(const Program& program) {
   };
   std::map<ValueId, ValueId> written;
   for (const Node& node : program.body.nodes) {
-    const bool writes = is_in_place(node);
-    const ViewInfo view = writes ? ViewInfo() : view_info(program, node);
-    const Argument* memory = writes                        ? &written_argument(node)
-                             : view.kind != ViewKind::none ? node.find(view.argument)
-                                                           : nullptr;
-    const auto* value = memory == nullptr ? nullptr : memory->as<ValueRef>();
-    if (value == nullptr || node.outputs.empty()) continue;
-    const ValueId base = owner(value->id);
+    const auto memory = shared_memory(program, node);
+    if (!memory || node.outputs.empty()) continue;
+    const ValueId base = owner(memory->value);
     for (const ValueId output : node.outputs) viewed.emplace(output, base);
     const ValueSource source = program.values[base].source;
     const bool lives_on = source == ValueSource::parameter || source == ValueSource::input;
-    if (writes && lives_on && node.target != "aten::requires_grad_" && node.target != "aten::detach_") {
+    if (memory->written && lives_on && node.target != "aten::requires_grad_" && node.target != "aten::detach_") {
       written[base] = node.outputs.front();
     }
   }

@@ -13,7 +13,7 @@ struct WrittenState {
   ValueId holds = none_id;  // the result of the last operation that writes to it, or to a part of it
 };
 
-// By value, ascending. Writes in bodies of branches and loops are not looked for: lowering refuses them.
+// By value, ascending. Writes in bodies of branches and loops are not looked for.
 std::vector<WrittenState> written_state(const Program& program);
 
 }  // namespace whence
