@@ -1,5 +1,6 @@
 """What whence.export yields: run, saved and compared as torch.onnx.ONNXProgram is."""
 
+import collections
 import gc
 import io
 import warnings
@@ -98,6 +99,19 @@ def test_an_exported_program_is_exported():
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(given, backend="torch-torchscript")
     assert raised.value.code == "E0303"
+
+
+def test_containers_that_an_archive_has_no_name_for():
+    pair = collections.namedtuple("pair", "first second")
+
+    class Packed(torch.nn.Module):
+        def forward(self, given):
+            return {"top": torch.topk(given.first, 2), "sums": pair(given.second + 1, given.first.max(1))}
+
+    model, x, y = Packed().eval(), torch.randn(3, 4), torch.randn(2)
+    program = whence.export(model, (pair(x, y),), backend="native-export")
+    assert len(program.model_proto.graph.output) == 5
+    equal(program(pair(x, y)), tuple(torch.utils._pytree.tree_leaves(model(pair(x, y)))))
 
 
 @pytest.mark.parametrize("backend", NATIVE)
