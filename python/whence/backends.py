@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import autograd, calls, exported, nested
+from . import autograd, calls, exported, nested, symbolics
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
@@ -60,6 +60,8 @@ class Job:
         with self.stage("export"):
             report = run_json("export", archive, "-o", self.target, "--sidecar-out", self.sidecar, *words,
                               *self.options.for_command(axes, folder, self.artifacts.draft()))
+        if self.options.symbolics:
+            symbolics.expand(self.target, self.options.symbolics, self.options.opset, self.options.custom_opsets)
         self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
         for entry in map(Diagnostic.from_json, report["diagnostics"]):
             if entry.severity == "warning":
@@ -131,6 +133,8 @@ def named_by_pytorch(axes: Axes) -> Axes:
 
 
 def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any], axes: Axes) -> Exported:
+    given_functions = symbolics.registered(job.options.opset) - set(job.options.translations)
+    job.options = replace(job.options, symbolics=given_functions)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, given = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         archive.save(str(saved))
