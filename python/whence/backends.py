@@ -201,13 +201,26 @@ def _captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
 def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
     try:
         return torch.export.export(model, tensors, dynamic_shapes=shapes)
-    except torch._dynamo.exc.UserError as failure:
-        bounded = _bounded(failure, shapes)
+    except Exception as failure:  # PyTorch raises of every kind, and the model too
+        bounded = _bounded(failure, shapes) if isinstance(failure, torch._dynamo.exc.UserError) else None
         if bounded is None:
-            raise
+            return _from_source(model, tensors, shapes, failure)
         warnings.warn(f"torch.export finds bounds of the dynamic sizes, which the file has: {bounded}", WhenceWarning,
                       stacklevel=7)
         return torch.export.export(model, tensors, dynamic_shapes=bounded)
+
+
+def _from_source(model: torch.nn.Module, tensors: tuple, shapes: Any, failure: Exception) -> Any:
+    """What torch.export makes of the model's bytecode, where the model does not run on tensors without data.
+
+    torch.onnx.export tries the two in the same order. Raises ``failure`` where both fail: it names the model's line.
+    """
+    try:
+        program = torch.export.export(model, tensors, dynamic_shapes=shapes, strict=True)
+    except Exception:
+        raise failure from None
+    log.info("torch.export(strict=False) fails, strict=True does not: %s", failure)
+    return program
 
 
 def _check_small(model: torch.nn.Module, program: Any, tensors: tuple, shapes: tuple) -> None:

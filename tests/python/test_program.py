@@ -101,6 +101,25 @@ def test_an_exported_program_is_exported():
     assert raised.value.code == "E0303"
 
 
+def test_what_runs_on_data_alone_is_exported_from_its_source():
+    class Slices(torch.nn.Module):
+        def forward(self, x, n):
+            x[:n, 0] = n
+            return x * 2
+
+    model, x = Slices().eval(), torch.zeros(5, 3)
+    program = whence.export(model, (x.clone(), torch.tensor([3])), backend="native-export")
+    for n in (3, 1):
+        equal(program(x.clone(), torch.tensor([n])), model(x.clone(), torch.tensor([n])))
+
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("on any data")
+
+    with pytest.raises(ValueError, match="on any data"):
+        whence.export(Fails(), (x,), backend="native-export")
+
+
 def test_containers_that_an_archive_has_no_name_for():
     pair = collections.namedtuple("pair", "first second")
 
