@@ -47,6 +47,14 @@ std::string file_part(std::string name) {
 }
 
 // `model_file`: base name of the model, after which files of external data are named; empty: everything inline.
+// The weights first, as in a state_dict: readers take them from there by their place, too.
+std::vector<const Initializer*> weights_first(const std::vector<Initializer>& initializers) {
+  std::vector<const Initializer*> ordered;
+  for (const Initializer& initializer : initializers) ordered.push_back(&initializer);
+  std::ranges::stable_partition(ordered, &Initializer::parameter);
+  return ordered;
+}
+
 Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
   GraphProtoMaker maker(graph, options.interface, options.stamp_origins, options.functions.get());
   Layout layout;
@@ -55,7 +63,8 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
   const std::uint64_t alignment = options.external.alignment;
   UniqueNames file_names;
   std::uint64_t end = 0;
-  for (const Initializer& initializer : graph.initializers) {
+  for (const Initializer* each : weights_first(graph.initializers)) {
+    const Initializer& initializer = *each;
     onnx::TensorProto tensor = maker.tensor_header(initializer);
     const Bytes& bytes = initializer.data.bytes;
     ModelLayout::Tensor piece;

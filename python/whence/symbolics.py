@@ -28,9 +28,11 @@ def registered(opset: int) -> frozenset[str]:
 
     found = set()
     for name in registration.registry.all_functions():
-        functions = registration.registry.get_function_group(name)._functions
-        version = registration._dispatch_opset_version(opset, functions)
-        if version is not None and functions.overridden(version) and not name.startswith(("torchvision::", "prim::")):
+        group = registration.registry.get_function_group(name)
+        if group is None or name.startswith(("torchvision::", "prim::")):
+            continue
+        version = registration._dispatch_opset_version(opset, group._functions)
+        if version is not None and group._functions.overridden(version):
             found.add(name)
     return frozenset(found)
 
@@ -154,8 +156,16 @@ def _type(known: Any) -> torch._C.TensorType:
 
 def _placed(node: Any, part: Any, graph: Any) -> list[Any]:
     """The part's nodes, named after the node that they stand for, with what is said of it."""
+    import onnx
+
     names = dict(zip((each.name for each in part.graph.input), node.input))
-    names |= dict(zip((each.name for each in part.graph.output), node.output))
+    made = {name for each in part.graph.node for name in each.output}
+    for result, output in zip(part.graph.output, node.output):
+        if result.name in made and result.name not in names:
+            names[result.name] = output
+        else:  # an argument given back as it is, or one result twice
+            part.graph.node.append(onnx.helper.make_node("Identity", [result.name], [f"{result.name}.{output}"]))
+            names[f"{result.name}.{output}"] = output
 
     def placed(name: str) -> str:
         return names.setdefault(name, f"{node.name}/{name}") if name else ""

@@ -84,6 +84,14 @@ def test_in_a_branch_and_for_the_opsets_that_it_is_registered_for(register):
     assert {each.domain for each in older.opset_import} == {""}
 
 
+def test_an_argument_given_back(register):
+    register("aten::relu", lambda g, self: self)
+    x = torch.randn(2, 3)
+    program = whence.export(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh(), torch.nn.ReLU()), (x,))
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    torch.testing.assert_close(program(x)[0], x.tanh(), rtol=1e-4, atol=1e-5)
+
+
 def test_a_function_that_fails(register):
     def wrong(g, self, approximate):
         raise ValueError("not today")
