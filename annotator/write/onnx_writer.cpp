@@ -47,14 +47,6 @@ std::string file_part(std::string name) {
 }
 
 // `model_file`: base name of the model, after which files of external data are named; empty: everything inline.
-// The weights first, as in a state_dict: readers take them from there by their place, too.
-std::vector<const Initializer*> weights_first(const std::vector<Initializer>& initializers) {
-  std::vector<const Initializer*> ordered;
-  for (const Initializer& initializer : initializers) ordered.push_back(&initializer);
-  std::ranges::stable_partition(ordered, &Initializer::parameter);
-  return ordered;
-}
-
 Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
   GraphProtoMaker maker(graph, options.interface, options.stamp_origins, options.functions.get());
   Layout layout;
