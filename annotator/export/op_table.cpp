@@ -19,7 +19,7 @@ std::vector<OpFamily> families() {
       grid_ops(),           rearrange_ops(),    padding_ops(),    sorting_ops(),          repeat_ops(),
       random_ops(),         statistics_ops(),   quantile_ops(),   vector_ops(),           matrix_ops(),
       loss_ops(),           quantization_ops(), running_ops(),    spectral_ops(),         symbolic_ops(),
-      sequence_ops(),       special_ops(),
+      sequence_ops(),       special_ops(),      detection_ops(),  onnx_native_ops(),
   };
 }
 

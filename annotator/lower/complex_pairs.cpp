@@ -203,20 +203,20 @@ class ComplexPairs {
   explicit ComplexPairs(Lowering& lowering) : program_(lowering.program), failures_(lowering.failures) {}
 
   void run() {
-    if (!collect()) return;
+    collect();
     Replacements replaced;
     open_nodes(program_, replaced, [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
   }
 
  private:
-  // Values of complex dtype, from here on real, the program's inputs and outputs as well; false when there are none.
-  bool collect() {
+  // Values of complex dtype, from here on real, the program's inputs and outputs as well. There may be none: see
+  // is_complex_node().
+  void collect() {
     for (std::size_t i = 0; i < program_.values.size(); ++i) {
       Type& type = program_.values[i].type;
       if (type.kind != ValueKind::tensor || !is_complex(type.dtype)) continue;
       pairs_.insert(static_cast<ValueId>(i));
     }
-    if (pairs_.empty()) return false;
     for (const ValueId id : pairs_) {
       Type& type = program_.values[id].type;
       type.dtype = part_of(type.dtype);
@@ -224,7 +224,6 @@ class ComplexPairs {
     }
     for (Parameter& parameter : program_.parameters) retype(parameter.data);
     for (Constant& constant : program_.constants) retype(constant.data);
-    return true;
   }
 
   void refuse(const std::string& why, const Node& node) {

@@ -325,8 +325,9 @@ class Functionalizer {
     if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
     const ValueId self = renamed(target.as<ValueRef>()->id);
     tell_of_state(node, owner(self));
-    for (NamedArgument& argument : node.arguments) resolve(argument.value);
     const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
+    if (node.target == "aten::set_" && node.overload == "source_Tensor") return stand_for(node, self, result);
+    for (NamedArgument& argument : node.arguments) resolve(argument.value);
     Written written = functional_form(program_, node);
     if (written.node) {
       const bool typed = result != none_id && program_.values[result].type.dtype != DType::undefined;
@@ -338,10 +339,7 @@ class Functionalizer {
       // of what it was.
       if (kind == ViewKind::same) return alias(result, self);
       if (kind == ViewKind::view) {
-        const auto depth = depth_of_.find(self);
-        if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {
-          report(refusal(node, "a branch or loop body gives a tensor from outside of it another shape"));
-        }
+        stay_inside(node, self);
         return rename(self, result, std::move(*written.node));
       }
       written.as_is = renewed;
@@ -349,6 +347,22 @@ class Functionalizer {
     }
     alias(result, self);
     if (node.target != "aten::detach_" && node.target != "aten::requires_grad_") put(self, written.as_is);
+  }
+
+  // x.set_(y): from here on x is another name of y.
+  void stand_for(const Node& node, ValueId self, ValueId result) {
+    stay_inside(node, self);
+    const ValueId source = renamed(node.find("source")->as<ValueRef>()->id);
+    if (source != self) state_.renamed[self] = source;
+    if (result != none_id && result != source) state_.renamed[result] = source;
+  }
+
+  // What a name stands for is not handed out of a branch or loop body.
+  void stay_inside(const Node& node, ValueId self) {
+    const auto depth = depth_of_.find(self);
+    if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {
+      report(refusal(node, "a branch or loop body gives a tensor from outside of it another shape"));
+    }
   }
 
   void alias(ValueId result, ValueId self) {

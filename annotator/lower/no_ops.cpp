@@ -47,7 +47,6 @@ const std::unordered_map<std::string_view, When>& no_ops() {
       {"aten::reshape", When::same_shape},
       {"aten::reshape_as", When::same_shape},
       {"aten::slice", When::same_shape},
-      {"aten::squeeze", When::same_shape},
       {"aten::unflatten", When::same_shape},
       {"aten::view", When::same_shape},
       {"aten::view_as", When::same_shape},

@@ -58,6 +58,13 @@ onnx::TensorProto tensor_header(const TensorData& data, const std::string& name)
   return proto;
 }
 
+std::vector<const Initializer*> weights_first(const std::vector<Initializer>& initializers) {
+  std::vector<const Initializer*> ordered;
+  for (const Initializer& initializer : initializers) ordered.push_back(&initializer);
+  std::ranges::stable_partition(ordered, &Initializer::parameter);
+  return ordered;
+}
+
 onnx::TensorProto GraphProtoMaker::tensor_header(const Initializer& initializer) const {
   return whence::tensor_header(initializer.data, names_.of(graph_, initializer.value));
 }
@@ -91,7 +98,8 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
 // An initializer has its type, but is no place for metadata that others look for: they look in value_info, or at the
 // input, where it is one too.
 void GraphProtoMaker::fill_initializers(onnx::GraphProto& proto, bool as_inputs) const {
-  for (const Initializer& initializer : graph_.initializers) {
+  for (const Initializer* each : weights_first(graph_.initializers)) {
+    const Initializer& initializer = *each;
     if (!as_inputs && !metadata_.values.contains(initializer.value)) continue;
     onnx::ValueInfoProto& info = as_inputs ? *proto.add_input() : *proto.add_value_info();
     info.set_name(names_.of(graph_, initializer.value));

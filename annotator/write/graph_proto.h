@@ -2,6 +2,8 @@
 // splices in. Included only by write/, so that no other translation unit needs protobuf's headers.
 #pragma once
 
+#include <vector>
+
 #include <onnx/onnx_pb.h>
 
 #include "annotator/graph/graph.h"
@@ -42,5 +44,8 @@ class GraphProtoMaker {
 
 // dims, data_type. Throws Error: unsupported_feature for a dtype that ONNX lacks; internal when bytes and shape differ.
 onnx::TensorProto tensor_header(const TensorData& data, const std::string& name);
+
+// The weights first, as in a state_dict: readers take them from there by their place, too.
+std::vector<const Initializer*> weights_first(const std::vector<Initializer>& initializers);
 
 }  // namespace whence

@@ -55,7 +55,8 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
   const std::uint64_t alignment = options.external.alignment;
   UniqueNames file_names;
   std::uint64_t end = 0;
-  for (const Initializer& initializer : graph.initializers) {
+  for (const Initializer* each : weights_first(graph.initializers)) {
+    const Initializer& initializer = *each;
     onnx::TensorProto tensor = maker.tensor_header(initializer);
     const Bytes& bytes = initializer.data.bytes;
     ModelLayout::Tensor piece;

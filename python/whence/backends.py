@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import autograd, calls, exported, nested
+from . import autograd, calls, exported, nested, symbolics
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
@@ -60,6 +60,8 @@ class Job:
         with self.stage("export"):
             report = run_json("export", archive, "-o", self.target, "--sidecar-out", self.sidecar, *words,
                               *self.options.for_command(axes, folder, self.artifacts.draft()))
+        if self.options.symbolics:
+            symbolics.expand(self.target, self.options.symbolics, self.options.opset, self.options.custom_opsets)
         self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
         for entry in map(Diagnostic.from_json, report["diagnostics"]):
             if entry.severity == "warning":
@@ -131,6 +133,8 @@ def named_by_pytorch(axes: Axes) -> Axes:
 
 
 def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any], axes: Axes) -> Exported:
+    given_functions = symbolics.registered(job.options.opset) - set(job.options.translations)
+    job.options = replace(job.options, symbolics=given_functions)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, given = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         archive.save(str(saved))
@@ -197,13 +201,26 @@ def _captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
 def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
     try:
         return torch.export.export(model, tensors, dynamic_shapes=shapes)
-    except torch._dynamo.exc.UserError as failure:
-        bounded = _bounded(failure, shapes)
+    except Exception as failure:  # PyTorch raises of every kind, and the model too
+        bounded = _bounded(failure, shapes) if isinstance(failure, torch._dynamo.exc.UserError) else None
         if bounded is None:
-            raise
+            return _from_source(model, tensors, shapes, failure)
         warnings.warn(f"torch.export finds bounds of the dynamic sizes, which the file has: {bounded}", WhenceWarning,
                       stacklevel=7)
         return torch.export.export(model, tensors, dynamic_shapes=bounded)
+
+
+def _from_source(model: torch.nn.Module, tensors: tuple, shapes: Any, failure: Exception) -> Any:
+    """What torch.export makes of the model's bytecode, where the model does not run on tensors without data.
+
+    torch.onnx.export tries the two in the same order. Raises ``failure`` where both fail: it names the model's line.
+    """
+    try:
+        program = torch.export.export(model, tensors, dynamic_shapes=shapes, strict=True)
+    except Exception:
+        raise failure from None
+    log.info("torch.export(strict=False) fails, strict=True does not: %s", failure)
+    return program
 
 
 def _check_small(model: torch.nn.Module, program: Any, tensors: tuple, shapes: tuple) -> None:

@@ -7,6 +7,8 @@ block by ones that call them and remember the result. ``torch.onnx.export(dynamo
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .command import run_json
 from .errors import Diagnostic, error
@@ -58,11 +61,37 @@ def captured() -> Iterator[list[torch.export.ExportedProgram]]:
 def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
     """torch.export.save, whose failures become WhenceError E0303."""
     try:
-        torch.export.save(program, archive)
+        try:
+            torch.export.save(program, archive)
+        except NotImplementedError:  # a container without a name for archives, such as torch.return_types.topk
+            torch.export.save(with_plain_containers(program), archive)
     except Exception as failure:  # PyTorch raises many kinds here, from ValueError to its own
         raise error("E0303", "unsupported_feature", f"PyTorch cannot save the exported program: {failure}",
                     "export with dynamo=False, or register what it names with torch.export") from failure
     return archive
+
+
+def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same program, taking and giving tuples in the place of containers that an archive has no name for.
+
+    ONNX knows inputs and outputs one by one, so nothing is lost: the order of what the containers hold stays.
+    """
+    def plain(spec: pytree.TreeSpec) -> pytree.TreeSpec:
+        if spec.is_leaf():
+            return spec
+        children = [plain(child) for child in spec.children()]
+        try:  # of leaves alone, so that what fails is this container
+            pytree.treespec_dumps(pytree.TreeSpec(spec.type, spec.context, [pytree.LeafSpec()] * len(children)))
+            return pytree.TreeSpec(spec.type, spec.context, children)
+        except NotImplementedError:
+            return pytree.TreeSpec(tuple, None, children)
+
+    saved = copy.copy(program)
+    saved._module_call_graph = [
+        entry if entry.signature is None else dataclasses.replace(entry, signature=dataclasses.replace(
+            entry.signature, in_spec=plain(entry.signature.in_spec), out_spec=plain(entry.signature.out_spec)))
+        for entry in program.module_call_graph]
+    return saved
 
 
 def write(program: torch.export.ExportedProgram, sidecar: Path) -> tuple[dict, list[Diagnostic]]:

@@ -29,6 +29,7 @@ class Options:
     translations: Mapping[str, Any]   # "mylib::op" -> FunctionProto
     custom_opsets: Mapping[str, int]
     unsupported_as_domain: bool
+    symbolics: frozenset[str] = frozenset()  # "aten::gelu": operators for which torch.onnx has a function of the user's
 
     def for_command(self, axes: Axes, folder: Path, report: str | os.PathLike | None) -> list:
         """The words of the command; files that it needs go to ``folder``."""
@@ -40,6 +41,8 @@ class Options:
         words += ["--output-names", ",".join(self.output_names)] if self.output_names else []
         words += ["--report", report] if report else []
         words += ["--on-unsupported", "domain"] if self.unsupported_as_domain else []
+        for operator in sorted(self.symbolics):
+            words += ["--keep-operator", operator]
         for domain, version in self.custom_opsets.items():
             words += ["--custom-opset", f"{domain}={version}"]
         if self.translations:

@@ -1,5 +1,7 @@
 """Dynamic sizes of torch.export archives: their names and bounds, what follows from them, and arithmetic on them."""
 
+import math
+
 import onnx
 import pytest
 import torch
@@ -19,7 +21,8 @@ class Sizes(torch.nn.Module):
         return (x.reshape(batch * time), x * batch**2 + time / 2, torch.cat([x, y], 0), x.repeat(2, 1),
                 x.new_ones(time * 3 - batch), x.new_ones(torch.sym_min(batch, time)),
                 x.new_zeros(torch.sym_max(batch, time)), x.new_ones(time // 2 + 7), x.new_ones(time % 3 + 2),
-                x * (batch > 5), x * torch.sym_sqrt(time), x * torch.sym_float(batch), x * (batch == 2 * time))
+                x * (batch > 5), x * torch.sym_sqrt(time), x * torch.sym_float(batch), x * (batch == 2 * time),
+                x.new_ones(math.trunc(time * 1.5)))
 
 
 def inputs_of(batch: int, time: int) -> dict:
@@ -159,3 +162,17 @@ def test_one_number_or_another(tmp_path):
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
     for y in (x, -x):
         assert_same(tmp_path / "m.onnx", Asserted(), {"x": x, "y": y})
+
+
+def test_a_view_says_its_shape_itself(tmp_path):
+    """torch.export records [n, 2] for both, since n is 1 in the example."""
+    class Flat(torch.nn.Module):
+        def forward(self, x):
+            return x.view(-1, 2).view(1, -1)
+
+    program = torch.export.export(Flat(), (torch.ones(2),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.export.save(program, tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
+    assert dims(onnx.load(tmp_path / "m.onnx").graph.output)[0][0] == 1
+    for size in (2, 6):
+        assert_same(tmp_path / "m.onnx", Flat(), {"x": torch.randn(size)})

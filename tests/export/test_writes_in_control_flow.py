@@ -262,6 +262,28 @@ class Reshaped(nn.Module):
         return h
 
 
+class OtherMemory(nn.Module):
+    def forward(self, x, n):
+        h = x.clone()
+        if int(n) > 1:
+            h.set_(x)
+        return h
+
+
+def test_a_tensor_that_stands_for_another(tmp_path):
+    class Set(nn.Module):
+        def forward(self, x, n):
+            h, other = torch.ones(2), x * 2
+            before = h.view(1, 2)
+            same = h.set_(other)
+            other[n] = 5.0
+            same.add_(1)
+            return h, other, same, before
+
+    path, said = export(Set, tmp_path)
+    assert_equal(path, torch.jit.script(Set()), torch.rand(6, 4), torch.tensor(2))
+
+
 class OneOrTheOther(nn.Module):
     """The first iteration changes x, the others do not."""
 
@@ -274,7 +296,7 @@ class OneOrTheOther(nn.Module):
         return h, x
 
 
-REFUSED = [(Reshaped, "another shape"), (OneOrTheOther, "read later")]
+REFUSED = [(Reshaped, "another shape"), (OtherMemory, "another shape"), (OneOrTheOther, "read later")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)

@@ -8,6 +8,7 @@ import transformers.integrations.moe  # noqa: F401, registers transformers::grou
 import torch.ao.quantization.fx._decomposed  # noqa: F401, operators that PyTorch registers on import
 
 import command
+import ops.cases.detection  # noqa: F401, registers torchvision's
 
 OPERATORS = command.run_json("ops")["operators"]
 CODES = command.run_json("codes")["codes"]

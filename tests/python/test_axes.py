@@ -355,3 +355,35 @@ def test_a_size_of_1_at_which_the_model_does_something_else_is_refused(model):
     with pytest.raises(whence.WhenceError, match="0 or 1 in the example") as raised:
         whence.export(model, torch.randn(1, 3), backend="native-export", dynamic_axes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("dims", [(), (1,), ((0, -1),)])
+def test_axes_that_are_one_in_some_runs_are_squeezed_in_those(dims, scripted):
+    class Squeezed(torch.nn.Module):
+        def forward(self, x):
+            return torch.squeeze(x + 1, *dims)
+
+    class ByNumber(torch.nn.Module):
+        def forward(self, x):
+            return torch.squeeze(x + 1, 1)
+
+    if scripted and dims != (1,):
+        pytest.skip("a script takes no variable arguments")
+    model = torch.jit.script(ByNumber()) if scripted else Squeezed().eval()
+    program = whence.export(model, (torch.ones(2, 1, 4),), dynamic_axes={"x": {0: "a", 1: "b", 2: "c"}})
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    for shape in ((2, 1, 4), (2, 3, 1), (1, 2, 4), (1, 1, 1), (5, 1, 1)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x)[0], model(x))
+
+
+def test_what_is_squeezed_for_others_keeps_its_rank():
+    class Squeezed(torch.nn.Module):
+        def forward(self, x):
+            y = x.squeeze(0)
+            return y.transpose(0, 1), y
+
+    program = whence.export(Squeezed(), (torch.ones(2, 3),), dynamic_axes={"x": {0: "n"}})
+    assert {node.op_type for node in program.model_proto.graph.node} == {"Transpose", "Identity"}
+    torch.testing.assert_close(program(torch.ones(4, 3))[0], torch.ones(3, 4))

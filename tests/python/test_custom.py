@@ -184,6 +184,24 @@ def test_autograd_functions_are_inlined(backend):
     assert x.grad is not None and "apply" in torch.autograd.Function.__dict__
 
 
+@pytest.mark.parametrize("backend", ["native", "native-export"])
+def test_an_apply_that_the_model_holds(backend):
+    class Holds(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.clip, self.split = Clipped.apply, Split.apply
+
+        def forward(self, x):
+            return self.clip(x, 1.0) + self.split(x)[1]
+
+    x = torch.randn(3, 4, requires_grad=True)
+    model = Holds()
+    program = whence.export(model, (x,), backend=backend)
+    torch.testing.assert_close(program(x)[0], model(x).detach(), rtol=1e-5, atol=1e-6)
+    model(x).sum().backward()
+    assert x.grad is not None
+
+
 @onnxscript.script(mine)
 def clipped(x, largest: float):
     return op.Min(x, op.CastLike(op.Constant(value_float=largest), x))

@@ -1,5 +1,6 @@
 """What whence.export yields: run, saved and compared as torch.onnx.ONNXProgram is."""
 
+import collections
 import gc
 import io
 import warnings
@@ -98,6 +99,38 @@ def test_an_exported_program_is_exported():
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(given, backend="torch-torchscript")
     assert raised.value.code == "E0303"
+
+
+def test_what_runs_on_data_alone_is_exported_from_its_source():
+    class Slices(torch.nn.Module):
+        def forward(self, x, n):
+            x[:n, 0] = n
+            return x * 2
+
+    model, x = Slices().eval(), torch.zeros(5, 3)
+    program = whence.export(model, (x.clone(), torch.tensor([3])), backend="native-export")
+    for n in (3, 1):
+        equal(program(x.clone(), torch.tensor([n])), model(x.clone(), torch.tensor([n])))
+
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("on any data")
+
+    with pytest.raises(ValueError, match="on any data"):
+        whence.export(Fails(), (x,), backend="native-export")
+
+
+def test_containers_that_an_archive_has_no_name_for():
+    pair = collections.namedtuple("pair", "first second")
+
+    class Packed(torch.nn.Module):
+        def forward(self, given):
+            return {"top": torch.topk(given.first, 2), "sums": pair(given.second + 1, given.first.max(1))}
+
+    model, x, y = Packed().eval(), torch.randn(3, 4), torch.randn(2)
+    program = whence.export(model, (pair(x, y),), backend="native-export")
+    assert len(program.model_proto.graph.output) == 5
+    equal(program(pair(x, y)), tuple(torch.utils._pytree.tree_leaves(model(pair(x, y)))))
 
 
 @pytest.mark.parametrize("backend", NATIVE)

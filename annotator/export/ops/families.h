@@ -57,5 +57,7 @@ OpFamily spectral_ops();
 OpFamily loss_ops();
 OpFamily symbolic_ops();
 OpFamily sequence_ops();
+OpFamily detection_ops();
+OpFamily onnx_native_ops();
 
 }  // namespace whence

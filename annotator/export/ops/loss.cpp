@@ -1,4 +1,6 @@
 // Loss functions: a value for each element (or sample), then none, mean or sum over all of them.
+#include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -194,7 +196,33 @@ void cross_entropy_loss(Ctx& c) {
   by_class(c, "SoftmaxCrossEntropyLoss");
 }
 
+// Of scores x [N, C], or [C], and the right class y of each: the mean over the classes j of
+// weight[y] * max(0, margin - x[y] + x[j])^p, where that of y itself is 0.
+void multi_margin_loss(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val given = c.tensor("self");
+  const int rank = c.rank(given);
+  const auto classes = rank == 0 ? std::nullopt : c.static_dim(given, -1);
+  if (!classes) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
+  const Val x = rank == 1 ? c.unsqueeze(given, {0}) : given;
+  const Val right = c.reshape(c.cast(c.tensor("target"), DType::int64), {Size{-1}, Size{1}});
+  Val loss = c.emit("Sub", {x, c.emit("GatherElements", {x, right}, {{"axis", 1}})});
+  loss = c.emit("Max", {c.emit("Add", {loss, number(c, c.number("margin"))}), number(c, 0)});
+  if (c.number("p") == 2) loss = c.emit("Mul", {loss, loss});
+  if (const Val weight = c.optional_tensor("weight")) {
+    loss = c.emit("Mul", {loss, c.emit("Gather", {c.cast(weight, dtype), right}, {{"axis", 0}})});
+  }
+  Ints numbers(static_cast<std::size_t>(*classes));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  loss = c.emit("Where", {c.emit("Equal", {c.constant_ints(numbers), right}), number(c, 0), loss});
+  loss = reduced(c, reduce(c, "ReduceMean", loss, {1}, false));
+  c.yield(reduction(c) == "none" && c.rank(c.tensor("target")) == 0 ? c.squeeze(loss, {0}) : loss);
+}
+
 const OpEntry kLoss[] = {
+    {"aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int "
+     "reduction=1) -> Tensor",
+     multi_margin_loss},
     {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss},
     {"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", l1_loss},
     {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", smooth_l1_loss},

@@ -4,6 +4,7 @@
 
 #include "annotator/export/advanced_index.h"
 #include "annotator/export/broadcast.h"
+#include "annotator/export/ops/division.h"
 #include "annotator/export/ops/elementwise.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/select.h"
@@ -32,7 +33,7 @@ std::string onnx_reduction(Ctx& c, std::string_view argument) {
   if (name == "prod" || name == "multiply") return "mul";
   if (name == "amax") return "max";
   if (name == "amin") return "min";
-  c.refuse("scatter with reduction '" + name + "', which ONNX lacks", "use sum, prod, amax or amin");
+  c.refuse("scatter with reduction '" + name + "', which ONNX lacks", "use sum, mean, prod, amax or amin");
 }
 
 // ---- by advanced index ------------------------------------------------------------------------------------------
@@ -132,19 +133,36 @@ double neutral(const std::string& how) {
   return how == "max" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
 }
 
+// The mean is the sum by the number of elements that came together in it; PyTorch rounds that of integers down. With
+// include_self what was there counts as one of them, and where nothing is written it stays alone.
+Val mean_of(Ctx& c, Val sum, Val index, bool include_self) {
+  const DType dtype = c.output_dtype();
+  const Val one = c.constant_number(1, dtype), zero = c.constant_number(0, dtype);
+  const Val start = broadcast(c, include_self ? one : zero, {sum});
+  Val count = c.typed(scattered(c, start, index, broadcast(c, one, {index}), "add"), dtype);
+  if (!include_self) count = c.emit("Max", {count, one});
+  return is_floating(dtype) ? c.emit("Div", {sum, count}) : floor_quotient(c, sum, count, dtype);
+}
+
 // Without include_self, the elements written to start from the reduction's neutral number.
-void scatter_reduce(Ctx& c) {
+void reduce_into(Ctx& c, Val index, Val updates) {
   Val x = c.tensor("self");
-  const Val index = c.tensor("index");
-  const std::string how = onnx_reduction(c, "reduce");
-  if (!c.flag("include_self")) {
+  const bool mean = c.text("reduce") == "mean", include_self = c.flag("include_self");
+  const std::string how = mean ? "add" : onnx_reduction(c, "reduce");
+  if (!include_self) {
     const DType dtype = c.output_dtype();
     if (how.starts_with('m') && how != "mul" && !is_floating(dtype)) {
       c.refuse("scatter_reduce of integers with include_self=False", "use include_self=True, or floating tensors");
     }
     x = scattered(c, x, index, broadcast(c, c.constant_number(neutral(how), dtype), {index}), "none");
   }
-  c.yield(scattered(c, x, index, scatter_updates(c, index), how));
+  const Val reduced = scattered(c, x, index, updates, how);
+  c.yield(mean ? mean_of(c, reduced, index, include_self) : reduced);
+}
+
+void scatter_reduce(Ctx& c) {
+  const Val index = c.tensor("index");
+  reduce_into(c, index, scatter_updates(c, index));
 }
 
 // A vector of positions along dim as an index of the shape of `like`, for ScatterElements.
@@ -164,6 +182,10 @@ void index_write(Ctx& c, const std::string& how, Val source) {
     return c.yield(c.emit("ScatterND", {x, c.unsqueeze(index, {1}), source}, reduction(c, how)));
   }
   c.yield(scattered(c, x, spread_index(c, c.tensor("index"), x, shape_of(c, source)), source, how));
+}
+void index_reduce(Ctx& c) {
+  const Val source = c.cast(c.tensor("source"), c.output_dtype());
+  reduce_into(c, spread_index(c, c.tensor("index"), c.tensor("self"), shape_of(c, source)), source);
 }
 void index_copy(Ctx& c) { index_write(c, "none", c.cast(c.tensor("source"), c.output_dtype())); }
 void index_add(Ctx& c) {
@@ -217,6 +239,9 @@ const OpEntry kScatter[] = {
     {"aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", index_put},
     {"aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
      index_put},
+    {"aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> "
+     "Tensor",
+     index_reduce},
     {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", masked_scatter},
     {"aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", put},
     {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", scatter_reducing},

@@ -1,9 +1,13 @@
 // Other shapes for the same elements: views, axes added, dropped and exchanged, broadcasting and tiling.
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "annotator/export/broadcast.h"
+#include "annotator/export/convert.h"
 #include "annotator/export/ops/families.h"
+#include "annotator/export/uses.h"
 
 namespace whence {
 namespace {
@@ -106,9 +110,59 @@ void unsqueeze(Ctx& c) {
   c.yield(c.unsqueeze(x, {c.axis(c.integer("dim"), c.rank(x) + 1)}));
 }
 
+// Whether the axis may be 1 in one run and more in another.
+bool may_be_one(Ctx& c, Val x, std::int64_t axis) {
+  const Dim& dim = c.dims(x)[axis];
+  if (dim.is_static()) return false;
+  return dim.symbol == none_id || c.session().program().symbols[dim.symbol].min.value_or(0) < 2;
+}
+
+// The program yields the operation's result as it is, and nothing else reads it: its rank may differ from run to run.
+bool is_output_alone(Ctx& c) {
+  const Program& program = c.session().program();
+  const ValueId result = c.node().outputs.front();
+  const bool output = std::ranges::any_of(program.outputs, [&](const ProgramOutput& each) {
+    const auto* value = each.value.as<ValueRef>();
+    return value != nullptr && value->id == result;
+  });
+  return output &&
+         std::ranges::all_of(c.session().uses().of(result), [](const ProgramUse& use) { return use.node == nullptr; });
+}
+
+// Those of `axes` go that are 1 when the graph runs. ONNX wants a rank for each output, so the file says that of the
+// example, or else that all of them go; runtimes take others, too.
+void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
+  Val squeezed;
+  if (std::ssize(axes) == c.rank(x)) {
+    squeezed = c.emit("Squeeze", {x});
+  } else {
+    std::string asked(static_cast<std::size_t>(c.rank(x)), '\0');
+    for (const std::int64_t axis : axes) asked[static_cast<std::size_t>(axis)] = 1;
+    const Val mask = c.constant_tensor({DType::boolean, {c.rank(x)}, Bytes::owned(std::move(asked))});
+    const Val shape = c.emit("Shape", {x});
+    const Val gone = c.emit("And", {c.emit("Equal", {shape, c.constant_ints({1})}), mask});
+    const Val left = c.emit("Compress", {shape, c.emit("Not", {gone})}, {{"axis", 0}});
+    Attributes attributes;
+    if (c.opset() >= 14) attributes.push_back({"allowzero", 1});
+    squeezed = c.emit("Reshape", {x, left}, std::move(attributes));
+  }
+  if (c.output_dims() == nullptr) {
+    std::vector<Dim> rest;
+    for (std::int64_t axis = 0; axis < c.rank(x); ++axis) {
+      const bool asked = std::ranges::find(axes, axis) != axes.end();
+      if (!asked || c.static_dim(x, axis).value_or(1) != 1) rest.push_back(c.dims(x)[axis]);
+    }
+    c.typed(squeezed, c.dtype(x), std::move(rest));
+  }
+  c.yield(squeezed);
+}
+
 // Of `axes`, those of size 1 go; a dynamic axis stays or goes as it did when the example inputs ran, which the rank of
-// the result tells. Squeeze fails at run time where an axis that went is not 1.
+// the result tells, except in a result of the program itself. Squeeze fails at run time where an axis that went is
+// not 1.
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
+  const auto uncertain = [&](std::int64_t axis) { return may_be_one(c, x, axis); };
+  if (std::ranges::any_of(axes, uncertain) && is_output_alone(c)) return squeeze_in_run(c, x, axes);
   Ints ones, dynamic_ones;
   for (const std::int64_t axis : axes) {
     const auto size = c.static_dim(x, axis);

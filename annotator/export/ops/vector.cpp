@@ -135,10 +135,26 @@ void diff(Ctx& c) {
   c.yield(x);
 }
 
+// The slices along dim, those shortened to maxnorm whose norm is larger. The 1e-7 is ATen's.
+void renorm(Ctx& c) {
+  const Val x = c.tensor("self");
+  const DType dtype = c.output_dtype();
+  const std::int64_t dim = c.axis(c.integer("dim"), c.rank(x));
+  Ints others;
+  for (std::int64_t axis = 0; axis < c.rank(x); ++axis) {
+    if (axis != dim) others.push_back(axis);
+  }
+  const Val norm = vector_norm(c, x, c.number("p"), others, true), most = c.constant_number(c.number("maxnorm"), dtype);
+  const Val shorter = c.emit("Div", {most, c.emit("Add", {norm, c.constant_number(1e-7, dtype)})});
+  const Val factor = c.emit("Where", {c.emit("Greater", {norm, most}), shorter, c.constant_number(1, dtype)});
+  c.yield(c.emit("Mul", {x, factor}));
+}
+
 const OpEntry kVector[] = {
     {"aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
      "ScalarType? dtype=None) -> Tensor",
      linalg_vector_norm},
+    {"aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", renorm},
     {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", norm_p},
     {"aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", norm_p},
     {"aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", norm_p},

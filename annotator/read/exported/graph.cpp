@@ -226,7 +226,7 @@ void ExportedGraph::set_symbolic_target(std::string_view function, Node& node) {
   struct Form {
     std::string_view python, target;
   };
-  constexpr std::array<Form, 24> forms = {{{"add", "aten::add"},         {"sub", "aten::sub"},
+  constexpr std::array<Form, 25> forms = {{{"add", "aten::add"},         {"sub", "aten::sub"},
                                            {"mul", "aten::mul"},         {"floordiv", "aten::floordiv"},
                                            {"truediv", "aten::div"},     {"mod", "aten::remainder"},
                                            {"pow", "aten::pow"},         {"neg", "aten::neg"},
@@ -237,7 +237,8 @@ void ExportedGraph::set_symbolic_target(std::string_view function, Node& node) {
                                            {"sym_not", "aten::__not__"}, {"sym_max", "prim::max"},
                                            {"sym_min", "prim::min"},     {"_sym_sqrt", "aten::sqrt"},
                                            {"floor", "aten::floor"},     {"ceil", "aten::ceil"},
-                                           {"abs", "prim::abs"},         {"sym_float", "aten::Float"}}};
+                                           {"abs", "prim::abs"},         {"sym_float", "aten::Float"},
+                                           {"trunc", "aten::Int"}}};
   if (function == "sym_ite" && node.arguments.size() == 3) {  // one number or another
     node.target = "aten::where";
     node.overload = "Scalar";
@@ -265,7 +266,7 @@ void ExportedGraph::set_symbolic_target(std::string_view function, Node& node) {
     if (kinds != kind) kinds += (kinds.empty() ? "" : "_") + kind;
   }
   node.overload = node.target == "aten::__not__" ? "" : kinds;
-  if (node.target == "aten::Float") node.overload = "Scalar";
+  if (node.target == "aten::Float" || node.target == "aten::Int") node.overload = "Scalar";
 }
 
 Origin ExportedGraph::origin_of(const Part& node) {
@@ -318,6 +319,30 @@ void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& n
 void ExportedGraph::enter(std::size_t number, const Part& node) {
   reading_.entry = "node " + std::to_string(number);
   if (node.has("name") && !node.at("name").is_null()) reading_.entry += " '" + node.at("name").text() + "'";
+}
+
+// torch.export takes a view that keeps the number of elements for one that keeps the shape, and records that of [n, 2]
+// for view(1, -1) where n is 1 in the example. What the node itself says counts.
+void ExportedGraph::heed_view(const Node& node) {
+  if (node.target != "aten::view" && node.target != "aten::reshape" && node.target != "aten::_unsafe_view") return;
+  const Argument* size = node.find("size");
+  const auto* items = size == nullptr ? nullptr : size->as<ArgumentList>();
+  auto& dims = program_.values[node.outputs.front()].type.dims;
+  if (items == nullptr || !dims || items->size() != dims->size()) return;
+  bool wrong = false;
+  std::optional<std::size_t> rest;
+  for (std::size_t axis = 0; axis < dims->size(); ++axis) {
+    const auto* given = (*items)[axis].as<std::int64_t>();
+    if (given == nullptr) continue;
+    const Dim stated{*given, false, none_id};
+    if (*given == -1) {
+      rest = axis;
+    } else if ((*dims)[axis] != stated) {
+      (*dims)[axis] = stated;
+      wrong = true;
+    }
+  }
+  if (wrong && rest) (*dims)[*rest] = {-1, true, none_id};
 }
 
 // Twice: how many use a node is known when all are.
@@ -396,6 +421,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     set_target(target, node);
   }
   read_outputs(graph, part.at("outputs"), node);
+  heed_view(node);
   if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }

@@ -34,6 +34,7 @@ class ExportedGraph {
 
   void read_node(const Part& graph, const Part& node, Block& block);
   void note_memory(const Part& graph, const Part& inputs, Node& node) const;
+  void heed_view(const Node& node);
   void set_target(const std::string& target, Node& node);
   void set_symbolic_target(std::string_view function, Node& node);
   void read_arguments(const Part& inputs, Node& node);

@@ -13,6 +13,12 @@ PROBABILITY = between(0.01, 0.99, 4, 5)
 ENDLESS = torch.tensor([float("inf"), 1.0, -float("inf"), -2.0])
 
 CASES = [
+    case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y), SCORES, TARGETS, dynamic="x:0=n y:0=n"),
+    *(case("aten::multi_margin_loss", lambda x, y, w, how=how: F.multi_margin_loss(x, y, 2, 0.5, w, reduction=how),
+           SCORES, TARGETS, between(0, 2, 5), opsets=(13, 18)) for how in ("none", "sum")),
+    case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y, reduction="none"), f32(5), torch.tensor(3),
+         not_in_archives="torch.export records the shape [1], PyTorch gives []"),
+    case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y), f32(5), torch.tensor([3])),
     case("aten::mse_loss", lambda x, y: F.mse_loss(x, y), SCORES, OTHER, dynamic="x:0=n y:0=n", opsets=(13, 18)),
     case("aten::mse_loss", lambda x, y: F.mse_loss(x, y, reduction="none"), SCORES, OTHER),
     case("aten::l1_loss", lambda x, y: F.l1_loss(x, y, reduction="sum"), SCORES, OTHER),

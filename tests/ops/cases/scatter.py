@@ -69,8 +69,12 @@ CASES = [
       for how in ("sum", "prod", "amax", "amin")],
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
            f32(4), f32(4)) for how in ("sum", "prod", "amax", "amin")],
-    case("aten::scatter_reduce.two", lambda x, y: x.scatter_reduce(0, REPEATED, y, "mean"), f32(4), f32(4),
-         refused="mean"),
+    *[case("aten::scatter_reduce.two", lambda x, i, y, keep=keep: x.scatter_reduce(1, i, y, "mean", include_self=keep),
+           given(2, 5), i64(0, 5, 2, 4), given(2, 4, seed=1), dynamic="x:0=n i:0=n y:0=n")
+      for keep in (True, False) for given in (f32, lambda *shape, seed=0: i64(-9, 9, *shape, seed=seed))],
+    *[case("aten::index_reduce", lambda x, i, y, how=how, keep=keep: x.index_reduce(1, i, y, how, include_self=keep),
+           f32(2, 5, 3), torch.tensor([0, 3, 3, 1]), f32(2, 4, 3, seed=1))
+      for how in ("mean", "prod", "amax", "amin") for keep in (True, False)],
     case("aten::put", lambda x, i, y: torch.put(x, i, y), f32(3, 4), torch.tensor([[0, 5], [-1, 7]]),
          f32(2, 2, seed=1)),
     case("aten::put", lambda x, i, y: torch.put(x, i, y, accumulate=True), f32(3, 4), torch.tensor([0, 5, 5]),

@@ -19,6 +19,9 @@ def of_order(order):
 
 
 CASES = [
+    *(case("aten::renorm", lambda x, p=p, dim=dim: torch.renorm(x, p, dim, 1.5), f32(3, 4, 2), opsets=(13, 18))
+      for p, dim in ((2, 0), (1, -1))),
+    case("aten::renorm", lambda x: torch.renorm(x, float("inf"), 1, 0.7), f32(3, 4), dynamic="x:0=n"),
     *(close("aten::linalg_vector_norm", of_order(order), f32(3, 4)) for order in ORDERS),
     close("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x, 2, (0, -1), True), f32(2, 3, 4),
           dynamic="x:0=n", opsets=(13, 18)),

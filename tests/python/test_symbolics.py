@@ -1,0 +1,102 @@
+"""Functions registered with torch.onnx.register_custom_op_symbolic count in an export of a trace."""
+
+import warnings
+
+import onnx
+import pytest
+import torch
+import whence
+from torch.onnx import symbolic_helper
+
+
+@pytest.fixture
+def register():
+    """torch.onnx.register_custom_op_symbolic, undone after the test."""
+    given = []
+
+    def register(name, function, opset=9):
+        given.append((name, opset))
+        torch.onnx.register_custom_op_symbolic(name, function, opset)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield register
+        for name, opset in given:
+            torch.onnx.unregister_custom_op_symbolic(name, opset)
+
+
+def gelu(g, self, approximate):
+    assert symbolic_helper._get_const(approximate, "s", "approximate") == "none"
+    return g.op("com.microsoft::Gelu", self).setType(self.type())
+
+
+def test_one_node_in_a_domain_of_the_users(register):
+    register("::gelu", gelu)
+    model, x = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU()), torch.randn(2, 4)
+    program = whence.export(model, (x,), dynamic_axes={"input": {0: "n"}})
+    proto = program.model_proto
+    node = proto.graph.node[-1]
+    assert (node.domain, node.op_type) == ("com.microsoft", "Gelu")
+    assert "1" in {each.key: each.value for each in node.metadata_props}["pkg.torch.onnx.name_scopes"]
+    assert {each.domain: each.version for each in proto.opset_import} == {"": 18, "com.microsoft": 1}
+    torch.testing.assert_close(program(x)[0], model(x), rtol=1e-4, atol=1e-5)
+    assert whence.export(model, (x,), custom_opsets={"com.microsoft": 2}).model_proto.opset_import[1].version == 2
+    assert whence.export(model, (x,), backend="native-export").model_proto.graph.node[-1].domain == ""
+
+
+def test_several_nodes_with_lists_and_numbers(register):
+    @symbolic_helper.parse_args("v", "i")
+    def cat(g, tensors, dim):
+        return g.op("Concat", *symbolic_helper._unpack_list(tensors), axis_i=dim)
+
+    @symbolic_helper.parse_args("v", "is", "b", "i")
+    def twice_mean(g, x, dim, keepdim, dtype):
+        assert dtype is None
+        mean = g.op("ReduceMean", x, axes_i=dim, keepdims_i=keepdim)
+        return g.op("Mul", mean, g.op("Constant", value_t=torch.tensor(2.0)))
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.cat([x, x.relu()], 1).mean(1, keepdim=True) + torch.cat([x, x], 1).mean((0, 1))
+
+    register("aten::cat", cat)
+    register("aten::mean", twice_mean)
+    x = torch.randn(2, 4)
+    program = whence.export(Model(), (x,), opset_version=17)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    wanted = 2 * (torch.cat([x, x.relu()], 1).mean(1, keepdim=True) + torch.cat([x, x], 1).mean((0, 1)))
+    torch.testing.assert_close(program(x)[0], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_in_a_branch_and_for_the_opsets_that_it_is_registered_for(register):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            if bool(x.sum() > 0):
+                return torch.nn.functional.gelu(x)
+            return x
+
+    register("aten::gelu", gelu, 17)
+    x, model = torch.ones(2, 3), torch.jit.script(Model())
+    branches = [each.g for node in whence.export(model, (x,), opset_version=17).model_proto.graph.node
+                for each in node.attribute if each.HasField("g")]
+    assert "com.microsoft" in [node.domain for branch in branches for node in branch.node]
+    older = whence.export(model, (x,), opset_version=16).model_proto
+    assert {each.domain for each in older.opset_import} == {""}
+
+
+def test_an_argument_given_back(register):
+    register("aten::relu", lambda g, self: self)
+    x = torch.randn(2, 3)
+    program = whence.export(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh(), torch.nn.ReLU()), (x,))
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    torch.testing.assert_close(program(x)[0], x.tanh(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_function_that_fails(register):
+    def wrong(g, self, approximate):
+        raise ValueError("not today")
+
+    register("aten::gelu", wrong)
+    with pytest.raises(whence.WhenceError, match="not today") as raised:
+        whence.export(torch.nn.GELU(), (torch.ones(2),))
+    assert raised.value.code == "E0302"
