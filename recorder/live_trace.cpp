@@ -1,6 +1,7 @@
 #include "recorder/live_trace.h"
 
 #include "recorder/module_tree.h"
+#include "recorder/python_lock.h"
 #include "recorder/torch_error.h"
 #include "schema/result.h"
 
@@ -52,7 +53,8 @@ constexpr std::size_t largest_folded = 1 << 20;
 
 }  // namespace
 
-LiveTrace::LiveTrace(std::shared_ptr<jit::Graph> graph) : graph_(std::move(graph)) {
+LiveTrace::LiveTrace(std::shared_ptr<jit::Graph> graph)
+    : graph_(graph.get(), [held = graph](jit::Graph*) mutable { with_python_lock([&] { held.reset(); }); }) {
   cursor_ = graph_->block()->param_node();
   open_.push_back({nullptr, 0});
   call_of_block_[graph_->block()] = 0;
