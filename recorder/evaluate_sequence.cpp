@@ -30,10 +30,6 @@ constexpr const char* only_tensors =
     "a list whose length depends on data holds something other than tensors and numbers";
 constexpr const char* keep_apart = "keep a list for each of its parts";
 
-DType dtype_of_number(const c10::IValue& number) {
-  return number.isInt() ? DType::int64 : number.isDouble() ? DType::float64 : DType::boolean;
-}
-
 // ONNX wants the elements of a sequence to be of one dtype.
 void check_dtypes(DType held, DType added, const Place& where) {
   if (held == DType::undefined || added == DType::undefined || held == added) return;

@@ -59,7 +59,7 @@ void Evaluator::run(const jit::Module& root) {
     for (int run = 0; run < runs_ && i < inputs_.arguments.size(); ++run) given[run] = &inputs_.arguments[i][run];
     arguments.push_back(input(given, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));
   }
-  add_outputs(unpacked_output(call(forward, std::move(arguments), 0, {})), "", program_.outputs);
+  add_outputs(returned(unpacked_output(call(forward, std::move(arguments), 0, {}))), "", program_.outputs);
   finish_program(program_, known_);
 }
 

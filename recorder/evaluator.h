@@ -127,6 +127,11 @@ class Evaluator {
   Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   bool made_since(ValueId first, const Term& term) const;
 
+  // ---- optional_results.cpp: what the model returns, None or not as the data has it
+  Term returned(const Term& term);
+  Term optional_result(const Term& given, const Term& content);
+  void add_optional(Block& block, const Type& type, std::vector<NamedArgument> content);
+
   // ---- evaluate_loop.cpp: prim::Loop
   void loop(const torch::jit::Node& node, Call& call);
   bool unroll(const torch::jit::Node& node, Call& call);

@@ -25,8 +25,8 @@ void add_outputs(const Term& term, const std::string& name, std::vector<ProgramO
     case Term::Kind::object:
       return;
     case Term::Kind::optional:
-      throw Error(Code::unsupported_feature, "the model returns a tensor or None, as the data has it",
-                  "return a tensor, and a flag that says whether it counts", {.stage = "read"});
+      throw Error(Code::internal, "an optional result is no value of the program", "please report this with the model",
+                  {.stage = "read"});
     case Term::Kind::literal:
     case Term::Kind::value:
       outputs.push_back({name, argument(term, nullptr)});
@@ -70,6 +70,10 @@ c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i) {
   if (inner.empty()) return nullptr;
   if (container->kind() == c10::TypeKind::DictType) return inner[i % 2];
   return i < inner.size() ? inner[i] : inner.back();
+}
+
+DType dtype_of_number(const c10::IValue& number) {
+  return number.isInt() ? DType::int64 : number.isDouble() ? DType::float64 : DType::boolean;
 }
 
 bool same_term(const Term& a, const Term& b) {

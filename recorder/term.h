@@ -101,6 +101,9 @@ void add_outputs(const Term& term, const std::string& name, std::vector<ProgramO
 // The value that run `run` sees; empty when it was never computed.
 std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run);
 
+// Of a number as a tensor without axes.
+DType dtype_of_number(const c10::IValue& number);
+
 // Of the elements of a list; undefined when no run put one in.
 DType element_dtype(const PerRun<std::optional<c10::IValue>>& lists);
 

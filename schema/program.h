@@ -103,15 +103,18 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-// A sequence is a list of tensors or numbers whose length the program decides.
-enum class ValueKind : std::uint8_t { tensor, integer, floating, boolean, string, opaque, sequence };
+// A sequence is a list of tensors or numbers whose length the program decides; an optional is a tensor or None, as the
+// data has it.
+enum class ValueKind : std::uint8_t { tensor, integer, floating, boolean, string, opaque, sequence, optional };
 
-constexpr bool is_scalar(ValueKind kind) { return kind != ValueKind::tensor && kind != ValueKind::sequence; }
+constexpr bool is_scalar(ValueKind kind) {
+  return kind != ValueKind::tensor && kind != ValueKind::sequence && kind != ValueKind::optional;
+}
 
 struct Type {
   ValueKind kind = ValueKind::tensor;
   DType dtype = DType::undefined;        // of tensors; of scalars: int64, float64, boolean; of a sequence's elements
-  std::optional<std::vector<Dim>> dims;  // tensors only; absent when the rank is unknown
+  std::optional<std::vector<Dim>> dims;  // tensors and optionals; absent when the rank is unknown
 };
 
 enum class ValueSource : std::uint8_t { node, input, parameter, constant, block_input };

@@ -58,8 +58,8 @@ inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
 inline constexpr std::string_view complete = "complete";  // since 1.1, and there only when false
 
 // Words for enumerations, by their number.
-inline constexpr std::array<std::string_view, 7> value_kinds{"tensor", "integer", "floating", "boolean",
-                                                             "string", "opaque",  "sequence"};
+inline constexpr std::array<std::string_view, 8> value_kinds{"tensor", "integer", "floating", "boolean",
+                                                             "string", "opaque",  "sequence", "optional"};
 inline constexpr std::array<std::string_view, 5> value_sources{"node", "input", "parameter", "constant", "block_input"};
 inline constexpr std::array<std::string_view, 3> parameter_kinds{"parameter", "buffer", "attribute"};
 inline constexpr std::array<std::string_view, 2> signature_roles{"input", "output"};

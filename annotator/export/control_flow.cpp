@@ -16,6 +16,7 @@ GraphValue typed_value(const Type& type) {
   value.dims = type.dims;
   if (is_scalar(type.kind)) value.dims.emplace();
   value.sequence = type.kind == ValueKind::sequence;
+  value.optional = type.kind == ValueKind::optional;
   value.is_input = true;
   return value;
 }

@@ -31,6 +31,7 @@ GraphValue graph_value(const Type& type) {
   value.dims = type.dims;
   if (is_scalar(type.kind)) value.dims.emplace();
   value.sequence = type.kind == ValueKind::sequence;
+  value.optional = type.kind == ValueKind::optional;
   return value;
 }
 
@@ -305,6 +306,7 @@ void ConvertSession::bind(ValueId id, GraphValueId to) {
   const Type& recorded = program_.values[id].type;
   if (value.dtype == DType::undefined) value.dtype = recorded.dtype;
   value.sequence = recorded.kind == ValueKind::sequence;
+  value.optional = recorded.kind == ValueKind::optional;
   if (is_scalar(recorded.kind)) {
     if (!value.dims) value.dims.emplace();
   } else if (recorded.dims) {
@@ -354,6 +356,7 @@ GraphValueId ConvertSession::from_outer(std::size_t depth, GraphValueId outer_va
     captured.dtype = seen.dtype;
     captured.dims = seen.dims;
     captured.sequence = seen.sequence;
+    captured.optional = seen.optional;
     captured.captured = enclosing;
     entry->second = frame.graph->add_value(std::move(captured));
   }

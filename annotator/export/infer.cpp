@@ -83,6 +83,11 @@ void sequence_of_first(const Typing& t) {
 void identity(const Typing& t) {
   like_first(t);
   t.graph.values[t.node.outputs[0]].sequence = t.graph.values[t.node.inputs[0]].sequence;
+  t.graph.values[t.node.outputs[0]].optional = t.graph.values[t.node.inputs[0]].optional;
+}
+void optional(const Typing& t) {
+  if (!t.node.inputs.empty()) like_first(t);
+  t.graph.values[t.node.outputs[0]].optional = true;
 }
 void bool_like_first(const Typing& t) { t.set(0, DType::boolean, t.dims(0)); }
 void rank_like_first(const Typing& t) { t.set(0, t.dtype(0), unknown_of_same_rank(t.dims(0))); }
@@ -361,6 +366,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
     for (const char* op : {"SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence"})
       rules.emplace(op, sequence_of_first);
     rules.emplace("Identity", identity);
+    rules.emplace("Optional", optional);
     for (const char* op : {"IsInf", "IsNaN"}) rules.emplace(op, bool_like_first);
     for (const char* op : {"Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Max", "Mean",
                            "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor"}) {

@@ -38,10 +38,15 @@ inline constexpr GraphValueId no_value = -1;  // an optional input that is left 
 
 class Graph;
 
+// As an attribute: the type of a tensor, its shape left open.
+struct TensorType {
+  DType dtype = DType::undefined;
+};
+
 struct Attribute {
   std::string name;
   std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>,
-               std::vector<std::string>, TensorData, std::shared_ptr<Graph>>
+               std::vector<std::string>, TensorData, std::shared_ptr<Graph>, TensorType>
       value;
 };
 
@@ -67,6 +72,7 @@ struct GraphValue {
   std::int32_t initializer = -1;         // index into initializers
   bool is_input = false;
   bool sequence = false;  // a list of tensors; dtype is that of its elements
+  bool optional = false;  // a tensor or nothing
   GraphValueId captured = no_value;  // in a body: the value of the enclosing graph that this stands for
 };
 

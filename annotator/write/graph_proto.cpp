@@ -12,7 +12,9 @@ namespace {
 
 // Dynamic sizes without a name stay open: neither a number nor a name would be true.
 void fill_type(const GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& type) {
-  onnx::TypeProto& proto = value.sequence ? *type.mutable_sequence_type()->mutable_elem_type() : type;
+  onnx::TypeProto& proto = value.sequence   ? *type.mutable_sequence_type()->mutable_elem_type()
+                           : value.optional ? *type.mutable_optional_type()->mutable_elem_type()
+                                            : type;
   onnx::TypeProto_Tensor& tensor = *proto.mutable_tensor_type();
   tensor.set_elem_type(to_onnx(value.dtype));
   if (!value.dims) return;
@@ -170,6 +172,9 @@ void GraphProtoMaker::fill_attribute(const Attribute& attribute, onnx::Attribute
     proto.set_type(onnx::AttributeProto::TENSOR);
     *proto.mutable_t() = whence::tensor_header(*tensor, "");
     proto.mutable_t()->set_raw_data(tensor->bytes.data, tensor->bytes.size);
+  } else if (const auto* type = std::get_if<TensorType>(&attribute.value)) {
+    proto.set_type(onnx::AttributeProto::TYPE_PROTO);
+    proto.mutable_tp()->mutable_tensor_type()->set_elem_type(to_onnx(type->dtype));
   } else {
     proto.set_type(onnx::AttributeProto::GRAPH);
     *proto.mutable_g() = body(*std::get<std::shared_ptr<Graph>>(attribute.value), attribute.name);

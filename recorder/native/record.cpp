@@ -75,14 +75,12 @@ bool identifier(const std::string& name) {
 
 std::vector<std::string> names_of(const Inputs& inputs, const Options& options) {
   std::vector<std::string> names = options.input_names;
-  if (names.empty()) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      names.push_back(inputs.size() == 1 ? "x" : "x" + std::to_string(i));
-    }
-  }
-  if (names.size() != inputs.size()) {
+  if (names.size() > inputs.size()) {
     mismatch(std::to_string(inputs.size()) + " inputs and " + std::to_string(names.size()) + " input_names were given",
-             "give a name for each input");
+             "give a name for each input, or fewer");
+  }
+  for (std::size_t i = names.size(); i < inputs.size(); ++i) {
+    names.push_back(inputs.size() == 1 ? "x" : "x" + std::to_string(i));
   }
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (!identifier(*name) || std::find(names.begin(), name, *name) != name || *name == "self" ||

@@ -1,9 +1,10 @@
 """Scripted control flow on data that leaves early, or leaves a variable None: early returns, break, continue,
 Optional variables."""
 
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -156,21 +157,13 @@ def test_results_equal_pytorch_at_other_lengths(model, tmp_path):
             assert_equal(path, scripted, torch.rand(6, 4), torch.tensor(n))
 
 
-class ReturnsNone(nn.Module):
-    def forward(self, x, n) -> Optional[torch.Tensor]:
-        y: Optional[torch.Tensor] = None
-        if int(n) > 2:
-            y = x + 1
-        return y
-
-
 class MixedList(nn.Module):
     def forward(self, x, n):
         rows = [x[0], torch.ones(4, dtype=torch.int64)]
         return rows[int(n)]
 
 
-REFUSED = [(ReturnsNone, "None, as the data has it"), (MixedList, "float32 and of int64")]
+REFUSED = [(MixedList, "float32 and of int64")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
@@ -178,3 +171,72 @@ def test_what_onnx_cannot_hold_is_refused(model, words, tmp_path):
     path, said = export(model, tmp_path, code=4)
     assert words in said, said
     assert not path.exists()
+
+
+class MayReturnNothing(nn.Module):
+    def forward(self, x, n) -> Optional[torch.Tensor]:
+        if int(n) > 2:
+            return x + n
+        return None
+
+
+class NothingFromALoop(nn.Module):
+    def forward(self, x, n) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+        last: Optional[torch.Tensor] = None
+        for t in range(int(n)):
+            last = x[t] if x[t].sum() > 2 else None
+        return x, last
+
+
+class NestedNothing(nn.Module):
+    def forward(self, x, n) -> Tuple[Optional[Tuple[torch.Tensor, torch.Tensor]], Dict[str, Optional[int]]]:
+        pair: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
+        count: Optional[int] = None
+        if int(n) > 2:
+            pair = (x + 1, x[0])
+            if x.sum() > 12:
+                count = 7
+        return pair, {"count": count}
+
+
+def leaves(result, like):
+    """None in the place of everything that it stands for."""
+    if isinstance(like, tuple):
+        return [leaf for i, each in enumerate(like) for leaf in leaves(result if result is None else result[i], each)]
+    return [result]
+
+
+@pytest.mark.parametrize("model, form", [(MayReturnNothing, 0), (NothingFromALoop, (0, 0)), (NestedNothing, ((0, 0), 0))])
+def test_a_result_that_is_none_or_not(model, form, tmp_path):
+    path, _ = export(model, tmp_path)
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    seen = set()
+    for n in range(6):
+        x = torch.rand(6, 4)
+        result = torch.jit.script(model())(x, torch.tensor(n))
+        if model is NestedNothing:
+            result = (result[0], result[1]["count"])
+        wanted = leaves(result, form)
+        got = session.run(None, {"x": x.numpy(), "n": torch.tensor(n).numpy()})
+        assert [each is None for each in got] == [each is None for each in wanted]
+        for one, want in zip(got, wanted):
+            seen.add(want is None)
+            if want is not None:
+                torch.testing.assert_close(torch.as_tensor(one), torch.as_tensor(want))
+    assert seen == {True, False}
+
+
+def test_an_optional_result_is_made_where_its_branch_is(tmp_path):
+    """torch.onnx.export gives the branch itself results of the optional type; no second branch asks a flag."""
+    graph = onnx.load(export(MayReturnNothing, tmp_path)[0]).graph
+    branch, = [node for node in graph.node if node.op_type == "If"]
+    assert [len(each.g.output) for each in branch.attribute] == [1, 1]
+    for type_ in [graph.output[0].type, *(each.g.output[0].type for each in branch.attribute)]:
+        assert type_.optional_type.elem_type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+
+
+def test_an_optional_result_needs_opset_15(tmp_path):
+    _, said = export(MayReturnNothing, tmp_path, "--opset", "14", code=4)
+    assert "E0302" in said and "--opset 15" in said
+    export(MayReturnNothing, tmp_path, "--opset", "15")

@@ -95,6 +95,16 @@ void contains(Ctx& c) {
 // torch.tensor([1, 2, 3])
 void tensor(Ctx& c) { c.yield(numbers(c, "data", c.output_dtype())); }
 
+// A result of the model that is None as the data has it: the recorder's own, for TorchScript has no operator for it.
+void optional(Ctx& c) {
+  constexpr int first_opset = 15;
+  if (c.opset() < first_opset)
+    c.refuse("a result that is a tensor or None needs opset 15", "export with --opset 15 or higher");
+  const Val content = c.optional_tensor("content");
+  if (content) return c.yield(c.emit("Optional", {content}));
+  c.yield(c.emit("Optional", {}, {{"type", TensorType{c.output_dtype()}}}));
+}
+
 const OpEntry kSequence[] = {
     {"aten::Delete.t(Tensor[] self, int idx) -> Tensor[]", erase},
     {"aten::__contains__.float_list(float[] l, float item) -> bool", contains<DType::float64>},
@@ -111,6 +121,7 @@ const OpEntry kSequence[] = {
     {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
      tensor},
     {"prim::ListConstruct(Tensor[] elements) -> Tensor[]", construct},
+    {"prim::Optional(Tensor? content=None) -> Tensor?", optional},
 };
 
 }  // namespace

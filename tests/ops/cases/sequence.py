@@ -35,6 +35,8 @@ CASES = [
     changed("aten::_set_item.t", "rows[int(n.min()) - 1] = x[5]"),
     case("aten::__getitem__.t", grown("return rows[-1] + rows[int(n.min())]"), f32(6, 3), i64(1, 5, 3)),
     case("aten::len.t", grown("return x * len(rows)"), f32(6, 3), i64(1, 5, 3)),
+    case("prim::Optional", "def forward(self, x, n) -> Optional[Tensor]:\n  return x * 2 if int(n.max()) > 2 else None\n",
+         f32(6, 3), i64(1, 5, 3)),
     case("prim::ListConstruct", grown("return torch.cat(rows)"), f32(6, 3), i64(1, 5, 3)),
     case("aten::cat", grown("return torch.cat(rows, -1)"), f32(6, 3), i64(1, 5, 3)),
     case("aten::stack", grown("return torch.stack(rows, -1)"), f32(6, 3), i64(1, 5, 3)),
