@@ -27,6 +27,7 @@ class Sweep {
       const bool wanted = std::any_of(node->outputs.begin(), node->outputs.end(),
                                       [this](ValueId id) { return needed_.count(id) != 0; });
       if (!wanted) continue;
+      if (node->target == "prim::If") drop_unneeded_results(*node);
       for (const NamedArgument& argument : node->arguments) need(argument.value);
       for (Block& block : node->blocks) {
         for (const Argument& output : block.outputs) need(output);
@@ -39,6 +40,19 @@ class Sweep {
   }
 
  private:
+  // What both sides of a branch leave and nobody reads.
+  void drop_unneeded_results(Node& branch) const {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < branch.outputs.size(); ++i) {
+      if (!needed_.contains(branch.outputs[i])) continue;
+      branch.outputs[kept] = branch.outputs[i];
+      for (Block& block : branch.blocks) block.outputs[kept] = block.outputs[i];
+      ++kept;
+    }
+    branch.outputs.resize(kept);
+    for (Block& block : branch.blocks) block.outputs.resize(kept);
+  }
+
   const Program& program_;
   std::unordered_set<ValueId> needed_;
 };

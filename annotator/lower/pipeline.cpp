@@ -16,6 +16,7 @@ Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes)
   complex_as_pairs(lowering);      // on functional operators; leaves no-ops where a tensor only changed its dtype
   drop_no_ops(lowering);           // only now is a detach or a view without effect: nobody writes through it any more
   use_constants(lowering);         // after functionalize, which gives what is written a new value
+  join_branches(lowering);         // on pure operators: what is joined moves past what stood between
   drop_dead_code(lowering);        // last: takes what the others left unused
   return lowered;
 }

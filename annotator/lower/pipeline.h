@@ -26,6 +26,7 @@ void decompose(Lowering& lowering);
 void complex_as_pairs(Lowering& lowering);
 void drop_no_ops(Lowering& lowering);
 void use_constants(Lowering& lowering);
+void join_branches(Lowering& lowering);
 void drop_dead_code(Lowering& lowering);
 
 }  // namespace whence

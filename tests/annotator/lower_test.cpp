@@ -214,6 +214,42 @@ TEST(Lower, ASettledBranchIsInlined) {
   }
 }
 
+// found, value = (True, -x) if condition else (False, None); result = relu(value) if found else x
+Program asks_a_flag(bool about_what_came_since) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId condition = p.input("condition", boolean());
+  Node& first = p.nest("prim::If", {{"condition", v(condition)}}, {boolean(), f32({2})}, 2);
+  const ValueId found = first.outputs[0], value = first.outputs[1];
+  p.fill(first.blocks[0], [&] {
+    first.blocks[0].outputs = {Argument{true}, v(p.op("aten::neg", {{"self", v(x)}}, f32({2})))};
+  });
+  first.blocks[1].outputs = {Argument{false}, Argument{None{}}};
+  const ValueId since = p.op("aten::cos", {{"self", v(value)}}, f32({2}));
+  Node& second = p.nest("prim::If", {{"condition", v(found)}}, {f32({2})}, 2);
+  const ValueId result = second.outputs[0];
+  const ValueId read = about_what_came_since ? since : value;
+  p.fill(second.blocks[0], [&] { second.blocks[0].outputs = {v(p.op("aten::relu", {{"self", v(read)}}, f32({2})))}; });
+  second.blocks[1].outputs = {v(x)};
+  p.output(result);
+  return lowered(p.program);
+}
+
+TEST(Lower, ABranchThatAnEarlierOneSettlesIsJoinedWithIt) {
+  const Program program = asks_a_flag(false);
+  ASSERT_EQ(targets(program), Names{"prim::If"});
+  const Node& branch = program.body.nodes[0];
+  ASSERT_EQ(branch.outputs.size(), 1u);  // neither the flag nor the value is read any more
+  ASSERT_EQ(branch.blocks[0].nodes.size(), 2u);
+  EXPECT_EQ(branch.blocks[0].nodes[1].target, "aten::relu");
+  EXPECT_EQ(*branch.blocks[0].nodes[1].find("self"), v(branch.blocks[0].nodes[0].outputs[0]));
+  EXPECT_TRUE(branch.blocks[1].nodes.empty());
+}
+
+TEST(Lower, ABranchThatReadsWhatCameSinceStaysBehindIt) {
+  EXPECT_EQ(targets(asks_a_flag(true)), (Names{"prim::If", "aten::cos", "prim::If"}));
+}
+
 TEST(Lower, OperatorsThatChangeNothingVanish) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2, 3}));
