@@ -79,7 +79,10 @@ class Functionalizer {
   }
 
   void step(Node node) {
-    if (is_in_place(node)) return write(node);
+    if (is_in_place(node)) return writes_list(node) ? write_list(node) : write(node);
+    if (only_writes(node)) {
+      report(refusal(node, "it returns nothing, so all that it does is to write to what it is given"));
+    }
     if (node.target == "prim::If") return branch(std::move(node));
     if (node.target == "prim::Loop") return loop(std::move(node));
     const ViewInfo view = view_info(program_, node);
@@ -349,6 +352,28 @@ class Functionalizer {
     if (node.target != "aten::detach_" && node.target != "aten::requires_grad_") put(self, written.as_is);
   }
 
+  static bool writes_list(const Node& node) { return written_argument(node).as<ArgumentList>() != nullptr; }
+
+  // _foreach_add_([x, y], 1)   ->   x1, y1 = _foreach_add([x, y], 1)
+  void write_list(Node& node) {
+    if (depth_ > 0) return report(refusal(node, "a branch or loop body writes to a list of tensors"));
+    std::vector<ValueId> written;
+    for (const Argument& element : *written_argument(node).as<ArgumentList>()) {
+      const auto* value = element.as<ValueRef>();
+      if (value == nullptr) continue;
+      written.push_back(renamed(value->id));
+      tell_of_state(node, owner(written.back()));
+    }
+    for (NamedArgument& argument : node.arguments) resolve(argument.value);
+    Node functional = std::move(*functional_form(program_, node).node);
+    functional.list_output = true;
+    for (const ValueId value : written) functional.outputs.push_back(fresh_like(value));
+    const std::vector<ValueId> results = functional.outputs;
+    sink_->push_back(std::move(functional));
+    for (std::size_t i = 0; i < written.size(); ++i) put(written[i], results[i]);
+    for (std::size_t i = 0; i < node.outputs.size() && i < written.size(); ++i) alias(node.outputs[i], written[i]);
+  }
+
   // x.set_(y): from here on x is another name of y.
   void stand_for(const Node& node, ValueId self, ValueId result) {
     stay_inside(node, self);
@@ -472,7 +497,8 @@ class Functionalizer {
 }  // namespace
 
 void functionalize(Lowering& lowering) {
-  if (any_node(lowering.program.body, is_in_place)) Functionalizer(lowering).run();
+  const auto writes = [](const Node& node) { return is_in_place(node) || only_writes(node); };
+  if (any_node(lowering.program.body, writes)) Functionalizer(lowering).run();
 }
 
 }  // namespace whence

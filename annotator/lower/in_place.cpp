@@ -106,6 +106,14 @@ bool is_in_place(const Node& node) {
   return is_in_place_dunder(name) || (name.ends_with("_") && !name.ends_with("__"));
 }
 
+bool only_writes(const Node& node) {
+  if (!node.outputs.empty() || !node.blocks.empty()) return false;
+  if (node.target.starts_with("aten::") || node.target.starts_with("prim::")) return false;
+  return std::ranges::any_of(node.arguments, [](const NamedArgument& argument) {
+    return argument.value.as<ValueRef>() != nullptr || argument.value.as<ArgumentList>() != nullptr;
+  });
+}
+
 std::optional<SharedMemory> shared_memory(const Program& program, const Node& node) {
   const bool written = is_in_place(node);
   const ViewInfo view = written ? ViewInfo{ViewKind::same, ""} : view_info(program, node);

@@ -11,6 +11,10 @@ namespace whence {
 // argument `out`: aten::arange.start_out.
 bool is_in_place(const Node& node);
 
+// An operator that is not ATen's and returns nothing. What it writes to stands in its own schema, which an archive does
+// not hold.
+bool only_writes(const Node& node);
+
 // The argument that it writes to.
 const Argument& written_argument(const Node& in_place);
 

@@ -22,6 +22,22 @@ bool returns_argument(const Program& program, const Node& node) {
   return train != nullptr && known_flag(program, *train) == false;
 }
 
+// Views that have no converter, and so no schema here, or whose schemas in ATen do not say that they are views.
+bool is_view_by_name(const Node& node) {
+  static const std::unordered_set<std::string_view> names{
+      "aten::_conj",        "aten::_neg_view",       "aten::adjoint",  "aten::atleast_1d",
+      "aten::atleast_2d",   "aten::atleast_3d",      "aten::dsplit",   "aten::hsplit",
+      "aten::imag",         "aten::linalg_diagonal", "aten::mH",       "aten::matrix_H",
+      "aten::moveaxis",     "aten::swapaxes",        "aten::swapdims", "aten::view_as_complex",
+      "aten::view_as_real", "aten::vsplit"};
+  return names.contains(node.target) || (node.target == "aten::view" && node.overload == "dtype");
+}
+
+ViewInfo viewed_first(const Node& node) {
+  const NamedArgument& first = node.arguments.front();
+  return first.value.as<ValueRef>() == nullptr ? ViewInfo{} : ViewInfo{ViewKind::view, first.name};
+}
+
 Argument value(ValueId id) { return Argument{ValueRef{id}}; }
 
 Node like(const Node& view, std::string target, std::string overload, std::vector<NamedArgument> arguments) {
@@ -101,8 +117,7 @@ std::optional<Node> narrow(const Write& w) {
 }
 
 // One part of a split, a chunk: its place is the sum of the sizes before it.
-std::optional<Node> part(const Write& w) {
-  const auto dim = w.integer("dim", 0);
+std::optional<Node> part_along(const Write& w, std::optional<std::int64_t> dim) {
   if (!dim) return std::nullopt;
   std::int64_t start = 0, end = 0;
   for (std::size_t i = 0; i <= w.output; ++i) {
@@ -119,6 +134,19 @@ std::optional<Node> part(const Write& w) {
     node.arguments.push_back({name, Argument{number}});
   }
   return node;
+}
+
+std::optional<Node> part(const Write& w) { return part_along(w, w.integer("dim", 0)); }
+
+std::optional<Node> columns(const Write& w) {
+  const auto& dims = w.program.values[w.old_base].type.dims;
+  return dims ? part_along(w, dims->size() == 1 ? 0 : 1) : std::nullopt;
+}
+
+std::optional<Node> moved_axes(const Write& w) {
+  const Argument *source = w.view.find("source"), *destination = w.view.find("destination");
+  if (source == nullptr || destination == nullptr) return std::nullopt;
+  return w.inverse("aten::movedim", w.view.overload, {{"source", *destination}, {"destination", *source}});
 }
 
 std::optional<Node> unbound(const Write& w) {
@@ -141,8 +169,21 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"aten::split_with_sizes", part},
       {"aten::tensor_split", part},
       {"aten::chunk", part},
+      {"aten::hsplit", columns},
+      {"aten::vsplit", [](const Write& w) { return part_along(w, 0); }},
+      {"aten::dsplit", [](const Write& w) { return part_along(w, 2); }},
       {"aten::unbind", unbound},
+      {"aten::adjoint", itself},
+      {"aten::mH", itself},
+      {"aten::matrix_H", itself},
       {"aten::mT", itself},
+      {"aten::moveaxis", moved_axes},
+      {"aten::movedim", moved_axes},
+      {"aten::view_as_complex", [](const Write& w) { return std::optional(w.inverse("aten::view_as_real", "")); }},
+      {"aten::view_as_real", [](const Write& w) { return std::optional(w.inverse("aten::view_as_complex", "")); }},
+      {"aten::atleast_1d", back_to_shape},
+      {"aten::atleast_2d", back_to_shape},
+      {"aten::atleast_3d", back_to_shape},
       {"aten::numpy_T", itself},
       {"aten::permute", permute},
       {"aten::swapaxes", itself},
@@ -165,6 +206,7 @@ ViewInfo view_info(const Program& program, const Node& node) {
   if (node.outputs.empty() || node.arguments.empty()) return {};
   if (returns_argument(program, node)) return {ViewKind::same, node.arguments.front().name};
   const OpSchema* schema = OpTable::get().schema(qualified(node));
+  if (is_view_by_name(node)) return viewed_first(node);
   if (schema == nullptr || schema->returns.empty() || !schema->returns.front().type.views()) return {};
   for (const SchemaArgument& argument : schema->arguments) {
     if (!argument.type.views()) continue;

@@ -1,0 +1,92 @@
+"""Writes through views of a tensor that is read later, from a trace and from an undecomposed torch.export archive."""
+
+import warnings
+
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+VIEWS = {
+    "hsplit": lambda y: torch.hsplit(y, 2)[1].add_(1),
+    "vsplit": lambda y: torch.vsplit(y, 3)[1].add_(1),
+    "dsplit": lambda y: torch.dsplit(y[None], 2)[1].add_(1),
+    "swapdims": lambda y: y.swapdims(0, 1)[0].add_(1),
+    "moveaxis": lambda y: y.moveaxis(0, 1)[0].add_(1),
+    "movedim": lambda y: y[None].movedim((0, 1), (2, 0))[1].add_(1),
+    "adjoint": lambda y: y.adjoint()[0].add_(1),
+    "as_complex": lambda y: torch.view_as_complex(y.view(3, 2, 2)).mul_(2),
+    "as_real": lambda y: torch.view_as_real(torch.view_as_complex(y.view(3, 2, 2)))[0].add_(1),
+    "transposed_diagonal": lambda y: y.t().diagonal(1).fill_(5.0),
+}
+REFUSED = {"bits": (lambda y: y.view(torch.int32)[0].zero_(), "aten::view.dtype"),
+           "unfold": (lambda y: y.unfold(1, 2, 2).mul_(3), "aten::unfold")}
+
+
+class Writes(torch.nn.Module):
+    def __init__(self, write):
+        super().__init__()
+        self.write = write
+
+    def forward(self, x):
+        y = x.clone()
+        self.write(y)
+        return y * 1
+
+
+def archive(write, route, folder):
+    model, x = Writes(write), torch.randn(3, 4)
+    path = folder / ("m.pt" if route == "trace" else "m.pt2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if route == "trace":
+            torch.jit.trace(model, (x,), check_trace=False).save(str(path))
+            return model, [path, "--input", "x=float32[3,4]"]
+        torch.export.save(torch.export.export(model, (x,)), path)
+    return model, [path]
+
+
+@pytest.mark.parametrize("route", ["trace", "pt2"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_base_has_what_was_written(name, route, tmp_path):
+    model, words = archive(VIEWS[name], route, tmp_path)
+    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    x = torch.randn(3, 4)
+    assert not torch.equal(model(x), x)
+    torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_view_that_a_trace_does_not_see(tmp_path):
+    model, words = archive(lambda y: torch.atleast_3d(y)[0].add_(1), "pt2", tmp_path)
+    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_write_that_nothing_expresses_is_refused(name, tmp_path):
+    write, operator = REFUSED[name]
+    _, words = archive(write, "pt2", tmp_path)
+    said = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
+    assert f"E0303 unsupported feature: {operator}: a write through this view" in said
+
+
+def test_a_list_of_tensors_is_written_or_refused(tmp_path):
+    """No operator of ONNX's or whence's takes it, and it is not left out."""
+    _, words = archive(lambda y: torch._foreach_add_([y], 1.0), "pt2", tmp_path)
+    assert "aten::_foreach_add.Scalar" in command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
+
+
+@torch.library.custom_op("whence_test_writes::doubled", mutates_args={"x"})
+def doubled(x: torch.Tensor) -> None:
+    x.mul_(2)
+
+
+def test_an_operator_that_only_writes_is_not_left_out(tmp_path):
+    _, words = archive(torch.ops.whence_test_writes.doubled, "pt2", tmp_path)
+    for option in ([], ["--custom-opset", "whence_test_writes=1"], ["--on-unsupported", "domain"]):
+        said = command.run("export", *words, "-o", tmp_path / "m.onnx", *option, code=4).stderr
+        assert "E0303" in said and "whence_test_writes::doubled" in said and "returns nothing" in said
