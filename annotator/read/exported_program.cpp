@@ -1,6 +1,7 @@
 #include "annotator/read/exported_program.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -47,6 +48,7 @@ class ProgramReader {
                   place());
     }
     root_ = *root;
+    check_byte_order();
     const auto json = Json::parse(program_text());
     if (!json) reading_.corrupt("the program is not JSON");
     const Part document(*json, reading_);
@@ -97,6 +99,12 @@ class ProgramReader {
     }
     if (only.empty()) reading_.corrupt("the archive holds no program");
     return archive_.text(only);
+  }
+
+  void check_byte_order() const {
+    if (!archive_.has(root_ + "byteorder") || archive_.text(root_ + "byteorder") != "big") return;
+    throw Error(Code::unsupported_feature, "the archive holds its weights in big-endian order",
+                "load it with torch.export.load and save it again on a little-endian machine", place());
   }
 
   void check_version(const Part& document) {
@@ -178,8 +186,9 @@ class ProgramReader {
 
   void user_input(const Part& argument, const Part& graph, ExportedGraph& body) {
     const auto [kind, content] = argument.alternative();
-    if (kind != "as_tensor") return;  // numbers and None are part of the program
-    const std::string& name = content.at("name").text();
+    const bool size = kind.starts_with("as_sym_") && content.has("as_name");  // Dim.DYNAMIC left the number open
+    if (kind != "as_tensor" && !size) return;  // other numbers and None are part of the program
+    const std::string& name = content.at(size ? "as_name" : "name").text();
     const auto number = static_cast<std::int32_t>(program_.inputs.size());
     const ValueId value = body.declare(graph, name, ValueSource::input, number);
     program_.inputs.push_back({name, value});
@@ -260,6 +269,15 @@ class ProgramReader {
 
   // --dynamic 'x:0=batch': the size at that place is called so from now on, also where others follow from it. A size
   // has one name: the first that is given.
+  void require_derived(const DynamicAxis& axis, const std::string& size) const {
+    const auto part_of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+    if (!std::ranges::all_of(size, part_of_name)) return;
+    throw Error(Code::input_mismatch,
+                "axis " + std::to_string(axis.axis) + " of '" + axis.input +
+                    "' is a size of its own in the program, and does not follow from another",
+                "give it a name, or export the program again with such dynamic_shapes", place());
+  }
+
   void rename_symbols() {
     std::map<SymbolId, std::string> given;
     for (const DynamicAxis& axis : options_.dynamic) {
@@ -285,7 +303,10 @@ class ProgramReader {
             "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
             "export it again with dynamic_shapes for this axis", place());
       }
-      if (axis.derived()) continue;  // it follows from another size, and is called after that
+      if (axis.derived()) {  // it follows from another size, and is called after that
+        require_derived(axis, program_.symbols[dim.symbol].name);
+        continue;
+      }
       const auto [name, first] = given.try_emplace(dim.symbol, axis.symbol);
       if (!first) {
         if (name->second != axis.symbol) notes_.push_back(one_size(axis, name->second));

@@ -330,3 +330,9 @@ def test_a_scan_by_an_associative_function_names_what_exports(tmp_path):
 
     refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(as_scan)), "E0303", "associative_scan",
             "torch._higher_order_ops.scan", code=4)
+
+
+def test_weights_in_the_byte_order_of_other_machines(good, tmp_path):
+    archive = rewritten(good, tmp_path / "big.pt2", "byteorder", lambda _: b"big")
+    assert "E0303" in (said := command.run("export", archive, "-o", tmp_path / "o.onnx", code=4).stderr)
+    assert "big-endian" in said and not (tmp_path / "o.onnx").exists()

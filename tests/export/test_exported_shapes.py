@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 
@@ -176,3 +178,28 @@ def test_a_view_says_its_shape_itself(tmp_path):
     assert dims(onnx.load(tmp_path / "m.onnx").graph.output)[0][0] == 1
     for size in (2, 6):
         assert_same(tmp_path / "m.onnx", Flat(), {"x": torch.randn(size)})
+
+
+class TakesANumber(torch.nn.Module):
+    def forward(self, x, n):
+        return x * n, x.new_zeros(n), x[: n - 1]
+
+
+def test_a_number_that_is_dynamic_is_an_input(tmp_path):
+    program = torch.export.export(TakesANumber(), (torch.randn(4, 2), 3),
+                                  dynamic_shapes=(None, torch.export.Dim.DYNAMIC(min=2, max=4)))
+    torch.export.save(program, tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    x = torch.randn(4, 2)
+    for n in (2, 3, 4):
+        for got, wanted in zip(session.run(None, {"x": x.numpy(), "n": np.array(n)}), TakesANumber()(x, n)):
+            np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6)
+
+
+def test_a_size_of_its_own_cannot_follow_from_another(tmp_path):
+    program = torch.export.export(torch.nn.ReLU(), (torch.randn(4, 2),),
+                                  dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.export.save(program, tmp_path / "m.pt2")
+    said = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "input:0=2*b", code=2)
+    assert "E0104" in said.stderr and "size of its own" in said.stderr
