@@ -15,7 +15,7 @@ namespace whence {
 
 inline constexpr int oldest_opset = 13;
 inline constexpr int newest_opset = 23;
-inline constexpr int default_opset = 18;
+inline constexpr int default_opset = 20;
 
 struct ExportOptions {
   int opset = default_opset;

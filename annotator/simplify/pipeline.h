@@ -11,7 +11,7 @@
 namespace whence {
 
 struct SimplifyOptions {
-  int opset = 18;
+  int opset = 20;
   // Of each recorded operation, which call of which module it is part of. Empty: no node that computes is shared.
   std::vector<ScopeId> scopes = {};
 };

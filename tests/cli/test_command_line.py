@@ -89,7 +89,7 @@ def test_ops_are_listed_in_order():
 def test_summaries_as_json(small_archive, small_export, tmp_path):
     made = command.run_json("export", small_archive, "-o", tmp_path / "small.onnx", "--sidecar-out", tmp_path / "small.json",
                             "--dynamic", "x:0=batch")
-    assert made["nodes"] == 3 and made["operators"] == ["Gemm", "Relu"] and made["opset"] == 18
+    assert made["nodes"] == 3 and made["operators"] == ["Gemm", "Relu"] and made["opset"] == 20
     assert made["inputs"] == ["x float32[batch,4]"] and made["outputs"] == ["output float32[batch,2]"]
     assert made["size"] == (tmp_path / "small.onnx").stat().st_size
     assert made["sidecar"] == str(tmp_path / "small.json")

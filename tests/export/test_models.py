@@ -61,9 +61,9 @@ def test_passes_the_full_checker(name, shape):
     onnx.shape_inference.infer_shapes(loaded(name, shape), check_type=True, strict_mode=True, data_prop=True)
 
 
-def test_defaults_are_opset_18_and_ir_10(name, shape):
+def test_defaults_are_opset_20_and_ir_10(name, shape):
     proto = loaded(name, shape)
-    assert [(entry.domain, entry.version) for entry in proto.opset_import if entry.domain == ""] == [("", 18)]
+    assert [(entry.domain, entry.version) for entry in proto.opset_import if entry.domain == ""] == [("", 20)]
     assert proto.ir_version >= 10
 
 

@@ -222,7 +222,7 @@ def custom_opsets(archives):
     for path in lacking.export("--custom-opset", "aten=2"):
         model = onnx.load(path)
         assert [node.op_type for node in model.graph.node if node.domain == "aten"] == ["linalg_matrix_exp"]
-        assert {each.domain: each.version for each in model.opset_import} == {"": 18, "aten": 2}
+        assert {each.domain: each.version for each in model.opset_import} == {"": 20, "aten": 2}
     for wrong in ("aten", "aten=0", "=1", "aten=1x", "ai.onnx=18"):
         lacking.export("--custom-opset", wrong, code=2)
     program = whence.export(Lacking(), lacking.x, custom_opsets={"aten": 2})

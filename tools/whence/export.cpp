@@ -211,7 +211,7 @@ void declare(CommandLine& line) {
   line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
   line.option("output,o", "FILE", "the ONNX file to write");
   declare_inputs(line, /*dynamic=*/true);
-  line.option("opset", "N", "13 to 23, 18 by default");
+  line.option("opset", "N", "13 to 23, 20 by default");
   line.option("sidecar-out", "FILE", "write the sidecar too, bound to the ONNX file");
   line.flag("annotate", "annotate the file too, as `whence annotate` does");
   line.option("report", "FILE",

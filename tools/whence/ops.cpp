@@ -41,7 +41,7 @@ ExitCode run(int argc, char** argv) {
               "instead: what of this archive (.pt, .pt2) cannot be converted, and where; exit code 4 when any");
   line.option("inputs", "FILE",
               "for --missing, with a scripted archive: example inputs, as `whence export` takes them");
-  line.option("opset", "N", "for --missing: 13 to 23, 18 by default");
+  line.option("opset", "N", "for --missing: 13 to 23, 20 by default");
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);
 
