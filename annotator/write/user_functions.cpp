@@ -1,5 +1,9 @@
 #include "annotator/write/user_functions.h"
 
+#include <algorithm>
+#include <functional>
+
+#include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
 #include "schema/files.h"
@@ -20,6 +24,32 @@ void refuse_recursion(const UserFunctions& all, const onnx::FunctionProto& funct
                   "ONNX has no recursion: write it as a Loop", place);
     }
     refuse_recursion(all, function, *called, depth + 1, place);
+  }
+}
+
+// Whether a node means at opset `to` what it means at `from`: most newer versions of operators take more types, and
+// some have another form.
+bool means_the_same(const onnx::NodeProto& node, int from, int to) {
+  static const std::set<std::string, std::less<>> reformed{
+      "BatchNormalization", "DFT", "GridSample", "GroupNormalization", "Resize", "RoiAlign", "Split"};
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    const auto& nodes = attribute.g().node();
+    if (!std::ranges::all_of(nodes, [&](const auto& inner) { return means_the_same(inner, from, to); })) return false;
+  }
+  const std::string& name = node.op_type();
+  if (!node.domain().empty() || (!reformed.contains(name) && !name.starts_with("Reduce"))) return true;
+  const auto *before = onnx::OpSchemaRegistry::Schema(name, from, ""),
+             *after = onnx::OpSchemaRegistry::Schema(name, to, "");
+  return before != nullptr && before == after;
+}
+
+// A model and its functions are to name one version of ONNX's operators, for ONNX's checker.
+void raise_opset(onnx::FunctionProto& function, int opset) {
+  for (onnx::OperatorSetIdProto& import : *function.mutable_opset_import()) {
+    if (!import.domain().empty() || import.version() >= opset) continue;
+    const int from = static_cast<int>(import.version());
+    const auto stays = [&](const onnx::NodeProto& node) { return means_the_same(node, from, opset); };
+    if (std::ranges::all_of(function.node(), stays)) import.set_version(opset);
   }
 }
 
@@ -49,6 +79,7 @@ std::shared_ptr<const UserFunctions> UserFunctions::read(const std::string& path
                   "export with --opset " + std::to_string(import.version()), place);
     }
   }
+  for (onnx::FunctionProto& function : *result->model_->mutable_functions()) raise_opset(function, opset);
   return result;
 }
 
