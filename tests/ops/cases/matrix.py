@@ -63,6 +63,7 @@ CASES = [
     close("aten::corrcoef", lambda x: torch.corrcoef(x), f32(3, 6), dynamic="x:0=n,1=m", not_in_archives=WEIGHTS),
     close("aten::corrcoef", lambda x: torch.corrcoef(x), f32(6), not_in_archives=WEIGHTS),
     close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, 1), f32(4, 5), f32(4)),
+    close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, torch.ones(4)) + y, f32(6, 4), f32(4)),
     close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, -2, 0, 2), f32(4, 2, 5), f32(2, 2)),
     close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y), f32(4, 4), f32(4),
           dynamic="x:0=n,1=n y:0=n"),
