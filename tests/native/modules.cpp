@@ -145,7 +145,7 @@ int main(int, char** argv) {
   refuse("too_many_inputs", *zoo::Blocks(), {x[0], x[0]});
   refuse("no_such_input", *zoo::Blocks(), x, {.dynamic_axes = {{"image", {{0, "batch"}}}}});
   refuse("undefined_input", *zoo::Blocks(), {Tensor()});
-  refuse("names", *zoo::Blocks(), x, {.input_names = {"a", "b"}});
+  refuse("names", *zoo::Blocks(), x, {.input_names = {"a", "b"}});  // more than inputs
   refuse("bad_name", *zoo::Blocks(), x, {.input_names = {"a b"}});
   refuse("opset", *zoo::Blocks(), x, {.opset = 99});
   refuse("functions", *zoo::Blocks(), x, {.functions = "Block"});
