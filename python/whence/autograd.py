@@ -8,6 +8,7 @@ writes down and the user has a translation for.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -42,15 +43,41 @@ def _forward(function: type, arguments: tuple, keywords: dict) -> Any:
     return function.forward(context, *arguments, **keywords)
 
 
+class _Replaced(threading.local):
+    """What ``apply`` does in this thread, the innermost last; others go on as ever."""
+
+    lock = threading.Lock()
+    threads = 0
+
+    def __init__(self):
+        self.by: list[Callable[[type, tuple, dict], Any]] = []
+
+
+_replaced = _Replaced()
+
+
+def _apply(function: type, *args: Any, **keywords: Any) -> Any:
+    if _replaced.by:
+        return _replaced.by[-1](function, args, keywords)
+    return super(torch.autograd.function._SingleLevelFunction, function).apply(*args, **keywords)
+
+
 @contextmanager
 def _applied(by: Callable[[type, tuple, dict], Any]) -> Iterator[None]:
     # Not Function.apply itself, which a model may hold from before: self.clip = Clip.apply. It ends in its base's.
     base = torch.autograd.function._SingleLevelFunction
-    base.apply = classmethod(lambda cls, *args, **kwargs: by(cls, args, kwargs))
+    with _Replaced.lock:
+        _Replaced.threads += 1
+        base.apply = classmethod(_apply)
+    _replaced.by.append(by)
     try:
         yield
     finally:
-        del base.apply
+        _replaced.by.pop()
+        with _Replaced.lock:
+            _Replaced.threads -= 1
+            if _Replaced.threads == 0:
+                del base.apply
 
 
 def inlined():

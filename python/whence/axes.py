@@ -29,6 +29,11 @@ class Axis:
         return f"'{self.name}'" if self.dim is None and self.name and not self.name.isidentifier() else self.name or ""
 
     @property
+    def times(self) -> int:
+        """How much longer it is when what it is named after is one longer: 2 for 2*batch."""
+        return int(self.dim.fn(1)) - int(self.dim.fn(0)) if hasattr(self.dim, "fn") else 1
+
+    @property
     def automatic(self) -> bool:
         """Dim.AUTO: dynamic only where the model lets it be."""
         return _is_hint(self.dim) and self.dim.type.name == "AUTO"
@@ -72,6 +77,8 @@ def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapp
     """
     tensors = {**{name: name for name in list(call_tensors)[len(input_names):]}, **dict(zip(input_names, call_tensors))}
     tensors = {**{name: name for name in call_tensors if name not in tensors}, **tensors}
+    if not isinstance(dynamic_axes, (Mapping, type(None))):
+        raise _refuse(f"dynamic_axes is a {type(dynamic_axes).__name__}", "give {'x': {0: 'batch'}} or {'x': [0]}")
     axes: Axes = {}
     for name, given in (dynamic_axes or {}).items():
         if name not in tensors:
@@ -124,6 +131,13 @@ def _is_static(dim: Any) -> bool:
     return dim is None or isinstance(dim, int) or _is_hint(dim) and dim.type.name == "STATIC"
 
 
+def _check_range(what: str, dim: Any, size: int) -> None:
+    least, most = (getattr(dim, bound, None) for bound in ("min", "max"))
+    if isinstance(least, int) and size < least or isinstance(most, int) and size > most:
+        raise _refuse(f"{what} is {size} in the example, and {dim} says {least} to {most}",
+                      "give an example within the range, or another range")
+
+
 def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
     if isinstance(shape, Mapping):
         pairs = list(shape.items())
@@ -143,6 +157,7 @@ def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
                           f"{tensor.shape[axis]}", "give an example of that size, or None")
         if _is_static(dim):
             continue
+        _check_range(f"axis {axis} of '{name}'", dim, tensor.shape[checked])
         axes[checked] = Axis(_checked_name(f"'{name}'", dim)) if isinstance(dim, str) else \
             Axis(_name_of_dim(f"'{name}'", dim), dim)
     return axes

@@ -19,10 +19,11 @@ from .axes import Axes
 from .command import run_json
 from .errors import Diagnostic, WhenceError, WhenceWarning, error
 from .options import Options, shapes_for_torch_export
-from .plugin import listening, record
+from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log
+from .tracing import alike, computed, of_libraries, traced
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -72,7 +73,7 @@ class Job:
             annotated = annotate(self.target, self.sidecar)
         with self.stage("validate"):
             validation = validate(self.target, self.sidecar)
-        return Exported(self.target, self.sidecar, annotated, validation, program, self.archive)
+        return Exported(self.target, self.sidecar, annotated, validation, program, archive=self.archive)
 
 
 def export_by(backend: str, job: Job) -> Exported:
@@ -103,27 +104,17 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
         raise error("E0303", "unsupported_feature", "a trace cannot keep a torch.autograd.Function",
                     "backend='native-export', or autograd_inlining=True")
     with job.stage("trace"), autograd.inlined():
-        traced = traced_with_warnings(job.model, call.tensors)
-    return _traced(job, traced, call.tensors, named_by_pytorch(axes))
+        archive = traced(job.model, call.tensors, axes)
+    if taught := of_libraries(archive):
+        log.info("%s: only this process knows how to run it, so torch.export reads the model", ", ".join(taught))
+        job.options = replace(job.options, symbolics=_symbolics(job) & set(taught))
+        return replace(_native_export(job, call, axes), backend="native-export")
+    return _traced(job, archive, call.tensors, named_by_pytorch(axes))
 
 
-def traced_with_warnings(model: Any, tensors: Mapping[str, torch.Tensor]) -> torch.jit.ScriptModule:
-    """calls.trace, and a WhenceWarning E0309 for each line of Python that used the value of a tensor.
-
-    The plugin tells values from sizes, of which PyTorch warns alike. Where it cannot, PyTorch's warnings are passed on.
-    """
-    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
-        warnings.simplefilter("always", torch.jit.TracerWarning)
-        traced = calls.trace(model, tensors)
-    for each in by_pytorch:
-        if not issubclass(each.category, torch.jit.TracerWarning):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        elif told is None:
-            warnings.warn(f"{each.filename}:{each.lineno}: {each.message}", WhenceWarning, stacklevel=5)
-    for diagnostic in told or ():
-        if diagnostic.code == "E0309":
-            warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
-    return traced
+def _symbolics(job: Job) -> frozenset[str]:
+    """Operators that a user's symbolic functions convert, and no translation does."""
+    return symbolics.registered(job.options.opset) - set(job.options.translations)
 
 
 def named_by_pytorch(axes: Axes) -> Axes:
@@ -133,25 +124,15 @@ def named_by_pytorch(axes: Axes) -> Axes:
 
 
 def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any], axes: Axes) -> Exported:
-    given_functions = symbolics.registered(job.options.opset) - set(job.options.translations)
-    job.options = replace(job.options, symbolics=given_functions)
+    job.options = replace(job.options, symbolics=_symbolics(job))
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, given = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         archive.save(str(saved))
         job.archive = str(archive.graph)
-        _save_inputs(nested.copied(dict(inputs)), given)
+        calls.save_inputs(inputs, given)
         _with_automatic_axes(axes, lambda chosen: job.command(saved, "--inputs", given, axes=chosen,
                                                               folder=Path(folder)))
     return job.finish()
-
-
-def _save_inputs(inputs: dict[str, Any], path: Path) -> None:
-    """For LibTorch, which reads tensors of the newer dtypes (float8) only as its own pickler writes them."""
-    storages = torch.storage._dtype_to_storage_type_map()
-    if all(tensor.dtype in storages for tensor in nested.tensors_in(inputs)):
-        torch.save(inputs, path)
-    else:
-        path.write_bytes(torch._C._pickle_save(inputs))
 
 
 def _with_automatic_axes(axes: Axes, export: Callable[[Axes], None]) -> None:
@@ -229,19 +210,13 @@ def _check_small(model: torch.nn.Module, program: Any, tensors: tuple, shapes: t
     said = [each for each in map(values.get, program.graph_signature.user_outputs) if isinstance(each, torch.Tensor)]
     for given in tensors, _grown(tensors, shapes):
         try:
-            wanted, found = (_computed(model, run, given) for run in (model, program.module(check_guards=False)))
-            same = all(a.shape == b.shape and torch.allclose(a, b, 1e-3, 1e-5, True) for a, b in zip(found, wanted))
+            wanted, found = (computed(model, run, given) for run in (model, program.module(check_guards=False)))
+            same = alike(found, wanted)
         except Exception:  # one of the two does not run at these sizes
             same = False
         if not same or any(a.dim() != b.dim() for a, b in zip(said, wanted)):
             raise error("E0304", "baked_size", "a dynamic size is 0 or 1 in the example, and the model does something "
                         "else there than at other sizes", "give an example whose dynamic sizes are 2 or more")
-
-
-def _computed(model: torch.nn.Module, run: Callable, tensors: tuple) -> list[torch.Tensor]:
-    with calls.buffers_kept(model), torch.random.fork_rng([]):
-        torch.manual_seed(0)
-        return nested.tensors_in(run(*nested.copied(tensors)))
 
 
 def _grown(tensors: tuple, shapes: tuple) -> tuple:
@@ -312,7 +287,7 @@ def _scripted(backend: str, job: Job) -> Exported:
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         job.model.save(str(saved))
-        _save_inputs(nested.copied(given), inputs)
+        calls.save_inputs(given, inputs)
         run_json("record", saved, "-o", job.sidecar, "--inputs", inputs)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -103,23 +104,36 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
     return Call(arguments, tensors, constants, tuple(order), close, signature)
 
 
-def as_module(model: Any) -> Any:
-    """A scripted function as the module that torch.jit.save makes of it; anything else is what it is."""
+_SIGNATURE = "_whence_signature"  # of a module that was made of a function
+
+
+def as_module(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any, Any]:
+    """A scripted function as the module that torch.jit.save makes of it, which keeps no defaults: they stand in its
+    Python signature and among the arguments then. Anything else is what it is."""
     if not isinstance(model, torch.jit.ScriptFunction):
-        return model
+        return model, args, kwargs
     archive = io.BytesIO()
     torch.jit.save(model, archive)
     archive.seek(0)
-    return torch.jit.load(archive)
+    module = torch.jit.load(archive)
+    signature = module.__dict__[_SIGNATURE] = _signature(model.schema.arguments)
+    positional, keywords = split(args, kwargs, signature)
+    defaults = {name: each.default for name, each in list(signature.parameters.items())[len(positional):]
+                if each.default is not each.empty}
+    return module, positional, defaults | keywords
 
 
 def signature_of(model: torch.jit.ScriptModule) -> inspect.Signature:
     """Of a scripted module's forward, with its defaults."""
+    return model.__dict__.get(_SIGNATURE) or _signature(model.forward.schema.arguments[1:])
+
+
+def _signature(arguments: Sequence[torch._C.Argument]) -> inspect.Signature:
     return inspect.Signature([
         inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY if each.kwarg_only else
                           inspect.Parameter.POSITIONAL_OR_KEYWORD,
                           default=each.default_value if each.has_default_value() else inspect.Parameter.empty)
-        for each in model.forward.schema.arguments[1:]])
+        for each in arguments])
 
 
 def plain(output: Any) -> Any:
@@ -162,6 +176,8 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
         _warn_of_changed_inputs(keys, _keys_of_dicts((positional, keywords)))
         return plain(result)
 
+    # Stacks are to begin with the user's code: PyTorch leaves frames of this file out of them, and so does whence.
+    forward.__code__ = forward.__code__.replace(co_filename=torch.nn.modules.module.__file__, co_name="_call_impl")
     forward.__signature__ = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in call.tensors])
     overridden = model.__dict__.get("forward")
@@ -197,6 +213,17 @@ def trace(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.
             return torch.jit.trace(model, (), strict=False, check_trace=False)
         return torch.jit.trace(model, example_kwarg_inputs=nested.copied(dict(tensors)), strict=False,
                                check_trace=False)
+
+
+def save_inputs(inputs: Mapping[str, Any], path: Path) -> None:
+    """Copies of them for LibTorch, which knows no classes of Python, and reads tensors of the newer dtypes (float8)
+    only as its own pickler writes them."""
+    given = nested.without_classes(nested.copied(dict(inputs)))
+    storages = torch.storage._dtype_to_storage_type_map()
+    if all(tensor.dtype in storages for tensor in nested.tensors_in(given)):
+        torch.save(given, path)
+    else:
+        path.write_bytes(torch._C._pickle_save(given))
 
 
 @contextmanager

@@ -60,6 +60,7 @@ def captured() -> Iterator[list[torch.export.ExportedProgram]]:
 
 def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
     """torch.export.save, whose failures become WhenceError E0303."""
+    _refuse_unseen_writes(program)
     try:
         try:
             torch.export.save(program, archive)
@@ -69,6 +70,16 @@ def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
         raise error("E0303", "unsupported_feature", f"PyTorch cannot save the exported program: {failure}",
                     "export with dynamo=False, or register what it names with torch.export") from failure
     return archive
+
+
+def _refuse_unseen_writes(program: torch.export.ExportedProgram) -> None:
+    """Raises WhenceError E0303 for a library's operator that writes to its arguments, and archives do not say so."""
+    for part in program.graph_module.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            schema = getattr(node.target, "_schema", None)
+            if schema is not None and schema.is_mutable and not schema.name.startswith(("aten::", "prim")):
+                raise error("E0303", "unsupported_feature", f"{schema.name} writes to its arguments, at {node.name}, "
+                            "and an archive does not say to which", "let it return what it computes")
 
 
 def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -6,13 +6,11 @@ The options are those of torch.onnx.export under the same names. None is ignored
 from __future__ import annotations
 
 import inspect
-import io
 import os
-import tempfile
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from . import options as checked
 from .artifacts import Artifacts
@@ -22,18 +20,18 @@ from .calls import Call, as_module
 from .errors import WhenceError, WhenceWarning, error
 from .functions import functions
 from .options import Options
-from .program import ONNXProgram, Source
+from .program import Folder, ONNXProgram, Source
 from .surroundings import Training, exporting, log, said_to_be_exporting, training_word
-from .translations import registered, translation_table
+from .translations import DEFAULT_OPSET, registered, translation_table
 
 Backend = Literal["native", "native-export", "torch-dynamo", "torch-torchscript"]
 
 
-def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None = None,
+def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = None,
            backend: Backend | Sequence[Backend] = "native", *, kwargs: Mapping[str, Any] | None = None,
            verbose: bool | None = None, input_names: Sequence[str] | None = None,
            output_names: Sequence[str] | None = None, opset_version: int | None = None, dynamo: bool | None = None,
-           external_data: bool = False, dynamic_shapes: Any = None,
+           external_data: bool | Mapping[str, Any] = False, dynamic_shapes: Any = None,
            dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
            custom_translation_table: Mapping[Any, Any] | None = None, custom_opsets: Mapping[str, int] | None = None,
            report: bool | str | os.PathLike | None = None, optimize: bool = True, do_constant_folding: bool = True,
@@ -49,7 +47,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
              torch.onnx.ExportableModule, which have their arguments already.
     args, kwargs  as forward takes them, nested in tuples, lists, dicts and dataclasses. Tensors are the file's inputs,
              x["key"][0] is x_key_0; everything else is fixed in it.
-    f        the file, or a BytesIO; None: in memory, see ONNXProgram.
+    f        the file, or what can be written to: a BytesIO, a file opened as binary; None: in memory, see ONNXProgram.
     backend  "native": a trace of the model, exported by whence. "native-export": what torch.export makes of it,
              exported by whence; operators that Python registered are known there alone. "torch-torchscript":
              torch.onnx.export(dynamo=False), recorded while it traces. "torch-dynamo": torch.onnx.export(dynamo=True);
@@ -57,9 +55,11 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
              next is tried, and told. dynamo=True is "native-export", dynamo=False is "native".
     dynamic_shapes  nested as the arguments are: {"x": {0: "batch"}}, names, torch.export.Dim, Dim.DYNAMIC or Dim.AUTO.
     dynamic_axes    {"x": {0: "batch"}}; {"x": [0]} names them as PyTorch does, x_dynamic_axes_1 and so on.
-    training the mode in which the model is exported; its own comes back, also after an error. A scripted module keeps
-             the mode that it has.
+    training the mode in which the model is exported; its own comes back, also after an error. A traced or frozen
+             module keeps the mode that it has.
     input_names, output_names  in order; inputs that are left have forward's names.
+    external_data  the weights beside the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}: of what size
+             in bytes on, at which multiples, a file for each (native backends).
     sidecar  where the record goes; beside the file as ``model.whence.json`` by default.
     verify   runs ONNX Runtime against the model; a difference is warned of, ``program.verification`` says where.
     report   True: a Markdown report in ``artifacts_dir``, called as torch.onnx calls it; or its path. Also on failure.
@@ -80,17 +80,19 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
     not fit, E0101 for options that do not, E0303 for what the backend cannot do, E0106 when the record is incomplete
     (``f`` then holds the export without annotation). Exceptions of PyTorch's own exporters pass through.
     """
-    model = as_module(model)
+    model, args, kwargs = as_module(model, args, kwargs)
     given = dict(locals())
     checked.refuse_unknown(unknown, [name for name in inspect.signature(export).parameters if name != "unknown"])
     function_modules = checked.check_function_modules(export_modules_as_functions)
     given["training"] = training = training_word(training)
     chain = _chain(model, backend, dynamo)
+    checked.check_file(f)
     _ask_the_model(given)
+    given["dynamic_shapes"] = _as_nested(given)
     checked.refuse_what_backends_lack(chain, given)
-    options = _options(given)
+    options = _options(given, chain)
     checked.log_decisions(given, options)
-    folder = None if isinstance(f, (str, os.PathLike)) else tempfile.TemporaryDirectory(prefix="whence-")
+    folder = None if isinstance(f, (str, os.PathLike)) else Folder()
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
     record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
     job = Job(model, given["args"], given["kwargs"], target, record_file, options,
@@ -105,11 +107,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
                 with job.stage("functions"):
                     program.functions = functions(program.path, **function_modules)
             if verify:
-                with job.stage("verify"):
-                    program.verification = program.verify()
-                if not program.verification.ok:
-                    warnings.warn(f"ONNX Runtime and PyTorch differ: {program.verification}", WhenceWarning,
-                                  stacklevel=2)
+                _verify(program, job)
         except BaseException as raised:
             failure = raised
             raise
@@ -119,7 +117,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | io.BytesIO | None 
         program.seconds = dict(job.seconds)
         for name, seconds in job.seconds.items() if profile else ():
             log.info("%8.3f s  %s", seconds, name)
-    if isinstance(f, io.BytesIO):
+    if hasattr(f, "write"):
         f.write(program.model_bytes)
     return program
 
@@ -159,13 +157,16 @@ def _ask_the_model(given: dict[str, Any]) -> None:
             given[name] = getattr(model, name)()
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    opset = checked.check_opset(18 if given["opset_version"] is None else given["opset_version"])
+def _options(given: Mapping[str, Any], chain: Sequence[str]) -> Options:
+    opset = checked.check_opset(DEFAULT_OPSET if given["opset_version"] is None else given["opset_version"])
+    # PyTorch's exporter runs the functions itself, whatever Python is in them.
+    table = None if set(chain) == {"torch-dynamo"} else given["custom_translation_table"]
     return Options(opset, checked.check_names(given["input_names"], "input_names"),
                    checked.check_names(given["output_names"], "output_names"),
                    given["optimize"] and given["do_constant_folding"], given["export_params"],
-                   bool(given["keep_initializers_as_inputs"]), given["external_data"],
-                   registered(opset) | translation_table(given["custom_translation_table"]),
+                   bool(given["keep_initializers_as_inputs"]),
+                   checked.check_external_data(given["external_data"]),
+                   registered(opset) | translation_table(table),
                    checked.check_custom_opsets(given["custom_opsets"]),
                    checked.unsupported_as_domain(given["operator_export_type"]))
 
@@ -188,18 +189,18 @@ def _axes(given: Mapping[str, Any], options: Options, call: Call) -> Axes:
     if given["dynamic_shapes"] is not None and given["dynamic_axes"]:
         raise error("E0101", "usage", "dynamic_shapes and dynamic_axes say the same", "give one of them")
     if given["dynamic_shapes"] is not None:
-        return from_dynamic_shapes(_as_nested(given), call)
+        return from_dynamic_shapes(given["dynamic_shapes"], call)
     return from_dynamic_axes(given["dynamic_axes"], call.tensors, options.input_names, options.output_names)
 
 
 def _by_one_of(chain: Sequence[str], job: Job, training: str,
-               folder: tempfile.TemporaryDirectory | None) -> ONNXProgram:
+               folder: Folder | None) -> ONNXProgram:
     fell_back: list[tuple[str, str]] = []
     for each in chain:
         try:
             with said_to_be_exporting():
                 done = export_by(each, job)
-            source = Source(job.model, job.args, job.kwargs, job.call, training)
+            source = Source(job.model, job.args, job.kwargs, job.call, training, tuple(job.options.input_names))
             return ONNXProgram(done, source, each, fell_back, folder)
         except Exception as failure:  # PyTorch's exporters raise of every kind
             if each == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
@@ -208,6 +209,20 @@ def _by_one_of(chain: Sequence[str], job: Job, training: str,
             log.info("the backend %s failed: %s", each, failure)
             warnings.warn(f"the backend {each} failed, the next is tried: {failure}", WhenceWarning, stacklevel=3)
     raise AssertionError("the last backend returns or raises")
+
+
+def _verify(program: ONNXProgram, job: Job) -> None:
+    """A file that this runtime cannot run, or that differs, is there all the same: both are warned of."""
+    try:
+        with job.stage("verify"):
+            program.verification = program.verify()
+    except WhenceError as failure:
+        if failure.code != "E0207":
+            raise
+        warnings.warn(f"the file is not verified: {failure}", WhenceWarning, stacklevel=3)
+        return
+    if not program.verification.ok:
+        warnings.warn(f"ONNX Runtime and PyTorch differ: {program.verification}", WhenceWarning, stacklevel=3)
 
 
 def _tell_of_outputs(program: ONNXProgram, given: Mapping[str, Any], options: Options) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 
-from . import autograd, calls, exported, nested
+from . import autograd, calls, exported
 from .command import run_json
 from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
 from .surroundings import exporting, said_to_be_exporting
+from .tracing import of_libraries
+from .translations import DEFAULT_OPSET
 
 
 class UnconvertibleOp(str):
@@ -23,8 +25,9 @@ class UnconvertibleOp(str):
     diagnostic: Diagnostic
 
 
-def unconvertible_ops(model: Any, args: Any = (), opset_version: int = 18, *, kwargs: Mapping[str, Any] | None = None,
-                      training: Any = "eval", backend: str = "native") -> list[UnconvertibleOp]:
+def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_OPSET, *,
+                      kwargs: Mapping[str, Any] | None = None, training: Any = "eval",
+                      backend: str = "native") -> list[UnconvertibleOp]:
     """Everything that stands in the way of ``whence.export(model, args)``, at once; empty when nothing does.
 
     ``backend`` is "native" (a trace) or "native-export" (torch.export). ``model`` may be a torch.export.ExportedProgram
@@ -55,13 +58,14 @@ def _archive(folder: Path, model: Any, args: Any, kwargs: Any, backend: str) -> 
     archive, inputs = folder / "model.pt", folder / "inputs.pt"
     if isinstance(model, torch.jit.ScriptModule):
         model.save(str(archive))
-        torch.save(nested.copied(calls.opened(calls.signature_of(model), args, kwargs).arguments), inputs)
+        calls.save_inputs(calls.opened(calls.signature_of(model), args, kwargs).arguments, inputs)
         return archive, inputs
     with calls.tensors_only(model, args, kwargs) as call, autograd.inlined():
-        if backend == "native-export":
+        trace = calls.trace(model, call.tensors) if backend == "native" else None
+        if trace is None or of_libraries(trace):
             with torch.no_grad():
                 program = torch.export.export(model, tuple(call.tensors.values()))
             return exported.save(program, folder / "model.pt2"), None
-        calls.trace(model, call.tensors).save(str(archive))
-        torch.save(nested.copied(call.tensors), inputs)
+        trace.save(str(archive))
+        calls.save_inputs(call.tensors, inputs)
     return archive, inputs

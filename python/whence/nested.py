@@ -76,6 +76,15 @@ def copied(value: Any) -> Any:
     return close(iter([leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for _, leaf in found]))
 
 
+def without_classes(value: Any) -> Any:
+    """The same with plain tuples in the place of named ones, and plain dicts."""
+    if isinstance(value, Mapping):
+        return {key: without_classes(each) for key, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return (tuple if isinstance(value, tuple) else list)(map(without_classes, value))
+    return value
+
+
 def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
 

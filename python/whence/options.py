@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Options:
     optimize: bool
     export_params: bool
     keep_initializers_as_inputs: bool
-    external_data: bool
+    external_data: Mapping[str, Any] | None  # None: the weights stay in the file, as far as they fit
     translations: Mapping[str, Any]   # "mylib::op" -> FunctionProto
     custom_opsets: Mapping[str, int]
     unsupported_as_domain: bool
@@ -49,7 +50,9 @@ class Options:
             words += ["--converters", write_functions(self.translations, folder / "functions.onnx")]
         flags = {"--no-optimize": not self.optimize, "--weights-as-inputs": not self.export_params,
                  "--keep-initializers-as-inputs": self.keep_initializers_as_inputs,
-                 "--external-data": self.external_data}
+                 "--external-data": self.external_data is not None}
+        for name, value in (self.external_data or {}).items():
+            words += ["--external-data-per-tensor"] if name == "per_tensor" else [f"--external-data-{name}", value]
         return words + [flag for flag, given in flags.items() if given]
 
     def for_torch(self, tensors: Mapping, axes: Axes, dynamo: bool) -> dict:
@@ -60,7 +63,7 @@ class Options:
                    "export_params": self.export_params, "keep_initializers_as_inputs": self.keep_initializers_as_inputs,
                    "dynamo": dynamo}
         if dynamo:
-            options |= {"external_data": self.external_data, "optimize": self.optimize}
+            options |= {"external_data": self.external_data is not None, "optimize": self.optimize}
             if axes:
                 options["dynamic_shapes"] = tuple(
                     {axis: what.name if what.dim is None and what.name else what.for_torch_export()
@@ -90,7 +93,29 @@ def check_opset(opset: Any) -> int:
     return opset
 
 
+def check_file(f: Any) -> None:
+    """A path, None, or what bytes can be written to."""
+    named = isinstance(f, (str, os.PathLike))
+    if named and Path(f).name or f is None or not named and hasattr(f, "write") and not isinstance(f, io.TextIOBase):
+        return
+    raise error("E0101", "usage", f"f={f!r} is neither a file's path nor a binary stream",
+                "give 'model.onnx', a BytesIO, open(path, 'wb'), or nothing for a program in memory")
+
+
+def check_external_data(given: Any) -> dict[str, Any] | None:
+    """None for False; of {"threshold": bytes, "alignment": bytes, "per_tensor": True} what asks for something."""
+    if isinstance(given, bool):
+        return {} if given else None
+    kinds = {"threshold": int, "alignment": int, "per_tensor": bool}
+    if not isinstance(given, Mapping) or any(type(value) is not kinds.get(name) for name, value in given.items()):
+        raise error("E0101", "usage", f"external_data={given!r} says nothing that can be done",
+                    "True, or a dict of some of: threshold and alignment in bytes, per_tensor=True")
+    return {name: value for name, value in given.items() if value is not False}
+
+
 def check_custom_opsets(given: Mapping[str, int] | None) -> dict[str, int]:
+    if not isinstance(given, (Mapping, type(None))):
+        raise error("E0101", "usage", f"custom_opsets is a {type(given).__name__}", "give {'mylib': 1}")
     for domain, version in (given or {}).items():
         if not isinstance(version, int) or version < 1 or domain in ("", "ai.onnx"):
             raise error("E0101", "usage", f"custom_opsets={{{domain!r}: {version!r}}} is no domain and version",
@@ -151,10 +176,12 @@ def refuse_what_backends_lack(chain: Sequence[str], given: Mapping[str, Any]) ->
         if value and value != nothing and lacking or nothing is True and not value and lacking:
             raise error("E0101", "usage", f"the backend {lacking[0]} has no {name}", "these have: " + ", ".join(served))
     if _is_program(given["model"]):
-        for name, why in (("dynamic_shapes", "give them to torch.export.export"),
-                          ("dynamic_axes", "give dynamic_shapes to torch.export.export"),
-                          ("autograd_inlining", "torch.export has inlined them; export the module itself")):
-            if given[name] if name != "autograd_inlining" else not given[name]:
+        for name, asked, why in (
+                ("dynamic_shapes", given["dynamic_shapes"], "give them to torch.export.export"),
+                ("dynamic_axes", given["dynamic_axes"], "give dynamic_shapes to torch.export.export"),
+                ("training", given["training"] == "train", "export the module in that mode to a program"),
+                ("autograd_inlining", not given["autograd_inlining"], "torch.export has inlined them")):
+            if asked:
                 raise error("E0101", "usage", f"{name} of a torch.export.ExportedProgram is settled already", why)
     if "torch-dynamo" in chain and given["report"] and not isinstance(given["report"], bool):
         raise error("E0101", "usage", "the path of a report is of the native backends",
@@ -177,7 +204,7 @@ def for_torch_alone(given: Mapping[str, Any]) -> dict[str, Any]:
 _REMEDIES = {
     "fallback": "backend=['native', 'native-export', 'torch-dynamo'] is a chain; which one did it is said",
     "export_options": "give the options by name: dynamic_shapes=..., external_data=...",
-    "opset": "opset_version=18",
+    "opset": "opset_version=20",
     "use_external_data_format": "external_data=True",
     "example_outputs": "leave it out: results are known from the call",
     "enable_onnx_checker": "leave it out: whence.validate(path) checks a file",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -31,6 +31,7 @@ class Exported:
     annotated: AnnotateReport
     validation: ValidationReport
     exported_program: Any = None  # torch.export.ExportedProgram, where the backend went through one
+    backend: str = ""             # where it is another than the one that was asked
     archive: str = ""             # what was written down of it for people: code of the program, or a trace's graph
 
 
@@ -43,6 +44,15 @@ class Source:
     kwargs: Mapping[str, Any] | None
     call: calls.Call | None  # None of an exported program, of which tensors in order are known
     training: str
+    input_names: tuple[str, ...] = ()
+
+
+class Folder:
+    """A folder that goes with the object."""
+
+    def __init__(self):
+        self.name = tempfile.mkdtemp(prefix="whence-")
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
 class ONNXProgram:
@@ -58,11 +68,11 @@ class ONNXProgram:
     """
 
     def __init__(self, exported: Exported, source: Source, backend: str, fell_back: Sequence[tuple[str, str]] = (),
-                 folder: tempfile.TemporaryDirectory | None = None):
-        self.path, self.sidecar = exported.path, exported.sidecar
+                 folder: Folder | None = None):
+        self.path, self.sidecar = exported.path.absolute(), exported.sidecar.absolute()
         self.annotated, self.validation = exported.annotated, exported.validation
         self.exported_program = exported.exported_program
-        self.backend, self.fell_back = backend, tuple(fell_back)
+        self.backend, self.fell_back = exported.backend or backend, tuple(fell_back)
         self.seconds: dict[str, float] = {}
         self.verification: Verification | None = None
         self.functions: FunctionsReport | None = None
@@ -130,7 +140,8 @@ class ONNXProgram:
                 raise error("E0104", "input_mismatch",
                             f"'{name}' is fixed in the file at {was!r}, and {value!r} is given",
                             "export again with this value, or make it a tensor")
-        return running.inputs_of(session, call.tensors, str(self.path), self._source.model)
+        tensors = running.renamed(call.tensors, self._source.input_names)
+        return running.inputs_of(session, tensors, str(self.path), self._source.model)
 
     def verify(self, args: Any = None, kwargs: Mapping[str, Any] | None = None, *, rtol: float = 1e-3,
                atol: float = 1e-4) -> Verification:
@@ -141,7 +152,7 @@ class ONNXProgram:
             warnings.simplefilter("ignore", WhenceWarning)  # of the mode: the export has told
             with select_model_mode_for_export(self._source.model, self._source.training):
                 return verify(self.path, self._source.model, () if args is None else args, kwargs=kwargs, rtol=rtol,
-                              atol=atol)
+                              atol=atol, input_names=self._source.input_names)
 
     # ---- the model
 
@@ -160,22 +171,25 @@ class ONNXProgram:
         """A new onnx_ir.Model, as torch.onnx.ONNXProgram has it. What is changed in it stays there."""
         return running.needs("onnx_ir", "model").load(str(self.path))
 
-    def save(self, destination: str | os.PathLike | io.BytesIO, *, include_initializers: bool = True,
+    def save(self, destination: str | os.PathLike | BinaryIO, *, include_initializers: bool = True,
              keep_initializers_as_inputs: bool = False, external_data: bool | None = None) -> None:
-        """Writes the model to another place, or as one file to a BytesIO.
+        """Writes the model to another place, or as one file to a binary stream.
 
         include_initializers=False leaves all weights out; with keep_initializers_as_inputs they are inputs then,
         without it somebody has to add them. external_data: the weights beside the model, in ``destination`` with
         ``.data`` at its end; None leaves it as the export had it.
         """
-        if isinstance(destination, io.BytesIO):
+        if hasattr(destination, "write"):
             if external_data:
-                raise error("E0101", "usage", "a BytesIO holds one file", "leave external_data out, or give a path")
+                raise error("E0101", "usage", "a stream holds one file", "leave external_data out, or give a path")
             with tempfile.TemporaryDirectory(prefix="whence-") as folder:
                 self.save(Path(folder) / "model.onnx", include_initializers=include_initializers,
                           keep_initializers_as_inputs=keep_initializers_as_inputs, external_data=False)
                 destination.write((Path(folder) / "model.onnx").read_bytes())
             return
+        if not isinstance(destination, (str, os.PathLike)) or Path(destination).is_dir():
+            raise error("E0101", "usage", f"{destination!r} is neither a file's path nor a binary stream",
+                        "give 'model.onnx', or a BytesIO")
         target = Path(destination)
         outside = bool(self._data_files())
         wanted = outside if external_data is None else external_data
@@ -218,7 +232,7 @@ class ONNXProgram:
         model = self.model_proto
         change(model)
         outside = bool(self._data_files())
-        folder = tempfile.TemporaryDirectory(prefix="whence-")
+        folder = Folder()
         path = Path(folder.name) / "model.onnx"
         running.needs("onnx", "changing a model").save_model(model, str(path), save_as_external_data=outside,
                                                              location="model.onnx.data" if outside else None)
@@ -227,8 +241,14 @@ class ONNXProgram:
 
     def _data_files(self) -> set[str]:
         """Files beside the model that hold its weights."""
-        return {each.name for each in self.path.parent.glob(self.path.name + ".*")
-                if each.suffix != ".json"} if self.path.exists() else set()
+        def beside() -> Iterator[Path]:
+            return (each for each in self.path.parent.iterdir() if each.name.startswith(self.path.name + "."))
+
+        if not self.path.exists() or not any(beside()):
+            return set()
+        graph = running.needs("onnx", "weights beside a model").load(str(self.path), load_external_data=False).graph
+        named = {entry.value for each in graph.initializer for entry in each.external_data if entry.key == "location"}
+        return {each.name for each in beside() if each.name in named}
 
 
 def _same(a: Any, b: Any) -> bool:

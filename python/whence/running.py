@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,8 +32,14 @@ def session(file: str | os.PathLike | bytes, optimised: bool = True) -> Any:
     options.log_severity_level = 3
     if not optimised:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return runtime.InferenceSession(file if isinstance(file, bytes) else str(file), options,
-                                    providers=["CPUExecutionProvider"])
+    given = file if isinstance(file, bytes) else str(file)
+    if isinstance(given, str) and not os.path.exists(given):
+        raise error("E0102", "missing_file", f"there is no file {given}", "check the path", file=given)
+    try:
+        return runtime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    except Exception as failure:  # ONNX Runtime has a class for each of its codes, and no common one
+        raise error("E0207", "run_failed", f"ONNX Runtime does not take the file: {failure}",
+                    "whence.validate says whether it is a valid one") from failure
 
 
 def _given(tensor: torch.Tensor) -> Any:
@@ -55,16 +61,21 @@ def _result(value: Any) -> Any:
     return torch.from_numpy(value.numpy())
 
 
+def _of_arrays(value: Any) -> Any:
+    if isinstance(value, list):
+        return [torch.as_tensor(each) for each in value]
+    return None if value is None else torch.as_tensor(value)
+
+
 def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple:
-    """The outputs in the file's order; a sequence is a list of tensors."""
+    """The outputs in the file's order; a sequence is a list of tensors, an optional one a tensor or None."""
     given = {name: _given(tensor) for name, tensor in tensors.items()}
-    lists = [each.name for each in running.get_outputs() if each.type.startswith("seq(")]
-    others = [each.name for each in running.get_outputs() if each.name not in lists]
+    arrays_alone = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]
+    others = [each.name for each in running.get_outputs() if each.name not in arrays_alone]
     found = dict(zip(others, map(_result, running.run_with_ort_values(others, given)))) if others else {}
-    if lists:  # ONNX Runtime has them in Python as lists of arrays alone
+    if arrays_alone:  # as ONNX Runtime has what is no tensor in Python
         arrays = {name: value.numpy() for name, value in given.items()}
-        found |= {name: [torch.as_tensor(each) for each in value] for name, value
-                  in zip(lists, running.run(lists, arrays))}
+        found |= dict(zip(arrays_alone, map(_of_arrays, running.run(arrays_alone, arrays))))
     return tuple(found[each.name] for each in running.get_outputs())
 
 
@@ -76,6 +87,24 @@ def weights_of(model: Any) -> dict[str, torch.Tensor]:
     return {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
 
 
+def renamed(tensors: Mapping[str, torch.Tensor], input_names: Sequence[str]) -> dict[str, torch.Tensor]:
+    """The call's tensors, the first of them under the names that an export gave them."""
+    names = [*input_names, *list(tensors)[len(input_names):]]
+    return dict(zip(names, tensors.values())) if len(set(names)) == len(names) else dict(tensors)
+
+
+def without_quantized(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A quantized tensor as a file has it: its integers, scale and zero point."""
+    opened: dict[str, torch.Tensor] = {}
+    for name, each in tensors.items():
+        if each.is_quantized and each.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            opened |= {name: each.int_repr(), f"{name}_scale": torch.tensor(each.q_scale(), dtype=torch.float64),
+                       f"{name}_zero_point": torch.tensor(each.q_zero_point())}
+        else:
+            opened[name] = each
+    return opened
+
+
 def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str,
               model: Any = None) -> dict[str, torch.Tensor]:
     """The call's tensors under the file's names: by name where the file has forward's, else in order.
@@ -83,6 +112,7 @@ def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str,
     A file that was exported without its weights takes them as inputs: they come from ``model``.
     Raises WhenceError E0104 when there are too few.
     """
+    tensors = without_quantized(tensors)
     names = [each.name for each in running.get_inputs()]
     if len(names) > len(tensors) and model is not None:
         weights = weights_of(model)

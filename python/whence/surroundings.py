@@ -4,6 +4,7 @@ user code asks for, hooks of state dicts, where messages go."""
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,10 +33,10 @@ def training_word(training: Any) -> str:
 def select_model_mode_for_export(model: Any, training: Any = "eval") -> Iterator[None]:
     """Inside the block the model is in that mode; afterwards every module is in the one that it had.
 
-    Warns where the model as a whole was in another mode. A scripted module keeps the mode that it has.
+    Warns where the model as a whole was in another mode. What a frozen or traced module does is settled already.
     """
     word = training_word(training)
-    if word == "preserve" or isinstance(model, torch.jit.ScriptModule) or not isinstance(model, torch.nn.Module):
+    if word == "preserve" or not isinstance(model, torch.nn.Module) or not hasattr(model, "training"):
         yield
         return
     before = [(module, module.training) for module in model.modules()]
@@ -56,17 +57,31 @@ def is_in_onnx_export() -> bool:
     return torch.onnx.is_in_onnx_export()
 
 
+class _said:
+    """PyTorch's flag is one for all threads: it is as before when the last export is over."""
+
+    lock = threading.Lock()
+    times = 0
+    before = False
+
+
 @contextmanager
 def said_to_be_exporting() -> Iterator[None]:
     """torch.onnx.is_in_onnx_export() is true inside the block."""
     from torch.onnx._internal.exporter import _flags
 
-    before = _flags._is_onnx_exporting
-    _flags._is_onnx_exporting = True
+    with _said.lock:
+        if _said.times == 0:
+            _said.before = _flags._is_onnx_exporting
+        _said.times += 1
+        _flags._is_onnx_exporting = True
     try:
         yield
     finally:
-        _flags._is_onnx_exporting = before
+        with _said.lock:
+            _said.times -= 1
+            if _said.times == 0:
+                _flags._is_onnx_exporting = _said.before
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 from .errors import error
 
 OLDEST_OPSET, NEWEST_OPSET = 13, 23  # what `whence export --opset` takes
+DEFAULT_OPSET = 20  # as torch.onnx.export has it
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ def _scripted(name: str, function: Any) -> Any:
 
 def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
     """{"mylib::op": FunctionProto}, of a table as torch.onnx.export takes it. Raises WhenceError E0104."""
+    if not isinstance(table, (Mapping, type(None))):
+        raise error("E0101", "usage", f"custom_translation_table is a {type(table).__name__}",
+                    "give {torch.ops.mylib.op.default: function}")
     functions = {}
     for operator, function in (table or {}).items():
         name = operator_name(operator)

@@ -46,18 +46,20 @@ class Verification:
 
 
 def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (), *,
-           kwargs: Mapping[str, Any] | None = None, rtol: float = 1e-3, atol: float = 1e-4) -> Verification:
+           kwargs: Mapping[str, Any] | None = None, rtol: float = 1e-3, atol: float = 1e-4,
+           input_names: Sequence[str] = ()) -> Verification:
     """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
 
-    ``path`` may be an ONNXProgram. The file takes the call's tensors in the order of forward's signature, as
-    ``whence.export`` writes it. Where outputs differ and the file is annotated, results of single modules are compared
-    too, and the first that differs is named.
+    ``path`` may be an ONNXProgram. The file's inputs are the call's tensors by forward's names, or, where it has
+    others, in the order of forward's signature; ``input_names`` are those that the export was given. Where outputs
+    differ and the file is annotated, results of single modules are compared too, and the first that differs is named.
     ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
     A file without its weights is given the model's.
     Raises WhenceError: E0104 when inputs or outputs do not fit, E0207 when the model does not run on the arguments,
     E0307 without onnxruntime or onnx.
     """
     onnx = running.needs("onnx", "verifying")
+    input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
     path = getattr(path, "path", path)
     session = running.session(path)
     results: list[tuple[str, int, Any]] = []
@@ -68,7 +70,8 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
                     "give arguments that the model accepts") from failure
-    feed = running.inputs_of(session, tensors, str(path), model)
+    wanted = list(running.without_quantized(dict(zip(map(str, range(len(wanted))), wanted))).values())
+    feed = running.inputs_of(session, running.renamed(tensors, input_names), str(path), model)
     got = _tensors_by_name(session, running.run(session, feed))
     if len(got) != len(wanted):
         raise error("E0104", "input_mismatch",
@@ -82,12 +85,12 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
 
 
 def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:
-    """The outputs; of one that is a list, its elements."""
+    """The outputs; of one that is a list, its elements; of optional ones those that are there."""
     found = []
     for each, value in zip(session.get_outputs(), results):
         if isinstance(value, list):
             found += [(f"{each.name}[{at}]", element) for at, element in enumerate(value)]
-        else:
+        elif value is not None:
             found.append((each.name, value))
     return found
 

@@ -357,6 +357,29 @@ def test_a_size_of_1_at_which_the_model_does_something_else_is_refused(model):
     assert raised.value.code == "E0304"
 
 
+def test_a_collection_of_shapes_of_nested_arguments():
+    class Nested(torch.nn.Module):
+        def forward(self, x, d):
+            return x @ d["w"] + d["l"][0]
+
+    x, d = torch.randn(3, 4), {"w": torch.randn(4, 5), "l": [torch.randn(5)]}
+    shapes = torch.export.ShapesCollection()
+    shapes[x] = {0: torch.export.Dim("batch")}
+    for backend in ("native", "native-export"):
+        graph = whence.export(Nested(), (x, d), backend=backend, dynamic_shapes=shapes).model_proto.graph
+        assert [dim.dim_param or dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim] == ["batch", 4]
+
+
+def test_an_example_outside_its_range_is_refused():
+    for backend in ("native", "native-export"):
+        with pytest.raises(whence.WhenceError, match="4 to 8") as refused:
+            whence.export(torch.nn.ReLU(), (torch.randn(2, 3),), backend=backend,
+                          dynamic_shapes=({0: torch.export.Dim("batch", min=4, max=8)},))
+        assert refused.value.code == "E0104"
+    with pytest.raises(whence.WhenceError, match="dynamic_axes is a list"):
+        whence.export(torch.nn.ReLU(), (torch.randn(2, 3),), dynamic_axes=["x"])
+
+
 @pytest.mark.parametrize("scripted", [False, True])
 @pytest.mark.parametrize("dims", [(), (1,), ((0, -1),)])
 def test_axes_that_are_one_in_some_runs_are_squeezed_in_those(dims, scripted):

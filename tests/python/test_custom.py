@@ -103,7 +103,7 @@ def test_passed_through_to_a_domain_of_its_own():
     program = whence.export(Uses(), torch.randn(2, 3), backend="native-export",
                             custom_opsets={"whence_test_mylib": 3, "unused": 2})
     model = program.model_proto
-    assert {each.domain: each.version for each in model.opset_import} == {"": 18, "whence_test_mylib": 3}
+    assert {each.domain: each.version for each in model.opset_import} == {"": 20, "whence_test_mylib": 3}
     node = next(node for node in model.graph.node if node.domain)
     assert (node.domain, node.op_type) == ("whence_test_mylib", "scaled")
     assert {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}["factor"] == 2.5
@@ -282,3 +282,53 @@ def test_a_translation_that_would_drop_tensors_is_refused():
         whence.export(torch.nn.Linear(3, 4), (torch.ones(2, 3),),
                       custom_translation_table={torch.ops.aten.linear.default: without_weight})
     assert raised.value.code == "E0104"
+
+
+@pytest.mark.parametrize("dynamo", [None, True])
+def test_an_operator_that_python_registered_is_exported_by_default(dynamo):
+    x = torch.randn(2, 3)
+    program = whence.export(Uses(), (x,), dynamo=dynamo, custom_translation_table={SCALED: scaled})
+    assert program.backend == "native-export"
+    torch.testing.assert_close(program(x)[0], Uses()(x))
+    assert whence.unconvertible_ops(Uses(), (x,)) == ["whence_test_mylib::scaled"]
+    kept = whence.export(Uses(), (x,), dynamo=dynamo, custom_opsets={"whence_test_mylib": 2}).model_proto
+    assert [(node.domain, node.op_type) for node in kept.graph.node] == [("whence_test_mylib", "scaled"), ("", "Add")]
+
+
+def test_functions_with_any_python_in_them_are_for_pytorchs_exporter():
+    def by_value(x, factor: float):
+        return op.Identity(x) if factor == 1 else op.Mul(x, op.Constant(value_float=factor))
+
+    x = torch.randn(2, 3)
+    program = whence.export(Uses(), (x,), backend="torch-dynamo", custom_translation_table={SCALED: by_value})
+    torch.testing.assert_close(program(x)[0], Uses()(x))
+
+
+def test_what_is_no_table_is_refused():
+    for option in ("custom_translation_table", "custom_opsets"):
+        with pytest.raises(whence.WhenceError, match=option) as refused:
+            whence.export(Uses(), (torch.randn(2, 3),), **{option: [1]})
+        assert refused.value.code == "E0101"
+
+
+@torch.library.custom_op("whence_test_mylib_writes::shifted", mutates_args={"x"})
+def shifted(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    x.add_(by)
+    return x * 2
+
+
+@shifted.register_fake
+def _(x, by):
+    return torch.empty_like(x)
+
+
+def test_an_operator_that_writes_to_its_arguments_is_refused():
+    """An archive does not hold its schema, so nothing would say that what it is given changes."""
+    class Shifts(torch.nn.Module):
+        def forward(self, x):
+            y = x.clone()
+            return shifted(y, x) + y
+
+    for options in ({}, {"dynamo": True}, {"custom_opsets": {"whence_test_mylib_writes": 1}}):
+        with pytest.raises(whence.WhenceError, match="whence_test_mylib_writes::shifted writes to its arguments"):
+            whence.export(Shifts(), (torch.randn(2),), **options)

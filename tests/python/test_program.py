@@ -4,7 +4,7 @@ import collections
 import gc
 import io
 import warnings
-from typing import List
+from typing import List, NamedTuple, Optional
 
 import onnx
 import onnxruntime
@@ -346,3 +346,122 @@ def test_saved_to_a_buffer():
     torch.testing.assert_close(torch.from_numpy(found), model(x).detach())
     with pytest.raises(whence.WhenceError, match="one file"):
         program.save(io.BytesIO(), external_data=True)
+
+
+def test_inputs_that_are_called_like_each_other():
+    """input_names gives the first input the name that forward has for the second."""
+    class Minus(torch.nn.Module):
+        def forward(self, a, b):
+            return a - b
+
+    a, b = torch.randn(3), torch.randn(3)
+    program = whence.export(Minus(), (a, b), input_names=["b", "a"], verify=True)
+    equal(program(a, b), a - b)
+    assert program.verification.ok and whence.verify(program, Minus(), (a, b)).ok
+
+
+def test_weights_beside_a_file_of_any_name(tmp_path):
+    model, x = Net().eval(), torch.randn(3, 4)
+    program = whence.export(model, (x,), tmp_path / "m[1].onnx", external_data=True)
+    program.save(tmp_path / "saved.onnx")
+    onnx.checker.check_model(str(tmp_path / "saved.onnx"))
+    assert (tmp_path / "saved.onnx.data").exists() and len(program.model_bytes) > 512 * 4
+    inline = whence.export(model, (x,), tmp_path / "inline.onnx")
+    (tmp_path / "inline.onnx.bak").write_text("somebody else's")
+    inline.save(tmp_path / "inline2.onnx")
+    assert not (tmp_path / "inline2.onnx.data").exists()
+
+
+def test_external_data_as_the_command_has_it(tmp_path):
+    x = torch.randn(3, 4)
+    program = whence.export(Net().eval(), (x,), tmp_path / "m.onnx", external_data={"threshold": 0, "per_tensor": True})
+    beside = {each.name for each in tmp_path.iterdir()} - {"m.onnx", "m.whence.json"}
+    assert len(beside) == 4 and all(name.startswith("m.onnx.") for name in beside)
+    equal(program(x), program._source.model(x).detach())
+    with pytest.raises(whence.WhenceError, match="external_data") as refused:
+        whence.export(Net().eval(), (x,), external_data={"treshold": 0})
+    assert refused.value.code == "E0101"
+
+
+def test_written_to_what_is_open(tmp_path):
+    with open(tmp_path / "m.onnx", "wb") as file:
+        program = whence.export(Net().eval(), (torch.randn(3, 4),), file)
+    assert (tmp_path / "m.onnx").read_bytes() == program.model_bytes
+    for wrong in (3, "", io.StringIO()):
+        with pytest.raises(whence.WhenceError, match="neither a file's path nor a binary stream"):
+            whence.export(Net().eval(), (torch.randn(3, 4),), wrong)
+
+
+def test_a_relative_path_stays_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = whence.export(Net().eval(), (torch.randn(3, 4),), "m.onnx")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert program(torch.randn(3, 4))[0].shape == (3, 512)
+
+
+def test_a_scripted_function_keeps_its_defaults():
+    @torch.jit.script
+    def scaled(x, y: Optional[torch.Tensor] = None, times: int = 3):
+        return x * times if y is None else x * times + y
+
+    x, y = torch.randn(2), torch.randn(2)
+    plain, both = whence.export(scaled, (x,)), whence.export(scaled, (x, y), kwargs={"times": 2})
+    equal(plain(x), x * 3)
+    equal(both(x, y, times=2), x * 2 + y)
+    with pytest.raises(whence.WhenceError, match="'times' is fixed"):
+        both(x, y)
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+def test_a_named_tuple_is_an_argument_of_a_scripted_module():
+    class Sums(torch.nn.Module):
+        def forward(self, pair: Pair):
+            return pair.first + pair.second
+
+    pair = Pair(torch.randn(2), torch.randn(2))
+    equal(whence.export(torch.jit.script(Sums()), (pair,))(pair), pair.first + pair.second)
+
+
+def test_quantized_arguments_and_results():
+    class Adds(torch.nn.Module):
+        def forward(self, q):
+            return torch.ops.quantized.add_relu(q, q, 0.1, 5)
+
+    q = torch.quantize_per_tensor(torch.randn(2, 3), 0.05, 10, torch.quint8)
+    program = whence.export(Adds(), (q,), verify=True)
+    integers, scale, zero_point = program(q)
+    wanted = Adds()(q)
+    assert torch.equal(integers, wanted.int_repr()) and int(zero_point) == 5 and abs(float(scale) - 0.1) < 1e-6
+    assert program.verification.ok and len(program.verification.outputs) == 3
+
+
+def test_an_optional_result_is_none_or_a_tensor():
+    class Maybe(torch.nn.Module):
+        def forward(self, x) -> Optional[torch.Tensor]:
+            return x if x.sum() > 0 else None
+
+    program = whence.export(torch.jit.script(Maybe()), (torch.ones(2),), verify=True)
+    assert program(-torch.ones(2)) == (None,) and torch.equal(program(torch.ones(2))[0], torch.ones(2))
+
+
+def test_a_file_that_the_runtime_cannot_run_is_there_all_the_same(tmp_path):
+    model = torch.nn.Linear(4, 3).bfloat16()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        program = whence.export(model, (torch.randn(2, 4).bfloat16(),), tmp_path / "m.onnx", verify=True)
+    assert program.verification is None and any("the file is not verified: E0207" in str(each.message) for each in told)
+    onnx.checker.check_model(str(tmp_path / "m.onnx"))
+    with pytest.raises(whence.WhenceError) as missing:
+        whence.verify(tmp_path / "none.onnx", model, (torch.randn(2, 4).bfloat16(),))
+    assert missing.value.code == "E0102"
+
+
+def test_saved_where_nothing_can_be(exported, tmp_path):
+    for wrong in (tmp_path, 3, None):
+        with pytest.raises(whence.WhenceError, match="neither a file's path nor a binary stream"):
+            exported[2].save(wrong)

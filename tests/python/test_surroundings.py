@@ -132,7 +132,7 @@ def test_stages_times_and_decisions_are_logged(caplog, capsys, quiet):
         whence.export(model, (X, {}), do_constant_folding=False, keep_initializers_as_inputs=None, training="preserve")
     said = caplog.text
     for wanted in ("trace...", "export...", "do_constant_folding=False", "keep_initializers_as_inputs=None",
-                   "opset_version=None: opset 18"):
+                   "opset_version=None: opset 20"):
         assert wanted in said
     capsys.readouterr()
     whence.export(model, X)
@@ -265,7 +265,8 @@ def test_refused_before_anything_runs(options, code, said, tmp_path):
 
 def test_what_an_exported_program_has_settled_is_refused():
     program = torch.export.export(Small().eval(), (X,))
-    for options in ({"dynamic_shapes": ({0: "n"},)}, {"dynamic_axes": {"x": [0]}}, {"autograd_inlining": False}):
+    for options in ({"dynamic_shapes": ({0: "n"},)}, {"dynamic_axes": {"x": [0]}}, {"autograd_inlining": False},
+                    {"training": "train"}):
         with pytest.raises(whence.WhenceError, match="settled") as raised:
             whence.export(program, **options)
         assert raised.value.code == "E0101" and raised.value.remedy
@@ -327,3 +328,97 @@ def test_dynamo_chooses_the_route(quiet):
     assert whence.export(Small().eval(), X, dynamo=True).backend == "native-export"
     program = whence.export(Small().eval(), X, dynamo=False)
     assert program.backend == "native" and isinstance(program.model_proto, onnx.ModelProto)
+
+
+class Modes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.drop = torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(self.norm(x))
+
+
+def test_a_scripted_module_is_exported_in_the_mode_that_was_asked(quiet):
+    model, x = torch.jit.script(Modes().train()), torch.randn(3, 4)
+    program = whence.export(model, (x,))
+    assert model.training and model.drop.training
+    assert {node.op_type for node in program.model_proto.graph.node} == {"BatchNormalization"}
+    torch.testing.assert_close(program(x)[0], model.eval()(x), rtol=1e-4, atol=1e-5)
+    trained = whence.export(model, (x,), training="train").model_proto.graph
+    assert "Dropout" in {node.op_type for node in trained.node} and not model.training
+
+
+class CountsInALoop(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(x.shape[0]):
+            x = x + 1
+        return x
+
+
+class SmallOrLarge(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] < 4 else x * 3
+
+
+class Length(torch.nn.Module):
+    def forward(self, x):
+        return x.new_zeros(len(x)) + 1
+
+
+@pytest.mark.parametrize("model", [CountsInALoop, SmallOrLarge, Length])
+def test_a_trace_that_holds_for_the_examples_size_alone_is_told(model):
+    with pytest.warns(whence.WhenceWarning, match="E0304.*axis 0 of 'x' at [34]"):
+        whence.export(model().eval(), (torch.randn(2, 3),), dynamic_axes={"x": [0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", whence.WhenceWarning)
+        whence.export(model().eval(), (torch.randn(2, 3),))  # nothing is dynamic
+        whence.export(torch.nn.Linear(3, 2).eval(), (torch.randn(2, 3),), dynamic_axes={"input": [0]})
+
+
+@pytest.mark.parametrize("leaves", [lambda x: x.detach().numpy().sum(), lambda x: sum(x[0].tolist())])
+def test_values_that_leave_for_other_libraries_are_told(leaves):
+    class Leaves(torch.nn.Module):
+        def forward(self, x):
+            return x * leaves(x)
+
+    with pytest.warns(whence.WhenceWarning, match="E0309.*test_surroundings.py"):
+        whence.export(Leaves(), (torch.randn(2, 3),))
+
+
+class Opaque(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, times):
+        return x * times
+
+    @staticmethod
+    def symbolic(g, x, times):
+        return g.op("mine::Opaque", x, times_f=times)
+
+
+class UsesOpaque(torch.nn.Module):
+    def forward(self, x):
+        return Opaque.apply(x, 2.0) + 1
+
+
+def test_a_recorded_trace_that_holds_objects_of_python(tmp_path, quiet):
+    """Its graph is let go while the plugin runs, which is without Python's lock."""
+    with whence.record(tmp_path / "m.whence.json"):
+        torch.onnx.export(UsesOpaque(), (torch.randn(2),), tmp_path / "m.onnx", dynamo=False)
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    assert ("mine", "Opaque") in [(node.domain, node.op_type) for node in graph.node]
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
+def test_stacks_begin_with_the_users_code(backend, quiet):
+    nodes = whence.export(Small().eval(), X, backend=backend).model_proto.graph.node
+    stacks = [each.value for node in nodes for each in node.metadata_props if each.key == "pkg.torch.onnx.stack_trace"]
+    assert stacks and all(stack.startswith('File "' + __file__) for stack in stacks), stacks
+
+
+def test_the_flag_is_as_before_after_exports_in_threads(quiet):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: whence.unconvertible_ops(Small().eval(), X), range(3)))
+    assert not torch.onnx.is_in_onnx_export()

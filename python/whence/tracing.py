@@ -1,0 +1,127 @@
+"""A trace of a model, and what it lost: Python that looked at values or sizes ran once, for the example alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+
+from . import calls, nested
+from .axes import Axes
+from .errors import Diagnostic, WhenceWarning
+from .plugin import listening
+
+# Namespaces of operators that LibTorch itself has.
+_LIBTORCH = frozenset({"aten", "prim", "prims", "quantized", "_quantized", "quantization", "sparse", "mkl", "mkldnn",
+                       "mkldnn_prepacked", "onednn", "profiler", "static_runtime", "c10d", "_c10d_functional"})
+
+Place = tuple[str, int]  # file, line
+
+# PyTorch's words for values that leave for other libraries, where no operator tells of it.
+_LEAVING = ("to a NumPy array", "to a Python list")
+
+
+def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes) -> torch.jit.ScriptModule:
+    """The trace. Warns, E0309, of each line of Python that used a tensor's value; E0304 where the trace computes
+    something else than the model at other sizes of ``axes``, with the lines that used a size as a number.
+
+    The plugin tells values from sizes, of which PyTorch warns alike. Where it cannot, PyTorch's warnings are passed on.
+    """
+    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
+        warnings.simplefilter("always", torch.jit.TracerWarning)
+        made = calls.trace(model, tensors)
+    values = [each for each in told or () if each.code == "E0309"]
+    of_sizes: list[Place] = []
+    for each in by_pytorch:
+        if not issubclass(each.category, torch.jit.TracerWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        elif told is None or any(words in str(each.message) for words in _LEAVING):
+            values.append(_baked_value(each))
+        else:
+            of_sizes.append((each.filename, each.lineno))
+    for diagnostic in values:
+        warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
+    if not values:  # else the results differ for that reason
+        _compare_at_other_sizes(model, made, tensors, axes, of_sizes)
+    return made
+
+
+def of_libraries(made: torch.jit.ScriptModule) -> list[str]:
+    """Operators in a trace that this process was taught, by torch.library or a library of C++: the command, a process
+    of its own, does not have them."""
+    by_python = {name.partition(".")[0] for name in torch.library._defs}
+    called = {node.kind() for node in _nodes(made.inlined_graph)}
+    return sorted(name for name in called if name in by_python or name.partition("::")[0] not in _LIBTORCH)
+
+
+def _nodes(block: torch._C.Graph | torch._C.Block) -> Iterator[torch._C.Node]:
+    for node in block.nodes():
+        yield node
+        for inner in node.blocks():
+            yield from _nodes(inner)
+
+
+def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
+    said = str(warning.message).split(". ")[0]
+    return Diagnostic("E0309", "baked_value", "warning", f"a trace holds the example's value: {said}",
+                      "compute with tensors, or script the module", {"source": f"{warning.filename}:{warning.lineno}"})
+
+
+def _compare_at_other_sizes(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
+                            axes: Axes, of_sizes: list[Place]) -> None:
+    for given in _at_other_sizes(tensors, axes):
+        try:
+            wanted = computed(model, model, tuple(given.values()))
+        except Exception:  # the model does not take these sizes, with errors of every kind
+            continue
+        try:
+            found = computed(model, lambda *each: made(**dict(zip(given, each))), tuple(given.values()))
+        except RuntimeError:
+            return  # the export tells of it, with the operation that fails
+        if not alike(found, wanted):
+            warnings.warn(str(_baked_size(given, axes, of_sizes)), WhenceWarning, stacklevel=6)
+            return
+
+
+def _baked_size(given: Mapping[str, torch.Tensor], axes: Axes, of_sizes: list[Place]) -> Diagnostic:
+    sizes = [f"axis {axis} of '{name}' at {given[name].shape[axis]}" for name, each in axes.items() for axis in each]
+    lines = ", ".join(f"{file}:{line}" for file, line in dict.fromkeys(of_sizes))
+    return Diagnostic("E0304", "baked_size", "warning", "the trace holds a size of the example, and so does the file: "
+                      f"with {', '.join(sizes)} the model computes something else"
+                      + (f". Sizes were used as numbers in {lines}" if lines else ""),
+                      "backend='native-export', or script the module, so that loops and conditions on sizes stay")
+
+
+def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+    """The tensors with all dynamic axes longer: by one, and, as some models take multiples alone, twice as long."""
+    def longer(size_of: Callable[[int, int], int]) -> dict[str, torch.Tensor]:
+        grown = dict(tensors)
+        for name, each in axes.items():
+            for axis, what in each.items():
+                size = grown[name].shape[axis]
+                grown[name] = _stretched(grown[name], axis, size_of(size, what.times))
+        return grown
+
+    if any(axes.values()):
+        yield longer(lambda size, times: size + times)
+        yield longer(lambda size, _: 2 * size)
+
+
+def _stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    """Its own elements over again, so that what was an index or a mask still is one."""
+    if tensor.shape[axis] == 0:
+        return tensor.new_zeros([size if each == axis else length for each, length in enumerate(tensor.shape)])
+    return tensor.index_select(axis, torch.arange(size, device=tensor.device) % tensor.shape[axis])
+
+
+def computed(model: torch.nn.Module, run: Callable, tensors: tuple) -> list[torch.Tensor]:
+    """What ``run`` returns, the same each time: generators and the model's buffers are afterwards as before."""
+    with torch.no_grad(), calls.buffers_kept(model), torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        return nested.tensors_in(run(*nested.copied(tensors)))
+
+
+def alike(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:
+    return len(found) == len(wanted) and all(
+        a.shape == b.shape and torch.allclose(a, b.to(a.dtype), 1e-3, 1e-5, True) for a, b in zip(found, wanted))
