@@ -1,16 +1,60 @@
-// What the model returns that is None or a tensor as the data has it. Inside the model that is a flag and a content
-// (term.h), which every runtime takes; a caller is given one ONNX optional for each tensor.
+// What the model returns, where ONNX has another form for it.
+//
+// None or a tensor as the data has it: inside the model that is a flag and a content (term.h), which every runtime
+// takes; a caller is given one ONNX optional for each tensor.
+//
+// A tensor whose rank depends on data: ONNX's checker wants a shape for each result of a file, so it gets that of the
+// example, all sizes open. Runtimes take other ranks.
+#include <algorithm>
+#include <functional>
+
 #include "recorder/evaluator.h"
+#include "recorder/finish.h"
 
 namespace whence {
+
+namespace {
+
+bool is_read(const std::vector<Node>& nodes, ValueId id) {
+  bool found = false;
+  const auto look = [&](ValueId read) { found |= read == id; };
+  for (const Node& node : nodes) {
+    for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, look);
+    for (const Block& block : node.blocks) {
+      for (const Argument& output : block.outputs) visit_argument(output, look);
+      found = found || is_read(block.nodes, id);
+    }
+  }
+  return found;
+}
+
+}  // namespace
 
 // The result with a value of the Program wherever a tensor may be None.
 Term Evaluator::returned(const Term& term) {
   if (term.is_optional()) return optional_result(term.given(), term.content());
+  if (term.is_value()) state_rank(term);
   if (!term.is_container()) return term;
   std::vector<Term> items;
   for (const Term& item : *term.items) items.push_back(returned(item));
   return Term::container(term.kind, std::move(items), term.depth);
+}
+
+// Only where nothing inside the model counts on the rank.
+void Evaluator::state_rank(const Term& term) {
+  const Value& value = program_.values[term.id];
+  const auto& seen = term.seen[0];
+  if (value.type.kind != ValueKind::tensor || value.type.dims || !seen || !seen->isTensor()) return;
+  if (is_read(program_.body.nodes, term.id)) return;
+  program_.values[term.id].type.dims =
+      std::vector<Dim>(static_cast<std::size_t>(seen->toTensor().dim()), {-1, true, none_id});
+  notes_.push_back({Code::unsupported_feature,
+                    Severity::warning,
+                    "the rank of the result '" + value.name + "' depends on data: the file says that of the example",
+                    {.stage = "read"},
+                    "return tensors of one rank, if what reads the file counts on it",
+                    1,
+                    {}});
 }
 
 Term Evaluator::optional_result(const Term& given, const Term& content) {
