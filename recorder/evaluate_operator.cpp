@@ -4,6 +4,7 @@
 #include "recorder/evaluator.h"
 #include "recorder/torch_error.h"
 #include "recorder/watch.h"
+#include "schema/written_views.h"
 
 namespace whence {
 
@@ -108,6 +109,7 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
     }
     call.env[node.outputs()[i]] = result(*node.outputs()[i], std::move(seen), known, recorded);
   }
+  note_views(node, recorded, arguments, call);
   if (node.outputs().size() == 1) note_same(node, arguments.empty() ? Term() : arguments[0], term(node.output(), call));
   if (node.kind() == c10::prim::NumToTensor) {
     call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
@@ -115,6 +117,17 @@ void Evaluator::operate(const jit::Node& node, Call& call) {
   follow_data(arguments, recorded);
   tell_of_squeeze(node, call, recorded);
   sink_->push_back(std::move(recorded));
+}
+
+// Which reshapes are views, and which of those are written through.
+void Evaluator::note_views(const jit::Node& node, const Node& recorded, const std::vector<Term>& arguments,
+                           const Call& call) {
+  for (const Term* written : written_by(node, arguments)) note_written_views(*sink_, written->id, views_by_strides_);
+  if (!is_view_by_strides(recorded.target) || recorded.outputs.size() != 1) return;
+  const auto* memory = memory_of(arguments[0]);
+  if (memory != nullptr && memory == memory_of(term(node.output(), call))) {
+    views_by_strides_.insert(recorded.outputs.front());
+  }
 }
 
 // squeeze drops an axis where it is 1 long, so over a dynamic axis the rank of its result depends on the size. A

@@ -127,7 +127,8 @@ class Evaluator {
   Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   bool made_since(ValueId first, const Term& term) const;
 
-  // ---- optional_results.cpp: what the model returns, None or not as the data has it
+  // ---- results.cpp: what the model returns
+  void state_rank(const Term& term);
   Term returned(const Term& term);
   Term optional_result(const Term& given, const Term& content);
   void add_optional(Block& block, const Type& type, std::vector<NamedArgument> content);
@@ -140,6 +141,8 @@ class Evaluator {
   // ---- evaluate_operator.cpp: operations proper
   void operate(const torch::jit::Node& node, Call& call);
   void note_memory(Node& recorded, const std::vector<Term>& arguments) const;
+  void note_views(const torch::jit::Node& node, const Node& recorded, const std::vector<Term>& arguments,
+                  const Call& call);
   void tell_of_squeeze(const torch::jit::Node& node, const Call& call, const Node& recorded);
   bool on_host(const torch::jit::Node& node, Call& call, const std::vector<Term>& arguments);
   PerRun<std::optional<std::vector<c10::IValue>>> execute(const torch::jit::Node& node, Call& call,
@@ -218,6 +221,7 @@ class Evaluator {
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> known_in_;
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> tainted_;
   std::set<std::int64_t> data_sizes_;
+  std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> in_sequences_;
   // A result of a branch or loop, and the memory that it may be.
   struct Passage {

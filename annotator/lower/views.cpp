@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "annotator/export/op_table.h"
+#include "schema/written_views.h"
 
 namespace whence {
 namespace {
@@ -191,6 +192,11 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"aten::t", itself},
       {"aten::transpose", itself},
       {"aten::_reshape_alias", back_to_shape},
+      {"aten::contiguous", back_to_shape},
+      {"aten::flatten", back_to_shape},
+      {"aten::ravel", back_to_shape},
+      {"aten::reshape", back_to_shape},
+      {"aten::reshape_as", back_to_shape},
       {"aten::squeeze", back_to_shape},
       {"aten::unflatten", back_to_shape},
       {"aten::unsqueeze", back_to_shape},
@@ -214,8 +220,6 @@ ViewInfo view_info(const Program& program, const Node& node) {
     const auto* viewed = given == nullptr ? nullptr : given->as<ValueRef>();
     if (viewed == nullptr) return {};
     static const std::unordered_set<std::string_view> casts{"aten::to", "aten::type_as"};
-    static const std::unordered_set<std::string_view> by_strides{"aten::contiguous", "aten::flatten", "aten::ravel",
-                                                                 "aten::reshape", "aten::reshape_as"};
     if (casts.count(node.target) != 0) {
       const DType before = program.values[viewed->id].type.dtype;
       const DType after = program.values[node.outputs.front()].type.dtype;
@@ -223,7 +227,8 @@ ViewInfo view_info(const Program& program, const Node& node) {
       const bool copies = copy != nullptr && known_flag(program, *copy).value_or(false);
       return before == after && !copies ? ViewInfo{ViewKind::same, argument.name} : ViewInfo{};
     }
-    return {by_strides.count(node.target) != 0 ? ViewKind::perhaps : ViewKind::view, argument.name};
+    const bool known = !is_view_by_strides(node.target) || node.find(memory_argument) != nullptr;
+    return {known ? ViewKind::view : ViewKind::perhaps, argument.name};
   }
   return {};
 }

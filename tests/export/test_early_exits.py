@@ -240,3 +240,20 @@ def test_an_optional_result_needs_opset_15(tmp_path):
     _, said = export(MayReturnNothing, tmp_path, "--opset", "14", code=4)
     assert "E0302" in said and "--opset 15" in said
     export(MayReturnNothing, tmp_path, "--opset", "15")
+
+
+class OfAnyRank(nn.Module):
+    def forward(self, x, n):
+        if int(n) > 2:
+            return x * 2
+        return x.sum()
+
+
+def test_a_result_whose_rank_depends_on_data_has_that_of_the_example(tmp_path):
+    path, said = export(OfAnyRank, tmp_path)
+    assert "the rank of the result" in said and "depends on data" in said
+    onnx.checker.check_model(str(path), full_check=True)
+    dims = onnx.load(path).graph.output[0].type.tensor_type.shape.dim
+    assert [(each.HasField("dim_value"), each.dim_param) for each in dims] == [(False, "")] * 2
+    for n in (1, 3):
+        assert_equal(path, OfAnyRank(), torch.rand(6, 4), torch.tensor(n))

@@ -18,6 +18,12 @@ VIEWS = {
     "adjoint": lambda y: y.adjoint()[0].add_(1),
     "as_complex": lambda y: torch.view_as_complex(y.view(3, 2, 2)).mul_(2),
     "as_real": lambda y: torch.view_as_real(torch.view_as_complex(y.view(3, 2, 2)))[0].add_(1),
+    "reshape": lambda y: y.reshape(-1)[1:3].add_(1),
+    "flatten": lambda y: y.flatten()[::5].zero_(),
+    "ravel": lambda y: y.ravel()[0:2].add_(1),
+    "contiguous": lambda y: y.contiguous()[0].add_(1),
+    "reshape_as": lambda y: y.reshape_as(torch.zeros(4, 3))[1].mul_(3),
+    "reshape_of_view": lambda y: y[1:].reshape(2, 2, 2)[0].neg_(),
     "transposed_diagonal": lambda y: y.t().diagonal(1).fill_(5.0),
 }
 REFUSED = {"bits": (lambda y: y.view(torch.int32)[0].zero_(), "aten::view.dtype"),
@@ -56,6 +62,25 @@ def test_the_base_has_what_was_written(name, route, tmp_path):
     x = torch.randn(3, 4)
     assert not torch.equal(model(x), x)
     torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x), rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_that_are_dynamic(tmp_path):
+    class Flat(torch.nn.Module):
+        def forward(self, x):
+            y = x * 1
+            y.reshape(-1)[::3].zero_()
+            return y
+
+    x = torch.randn(3, 4)
+    torch.export.save(torch.export.export(Flat(), (x,), dynamic_shapes=({0: torch.export.Dim("n")},)),
+                      tmp_path / "m.pt2")
+    torch.jit.trace(Flat(), (x,), check_trace=False).save(str(tmp_path / "m.pt"))
+    for words in (["m.pt2"], ["m.pt", "--input", "x=float32[3,4]", "--dynamic", "x:0=n"]):
+        command.run("export", tmp_path / words[0], *words[1:], "-o", tmp_path / "m.onnx")
+        session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+        for n in (3, 5, 1):
+            x = torch.randn(n, 4)
+            torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), Flat()(x))
 
 
 def test_a_view_that_a_trace_does_not_see(tmp_path):

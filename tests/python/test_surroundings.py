@@ -383,7 +383,7 @@ def test_values_that_leave_for_other_libraries_are_told(leaves):
             return x * leaves(x)
 
     with pytest.warns(whence.WhenceWarning, match="E0309.*test_surroundings.py"):
-        whence.export(Leaves(), (torch.randn(2, 3),))
+        whence.export(Leaves().eval(), (torch.randn(2, 3),))
 
 
 class Opaque(torch.autograd.Function):

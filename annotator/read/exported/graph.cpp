@@ -10,6 +10,7 @@
 #include "annotator/read/exported/node_texts.h"
 #include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
+#include "schema/written_views.h"
 
 namespace whence {
 namespace {
@@ -366,30 +367,50 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   }
 }
 
-// As the recorder does it: of as_strided alone, and where its tensor does not lie in memory in the plain way.
-void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& node) const {
-  if (node.target != "aten::as_strided" || inputs.size() == 0) return;
-  const auto tensor = inputs[0].at("arg").maybe("as_tensor");
+// How the first argument lies in memory, as far as no symbolic size is in the way.
+std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& graph, const Part& inputs) {
+  const auto tensor = inputs.size() == 0 ? std::nullopt : inputs[0].at("arg").maybe("as_tensor");
   const auto meta = tensor ? graph.at("tensor_values").maybe(tensor->at("name").text()) : std::nullopt;
-  if (!meta) return;
+  if (!meta) return std::nullopt;
   const auto number = [](const Part& of) -> std::optional<std::int64_t> {
     const auto known = of.maybe("as_int");
     return known ? std::optional(known->integer()) : std::nullopt;
   };
   const Part sizes = meta->at("sizes"), strides = meta->at("strides");
   const auto offset = number(meta->at("storage_offset"));
-  if (!offset || sizes.size() != strides.size()) return;
-  ArgumentList memory{{*offset}};
+  if (!offset || sizes.size() != strides.size()) return std::nullopt;
+  Memory memory{*offset, {}, true};
   std::int64_t expected = 1;
-  bool plain = *offset == 0;
   for (std::size_t i = sizes.size(); i-- > 0;) {
     const auto size = number(sizes[i]), stride = number(strides[i]);
-    if (!size || !stride) return;
-    plain &= *size == 1 || *stride == expected;
-    expected *= *size;
-    memory.insert(memory.begin() + 1, {*stride});
+    if (!stride || (!size && i > 0)) return std::nullopt;
+    memory.row_major &= size == 1 || *stride == expected;
+    expected *= size.value_or(1);
+    memory.strides.insert(memory.strides.begin(), *stride);
   }
-  if (!plain) node.arguments.push_back({std::string(memory_argument), {std::move(memory)}});
+  return memory;
+}
+
+// As the recorder does it: of as_strided where its tensor does not lie in memory in the plain way.
+void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& node) {
+  if (node.target != "aten::as_strided") return;
+  const auto memory = memory_of_first(graph, inputs);
+  if (!memory || (memory->offset == 0 && memory->row_major)) return;
+  ArgumentList list{{memory->offset}};
+  for (const std::int64_t stride : memory->strides) list.push_back({stride});
+  node.arguments.push_back({std::string(memory_argument), {std::move(list)}});
+}
+
+// Which reshapes are views, and which of those are written through.
+void ExportedGraph::note_views(const Part& graph, const Part& inputs, const Node& node, Block& block) {
+  const std::string_view target = node.target;
+  if (target.ends_with("_") && !target.ends_with("__") && !node.arguments.empty()) {
+    const auto* written = node.arguments.front().value.as<ValueRef>();
+    if (written != nullptr) note_written_views(block.nodes, written->id, views_by_strides_);
+  }
+  if (!is_view_by_strides(target) || node.outputs.size() != 1) return;
+  const auto memory = memory_of_first(graph, inputs);
+  if (memory && memory->row_major) views_by_strides_.insert(node.outputs.front());
 }
 
 void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
@@ -422,6 +443,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   }
   read_outputs(graph, part.at("outputs"), node);
   heed_view(node);
+  note_views(graph, part.at("inputs"), node, block);
   if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }

@@ -1,9 +1,11 @@
 // The graph of an exported program: values, operations, graphs within operations.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,14 @@ class ExportedGraph {
   using Names = std::unordered_map<std::string, ValueId>;
 
   void read_node(const Part& graph, const Part& node, Block& block);
-  void note_memory(const Part& graph, const Part& inputs, Node& node) const;
+  struct Memory {
+    std::int64_t offset = 0;
+    std::vector<std::int64_t> strides;
+    bool row_major = false;
+  };
+  static std::optional<Memory> memory_of_first(const Part& graph, const Part& inputs);
+  static void note_memory(const Part& graph, const Part& inputs, Node& node);
+  void note_views(const Part& graph, const Part& inputs, const Node& node, Block& block);
   void heed_view(const Node& node);
   void set_target(const std::string& target, Node& node);
   void set_symbolic_target(std::string_view function, Node& node);
@@ -87,7 +96,8 @@ class ExportedGraph {
   ScopeId scope_ = 0;  // of the operation around, for nodes that say nothing of themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
-  std::string text_;  // of the node being read
+  std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
+  std::string text_;                              // of the node being read
 };
 
 }  // namespace whence
