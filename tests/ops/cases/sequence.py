@@ -36,7 +36,7 @@ CASES = [
     case("aten::__getitem__.t", grown("return rows[-1] + rows[int(n.min())]"), f32(6, 3), i64(1, 5, 3)),
     case("aten::len.t", grown("return x * len(rows)"), f32(6, 3), i64(1, 5, 3)),
     case("prim::Optional", "def forward(self, x, n) -> Optional[Tensor]:\n  return x * 2 if int(n.max()) > 2 else None\n",
-         f32(6, 3), i64(1, 5, 3)),
+         f32(6, 3), i64(1, 5, 3), recorded_as="prim::If"),
     case("prim::ListConstruct", grown("return torch.cat(rows)"), f32(6, 3), i64(1, 5, 3)),
     case("aten::cat", grown("return torch.cat(rows, -1)"), f32(6, 3), i64(1, 5, 3)),
     case("aten::stack", grown("return torch.stack(rows, -1)"), f32(6, 3), i64(1, 5, 3)),
