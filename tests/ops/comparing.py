@@ -42,7 +42,9 @@ def compare(case: Case, reference: Callable, model: onnx.ModelProto, session: on
     for ours, theirs, declared in zip(actual, expected, model.graph.output, strict=True):
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
-        for size, dim in zip(ours.shape, declared.type.tensor_type.shape.dim, strict=True):
+        optional = declared.type.HasField("optional_type")
+        type_ = (declared.type.optional_type.elem_type if optional else declared.type).tensor_type
+        for size, dim in zip(ours.shape, type_.shape.dim, strict=True):
             assert not dim.HasField("dim_value") or dim.dim_value == size, "the declared output shape is wrong"
         if case.tolerance:
             torch.testing.assert_close(ours, theirs, rtol=case.tolerance.relative, atol=case.tolerance.absolute,
