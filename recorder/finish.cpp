@@ -1,6 +1,5 @@
 #include "recorder/finish.h"
 
-#include <functional>
 #include <set>
 
 #include "recorder/module_tree.h"
@@ -28,13 +27,6 @@ TensorData data_of(const c10::IValue& value) {
 }
 
 namespace {
-
-void each_argument(const Node& node, const std::function<void(ValueId)>& visit) {
-  for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
-  for (const Block& block : node.blocks) {
-    for (const Argument& output : block.outputs) visit_argument(output, visit);
-  }
-}
 
 void number(std::vector<Node>& nodes, std::int32_t& next) {
   for (Node& node : nodes) {

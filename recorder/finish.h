@@ -17,6 +17,14 @@ void visit_argument(auto& argument, const auto& visit) {
   }
 }
 
+// Every value that the node reads, and that its blocks yield.
+inline void each_argument(const Node& node, const auto& visit) {
+  for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
+  for (const Block& block : node.blocks) {
+    for (const Argument& output : block.outputs) visit_argument(output, visit);
+  }
+}
+
 // A tensor, or a number as a tensor without axes; the bytes are the tensor's own.
 TensorData data_of(const c10::IValue& value);
 

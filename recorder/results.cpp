@@ -5,8 +5,6 @@
 //
 // A tensor whose rank depends on data: ONNX's checker wants a shape for each result of a file, so it gets that of the
 // example, all sizes open. Runtimes take other ranks.
-#include <algorithm>
-#include <functional>
 
 #include "recorder/evaluator.h"
 #include "recorder/finish.h"
@@ -17,13 +15,9 @@ namespace {
 
 bool is_read(const std::vector<Node>& nodes, ValueId id) {
   bool found = false;
-  const auto look = [&](ValueId read) { found |= read == id; };
   for (const Node& node : nodes) {
-    for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, look);
-    for (const Block& block : node.blocks) {
-      for (const Argument& output : block.outputs) visit_argument(output, look);
-      found = found || is_read(block.nodes, id);
-    }
+    each_argument(node, [&](ValueId read) { found |= read == id; });
+    for (const Block& block : node.blocks) found = found || is_read(block.nodes, id);
   }
   return found;
 }

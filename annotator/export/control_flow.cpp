@@ -10,17 +10,6 @@
 namespace whence {
 namespace {
 
-GraphValue typed_value(const Type& type) {
-  GraphValue value;
-  value.dtype = type.dtype;
-  value.dims = type.dims;
-  if (is_scalar(type.kind)) value.dims.emplace();
-  value.sequence = type.kind == ValueKind::sequence;
-  value.optional = type.kind == ValueKind::optional;
-  value.is_input = true;
-  return value;
-}
-
 // Only where both are known, two dtypes can disagree.
 bool differ(DType a, DType b) { return a != DType::undefined && b != DType::undefined && a != b; }
 
@@ -59,7 +48,9 @@ ConvertSession::Body ConvertSession::convert_body(const Block& block, const std:
   Frame& frame = *frames_.back();
   frame.graph = body.graph.get();
   const auto add_input = [&](const Type& type) {
-    const GraphValueId id = body.graph->add_value(typed_value(type));
+    GraphValue value = graph_value(type);
+    value.is_input = true;
+    const GraphValueId id = body.graph->add_value(std::move(value));
     body.graph->inputs.push_back(id);
     return id;
   };

@@ -25,6 +25,8 @@ std::string content_key(const TensorData& data) {
 
 ConstantId content_of(const Value& value) { return value.source == ValueSource::constant ? value.index : value.known; }
 
+}  // namespace
+
 GraphValue graph_value(const Type& type) {
   GraphValue value;
   value.dtype = type.dtype;
@@ -34,8 +36,6 @@ GraphValue graph_value(const Type& type) {
   value.optional = type.kind == ValueKind::optional;
   return value;
 }
-
-}  // namespace
 
 ConvertSession::ConvertSession(const Program& program, Graph& graph, const ConvertOptions& options)
     : program_(program), options_(options) {

@@ -42,6 +42,9 @@ struct SizeSource {
   GraphValueId vector = no_value;  // the same size as int64 of shape [1]
 };
 
+// A value of the type that was recorded.
+GraphValue graph_value(const Type& type);
+
 class ConvertSession {
  public:
   // `graph` receives inputs, nodes, initializers and outputs. Both must outlive the session.

@@ -23,7 +23,7 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log
-from .tracing import alike, computed, of_libraries, traced
+from .tracing import alike, computed, of_libraries, stretched, traced
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -225,8 +225,7 @@ def _grown(tensors: tuple, shapes: tuple) -> tuple:
     for tensor, axes in zip(tensors, shapes):
         for axis in axes or ():
             if tensor.shape[axis] < 2:
-                size = [3 if each == axis else length for each, length in enumerate(tensor.shape)]
-                tensor = tensor.expand(size) if tensor.shape[axis] else tensor.new_zeros(size)
+                tensor = stretched(tensor, axis, 3)
         larger.append(tensor)
     return tuple(larger)
 

@@ -100,7 +100,7 @@ def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator
         for name, each in axes.items():
             for axis, what in each.items():
                 size = grown[name].shape[axis]
-                grown[name] = _stretched(grown[name], axis, size_of(size, what.times))
+                grown[name] = stretched(grown[name], axis, size_of(size, what.times))
         return grown
 
     if any(axes.values()):
@@ -108,7 +108,7 @@ def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator
         yield longer(lambda size, _: 2 * size)
 
 
-def _stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
     """Its own elements over again, so that what was an index or a mask still is one."""
     if tensor.shape[axis] == 0:
         return tensor.new_zeros([size if each == axis else length for each, length in enumerate(tensor.shape)])

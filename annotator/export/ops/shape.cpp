@@ -26,12 +26,12 @@ void reshape(Ctx& c, std::string_view sizes) {
 void reshape(Ctx& c) { reshape(c, "shape"); }
 void view(Ctx& c) { reshape(c, "size"); }
 
-// The shape of another tensor.
 // The shape is a tensor: torch.onnx.operators.reshape_from_tensor_shape.
 void reshape_from_tensor(Ctx& c) {
   c.yield(c.emit("Reshape", {c.tensor("self"), c.cast(c.tensor("shape"), DType::int64)}));
 }
 
+// The shape of another tensor.
 void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
 
 // Axes start_dim..end_dim become one. Flatten does it alone where the result is a matrix.
