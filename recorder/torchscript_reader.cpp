@@ -114,6 +114,7 @@ Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& n
 }
 
 Program read(const ReadOptions& options, Diagnostics& notes) {
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(to_scalar_type(options.default_dtype))));
   Archive archive(options.path);
   if (!archive.module().find_method("forward")) {
     throw Error(Code::wrong_kind, "the module has no forward method",

@@ -43,6 +43,8 @@ struct ReadOptions {
   bool run = true;                       // run example inputs (given ones, or shaped as the trace recorded them)
   bool digests = false;                  // compute parameter digests
   std::uint64_t seed = 0;
+  // Of floating numbers that a script makes of others: 3 / 2 (torch.set_default_dtype). An archive does not say it.
+  DType default_dtype = DType::float32;
 };
 
 // One call of an operator that ATen defines by other operators: `call` reads inputs 0, 1, ...; each is made anew, with

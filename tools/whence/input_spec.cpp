@@ -2,6 +2,7 @@
 #include "tools/whence/input_spec.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <string_view>
@@ -94,6 +95,14 @@ bool parse_size(std::string_view text, DynamicAxis& axis) {
   return identifier(text);
 }
 
+DType parse_default_dtype(const std::string& word) {
+  const auto dtype = parse_dtype(word);
+  const std::array taken{DType::float16, DType::bfloat16, DType::float32, DType::float64};
+  if (dtype && std::ranges::find(taken, *dtype) != taken.end()) return *dtype;
+  throw Error(Code::usage, "--default-dtype '" + word + "' is no default of PyTorch's",
+              "give float16, bfloat16, float32 or float64", Place{.stage = "command line"});
+}
+
 }  // namespace
 
 InputSpec parse_input_spec(const std::string& text) {
@@ -141,6 +150,7 @@ void declare_inputs(CommandLine& line, bool dynamic) {
   line.option("inputs", "FILE", "example inputs: a torch-saved tensor, tuple or dict, or an .npz");
   line.repeated("input", "SPEC",
                 "an example input to make, NAME=DTYPE[DIMS], with a range after it: 'ids=int64[1,16]<30522'");
+  line.option("default-dtype", "DTYPE", "what torch.set_default_dtype was given where the model is used; float32");
   if (dynamic) line.repeated("dynamic", "SPEC", "axes that may vary at run time: 'input_ids:0=batch,1=seq'");
 }
 
@@ -148,6 +158,7 @@ ReadOptions parse_read_options(const CommandLine& line) {
   ReadOptions options;
   options.path = line.text("archive");
   options.inputs_file = line.text_or("inputs", "");
+  options.default_dtype = parse_default_dtype(line.text_or("default-dtype", "float32"));
   for (const std::string& spec : line.list("input")) options.inputs.push_back(parse_input_spec(spec));
   if (!options.inputs_file.empty() && !options.inputs.empty()) {
     throw Error(Code::usage, "--inputs and --input together", "give the file, or a SPEC for each input",

@@ -97,9 +97,9 @@ bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& dia
 
 Program read_archive(const ReadOptions& options, Diagnostics& notes) {
   if (is_exported_program(options.path)) {
-    if (!options.inputs_file.empty() || !options.inputs.empty()) {
+    if (!options.inputs_file.empty() || !options.inputs.empty() || options.default_dtype != DType::float32) {
       throw Error(Code::usage, "a torch.export archive takes no example inputs: it knows its dtypes and sizes itself",
-                  "leave out --input and --inputs", {.file = options.path, .stage = "command line"});
+                  "leave out --input, --inputs and --default-dtype", {.file = options.path, .stage = "command line"});
     }
     return unwrap(read_exported_program(options), notes);
   }
