@@ -51,15 +51,34 @@ class PackedSequences {
  private:
   struct Padded {
     Argument sequences, lengths;  // [T, N, F], [N]
+    ValueId input = none_id;      // what was packed, and its axis of T
+    std::int64_t time_axis = 0;
   };
 
   // ---- is there any other reader?
 
   void collect(const Block& block) {
     for (const Node& node : block.nodes) {
+      note_length(node);
       if (packs(node)) data_.insert(node.outputs[0]), sizes_.insert(node.outputs[1]);
       if (recurs(node)) data_.insert(node.outputs[0]);
       for (const Block& nested : node.blocks) collect(nested);
+    }
+  }
+
+  // x.size(1), also by way of a tensor, as traces have it.
+  void note_length(const Node& node) {
+    const auto* first = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
+    if (first == nullptr || node.outputs.size() != 1) return;
+    if (node.target == "aten::size" || node.target == "aten::sym_size") {
+      const Argument* dim = node.find("dim");
+      const auto axis = dim == nullptr ? std::nullopt : known_integer(program_, *dim);
+      if (axis) length_[node.outputs[0]] = {first->id, *axis};
+    } else if (node.target == "prim::NumToTensor" || node.target == "aten::Int") {
+      if (const auto found = length_.find(first->id); found != length_.end()) {
+        const auto length = found->second;
+        length_[node.outputs[0]] = length;
+      }
     }
   }
 
@@ -87,12 +106,10 @@ class PackedSequences {
     return found;
   }
 
-  // Padding with zeros, as long as the longest sequence or as the padded input was.
   bool pads_with_zeros(const Node& node) const {
-    const Argument *value = node.find("padding_value"), *total = node.find("total_length");
+    const Argument* value = node.find("padding_value");
     const auto* number = value == nullptr ? nullptr : value->as<double>();
-    const bool zero = value == nullptr || (number != nullptr && *number == 0) || known_integer(program_, *value) == 0;
-    return zero && (total == nullptr || total->as<ValueRef>() != nullptr || known_integer(program_, *total) <= 0);
+    return value == nullptr || (number != nullptr && *number == 0) || known_integer(program_, *value) == 0;
   }
 
   // ---- rewriting
@@ -102,7 +119,9 @@ class PackedSequences {
       const Argument& input = *node.find("input");
       const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
       const Argument padded = batch_first ? swapped(node, input, to, none_id) : input;
-      by_value_[node.outputs[0]] = by_value_[node.outputs[1]] = {padded, *node.find("lengths")};
+      const auto* packed = input.as<ValueRef>();
+      by_value_[node.outputs[0]] =
+          by_value_[node.outputs[1]] = {padded, *node.find("lengths"), packed->id, batch_first ? 1 : 0};
       return true;
     }
     const bool counts = counts_sequences(program_, node) || counts_steps(program_, node);
@@ -140,21 +159,25 @@ class PackedSequences {
     Type& type = program_.values[node.outputs[0]].type;
     const auto& dims = program_.values[x->id].type.dims;
     if (dims && type.dims && dims->size() == 3) type.dims = {(*dims)[0], (*dims)[1], type.dims->back()};
-    by_value_[node.outputs[0]] = {{ValueRef{node.outputs[0]}}, padded.lengths};
+    by_value_[node.outputs[0]] = padded;
+    by_value_[node.outputs[0]].sequences = {ValueRef{node.outputs[0]}};
     to.push_back(std::move(made));
   }
 
   void pad(const Node& node, const Padded& padded, std::vector<Node>& to, Replacements& replaced) {
     const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
     const Argument* total = node.find("total_length");
-    const bool computed = total != nullptr && total->as<ValueRef>() != nullptr;
-    const Argument count = computed ? *total : longest(node, padded, to, none_id);
+    const bool in_full = total != nullptr && (total->as<ValueRef>() != nullptr || known_integer(program_, *total) > 0);
+    const Argument count = in_full ? *total : longest(node, padded, to, none_id);
+    const Argument sequences = in_full ? lengthened(node, padded, count, to) : padded.sequences;
     Type type = program_.values[padded.sequences.as<ValueRef>()->id].type;
     if (type.dims && !type.dims->empty()) type.dims->front() = {type.dims->front().size, true, none_id};
+    if (const auto known = in_full ? known_integer(program_, count) : std::nullopt; known && type.dims)
+      type.dims->front() = {*known, false, none_id};
     Type& declared = program_.values[node.outputs[0]].type;
     declared = type;
     if (batch_first && declared.dims) std::swap((*declared.dims)[0], (*declared.dims)[1]);
-    std::vector<NamedArgument> slice{{"self", padded.sequences},
+    std::vector<NamedArgument> slice{{"self", sequences},
                                      {"dim", {std::int64_t{0}}},
                                      {"start", {std::int64_t{0}}},
                                      {"end", count},
@@ -163,6 +186,25 @@ class PackedSequences {
         add(node, "aten::slice", "Tensor", std::move(slice), type, to, batch_first ? none_id : node.outputs[0]);
     if (batch_first) swapped(node, cut, to, node.outputs[0]);
     replaced.emplace(node.outputs[1], padded.lengths);
+  }
+
+  // `total` steps or more: PyTorch pads to any length that the longest sequence does not exceed.
+  Argument lengthened(const Node& node, const Padded& padded, const Argument& total, std::vector<Node>& to) {
+    Type type = program_.values[padded.sequences.as<ValueRef>()->id].type;
+    const bool known = type.dims && !type.dims->empty() && type.dims->front().is_static();
+    if (known && known_integer(program_, total) <= type.dims->front().size) return padded.sequences;
+    if (counts_input(total, padded)) return padded.sequences;
+    if (type.dims && !type.dims->empty()) type.dims->front() = {type.dims->front().size, true, none_id};
+    const ArgumentList amounts{{std::int64_t{0}}, {std::int64_t{0}}, {std::int64_t{0}},
+                               {std::int64_t{0}}, {std::int64_t{0}}, total};
+    return add(node, "aten::constant_pad_nd", "",
+               {{"self", padded.sequences}, {"pad", {amounts}}, {"value", {std::int64_t{0}}}}, type, to);
+  }
+
+  bool counts_input(const Argument& total, const Padded& padded) const {
+    const auto* value = total.as<ValueRef>();
+    const auto found = value == nullptr ? length_.end() : length_.find(value->id);
+    return found != length_.end() && found->second == std::pair(padded.input, padded.time_axis);
   }
 
   void count(const Node& node, const Padded& padded, std::vector<Node>& to) {
@@ -201,14 +243,17 @@ class PackedSequences {
 
   Program& program_;
   bool understood_ = true;
-  std::unordered_set<ValueId> data_, sizes_;  // packed values
+  std::unordered_set<ValueId> data_, sizes_;                              // packed values
+  std::unordered_map<ValueId, std::pair<ValueId, std::int64_t>> length_;  // numbers: of which value's which axis
   std::unordered_map<ValueId, Padded> by_value_;
 };
 
 }  // namespace
 
 void pad_packed_sequences(Lowering& lowering) {
-  if (any_node(lowering.program.body, packs)) PackedSequences(lowering).run();
+  if (!any_node(lowering.program.body, packs)) return;
+  drop_dead_code(lowering);  // scripted layers ask for sizes of what they are given, of which nothing becomes
+  PackedSequences(lowering).run();
 }
 
 }  // namespace whence

@@ -205,7 +205,7 @@ void rnn_relu(Ctx& c) { padded(c, kRnnRelu); }
 // What lowering leaves of packed sequences: their data are read by something that is no recurrent layer.
 void unpaddable(Ctx& c) {
   c.refuse("a packed sequence that more than recurrent layers read",
-           "pad it with pad_packed_sequence (padding 0, no total_length) before anything else reads it");
+           "pad it with pad_packed_sequence (padding 0) before anything else reads it");
 }
 
 // Over packed sequences, which lowering has padded: then `data` is [T, N, in] and `batch_sizes` the lengths [N]
