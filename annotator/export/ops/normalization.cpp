@@ -19,6 +19,13 @@ Val weight_or(Ctx& c, std::string_view argument, const Ints& shape, double value
   return c.constant_tensor(filled(shape, value, c.output_dtype()));
 }
 
+// The argument, or as many ones or zeros as there are channels.
+Val per_channel_or(Ctx& c, std::string_view argument, Val x, double value) {
+  if (const Val weight = c.optional_tensor(argument)) return weight;
+  if (const auto size = c.static_dim(x, 1)) return c.constant_tensor(filled({*size}, value, c.output_dtype()));
+  return c.emit("Expand", {c.constant_number(value, c.output_dtype()), c.to_vector({c.dim_of(x, 1)})});
+}
+
 std::int64_t channels(Ctx& c, Val x) {
   if (const auto size = c.static_dim(x, 1)) return *size;
   c.refuse("the number of channels is dynamic", "keep axis 1 of the input fixed when exporting");
@@ -60,15 +67,28 @@ Ints all_but_channels(Ctx& c, Val x) {
 
 // With running statistics, as in evaluation.
 Val batch_norm_running(Ctx& c, Val x, std::string_view eps) {
-  const Ints per_channel{channels(c, x)};
   return c.emit("BatchNormalization",
-                {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0),
-                 c.tensor("running_mean"), c.tensor("running_var")},
+                {x, per_channel_or(c, "weight", x, 1), per_channel_or(c, "bias", x, 0), c.tensor("running_mean"),
+                 c.tensor("running_var")},
                 {{"epsilon", epsilon(c, eps)}});
+}
+
+// With the batch's own statistics, which move running ones that nobody reads: ONNX's variance is not PyTorch's there.
+Val batch_norm_training(Ctx& c, Val x, std::string_view eps) {
+  return c.emit_many("BatchNormalization",
+                     {x, per_channel_or(c, "weight", x, 1), per_channel_or(c, "bias", x, 0), c.tensor("running_mean"),
+                      c.tensor("running_var")},
+                     {{"epsilon", epsilon(c, eps)},
+                      {"momentum", static_cast<float>(1 - c.number("momentum"))},
+                      {"training_mode", std::int64_t{1}}},
+                     3)[0];
 }
 
 // With the batch's own statistics, as in training or without running ones.
 Val batch_norm_batch(Ctx& c, Val x, std::string_view eps) {
+  constexpr int with_training_mode = 14;
+  const bool has_running = c.schema().find("running_mean") && c.has("running_mean") && c.has("running_var");
+  if (has_running && c.opset() >= with_training_mode) return batch_norm_training(c, x, eps);
   const int rank = c.rank(x);
   const Ints axes = all_but_channels(c, x);
   const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");

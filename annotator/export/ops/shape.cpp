@@ -78,16 +78,62 @@ Val in_memory_order(Ctx& c, Val x) {
   for (std::size_t i = order.size(); i-- > 0;) {
     const auto size = c.static_dim(x, order[i]);
     if (size == std::int64_t{1}) continue;
-    plain &= size && number(static_cast<std::size_t>(order[i]) + 1) == dense;
+    const bool outermost = i == 0;  // nothing lies beyond it, so that its size does not matter
+    plain &= (size || outermost) && number(static_cast<std::size_t>(order[i]) + 1) == dense;
     dense *= size.value_or(1);
   }
   if (!plain) c.refuse("as_strided of a view that leaves gaps in memory", "use unfold, reshape or slices");
   return c.transpose(x, order);
 }
 
+// The axes from the outermost one in memory to the innermost; axes of size 1, which may have any stride, first. Nothing
+// where elements lie with gaps or overlaps, or where strides are not known.
+std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, const std::vector<Size>& strides) {
+  const auto axis_of = [](std::int64_t axis) { return static_cast<std::size_t>(axis); };
+  const auto alone = [&](std::int64_t axis) { return c.static_size(sizes[axis_of(axis)]) == std::int64_t{1}; };
+  Ints order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto rest = std::stable_partition(order.begin(), order.end(), alone);
+  if (!std::all_of(rest, order.end(), [&](std::int64_t axis) { return c.static_size(strides[axis_of(axis)]); }))
+    return {};
+  std::stable_sort(rest, order.end(), [&](std::int64_t a, std::int64_t b) {
+    return *c.static_size(strides[axis_of(a)]) > *c.static_size(strides[axis_of(b)]);
+  });
+  std::int64_t dense = 1;
+  for (auto axis = order.end(); axis != rest;) {
+    --axis;
+    const auto size = c.static_size(sizes[axis_of(*axis)]);
+    if (*c.static_size(strides[axis_of(*axis)]) != dense || (!size && axis != rest)) return {};
+    dense *= size.value_or(1);
+  }
+  return order;
+}
+
+// All elements of x, once each, in another shape and order: what PyTorch keeps its memory formats by.
+std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
+  const auto order = order_in_memory(c, sizes, c.sizes("stride"));
+  if (!order) return {};
+  std::optional<std::int64_t> count = 1, given = 1;
+  const auto multiply = [](std::optional<std::int64_t>& by, std::optional<std::int64_t> size) {
+    by = by && size ? std::optional(*by * *size) : std::nullopt;
+  };
+  for (const Size& size : sizes) multiply(count, c.static_size(size));
+  for (int axis = 0; axis < c.rank(x); ++axis) multiply(given, c.static_dim(x, axis));
+  if (count.has_value() != given.has_value() || count != given) return {};
+  std::vector<Size> shape;
+  Ints back(order->size());
+  for (std::size_t i = 0; i < order->size(); ++i) {
+    shape.push_back(sizes[static_cast<std::size_t>((*order)[i])]);
+    back[static_cast<std::size_t>((*order)[i])] = static_cast<std::int64_t>(i);
+  }
+  return c.transpose(c.reshape(x, shape), back);
+}
+
 // Element i of the result lies at offset + sum of index * stride among the elements of self in memory.
 void as_strided(Ctx& c) {
   const Val x = in_memory_order(c, c.tensor("self"));
+  const bool from_start = !c.has("storage_offset") || c.integer("storage_offset") == 0;
+  if (const auto all = from_start ? as_reshaped(c, x, c.sizes("size")) : std::nullopt) return c.yield(*all);
   const Ints size = c.integers("size"), stride = c.integers("stride");
   const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
   const std::int64_t count = std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>());

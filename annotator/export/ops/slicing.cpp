@@ -1,6 +1,7 @@
 // Parts of a tensor along an axis, and tensors with such a part replaced: slice, select, roll, flip, unfold and the
 // scatter forms that in-place writes to slices become.
 #include <limits>
+#include <numeric>
 
 #include "annotator/export/ops/families.h"
 
@@ -90,6 +91,21 @@ void flip(Ctx& c) {
 }
 void fliplr(Ctx& c) { c.yield(flipped(c, c.tensor("self"), {1})); }
 void flipud(Ctx& c) { c.yield(flipped(c, c.tensor("self"), {0})); }
+
+// Turned k times from the first axis towards the second: a quarter is a flip and a transpose.
+void rot90(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  const Ints dims = c.integers("dims");
+  const std::int64_t first = c.axis(dims.at(0), rank), second = c.axis(dims.at(1), rank);
+  const std::int64_t quarters = ((c.integer("k") % 4) + 4) % 4;
+  if (quarters == 0) return c.yield(c.emit("Identity", {x}));
+  if (quarters == 2) return c.yield(flipped(c, x, {first, second}));
+  Ints order(static_cast<std::size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<std::size_t>(first)], order[static_cast<std::size_t>(second)]);
+  c.yield(c.transpose(flipped(c, x, {quarters == 1 ? second : first}), order));
+}
 
 // The position from which the elements of an axis of `whole` elements are read when they move `shift` places onwards.
 // By one place it is -1 or 1 for any size; further moves wrap around.
@@ -234,6 +250,7 @@ const OpEntry kSlicing[] = {
     {"aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", narrow},
     {"aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)", narrow},
     {"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", roll},
+    {"aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", rot90},
     {"aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", select},
     {"aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", select_scatter},
     {"aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",

@@ -42,6 +42,8 @@ CASES = [
     norm("aten::batch_norm", seeded(nn.BatchNorm3d(2, eps=0.1)), f32(1, 2, 3, 4, 5)),
     norm("aten::batch_norm", seeded(nn.BatchNorm2d(3, track_running_stats=False)), f32(2, 3, 4, 5),
          dynamic="input:0=n"),
+    norm("aten::batch_norm", lambda x, m, v: F.batch_norm(x, m, v), f32(4, 3, 2), f32(3), between(0.5, 1.5, 3),
+         dynamic="x:1=c m:0=c v:0=c"),
     norm("aten::batch_norm", lambda x, m, v: F.batch_norm(x, m, v, training=True), f32(4, 3, 2), f32(3),
          between(0.5, 2, 3)),
     norm("aten::native_batch_norm", lambda x, m, v: NATIVE_BATCH(x, None, None, m, v, False, 0.1, 1e-5)[0],
