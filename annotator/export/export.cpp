@@ -2,6 +2,7 @@
 #include "annotator/export/export.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -97,11 +98,12 @@ std::set<std::string> opened_in_vain(const Program& program, const std::set<std:
 
 // Lowered, with the operators opened that have no converter but are composites of some that do. Most programs have no
 // such operator and are lowered once.
-Program lower_for_conversion(const Program& program, const ExportOptions& options, Diagnostics& failures,
-                             Diagnostics& notes) {
+// `refused_before`: operators that have a converter, which does not serve this program.
+Program lower_for_conversion(const Program& program, const ExportOptions& options,
+                             const std::set<std::string>& refused_before, Diagnostics& failures, Diagnostics& notes) {
   Diagnostics own_failures, own_notes;
   Program lowered = lower(program, own_failures, own_notes);
-  std::set<std::string> wanted;
+  std::set<std::string> wanted = refused_before;
   if (options.trace_composite) {
     for (const auto& [key, places] : unconvertible_in(lowered)) {
       const bool written_as_it_is = options.custom_operators.contains(key.substr(0, key.find('.'))) ||
@@ -152,22 +154,63 @@ std::vector<ScopeId> scopes_of(const Program& program) {
   return scopes;
 }
 
+Graph convert_once(const Program& program, const ExportOptions& options, const std::set<std::string>& refused_before,
+                   Diagnostics& notes) {
+  Diagnostics failures;
+  const Program lowered =
+      options.weights_as_inputs
+          ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before, failures, notes)
+          : lower_for_conversion(program, options, refused_before, failures, notes);
+  Graph graph;
+  ConvertSession session(lowered, graph,
+                         {options.opset, options.unsupported_as_domain, options.as_other_exporters,
+                          options.custom_operators, options.passed_through});
+  session.convert(std::move(failures));
+  if (options.values != nullptr) *options.values = session.outermost_values();
+  return graph;
+}
+
+// Operators that are refused for what they are given, "aten::lstm.input" with proj_size.
+std::set<std::string> refused_operators(const Diagnostics& diagnostics) {
+  std::set<std::string> keys;
+  for (const Diagnostic& each : diagnostics) {
+    const bool may_be_opened = each.code == Code::converter_refused || each.code == Code::unsupported_feature;
+    if (each.severity == Severity::error && may_be_opened && !each.where.op.empty()) keys.insert(each.where.op);
+  }
+  return keys;
+}
+
+// A converter comes first; where it refuses, what ATen defines the operator by.
+Graph converted(const Program& program, const ExportOptions& options, Diagnostics& notes) {
+  Diagnostics first_notes;
+  std::optional<Error> refused;
+  try {
+    Graph graph = convert_once(program, options, {}, first_notes);
+    notes = std::move(first_notes);
+    return graph;
+  } catch (const Error& error) {
+    refused = error;
+  }
+  const std::set<std::string> keys = refused_operators(refused->diagnostics());
+  if (keys.empty() || !options.trace_composite) throw *refused;
+  try {
+    return convert_once(program, options, keys, notes);
+  } catch (const Error&) {
+    throw *refused;
+  }
+}
+
 }  // namespace
 
 Result<Graph> export_program(const Program& program, const ExportOptions& options) {
   Diagnostics notes;
   Result<Graph> result = guarded([&] {
     check_opset(options.opset);
-    Diagnostics failures;
-    const Program lowered = options.weights_as_inputs
-                                ? lower_for_conversion(with_weights_as_inputs(program), options, failures, notes)
-                                : lower_for_conversion(program, options, failures, notes);
-    Graph graph;
-    ConvertSession session(lowered, graph,
-                           {options.opset, options.unsupported_as_domain, options.as_other_exporters,
-                            options.custom_operators, options.passed_through});
-    session.convert(std::move(failures));
-    if (options.values != nullptr) *options.values = session.outermost_values();
+    Graph graph = converted(program, options, notes);
+    if (graph.outputs.empty()) {
+      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph has to have a result",
+                  "return what is to be computed", {.stage = "export"});
+    }
     set_names(graph, graph.inputs, options.input_names, "input");
     set_names(graph, graph.outputs, options.output_names, "output");
     separate_outputs(graph, options.output_names.size());
