@@ -23,6 +23,7 @@ bool raises(const jit::Block& block) {
 
 void Evaluator::branch(const jit::Node& node, Call& call) {
   const Term condition = term(node.input(), call);
+  heed_refusals(node, condition, call);
   const auto side = side_to_follow(node, condition);
   if (!side) return branch_node(node, call);
   const jit::Block& taken = *node.blocks()[*side];
@@ -42,6 +43,24 @@ std::optional<std::size_t> Evaluator::side_to_follow(const jit::Node& node, cons
     if (active_[run] && condition.seen[run] && condition.seen[run]->toBool() == raising[0]) return std::nullopt;
   }
   return other;
+}
+
+// A model that takes the example may raise at another size: it holds that size fixed, or a witness is of no use.
+void Evaluator::heed_refusals(const jit::Node& node, const Term& condition, const Call& call) {
+  if (condition.settled()) return;
+  const auto refused = [&](int run) {
+    const bool counts = run < runs_ && active_[run] && alive_[run] && !pretends_[run] && condition.seen[run];
+    return counts && raises(*node.blocks()[condition.seen[run]->toBool() ? 0 : 1]);
+  };
+  if (refused(0)) return;  // told where it raises
+  for (int run = 2; run < runs_; ++run) {
+    if (refused(run)) alive_[run] = false;
+  }
+  if (!refused(1)) return;
+  SecondRunFailed failure(Code::baked_size, "the model raises an error at a size that a dynamic axis would allow",
+                          "let the model take other sizes, or leave that axis out of --dynamic", place(node, call));
+  failure.reached = program_.values.size();
+  throw failure;
 }
 
 // Where the results of two sides meet.
@@ -162,6 +181,7 @@ Term Evaluator::merged(const Term& a, const Term& b, const std::string& name, co
   const auto may_be_none = [](const Term& term) { return term.kind == Term::Kind::none || term.is_optional(); };
   const bool optional = may_be_none(a) || may_be_none(b);
   const Term &first = optional ? a.as_optional() : a, &second = optional ? b.as_optional() : b;
+  if (first.kind == Term::Kind::dict && second.kind == Term::Kind::dict) check_same_keys(first, second);
   if (first.is_container() && second.is_container() && first.kind == second.kind &&
       first.items->size() == second.items->size()) {
     std::vector<Term> items;
@@ -197,16 +217,12 @@ Term Evaluator::left_by_one(const Term& a, const Term& b, const std::string& nam
 Term Evaluator::merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type,
                                 Merge& merge) {
   const std::array<const Term*, 2> sides{&a, &b};
-  const auto element_of = [&](const Term& list) {
-    const bool tells = list.items && !list.items->empty() && list.items->front().is_value();
-    return tells ? program_.values[list.items->front().id].type.dtype : DType::undefined;
-  };
   std::array<Term, 2> wholes;
   std::array<DType, 2> dtypes{};
   for (std::size_t side = 0; side < 2; ++side) {
     const Term list = sides[side]->items ? *sides[side] : Term::container(Term::Kind::list, {});
     wholes[side] =
-        sequence_of(list, type, element_of(*sides[1 - side]), merge.recorded.blocks[side].nodes, merge.recorded.origin);
+        sequence_of(list, type, dtype_held(*sides[1 - side]), merge.recorded.blocks[side].nodes, merge.recorded.origin);
     dtypes[side] = program_.values[wholes[side].id].type.dtype;
   }
   const DType dtype = dtypes[dtypes[0] == DType::undefined ? 1 : 0];

@@ -22,15 +22,15 @@ bool asks_type(const jit::Node& node) {
       "prim::is_cpu",     "prim::is_quantized",
       "prim::is_sparse",  "prim::is_mps",
       "prim::is_meta",    "prim::requires_grad",
-      "prim::type",       "prim::isinstance",
-      "prim::is_mkldnn",  "prim::is_nested",
-      "prim::is_xpu",     "prim::is_xla",
+      "prim::type",       "prim::is_mkldnn",
+      "prim::is_nested",  "prim::is_xpu",
+      "prim::is_xla",
   };
   return names.count(node.kind().toQualString()) > 0;
 }
 
-// PyTorch's recurrent kernels do not compare the batch of the initial state with the input's, and write past the end of
-// memory where the two differ, as they do when one is a dynamic axis and the other is not.
+// PyTorch's recurrent kernels compare neither the batch of the initial state with the input's nor the input's features
+// with the weights', and leave their memory where those differ, as they do when one is a dynamic axis.
 void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
   const std::string name = node.kind().toQualString();
   if (name != "aten::lstm" && name != "aten::gru" && name != "aten::rnn_tanh" && name != "aten::rnn_relu") return;
@@ -40,6 +40,12 @@ void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
   const bool packed = stack[1].isTensor() && stack[1].toTensor().scalar_type() == at::kLong;
   const c10::IValue& given = stack[packed ? 2 : 1];
   const at::Tensor state = given.isTensorList() ? given.toTensorList().get(0) : given.toTensor();
+  const c10::IValue& weights = stack[packed ? 3 : 2];
+  const std::int64_t features = weights.isTensorList() ? weights.toTensorList().get(0).sizes().back() : -1;
+  if (features >= 0 && input.size(-1) != features) {
+    throw std::invalid_argument("the weights are for " + std::to_string(features) + " features, the input has " +
+                                std::to_string(input.size(-1)));
+  }
   if (state.dim() != 3 || (!packed && input.dim() != 3)) return;
   const std::int64_t batch =
       packed ? stack[1].toTensor()[0].item<std::int64_t>() : input.size(stack[most - 1].toBool() ? 0 : 1);
@@ -271,8 +277,7 @@ Term Evaluator::result(const jit::Value& output, PerRun<std::optional<c10::IValu
     if (std::any_of(seen.begin(), seen.end(),
                     [&](const auto& value) { return value && value->toListRef().size() != count; })) {
       if (becomes_sequence(output)) return sequence_result(std::move(seen), node);
-      throw Error(Code::unsupported_feature,
-                  "the number of results of " + qualified(node) + " depends on a dynamic size",
+      throw Error(Code::baked_size, "the number of results of " + qualified(node) + " depends on a dynamic size",
                   "leave that axis out of --dynamic", {.stage = "read", .op = qualified(node)});
     }
   } else if (list) {

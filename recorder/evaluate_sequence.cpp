@@ -82,6 +82,15 @@ ValueId Evaluator::new_sequence(const PerRun<std::optional<c10::IValue>>& seen, 
   return id;
 }
 
+// Of the elements, as far as the list itself tells.
+DType Evaluator::dtype_held(const Term& list) const {
+  if (!list.items || list.items->empty()) return DType::undefined;
+  const Term& last = list.items->back();
+  const auto number = last.settled();
+  if (last.is_value()) return program_.values[last.id].type.dtype;
+  return number && number->isScalar() ? dtype_of_number(*number) : DType::undefined;
+}
+
 // The list as one value; `sink` gets what builds it. `dtype` is that of elements to come, for a list without any.
 Term Evaluator::sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
                             const Origin& origin) {

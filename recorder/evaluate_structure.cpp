@@ -15,6 +15,12 @@ bool same_key(const Term& key, const c10::IValue& wanted) {
   return settled && same_literal(*settled, wanted);
 }
 
+// x[a:b] = value: a trace expands the value to the example's sizes before the write, which would do so by itself.
+bool expands_for_write(const jit::Node& node) {
+  const auto& uses = node.output()->uses();
+  return uses.size() == 1 && uses[0].user->kind() == c10::aten::copy_ && uses[0].offset == 1;
+}
+
 }  // namespace
 
 std::size_t Evaluator::index_of(const jit::Node& node, const Call& call, const Term& container, const Term& index) {
@@ -85,8 +91,17 @@ bool Evaluator::structural(const jit::Node& node, Call& call) {
       made_at_[object.object.get()] = depth_;
       return set(std::move(object));
     }
+    case c10::prim::isinstance: {
+      const auto value = host(in(0), node.inputs()[0]->type(), 0);
+      if (!value) return false;
+      const auto& types = node.tys(c10::attr::types);
+      return literal(
+          std::ranges::any_of(types, [&](const c10::TypePtr& type) { return value->type()->isSubtypeOf(*type); }));
+    }
     case c10::prim::Uninitialized:
       return set(Term::nothing());
+    case c10::aten::expand:
+      return runs_ > 1 && expands_for_write(node) && set(in(0));
     case c10::prim::unchecked_cast:
     case c10::prim::unchecked_unwrap_optional:
     case c10::aten::_unwrap_optional:

@@ -59,7 +59,8 @@ void Evaluator::run(const jit::Module& root) {
     for (int run = 0; run < runs_ && i < inputs_.arguments.size(); ++run) given[run] = &inputs_.arguments[i][run];
     arguments.push_back(input(given, forward.getSchema().arguments()[i + 1].type(), inputs_.names[i]));
   }
-  add_outputs(returned(unpacked_output(call(forward, std::move(arguments), 0, {}))), "", program_.outputs);
+  const Term result = unpacked_output(call(forward, std::move(arguments), 0, {}));
+  add_outputs(returned(result, forward.getSchema().returns().at(0).type()), "", program_.outputs);
   finish_program(program_, known_);
 }
 
@@ -191,7 +192,7 @@ void Evaluator::forget(const jit::Block& block, Call& call) {
 void Evaluator::run_block(const jit::Block& block, Call& call) {
   const LastUses& uses = last_uses(block);
   for (const jit::Node* node : block.nodes()) {
-    step(*node, call);
+    step_at(*node, call);
     // What the runs computed is let go as soon as nothing reads it, as in an ordinary run.
     const auto done = uses.find(node);
     if (done == uses.end()) continue;
@@ -206,6 +207,21 @@ static void mark_number(const c10::IValue& constant) {
   const c10::ScalarType type = constant.toTensor().scalar_type();
   if (type == c10::kDouble || type == c10::kLong || type == c10::kBool || type == c10::kComplexDouble) {
     constant.toTensor().unsafeGetTensorImpl()->set_wrapped_number(true);
+  }
+}
+
+// An error that does not know of a place happened here.
+void Evaluator::step_at(const jit::Node& node, Call& call) {
+  try {
+    step(node, call);
+  } catch (const SecondRunFailed&) {
+    throw;  // has its place, and is more than its text
+  } catch (const Error& error) {
+    Diagnostics told = error.diagnostics();
+    for (Diagnostic& each : told) {
+      if (each.where.source.empty()) each.where = place(node, call);
+    }
+    throw Error(std::move(told));
   }
 }
 

@@ -51,6 +51,7 @@ class Evaluator {
   // ---- evaluator.cpp: calls, attributes, constants
   Term call(torch::jit::Function& function, std::vector<Term> arguments, ScopeId scope, Stack callers);
   void run_block(const torch::jit::Block& block, Call& call);
+  void step_at(const torch::jit::Node& node, Call& call);
   void step(const torch::jit::Node& node, Call& call);
   void call_method(const torch::jit::Node& node, Call& call);
   void call_function(const torch::jit::Node& node, Call& call);
@@ -103,6 +104,7 @@ class Evaluator {
   bool joined_with_sequence(const torch::jit::Node& node, Call& call, const Term& list);
   bool indexed_by_data(const torch::jit::Node& node, Call& call, const Term& list);
   void unpack_sequence(const torch::jit::Node& node, Call& call, const Term& list);
+  DType dtype_held(const Term& list) const;
   Term sequence_of(const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
                    const Origin& origin);
   void note_element(const Term& element);
@@ -120,6 +122,7 @@ class Evaluator {
   struct Side;
   Side run_side(const torch::jit::Node& node, std::size_t side, const PerRun<bool>& takes, Call& call);
   void merge_changed(std::array<Side, 2>& sides, Merge& merge);
+  void heed_refusals(const torch::jit::Node& node, const Term& condition, const Call& call);
   std::optional<std::size_t> side_to_follow(const torch::jit::Node& node, const Term& condition) const;
   Term merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   Term left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
@@ -129,7 +132,8 @@ class Evaluator {
 
   // ---- results.cpp: what the model returns
   void state_rank(const Term& term);
-  Term returned(const Term& term);
+  Term returned(const Term& term, const c10::TypePtr& type);
+  Term empty_result(const Term& list, const c10::TypePtr& type);
   Term optional_result(const Term& given, const Term& content);
   void add_optional(Block& block, const Type& type, std::vector<NamedArgument> content);
 

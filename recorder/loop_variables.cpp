@@ -14,11 +14,10 @@ Evaluator::DataLoop::Form Evaluator::DataLoop::form_of(const Term& before, const
   const bool lists = start.kind == Term::Kind::list && after.kind == Term::Kind::list;
   if (lists && (start.is_sequence() || after.is_sequence() || start.items->size() != after.items->size())) {
     form.kind = Form::Kind::sequence;
-    for (const Term& item : *after.items) {
-      if (item.is_value()) form.element = evaluator_.program_.values[item.id].type.dtype;
-    }
+    form.element = evaluator_.dtype_held(after);
   } else if (start.is_container() && after.is_container() && start.items->size() == after.items->size()) {
     form.kind = Form::Kind::container;
+    if (start.kind == Term::Kind::dict) check_same_keys(start, after);
     for (std::size_t i = 0; i < start.items->size(); ++i) {
       form.items.push_back(form_of((*start.items)[i], (*after.items)[i], item_type(declared, i)));
       const bool key = start.kind == Term::Kind::dict && i % 2 == 0;

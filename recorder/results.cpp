@@ -3,6 +3,8 @@
 // None or a tensor as the data has it: inside the model that is a flag and a content (term.h), which every runtime
 // takes; a caller is given one ONNX optional for each tensor.
 //
+// A list that is empty in every run: an empty sequence.
+//
 // A tensor whose rank depends on data: ONNX's checker wants a shape for each result of a file, so it gets that of the
 // example, all sizes open. Runtimes take other ranks.
 
@@ -22,16 +24,37 @@ bool is_read(const std::vector<Node>& nodes, ValueId id) {
   return found;
 }
 
+// A list of tensors or numbers, as ONNX sequences can be.
+bool holds_elements(const c10::TypePtr& type) {
+  if (!type || type->kind() != c10::TypeKind::ListType) return false;
+  const auto kind = item_type(type, 0)->kind();
+  return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType ||
+         kind == c10::TypeKind::BoolType;
+}
+
 }  // namespace
 
-// The result with a value of the Program wherever a tensor may be None.
-Term Evaluator::returned(const Term& term) {
+// The result with a value of the Program wherever a tensor may be None. `type` is what forward declares.
+Term Evaluator::returned(const Term& term, const c10::TypePtr& type) {
   if (term.is_optional()) return optional_result(term.given(), term.content());
   if (term.is_value()) state_rank(term);
   if (!term.is_container()) return term;
+  if (term.items->empty() && holds_elements(type)) return empty_result(term, type);
   std::vector<Term> items;
-  for (const Term& item : *term.items) items.push_back(returned(item));
+  for (std::size_t i = 0; i < term.items->size(); ++i) {
+    items.push_back(returned((*term.items)[i], item_type(type, i)));
+  }
   return Term::container(term.kind, std::move(items), term.depth);
+}
+
+// A list that stays empty has no element to be an output, so it is one itself.
+Term Evaluator::empty_result(const Term& list, const c10::TypePtr& type) {
+  const Type element = type_of({}, item_type(type, 0));
+  const DType dtype = element.dtype == DType::undefined ? DType::float32 : element.dtype;
+  Origin origin;
+  origin.scope = 0;
+  Term whole = sequence_of(list, type, dtype, program_.body.nodes, origin);
+  return Term::container(Term::Kind::list, {std::move(whole)}, list.depth);
 }
 
 // Only where nothing inside the model counts on the rank.
@@ -52,7 +75,7 @@ void Evaluator::state_rank(const Term& term) {
 }
 
 Term Evaluator::optional_result(const Term& given, const Term& content) {
-  if (const auto settled = given.settled()) return settled->toBool() ? returned(content) : Term();
+  if (const auto settled = given.settled()) return settled->toBool() ? returned(content, nullptr) : Term();
   // What is not there holds nothing, so the flag of an optional inside of one decides alone.
   if (content.is_optional()) return optional_result(content.given(), content.content());
   if (content.is_container()) {

@@ -72,6 +72,18 @@ c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i) {
   return i < inner.size() ? inner[i] : inner.back();
 }
 
+void check_same_keys(const Term& a, const Term& b) {
+  bool same = a.items->size() == b.items->size();
+  for (std::size_t i = 0; same && i < a.items->size(); i += 2) {
+    const auto one = (*a.items)[i].settled(), other = (*b.items)[i].settled();
+    same = one && other && same_literal(*one, *other);
+  }
+  if (same) return;
+  throw Error(Code::unsupported_feature, "which keys a dict has, or their order, depends on data",
+              "give it the same keys, in one order, on both sides of a condition and in each iteration",
+              {.stage = "read"});
+}
+
 DType dtype_of_number(const c10::IValue& number) {
   return number.isInt() ? DType::int64 : number.isDouble() ? DType::float64 : DType::boolean;
 }

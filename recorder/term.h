@@ -107,6 +107,9 @@ DType dtype_of_number(const c10::IValue& number);
 // Of the elements of a list; undefined when no run put one in.
 DType element_dtype(const PerRun<std::optional<c10::IValue>>& lists);
 
+// Throws Error unless both dicts have the same keys in the same order: only what they hold can be a value.
+void check_same_keys(const Term& a, const Term& b);
+
 // The declared type of a container's i-th item, keys of dicts included; null where it is not declared.
 c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i);
 

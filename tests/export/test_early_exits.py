@@ -163,7 +163,44 @@ class MixedList(nn.Module):
         return rows[int(n)]
 
 
-REFUSED = [(MixedList, "float32 and of int64")]
+class OtherKeys(nn.Module):
+    def forward(self, x, n):
+        held: Dict[int, torch.Tensor] = {}
+        if int(n) > 2:
+            held[1] = x
+        else:
+            held[2] = x * 2
+        return x * 3 if 1 in held else -x
+
+
+class OneKeyMore(nn.Module):
+    def forward(self, x, n):
+        held = {"a": x}
+        if int(n) > 2:
+            held["z"] = x * 5
+        return held["a"]
+
+
+class OtherOrder(nn.Module):
+    def forward(self, x, n):
+        if int(n) > 2:
+            held = {"a": x, "b": x + 1}
+        else:
+            held = {"b": x * 7, "a": x * 9}
+        return list(held.values())[0]
+
+
+class OtherKeysInLoop(nn.Module):
+    def forward(self, x, n):
+        held = {1: x}
+        for t in range(int(n)):
+            held = {2: x * t}
+        return held[2] if 2 in held else -x
+
+
+KEYS = "which keys a dict has, or their order, depends on data at"
+REFUSED = [(MixedList, "float32 and of int64"), (OtherKeys, KEYS), (OneKeyMore, KEYS), (OtherOrder, KEYS),
+           (OtherKeysInLoop, KEYS)]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)

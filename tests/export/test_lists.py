@@ -326,6 +326,51 @@ def test_parts_of_a_dynamic_axis_are_lists(tmp_path):
         assert_equal(path, torch.jit.script(Parts()), torch.rand(rows, 4), torch.tensor(2))
 
 
+class StaysEmpty(nn.Module):
+    def forward(self, x, n):
+        rows: List[torch.Tensor] = []
+        numbers: List[int] = []
+        for t in range(x.size(0)):
+            if len(rows) > 2:
+                rows.append(x[t])
+        return x * 2, rows, numbers
+
+
+def test_a_list_that_stays_empty_is_an_empty_sequence(tmp_path):
+    path, _ = export(StaysEmpty, tmp_path)
+    onnx.checker.check_model(str(path), full_check=True)
+    assert_equal(path, torch.jit.script(StaysEmpty()), torch.rand(6, 4), torch.tensor(2))
+
+
+class KeepsIndices(nn.Module):
+    """A list of integers that begins in one side of a branch, while the other leaves it empty."""
+
+    def forward(self, x, n):
+        kept: List[int] = []
+        for t in range(x.size(0)):
+            if x[t].sum() > 2:
+                kept.append(t)
+        return torch.tensor(kept), torch.tensor([float(each) for each in kept]).sum(), len(kept)
+
+
+def test_a_list_of_integers_that_branches_fill(tmp_path):
+    path, _ = export(KeepsIndices, tmp_path)
+    onnx.checker.check_model(str(path), full_check=True)
+    for seed in 1, 2:
+        torch.manual_seed(seed)
+        assert_equal(path, torch.jit.script(KeepsIndices()), torch.rand(6, 4), torch.tensor(2))
+
+
+class ReturnsNothing(nn.Module):
+    def forward(self, x, n):
+        return None
+
+
+def test_a_model_that_returns_no_tensor_is_refused(tmp_path):
+    path, said = export(ReturnsNothing, tmp_path, code=4)
+    assert "E0303" in said and "returns no tensor" in said and not path.exists()
+
+
 def test_list_operations_say_where_they_come_from(tmp_path):
     path, _ = export(Collect, tmp_path, "--annotate")
     report = command.run_json("validate", path)
