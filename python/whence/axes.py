@@ -18,10 +18,14 @@ from .errors import WhenceError, error
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis that may differ: its name where the user gave one, torch.export's Dim or hint where that was given."""
+    """An axis that may differ: its name where the user gave one, torch.export's Dim or hint where that was given.
+
+    dynamic_axes are wishes, of which torch.onnx.export drops what the model does not heed; dynamic_shapes are promises.
+    """
 
     name: str | None = None
     dim: Any = None
+    wished: bool = False
 
     @property
     def word(self) -> str:
@@ -35,13 +39,15 @@ class Axis:
 
     @property
     def automatic(self) -> bool:
-        """Dim.AUTO: dynamic only where the model lets it be."""
-        return _is_hint(self.dim) and self.dim.type.name == "AUTO"
+        """Dynamic only where the model lets it be: a wish, and Dim.AUTO."""
+        return self.wished or _is_hint(self.dim) and self.dim.type.name == "AUTO"
 
     def for_torch_export(self) -> Any:
         import torch
 
-        return torch.export.Dim.DYNAMIC if self.dim is None else self.dim
+        if self.dim is not None:
+            return self.dim
+        return torch.export.Dim.AUTO if self.wished else torch.export.Dim.DYNAMIC
 
 
 Axes = dict[str, dict[int, Axis]]  # by tensor, by axis
@@ -93,10 +99,10 @@ def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapp
             for axis, symbol in given.items():
                 checked = _checked_axis(f"'{name}'", axis, rank, own)
                 own[checked] = Axis(_checked_name(f"'{name}'", symbol) if isinstance(symbol, str) else
-                                    _name_of_dim(name, symbol), None if isinstance(symbol, str) else symbol)
+                                    _name_of_dim(name, symbol), None if isinstance(symbol, str) else symbol, True)
         elif isinstance(given, (list, tuple)):
             for number, axis in enumerate(given, 1):
-                own[_checked_axis(f"'{name}'", axis, rank, own)] = Axis(f"{name}_dynamic_axes_{number}")
+                own[_checked_axis(f"'{name}'", axis, rank, own)] = Axis(f"{name}_dynamic_axes_{number}", wished=True)
         elif given is not None:
             raise _refuse(f"dynamic_axes of '{name}' is a {type(given).__name__}", "give {0: 'batch'} or [0]")
     return axes

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from . import autograd, calls, exported, nested, symbolics
 from .artifacts import Artifacts
@@ -103,13 +104,44 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     if not job.autograd_inlining:
         raise error("E0303", "unsupported_feature", "a trace cannot keep a torch.autograd.Function",
                     "backend='native-export', or autograd_inlining=True")
-    with job.stage("trace"), autograd.inlined():
-        archive = traced(job.model, call.tensors, axes)
+    try:
+        with job.stage("trace"), autograd.inlined():
+            archive = traced(job.model, call.tensors, axes)
+    except WhenceError:
+        raise
+    except Exception as failure:  # the model raises of every kind, and so does PyTorch
+        return _instead_of_trace(job, call, axes, failure)
     if taught := of_libraries(archive):
         log.info("%s: only this process knows how to run it, so torch.export reads the model", ", ".join(taught))
         job.options = replace(job.options, symbolics=_symbolics(job) & set(taught))
         return replace(_native_export(job, call, axes), backend="native-export")
-    return _traced(job, archive, call.tensors, named_by_pytorch(axes))
+    try:
+        return _traced(job, archive, call.tensors, named_by_pytorch(axes))
+    except WhenceError as failure:
+        if not _concerns_operators(failure):
+            raise
+        return _instead_of_trace(job, call, axes, failure)
+
+
+def _concerns_operators(failure: WhenceError) -> bool:
+    return failure.code in ("E0301", "E0302", "E0303")
+
+
+def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception) -> Exported:
+    """What torch.export makes of a model that cannot be traced, or whose trace cannot be converted.
+
+    Raises ``failure`` where that fails too: it speaks of what the user asked for.
+    """
+    log.info("no trace, so torch.export reads the model: %s", failure)
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", WhenceWarning)
+            done = replace(_native_export(job, call, axes), backend="native-export")
+    except Exception:  # of every kind
+        raise failure from None
+    for each in told:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return done
 
 
 def _symbolics(job: Job) -> frozenset[str]:
@@ -130,32 +162,70 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         archive.save(str(saved))
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
-        _with_automatic_axes(axes, lambda chosen: job.command(saved, "--inputs", given, axes=chosen,
-                                                              folder=Path(folder)))
+        words = ["--inputs", given, *_default_dtype()]
+        _with_automatic_axes(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
     return job.finish()
 
 
-def _with_automatic_axes(axes: Axes, export: Callable[[Axes], None]) -> None:
-    """Exports with those of the axes marked Dim.AUTO that the model does not fix; torch.export finds out by itself."""
-    automatic = [(name, axis) for name, each in axes.items() for axis, what in each.items() if what.automatic]
+def _default_dtype() -> list[str]:
+    """For the command, a process of its own."""
+    dtype = torch.get_default_dtype()
+    return [] if dtype is torch.float32 else ["--default-dtype", str(dtype).removeprefix("torch.")]
 
-    def without(fixed: set) -> Axes:
-        return {name: {axis: what for axis, what in each.items() if (name, axis) not in fixed}
-                for name, each in axes.items()}
+
+def _with_automatic_axes(axes: Axes, export: Callable[[Axes], None]) -> None:
+    """Exports with those automatic axes that the model does not fix, of one size all or none; torch.export finds out
+    by itself."""
+    sizes: dict[Any, list] = {}  # by name; an axis without a name is a size of its own
+    for name, axis, what in _automatic(axes):
+        sizes.setdefault(what.name or (name, axis), []).append((name, axis))
 
     try:
         return export(axes)
     except WhenceError as failure:
-        if failure.code != "E0304" or not automatic:
+        if failure.code != "E0304" or not sizes:
             raise
-    fixed = set(automatic)
-    for one in automatic:
+        first = failure
+
+    def works(fixed: Collection) -> bool:
         try:
-            export(without(fixed - {one}))
-            fixed.discard(one)
+            export(_without(axes, [axis for size in fixed for axis in sizes[size]]))
         except WhenceError as failure:
-            log.info("axis %d of '%s' is fixed by the model: %s", one[1], one[0], failure)
-    export(without(fixed))
+            if failure.code != "E0304":
+                raise
+            return False
+        return True
+
+    fixed = next(([one] for one in sizes if works([one])), None)
+    if fixed is None:
+        fixed = list(sizes)
+        for one in sizes:
+            if works([size for size in fixed if size != one]):
+                fixed.remove(one)
+        export(_without(axes, [axis for size in fixed for axis in sizes[size]]))
+    _tell_of_fixed(axes, [axis for size in fixed for axis in sizes[size]], first)
+
+
+def _automatic(axes: Axes) -> Iterator[tuple[str, int, Axis]]:
+    for name, each in axes.items():
+        yield from ((name, axis, what) for axis, what in each.items() if what.automatic)
+
+
+def _without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
+    return {name: {axis: what for axis, what in each.items() if (name, axis) not in fixed}
+            for name, each in axes.items()}
+
+
+def _tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
+    """Of an axis that somebody asked for, by a warning; of one under Dim.AUTO nobody expects anything."""
+    wished = [f"axis {axis} of '{name}'" for name, axis in fixed if axes[name][axis].wished]
+    for name, axis in fixed:
+        log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
+    if wished:
+        told = Diagnostic("E0304", "baked_size", "warning", f"the model fixes {', '.join(wished)}: the file has the "
+                          "size of the example" + (f". {why.diagnostics[0].message}" if why else ""),
+                          "compute it from the input's shape in the model, or leave the axis out of dynamic_axes")
+        warnings.warn(str(told), WhenceWarning, stacklevel=6)
 
 
 def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
@@ -166,17 +236,35 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     shapes = shapes_for_torch_export(call.tensors, axes)
     with job.stage("torch.export"), functions, torch.no_grad():
         program = _captured(job.model, tuple(call.tensors.values()), shapes)
-    return _program(job, program, dict(zip(call.tensors, program.graph_signature.user_inputs)), axes)
+    name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
+    left = dict(zip(call.tensors, _left_open(program, shapes)))
+    fixed = [(name, axis) for name, axis, _ in _automatic(axes) if axis not in left[name]]
+    _tell_of_fixed(axes, fixed)
+    return _program(job, program, name_in_program, _without(axes, fixed))
 
 
 def _captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
     """torch.export.export, for which 0 and 1 are sizes like others; bounds that the model has are told and taken."""
-    if any(tensor.shape[axis] < 2 for tensor, axes in zip(tensors, shapes) for axis in axes or ()):
-        with _small_sizes_are_sizes():
-            program = _with_bounds(model, tensors, shapes)
-        _check_small(model, program, tensors, shapes)
-        return program
-    return _with_bounds(model, tensors, shapes)
+    small = [dim for tensor, axes in zip(tensors, shapes) for axis, dim in (axes or {}).items()
+             if tensor.shape[axis] < 2]
+    if not small:
+        return _with_bounds(model, tensors, shapes)
+    with _small_sizes_are_sizes():
+        program = _with_bounds(model, tensors, shapes)
+    try:
+        _check_small(model, program, tensors, _left_open(program, shapes))
+    except WhenceError:
+        if any(dim is not torch.export.Dim.AUTO for dim in small):
+            raise
+        return _with_bounds(model, tensors, shapes)  # fixes them
+    return program
+
+
+def _left_open(program: Any, shapes: tuple) -> tuple:
+    """The shapes without the axes that torch.export fixed, as it may those of Dim.AUTO."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    return tuple({axis: dim for axis, dim in (axes or {}).items() if free_symbols(values[name].shape[axis])}
+                 for name, axes in zip(program.graph_signature.user_inputs, shapes))
 
 
 def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
@@ -249,10 +337,31 @@ def _bounded(failure: Any, shapes: Any) -> Any:
 def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes) -> Exported:
     job.archive = str(program)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        with job.stage("torch.export.save"):
-            saved = exported.save(program, Path(folder) / "model.pt2")
-        job.command(saved, axes={name_in_program[name]: each for name, each in axes.items()}, folder=Path(folder))
+        axes = {name_in_program[name]: each for name, each in axes.items()}
+        try:
+            _saved(job, program, axes, Path(folder))
+        except WhenceError as failure:
+            if not _concerns_operators(failure):
+                raise
+            _decomposed(job, program, axes, Path(folder), failure)
     return job.finish(program)
+
+
+def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
+    with job.stage("torch.export.save"):
+        saved = exported.save(program, folder / "model.pt2")
+    job.command(saved, axes=axes, folder=folder)
+
+
+def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError) -> None:
+    """An operator that cannot be converted as a whole may be in the parts that PyTorch knows it by."""
+    try:
+        with job.stage("run_decompositions"):
+            parts = program.run_decompositions()
+        _saved(job, parts, axes, folder)
+    except Exception:  # of every kind: what the model holds is what the user can change
+        raise failure from None
+    job.archive = str(parts)
 
 
 def _given_program(backend: str, job: Job) -> Exported:
@@ -287,7 +396,7 @@ def _scripted(backend: str, job: Job) -> Exported:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         job.model.save(str(saved))
         calls.save_inputs(given, inputs)
-        run_json("record", saved, "-o", job.sidecar, "--inputs", inputs)
+        run_json("record", saved, "-o", job.sidecar, "--inputs", inputs, *_default_dtype())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         _torch_export(job, given, axes)

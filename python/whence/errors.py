@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,24 @@ class Diagnostic:
                           if key in self.where and str(self.where[key]) not in self.message)
         return (f"{self.code} {self.name.replace('_', ' ')}: {self.message}" + (f" at {place}" if place else "")
                 + (f"; try: {self.remedy}" if self.remedy else ""))
+
+
+# What the command calls its options, in remedies, and what `export` calls them.
+_OPTIONS = (
+    (r"add a converter \(annotator/export/README\.md\)", "give a converter in custom_translation_table"),
+    (r"--on-unsupported=domain", "operator_export_type='ONNX_ATEN_FALLBACK'"),
+    (r"out of --dynamic", "out of dynamic_shapes or dynamic_axes"),
+    (r"with (it with )?--input or --inputs", "as args"),
+    (r"--opset (\d+)", r"opset_version=\1"),
+)
+
+
+def in_python(said: Diagnostic) -> Diagnostic:
+    """A diagnostic of the command with remedies that a caller of ``export`` can follow."""
+    remedy = said.remedy
+    for words, ours in _OPTIONS:
+        remedy = re.sub(words, ours, remedy)
+    return replace(said, remedy=remedy)
 
 
 class WhenceError(RuntimeError):

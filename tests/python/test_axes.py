@@ -353,8 +353,82 @@ class BranchesOnOne(torch.nn.Module):
 @pytest.mark.parametrize("model", [Squeezes(), BranchesOnOne()])
 def test_a_size_of_1_at_which_the_model_does_something_else_is_refused(model):
     with pytest.raises(whence.WhenceError, match="0 or 1 in the example") as raised:
-        whence.export(model, torch.randn(1, 3), backend="native-export", dynamic_axes={"x": {0: "n"}})
+        whence.export(model, torch.randn(1, 3), backend="native-export", dynamic_shapes={"x": {0: "n"}})
     assert raised.value.code == "E0304"
+
+
+class SetsThree(torch.nn.Module):
+    """Axis 2 has to be 3; the others may be anything."""
+
+    def forward(self, x):
+        x = x.clone()
+        x[:, x.size(0):] = torch.tensor([1, 2, 3])
+        return x
+
+
+class Recurrent(torch.nn.Module):
+    """The features are those of the weights; a scripted one raises an error at others."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(3, 2)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
+class Chunks(torch.nn.Module):
+    """As many results as the last axis is long."""
+
+    def forward(self, x):
+        return torch.chunk(x * 2, x.size(2), dim=1)
+
+
+def as_it_is(model):
+    return model
+
+
+@pytest.mark.parametrize("model, make, backend, rows", [
+    (SetsThree(), as_it_is, "native", "a"), (SetsThree(), as_it_is, "native-export", "a"),
+    (SetsThree(), torch.jit.script, "native", "a"),
+    (Recurrent(), as_it_is, "native", "a"), (Recurrent(), torch.jit.script, "native", "a"),
+    (Recurrent(), as_it_is, "native-export", 2),  # torch.export writes out the steps of the first axis
+    (Chunks(), as_it_is, "native", "a"), (Chunks(), as_it_is, "native-export", "a"),
+])
+def test_dynamic_axes_are_wishes(model, make, backend, rows):
+    """What the model fixes is fixed in the file, and told; torch.onnx.export drops it without a word."""
+    with pytest.warns(whence.WhenceWarning, match=r"E0304.*fixes .*axis 2 of 'x'"):
+        program = whence.export(make(model.eval()), torch.randn(2, 5, 3), backend=backend,
+                                dynamic_axes={"x": {0: "a", 1: "b", 2: "c"}})
+    assert dims(program.model_proto.graph.input) == [[rows, "b", 3]]
+    x = torch.randn(4 if rows == "a" else rows, 7, 3)
+    wanted = model(x)
+    for got, want in zip(program(x), wanted if isinstance(wanted, tuple) else (wanted,)):
+        torch.testing.assert_close(got, want.detach())
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_dynamic_shapes_are_promises(backend):
+    with pytest.raises(Exception, match="E0304|specialized"):
+        whence.export(Recurrent(), torch.randn(2, 5, 3), backend=backend, dynamic_shapes={"x": {2: "c"}})
+
+
+def test_wishes_for_a_size_that_is_one_name(tmp_path):
+    """Axes of one name go together: two inputs that have to be of one size stay dynamic beside an axis that is fixed."""
+    class Net(torch.nn.Module):
+        def forward(self, x, y):
+            return (x + y) @ torch.ones(3, 2)
+
+    with pytest.warns(whence.WhenceWarning, match="fixes axis 1 of 'x', axis 1 of 'y':"):
+        program = whence.export(Net(), (torch.randn(2, 3), torch.randn(2, 3)),
+                                dynamic_axes={"x": {0: "n", 1: "k"}, "y": {0: "n", 1: "k"}})
+    assert dims(program.model_proto.graph.input) == [["n", 3], ["n", 3]]
+
+
+def test_a_wish_for_an_axis_that_is_1_in_the_example():
+    with pytest.warns(whence.WhenceWarning, match="fixes axis 0 of 'x'"):
+        program = whence.export(Squeezes(), torch.randn(1, 3), backend="native-export", dynamic_axes={"x": {0: "n"}})
+    assert dims(program.model_proto.graph.input) == [[1, 3]]
 
 
 def test_a_collection_of_shapes_of_nested_arguments():

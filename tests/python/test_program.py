@@ -465,3 +465,77 @@ def test_saved_where_nothing_can_be(exported, tmp_path):
     for wrong in (tmp_path, 3, None):
         with pytest.raises(whence.WhenceError, match="neither a file's path nor a binary stream"):
             exported[2].save(wrong)
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))
+
+
+class ChecksSizes(torch.nn.Module):
+    """torch._check takes no tensors, which sizes are in a trace."""
+
+    def forward(self, x):
+        torch._check(x.shape[0] > 0)
+        return x * 2
+
+
+class Spectrum(torch.nn.Module):
+    """A trace can be made and not converted; the parts that PyTorch knows istft by can."""
+
+    def forward(self, x):
+        window = torch.hann_window(8)
+        return torch.istft(torch.stft(x, 8, 4, window=window, return_complex=True), 8, 4, window=window)
+
+
+@pytest.mark.parametrize("model", [Branches(), ChecksSizes(), Spectrum()])
+def test_where_there_is_no_trace_torch_export_reads_the_model(model):
+    x = torch.randn(2, 32)
+    program = whence.export(model, (x,))
+    assert program.backend == "native-export"
+    for given in x, -x:
+        torch.testing.assert_close(program(given)[0], model(given), rtol=1e-4, atol=1e-5)
+
+
+def test_what_neither_trace_nor_torch_export_can_is_the_models_own_error():
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise ZeroDivisionError("of the model")
+
+    with pytest.raises(ZeroDivisionError, match="of the model"):
+        whence.export(Fails(), torch.randn(2))
+
+
+def test_an_exported_program_is_decomposed_where_an_operator_asks_for_it():
+    x = torch.randn(2, 32)
+    program = whence.export(torch.export.export(Spectrum(), (x,)))
+    torch.testing.assert_close(program(x)[0], Spectrum()(x), rtol=1e-4, atol=1e-5)
+
+
+class Divides(torch.nn.Module):
+    def forward(self, x):
+        return x.size(0) / 2, torch.tensor(7) / torch.tensor(2), x.to(torch.int32) / 2
+
+
+@pytest.mark.parametrize("make", [lambda model: model, torch.jit.script])
+def test_the_default_dtype_of_the_process(make):
+    torch.set_default_dtype(torch.float64)
+    try:
+        x = torch.ones(3)
+        wanted = Divides()(x)
+        program = whence.export(make(Divides()), (x,))
+        for got, want in zip(program(x), wanted):
+            torch.testing.assert_close(got, torch.as_tensor(want), check_dtype=True)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_training_writes_batch_normalisation_as_one_node():
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
+    x = torch.randn(2, 3, 5, 5)
+    model(x)  # ONNX Runtime computes wrongly where a bias is equal to a running mean, of either exporter's file
+    program = whence.export(model, (x,), training="train")
+    node, = (each for each in program.model_proto.graph.node if each.op_type == "BatchNormalization")
+    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    assert attributes["training_mode"] == 1 and attributes["momentum"] == pytest.approx(0.9)
+    torch.testing.assert_close(program(x)[0], model.train()(x).detach(), rtol=1e-4, atol=1e-5)
