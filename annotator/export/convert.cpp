@@ -109,7 +109,7 @@ void ConvertSession::convert_node(const Node& node) {
       convert_if(node);
     } else if (node.target == "prim::Loop") {
       convert_loop(node);
-    } else if (options_.custom_operators.contains(node.target)) {
+    } else if (is_written_as_it_is(node)) {
       convert_as_custom(node);
     } else {
       convert_with_table(node);
@@ -175,65 +175,6 @@ void ConvertSession::write_no_op(const Node& node) {
     }
   }
   values[node.outputs.front()] = emit("", op_type, {from->second}, {}, 1).front();
-}
-
-// aten::foo(x, [y, z], dim=1) -> whence.aten::foo(x, y, z) with attributes dim, overload, inputs = [self, list.0, ...].
-void ConvertSession::convert_as_custom(const Node& node) {
-  try {
-    std::vector<GraphValueId> inputs;
-    std::vector<std::string> input_names;
-    Attributes attributes;
-    const auto input = [&](const std::string& name, const Argument& argument) {
-      inputs.push_back(value_of(argument));
-      input_names.push_back(name);
-    };
-    for (const NamedArgument& argument : node.arguments) {
-      const std::string& name = argument.name;
-      const Argument& value = argument.value;
-      if (value.as<ValueRef>() != nullptr) {
-        input(name, value);
-      } else if (const auto* integer = value.as<std::int64_t>()) {
-        attributes.push_back({name, *integer});
-      } else if (const auto* flag = value.as<bool>()) {
-        attributes.push_back({name, static_cast<std::int64_t>(*flag)});
-      } else if (const auto* number = value.as<double>()) {
-        attributes.push_back({name, static_cast<float>(*number)});
-      } else if (const auto* text = value.as<std::string>()) {
-        attributes.push_back({name, *text});
-      } else if (const auto* dtype = value.as<DType>()) {
-        attributes.push_back({name, std::string(name_of(*dtype))});
-      } else if (const auto* list = value.as<ArgumentList>()) {
-        Ints integers;
-        for (const Argument& element : *list) {
-          if (const auto* constant = element.as<std::int64_t>()) integers.push_back(*constant);
-        }
-        if (integers.size() == list->size()) {
-          attributes.push_back({name, std::move(integers)});
-          continue;
-        }
-        for (std::size_t i = 0; i < list->size(); ++i) {
-          if (!(*list)[i].is_none()) input(name + "." + std::to_string(i), (*list)[i]);
-        }
-      }
-    }
-    if (!node.overload.empty()) attributes.push_back({"overload", node.overload});
-    attributes.push_back({"inputs", std::move(input_names)});
-    const std::size_t colons = node.target.find("::");
-    const std::string domain = (is_passed_through(node) ? "" : "whence.") + node.target.substr(0, colons);
-    const auto results = emit(domain, node.target.substr(colons == std::string::npos ? 0 : colons + 2),
-                              std::move(inputs), std::move(attributes), static_cast<int>(node.outputs.size()));
-    for (std::size_t i = 0; i < results.size(); ++i) bind(node.outputs[i], results[i]);
-  } catch (const Poisoned&) {
-    poison_outputs(node);
-  } catch (const Error& error) {
-    record(error);
-    poison_outputs(node);
-  }
-}
-
-bool ConvertSession::is_passed_through(const Node& node) const {
-  return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) &&
-         !options_.custom_operators.contains(node.target);
 }
 
 void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.outputs.begin(), node.outputs.end()); }

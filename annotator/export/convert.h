@@ -28,6 +28,7 @@ struct ConvertOptions {
   bool unsupported_as_domain = false;
   bool as_other_exporters = false;  // see ExportOptions
   std::set<std::string> custom_operators;
+  std::set<std::string> kept_operators;
   std::set<std::string> passed_through;
 };
 
@@ -102,11 +103,17 @@ class ConvertSession {
   void convert_nodes(const std::vector<Node>& nodes);
   void convert_node(const Node& node);
   void convert_with_table(const Node& node);
-  void convert_as_custom(const Node& node);
   void write_no_op(const Node& node);
-  bool is_passed_through(const Node& node) const;  // its namespace is one that the user has an ONNX domain for
   void poison_outputs(const Node& node);
   void record(const Error& error);
+
+  // custom_nodes.cpp
+  void convert_as_custom(const Node& node);
+  void bind_custom(const Node& node, const std::vector<Argument>& inputs, Attributes attributes);
+  Argument as_written(const Argument& argument) const;
+  bool is_written_as_it_is(const Node& node) const;
+  bool is_kept(const Node& node) const;
+  bool is_passed_through(const Node& node) const;  // its namespace is one that the user has an ONNX domain for
 
   // control_flow.cpp
   void convert_if(const Node& node);

@@ -102,11 +102,13 @@ std::set<std::string> opened_in_vain(const Program& program, const std::set<std:
 Program lower_for_conversion(const Program& program, const ExportOptions& options,
                              const std::set<std::string>& refused_before, Diagnostics& failures, Diagnostics& notes) {
   Diagnostics own_failures, own_notes;
-  Program lowered = lower(program, own_failures, own_notes);
+  std::set<std::string> written_as_they_are = options.custom_operators;
+  written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
+  Program lowered = lower(program, own_failures, own_notes, written_as_they_are);
   std::set<std::string> wanted = refused_before;
   if (options.trace_composite) {
     for (const auto& [key, places] : unconvertible_in(lowered)) {
-      const bool written_as_it_is = options.custom_operators.contains(key.substr(0, key.find('.'))) ||
+      const bool written_as_it_is = named_in(written_as_they_are, key) != nullptr ||
                                     options.passed_through.contains(key.substr(0, key.find(':')));
       if (!written_as_it_is) wanted.insert(key);
     }
@@ -117,7 +119,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
     Diagnostics refused;
     Lowering opening{opened, refused, own_notes};
     expand_composites(opening, wanted, options.trace_composite);
-    lowered = lower(opened, own_failures, own_notes);
+    lowered = lower(opened, own_failures, own_notes, written_as_they_are);
     for (Diagnostic& diagnostic : refused) {
       if (options.unsupported_as_domain) diagnostic.severity = Severity::warning;
       (options.unsupported_as_domain ? own_notes : own_failures).push_back(std::move(diagnostic));
@@ -127,7 +129,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
     for (const std::string& key : in_vain) wanted.erase(key);
     if (wanted.empty()) {
       own_failures.clear(), own_notes.clear();
-      lowered = lower(program, own_failures, own_notes);
+      lowered = lower(program, own_failures, own_notes, written_as_they_are);
     }
   }
   failures.insert(failures.end(), own_failures.begin(), own_failures.end());
@@ -164,7 +166,7 @@ Graph convert_once(const Program& program, const ExportOptions& options, const s
   Graph graph;
   ConvertSession session(lowered, graph,
                          {options.opset, options.unsupported_as_domain, options.as_other_exporters,
-                          options.custom_operators, options.passed_through});
+                          options.custom_operators, options.kept_operators, options.passed_through});
   session.convert(std::move(failures));
   if (options.values != nullptr) *options.values = session.outermost_values();
   return graph;

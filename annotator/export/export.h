@@ -21,9 +21,11 @@ struct ExportOptions {
   int opset = default_opset;
   std::vector<std::string> input_names;  // in order; fewer than inputs: the rest keep forward's argument names
   std::vector<std::string> output_names;
-  bool unsupported_as_domain = false;      // write operators without a converter as nodes of a custom domain
-  std::set<std::string> custom_operators;  // "mylib::op": written as nodes of that domain, even with a converter
-  std::set<std::string> passed_through;    // namespaces whose operators without a converter become nodes of that domain
+  bool unsupported_as_domain = false;  // write operators without a converter as nodes of a custom domain
+  // "mylib::op", or "mylib::op.Tensor" of one overload: written as nodes of that domain, even with a converter. Kept
+  // ones hold their arguments exactly (custom_nodes.h), for who replaces them.
+  std::set<std::string> custom_operators, kept_operators;
+  std::set<std::string> passed_through;  // namespaces whose operators without a converter become nodes of that domain
   bool simplify = true;
   // Parameters and buffers become inputs of the graph, behind the others and under their qualified names: a model
   // without its weights. What would be computed from them while exporting is computed by nodes.

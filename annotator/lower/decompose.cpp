@@ -106,13 +106,15 @@ const std::unordered_map<std::string, Composition>& compositions() {
 
 class Decomposer {
  public:
-  explicit Decomposer(Lowering& lowering) : program_(lowering.program), failures_(lowering.failures) {}
+  explicit Decomposer(Lowering& lowering)
+      : program_(lowering.program), failures_(lowering.failures), untouched_(lowering.untouched) {}
 
   void run() {
     used_ = values_read(program_);
     open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
       const auto composition = compositions().find(qualified(node));
-      return composition != compositions().end() && compose(node, composition->second, to);
+      return composition != compositions().end() && named_in(untouched_, qualified(node)) == nullptr &&
+             compose(node, composition->second, to);
     });
   }
 
@@ -136,6 +138,7 @@ class Decomposer {
 
   Program& program_;
   Diagnostics& failures_;
+  const std::set<std::string>& untouched_;
   std::unordered_set<ValueId> used_;
   Replacements replaced_;
 };

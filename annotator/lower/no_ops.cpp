@@ -74,12 +74,14 @@ bool holds(const Program& program, const Node& node, When when, ValueId input) {
   return false;
 }
 
-void drop(const Program& program, Block& block, Replacements& replacements) {
+void drop(const Lowering& lowering, Block& block, Replacements& replacements) {
+  const Program& program = lowering.program;
   for (Node& node : block.nodes) {
     replace(node.arguments, replacements);
-    for (Block& nested : node.blocks) drop(program, nested, replacements);
+    for (Block& nested : node.blocks) drop(lowering, nested, replacements);
     const auto rule = no_ops().find(node.target);
     if (rule == no_ops().end() || node.outputs.size() != 1 || node.list_output) continue;
+    if (named_in(lowering.untouched, qualified(node)) != nullptr) continue;
     const auto* input = node.arguments.front().value.as<ValueRef>();
     if (input == nullptr || !holds(program, node, rule->second, input->id)) continue;
     replacements[node.outputs.front()] = Argument{*input};
@@ -91,7 +93,7 @@ void drop(const Program& program, Block& block, Replacements& replacements) {
 
 void drop_no_ops(Lowering& lowering) {
   Replacements replacements;
-  drop(lowering.program, lowering.program.body, replacements);
+  drop(lowering, lowering.program.body, replacements);
   for (ProgramOutput& output : lowering.program.outputs) replace(output.value, replacements);
 }
 

@@ -7,6 +7,15 @@
 
 namespace whence {
 
+const std::string* named_in(const std::set<std::string>& operators, const std::string& key) {
+  if (operators.empty()) return nullptr;
+  const std::size_t dot = key.find('.', key.find("::") + 2);
+  for (const std::string& name : {dot == std::string::npos ? key + ".default" : key, key.substr(0, dot)}) {
+    if (const auto found = operators.find(name); found != operators.end()) return &*found;
+  }
+  return nullptr;
+}
+
 void replace(Argument& argument, const Replacements& replacements) {
   if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
     for (Argument& element : *list) replace(element, replacements);

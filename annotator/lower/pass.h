@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,9 +19,15 @@ namespace whence {
 
 struct Lowering {
   Program& program;
-  Diagnostics& failures;  // what could not be lowered; lowering goes on, so that one run shows all
-  Diagnostics& notes;     // what users should know of a program that was lowered
+  Diagnostics& failures;                 // what could not be lowered; lowering goes on, so that one run shows all
+  Diagnostics& notes;                    // what users should know of a program that was lowered
+  std::set<std::string> untouched = {};  // operators that stay as they are, for named_in()
 };
+
+// The entry of `operators` that speaks of the operator `key`, "aten::add.Tensor" as qualified() has it; the narrowest
+// first: "aten::add.Tensor" ("aten::relu.default" of an overload without a name), then "aten::add", which is all of its
+// overloads. nullptr where none does.
+const std::string* named_in(const std::set<std::string>& operators, const std::string& key);
 
 // What takes a value's place: another value, or a literal.
 using Replacements = std::unordered_map<ValueId, Argument>;

@@ -5,9 +5,10 @@
 
 namespace whence {
 
-Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes) {
+Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
+              const std::set<std::string>& untouched) {
   Program lowered = program;
-  Lowering lowering{lowered, failures, notes};
+  Lowering lowering{lowered, failures, notes, untouched};
   settle_branches(lowering);       // first: writes inside a branch that is taken for certain become straight-line code
   functionalize(lowering);         // before values are replaced: it needs to see which tensor each write goes to
   views_for_copies(lowering);      // no sooner: a copy is not written when its source is

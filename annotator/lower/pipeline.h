@@ -2,6 +2,9 @@
 // aliases, no settled branches, nothing that computes what is known or what nobody reads.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "schema/diagnostic.h"
 #include "schema/program.h"
 
@@ -9,8 +12,10 @@ namespace whence {
 
 // A lowered copy; `program` stays as it is (tensor bytes are shared). What cannot be lowered is added to `failures`:
 // the copy is then only good for finding further failures. `notes` tells of state that the model writes
-// (state_not_kept).
-Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes);
+// (state_not_kept). `untouched`: operators that somebody else converts, "aten::dropout" or "aten::add.Tensor", so that
+// they are neither dropped nor written as others.
+Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
+              const std::set<std::string>& untouched = {});
 
 // In a program just recorded: kernels that do the work of several operators become those operators, each an operation
 // with a number of its own, in the module whose weights it reads. What cannot be written out stays.

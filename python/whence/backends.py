@@ -19,6 +19,7 @@ from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
 from .errors import Diagnostic, WhenceError, WhenceWarning, error
+from .expansion import expand
 from .options import Options, shapes_for_torch_export
 from .plugin import record
 from .program import Exported
@@ -62,8 +63,8 @@ class Job:
         with self.stage("export"):
             report = run_json("export", archive, "-o", self.target, "--sidecar-out", self.sidecar, *words,
                               *self.options.for_command(axes, folder, self.artifacts.draft()))
-        if self.options.symbolics:
-            symbolics.expand(self.target, self.options.symbolics, self.options.opset, self.options.custom_opsets)
+        if makers := self.options.makers():
+            expand(self.target, makers, self.options.custom_opsets)
         self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
         for entry in map(Diagnostic.from_json, report["diagnostics"]):
             if entry.severity == "warning":

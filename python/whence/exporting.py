@@ -65,9 +65,12 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     report   True: a Markdown report in ``artifacts_dir``, called as torch.onnx calls it; or its path. Also on failure.
     dump_exported_program  keeps the archive that was exported in ``artifacts_dir``.
     profile, verbose  the time of each stage, and each stage, to standard error by the logger "whence".
-    custom_translation_table  {torch.ops.mylib.op.default: function}: your own converters, as onnxscript functions or
-             FunctionProtos, also in the place of whence's (native backends; the file holds what it calls). They
-             take the operator's tensors in the order of its schema; attributes have the names of its arguments.
+    custom_translation_table  {torch.ops.mylib.op.default: function}: your own converters, also in the place of
+             whence's. A Python function is called for each call of the operator, with its arguments: symbolic tensors,
+             which have ``shape`` and ``dtype``, and Python's values; it calls onnxscript's operators. Of several,
+             [f, g], the first is taken whose annotations allow the dtypes. onnxscript functions and FunctionProtos
+             stay functions, in the file (native backends): they take the operator's tensors in the order of its
+             schema, attributes have the names of its arguments. "mylib::op" names all overloads.
              ``register_custom_op`` does so for all exports.
     custom_opsets  {"mylib": 2}: operators mylib::op without a converter become nodes of the ONNX domain mylib.
     operator_export_type  ONNX, or ONNX_ATEN_FALLBACK: what has no converter becomes a node of the domain

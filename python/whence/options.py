@@ -7,11 +7,15 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from . import symbolics
 from .axes import Axes
 from .errors import error
+from .expansion import Maker
+from .python_translations import PythonTranslation, part_of
 from .surroundings import log
 from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
 
@@ -27,7 +31,7 @@ class Options:
     export_params: bool
     keep_initializers_as_inputs: bool
     external_data: Mapping[str, Any] | None  # None: the weights stay in the file, as far as they fit
-    translations: Mapping[str, Any]   # "mylib::op" -> FunctionProto
+    translations: Mapping[str, Any]   # "mylib::op" -> FunctionProto or PythonTranslation
     custom_opsets: Mapping[str, int]
     unsupported_as_domain: bool
     symbolics: frozenset[str] = frozenset()  # "aten::gelu": operators for which torch.onnx has a function of the user's
@@ -42,18 +46,28 @@ class Options:
         words += ["--output-names", ",".join(self.output_names)] if self.output_names else []
         words += ["--report", report] if report else []
         words += ["--on-unsupported", "domain"] if self.unsupported_as_domain else []
-        for operator in sorted(self.symbolics):
+        for operator in sorted(self.makers()):
             words += ["--keep-operator", operator]
         for domain, version in self.custom_opsets.items():
             words += ["--custom-opset", f"{domain}={version}"]
-        if self.translations:
-            words += ["--converters", write_functions(self.translations, folder / "functions.onnx")]
+        functions = {name: each for name, each in self.translations.items() if name not in self.makers()}
+        if functions:
+            words += ["--converters", write_functions(functions, folder / "functions.onnx")]
         flags = {"--no-optimize": not self.optimize, "--weights-as-inputs": not self.export_params,
                  "--keep-initializers-as-inputs": self.keep_initializers_as_inputs,
                  "--external-data": self.external_data is not None}
         for name, value in (self.external_data or {}).items():
             words += ["--external-data-per-tensor"] if name == "per_tensor" else [f"--external-data-{name}", value]
         return words + [flag for flag, given in flags.items() if given]
+
+    def makers(self) -> dict[str, Maker]:
+        """What Python makes call by call: "mylib::op" -> what makes it."""
+        made: dict[str, Maker] = {name: lambda call: symbolics.part_of(call, self.opset, self.custom_opsets)
+                                  for name in self.symbolics}
+        for name, each in self.translations.items():
+            if isinstance(each, PythonTranslation):
+                made[name] = partial(part_of, each, opset=self.opset)
+        return made
 
     def for_torch(self, tensors: Mapping, axes: Axes, dynamo: bool) -> dict:
         import torch

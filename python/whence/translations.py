@@ -1,8 +1,7 @@
-"""A user's own converters: ONNX functions for operators, given with one export or registered for all of them."""
+"""A user's own converters: functions for operators, given with one export or registered for all of them."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .errors import error
+from .python_translations import PythonTranslation
+from .running import needs
 
 OLDEST_OPSET, NEWEST_OPSET = 13, 23  # what `whence export --opset` takes
 DEFAULT_OPSET = 20  # as torch.onnx.export has it
@@ -17,7 +18,7 @@ DEFAULT_OPSET = 20  # as torch.onnx.export has it
 
 @dataclass(frozen=True)
 class Registration:
-    function: Any  # FunctionProto
+    function: Any  # FunctionProto or PythonTranslation
     since: int
     until: int
 
@@ -31,7 +32,8 @@ def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST
     ``function``.
 
     operator  torch.ops.mylib.op.default, its name "mylib::op", or a torch.autograd.Function
-    function  an onnxscript function or a FunctionProto that needs no later opset than ``opset_version``
+    function  of onnxscript's operators, in Python; an onnxscript function, or a FunctionProto that needs no later opset
+              than ``opset_version``; several Python functions, of which the annotations choose
     Of several registrations the one that starts latest counts, as torch.onnx has it; the same start replaces.
     Raises WhenceError E0104, E0101 for opsets that are none.
     """
@@ -57,7 +59,7 @@ def unregister_custom_op(operator: Any, opset_version: int | None = None) -> Non
 
 
 def registered(opset: int) -> dict[str, Any]:
-    """{"mylib::op": FunctionProto} for exports at this opset."""
+    """{"mylib::op": FunctionProto or PythonTranslation} for exports at this opset."""
     found = {}
     for name, registrations in _registered.items():
         valid = [each for each in registrations if each.since <= opset <= each.until]
@@ -67,7 +69,8 @@ def registered(opset: int) -> dict[str, Any]:
 
 
 def operator_name(operator: Any) -> str:
-    """"mylib::op" of an operator, of its name, or of a torch.autograd.Function. Raises WhenceError E0104."""
+    """"mylib::op", or "mylib::op.Tensor" of one of several overloads; of an operator, of its name, or of a
+    torch.autograd.Function. Raises WhenceError E0104."""
     from .autograd import is_function, operator_of
 
     if isinstance(operator, type) and is_function(operator):
@@ -76,52 +79,59 @@ def operator_name(operator: Any) -> str:
         getattr(operator, "_qualified_op_name", None)
     if name and name.startswith("::"):
         name = "aten" + name
-    if not name or not re.fullmatch(r"[\w-]+::[A-Za-z_][\w-]*", name):
+    if not name or not re.fullmatch(r"[\w-]+::[A-Za-z_][\w-]*(\.\w+)?", name):
         raise error("E0104", "input_mismatch", f"{operator!r} is no operator",
                     "give torch.ops.mylib.op.default, or its name: 'mylib::op'")
-    return name
+    overload = getattr(operator, "_overloadname", None)
+    several = [each for each in _schemas(name) if not any(argument.is_out for argument in each.arguments)]
+    return f"{name}.{overload}" if overload and len(several) > 1 else name
 
 
-def _scripted(name: str, function: Any) -> Any:
-    """A plain Python function of onnxscript's operators, as torch.onnx.export takes it too."""
-    from .running import needs
+def _schemas(name: str) -> list[Any]:
+    """Of the operator, or of the overload that is named."""
+    import torch
 
-    onnxscript = needs("onnxscript", "a translation that is a Python function")
-    try:
-        return onnxscript.script(onnxscript.values.Opset("whence.translations", 1))(function)
-    except Exception as failure:  # onnxscript raises of every kind
-        raise error("E0104", "input_mismatch", f"the translation of {name} is no function that onnxscript can read: "
-                    f"{failure or 'it is no function with a source of its own'}",
-                    "write it with def, use the operators of one opset (from onnxscript import opset18 as op), and no "
-                    "other Python; or build an onnx.FunctionProto") from failure
+    operator, _, overload = name.partition(".")
+    schemas = torch._C._jit_get_schemas_for_operator(operator)
+    return [each for each in schemas if not overload or (each.overload_name or "default") == overload]
 
 
 def translation_table(table: Mapping[Any, Any] | None) -> dict[str, Any]:
-    """{"mylib::op": FunctionProto}, of a table as torch.onnx.export takes it. Raises WhenceError E0104."""
+    """{"mylib::op": FunctionProto or PythonTranslation}, of a table as torch.onnx.export takes it.
+
+    Raises WhenceError E0104.
+    """
     if not isinstance(table, (Mapping, type(None))):
         raise error("E0101", "usage", f"custom_translation_table is a {type(table).__name__}",
                     "give {torch.ops.mylib.op.default: function}")
-    functions = {}
-    for operator, function in (table or {}).items():
-        name = operator_name(operator)
-        if inspect.isfunction(function):
-            function = _scripted(name, function)
-        if hasattr(function, "to_function_proto"):
-            function = function.to_function_proto()
-        if type(function).__name__ != "FunctionProto":
-            raise error("E0104", "input_mismatch", f"the translation of {name} is a {type(function).__name__}",
-                        "give a function of onnxscript's operators, or an onnx.FunctionProto")
-        _check_inputs(name, function)
-        functions[name] = function
-    return functions
+    return {operator_name(operator): _translation(operator_name(operator), function)
+            for operator, function in (table or {}).items()}
+
+
+def _translation(name: str, given: Any) -> Any:
+    several = isinstance(given, (list, tuple))
+    functions = tuple(given) if several else (given,)
+    wrong = [each for each in functions if type(each).__name__ != "FunctionProto" and not callable(each)]
+    if wrong or not functions:
+        said = f"holds a {type(wrong[0]).__name__}" if wrong and several else f"is a {type(given).__name__}"
+        raise error("E0104", "input_mismatch", f"the translation of {name} {said}",
+                    "give a function of onnxscript's operators, several of them, or an onnx.FunctionProto")
+    if not several and hasattr(given, "to_function_proto"):
+        given = given.to_function_proto()
+    if type(given).__name__ == "FunctionProto":
+        _check_inputs(name, given)
+        return given
+    if any(type(each).__name__ == "FunctionProto" for each in functions):
+        raise error("E0104", "input_mismatch", f"several functions translate {name}, one of them a FunctionProto",
+                    "give Python functions: by their annotations one is chosen")
+    needs("onnxscript", "a translation that is a Python function")
+    return PythonTranslation(functions)
 
 
 def _check_inputs(name: str, function: Any) -> None:
     """A function that takes fewer tensors than the operator must have would drop some without a word."""
-    import torch
-
     counts = []
-    for schema in torch._C._jit_get_schemas_for_operator(name):
+    for schema in _schemas(name):
         kinds = [str(each.type) for each in schema.arguments]
         if any("List[" in kind and "Tensor" in kind for kind in kinds):
             return  # as many as there are in the list

@@ -1,6 +1,8 @@
 // export_program() on small programs: collected failures, shapes, promotion, control flow, names.
 #include "annotator/export/export.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "annotator/export/op_table.h"
@@ -76,6 +78,31 @@ TEST(Export, UnsupportedOperatorsCanBecomeCustomNodes) {
   EXPECT_EQ(std::get<std::string>(node.find("overload")->value), "out");
   EXPECT_EQ(std::get<Names>(node.find("inputs")->value), (Names{"self", "others.0", "others.1"}));
   EXPECT_EQ(graph->values[node.outputs[0]].dims->at(0), fixed(5));
+}
+
+TEST(Export, KeptOperatorsHoldTheirArgumentsExactly) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  p.output(p.op("aten::frobnicate.out",
+                {{"self", v(x)},
+                 {"others", list({Argument{}, v(x), n(3)})},
+                 {"scale", Argument{0.1}},
+                 {"end", Argument{-std::numeric_limits<double>::infinity()}},
+                 {"dtype", Argument{DType::float16}},
+                 {"device", Argument{Keyword{"cpu"}}},
+                 {"flags", list({Argument{true}, Argument{false}})}},
+                f32({5})));
+  p.output(p.op("aten::relu", {{"self", v(x)}}, f32({2})));
+  p.output(p.op("aten::add.Tensor", {{"self", v(x)}, {"other", v(x)}, {"alpha", n(1)}}, f32({2})));
+  ExportOptions options;
+  options.kept_operators = {"aten::frobnicate", "aten::relu.default", "aten::add.Scalar"};
+  const Result<Graph> graph = export_program(p.program, options);
+  ASSERT_TRUE(graph);
+  EXPECT_EQ(std::get<std::string>(graph->nodes.at(0).find("arguments")->value),
+            R"({"self":{"input":0},"others":[null,{"input":0},3],"scale":0.1,"end":{"number":"-inf"},)"
+            R"("dtype":{"dtype":"float16"},"device":{"keyword":"cpu"},"flags":[true,false]})");
+  EXPECT_EQ(graph->nodes.at(1).domain, "whence.aten");
+  EXPECT_EQ(graph->nodes.at(2).domain, "");
 }
 
 TEST(Export, ArgumentsThatTheSchemaDoesNotKnowAreRefused) {

@@ -222,9 +222,10 @@ void declare(CommandLine& line) {
   line.option(
       "converters", "FILE",
       "your own converters: a model file with ONNX functions; `op` of the domain `whence.mylib` is for mylib::op");
-  line.repeated(
-      "keep-operator", "OPERATOR",
-      "write the operator, such as aten::gelu, as a node of the domain whence.aten, though it has a converter");
+  line.repeated("keep-operator", "OPERATOR",
+                "write the operator, such as aten::gelu or aten::add.Tensor, as a node of the domain whence.aten, "
+                "though it has a "
+                "converter");
   line.repeated("custom-opset", "NAME=VERSION",
                 "write operators of the namespace NAME that have no converter as nodes of the ONNX domain NAME");
   line.option("input-names", "A,B", "names of the graph's inputs, in order; forward's argument names by default");
@@ -257,7 +258,7 @@ ExitCode run(int argc, char** argv) {
   const auto converters =
       line.has("converters") ? UserFunctions::read(line.text("converters"), options.opset) : nullptr;
   if (converters) options.custom_operators = converters->operators();
-  for (const std::string& kept : line.list("keep-operator")) options.custom_operators.insert(kept);
+  for (const std::string& kept : line.list("keep-operator")) options.kept_operators.insert(kept);
   const std::optional<OutlineOptions> functions = parse_functions(line);
   const bool annotates = line.has("annotate") || functions;
   const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");

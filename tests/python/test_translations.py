@@ -1,0 +1,448 @@
+"""Translations that are Python functions: called once for each call, with symbolic tensors and Python's own values."""
+
+import warnings
+
+import numpy as np
+import onnx
+import onnxscript
+import pytest
+import torch
+import whence
+from onnxscript import BOOL, FLOAT, INT64
+from onnxscript import opset18 as op
+
+mine = onnxscript.values.Opset("mine", 1)
+library = torch.library.Library("whence_test_translations", "DEF")
+library.define("mixed(Tensor[] parts, float[] weights, Tensor? bias=None, *, bool twice=False, str how='sum', "
+               "ScalarType? dtype=None) -> Tensor")
+
+
+def _mixed(parts, weights, bias=None, *, twice=False, how="sum", dtype=None):
+    total = sum(part * weight for part, weight in zip(parts, weights))
+    total = total if bias is None else total + bias
+    total = total * 2 if twice else total
+    total = total / len(parts) if how == "mean" else total
+    return total.to(dtype) if dtype else total.clone()
+
+
+library.impl("mixed", _mixed, "CompositeExplicitAutograd")
+library.define("split_at(Tensor x, SymInt size) -> (Tensor, Tensor)")
+library.impl("split_at", lambda x, size: (x[:size].clone(), x[size:].clone()), "CompositeExplicitAutograd")
+library.define("parts(Tensor x) -> Tensor[]")
+library.impl("parts", lambda x: [x[0] * 2, x[1] + 1, x[2]], "CompositeExplicitAutograd")
+library.define("offset(Tensor x, float by=0.1, int[] dims=[]) -> Tensor")
+library.impl("offset", lambda x, by=0.1, dims=(): x + by + sum(dims), "CompositeExplicitAutograd")
+OPS = torch.ops.whence_test_translations
+
+BACKENDS = ["native", "native-export"]
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Of(torch.nn.Module):
+    """A module that computes what it is told, within a module, so that calls have a place."""
+
+    def __init__(self, compute):
+        super().__init__()
+        self.inner = Inner(compute)
+
+    def forward(self, *args):
+        return self.inner(*args)
+
+
+class Inner(torch.nn.Module):
+    def __init__(self, compute):
+        super().__init__()
+        self.compute = compute
+
+    def forward(self, *args):
+        return self.compute(*args)
+
+
+def export(compute, args, table, backend="native", **options):
+    program = whence.export(Of(compute), args, backend=backend, custom_translation_table=table, **options)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    return program
+
+
+def operators(program):
+    return [node.op_type for node in program.model_proto.graph.node]
+
+
+def close(program, args, wanted):
+    for found, each in zip(program(*args), wanted if isinstance(wanted, (tuple, list)) else [wanted]):
+        assert found.dtype == each.dtype
+        torch.testing.assert_close(found, each, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_its_nodes_stand_in_the_graph(backend):
+    def subtracted(self, other):
+        return op.Sub(self, other)
+
+    x, y = torch.randn(2, 3), torch.randn(2, 3)
+    program = export(lambda x, y: x + y, (x, y), {torch.ops.aten.add.Tensor: subtracted}, backend)
+    assert operators(program) == ["Sub"] and not program.model_proto.functions
+    close(program, (x, y), x - y)
+    (node,) = program.model_proto.graph.node
+    said = {each.key: each.value for each in node.metadata_props}
+    assert said["pkg.whence.confidence"] == "exact" and said["pkg.whence.module"] == "inner"
+    assert said["pkg.whence.op"] == "0" and node.name == "/inner/Sub"
+    assert program.validation.clean and program.validation.coverage.percent == 100
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_python_in_it(backend):
+    """Branches, loops, closures, defaults, keyword arguments, lists of tensors, sizes, dtypes."""
+    seen = []
+
+    def mixed(parts, weights, bias=None, *, scale=1.0, **named):
+        seen.append((len(parts), weights, bias is None, named, [len(part.shape) for part in parts], parts[0].rank))
+        total = parts[0] * weights[0]
+        for part, weight in list(zip(parts, weights))[1:]:
+            total = total + part * weight
+        if bias is not None:
+            total = op.Add(total, bias)
+        if named.get("twice"):
+            total = op.Mul(total, 2)
+        if named.get("how") == "mean":
+            total = total / len(parts)
+        if "dtype" in named:
+            total = op.Cast(total, to=named["dtype"])
+        return total * scale
+
+    def compute(x, y):
+        one = OPS.mixed([x, y], [0.1, 0.25], x[0], twice=True, how="mean")
+        return one, OPS.mixed([x, y, one], [1.0, 2.0, 3.0], dtype=torch.float64)
+
+    x, y = torch.randn(2, 3), torch.randn(2, 3)
+    program = export(compute, (x, y), {OPS.mixed.default: mixed}, backend)
+    close(program, (x, y), compute(x, y))
+    assert seen == [(2, [0.1, 0.25], False, {"twice": True, "how": "mean"}, [2, 2], 2),
+                    (3, [1.0, 2.0, 3.0], True, {"dtype": onnx.TensorProto.DOUBLE}, [2, 2, 2], 2)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32, torch.bfloat16])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_constants_have_the_dtype_of_the_tensor_beside_them(dtype, backend):
+    def doubled(self):
+        half = op.Mul(op.Identity(self), 2)  # of a result, too, whose dtype is inferred
+        return op.Where(op.Less(half, 1), op.Max(half, 0), half - 1)
+
+    x = torch.arange(6).reshape(2, 3).to(dtype)
+    program = export(torch.neg, (x,), {torch.ops.aten.neg.default: doubled}, backend)
+    if dtype != torch.bfloat16:  # ONNX Runtime has few kernels for it
+        half = x * 2
+        close(program, (x,), torch.where(half < 1, half.clamp(min=0), half - 1))
+    names = [each.name for each in program.model_proto.graph.initializer]
+    assert len(names) == len(set(names)) == 3  # 2, 1 and 0: equal ones are one
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arguments_are_what_the_model_wrote(backend):
+    """0.1 is a Python number and no float32, infinity is one; what is left to its default is left to the function's."""
+    seen = []
+
+    def offset(x, by=7.0, dims=()):
+        seen.append((by, tuple(dims)))
+        return op.Identity(x)
+
+    inf = float("inf")
+
+    def compute(x):
+        return (OPS.offset(x, 1 / 3), OPS.offset(x), OPS.offset(x, inf, [3, 4]), OPS.offset(x, dims=[1]))
+
+    export(compute, (torch.randn(2),), {"whence_test_translations::offset": offset}, backend)
+    assert seen == [(1 / 3, ()), (7.0, ()), (inf, (3, 4)), (0.1, (1,))]
+
+
+def test_a_number_in_a_trace_is_a_number():
+    seen = []
+
+    def added(self, other, alpha=1):
+        seen.append((other, alpha))
+        return op.Add(self, op.Mul(other, alpha) if hasattr(other, "dtype") else other * alpha)
+
+    x = torch.randn(2, dtype=torch.float64)
+    for backend in BACKENDS:
+        program = export(lambda x: torch.add(x + 1.5, x, alpha=3), (x,), {torch.ops.aten.add.Tensor: added}, backend)
+        close(program, (x,), x + 1.5 + 3 * x)
+        assert [each if isinstance(each[0], float) else each[1] for each in seen] == [(1.5, 1), 3]
+        seen.clear()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_overload(backend):
+    def negated(self, *given, **named):
+        return op.Neg(self)
+
+    def compute(x):
+        return x.sum(), x.sum(0), x.relu()
+
+    x = torch.randn(2, 3)
+    one = export(compute, (x,), {torch.ops.aten.sum.dim_IntList:
+                                 lambda self, dim, keepdim=False: op.ReduceMax(self, dim, keepdims=int(keepdim))}, backend)
+    close(one, (x,), (x.sum(), x.amax(0), x.relu()))
+    named = export(compute, (x,), {"aten::sum.dim_IntList": lambda self, dim: op.ReduceMin(self, dim, keepdims=0),
+                                   "aten::sum": lambda self: op.ReduceMax(self, keepdims=0),
+                                   torch.ops.aten.relu.default: negated}, backend)
+    close(named, (x,), (x.max(), x.amin(0), -x))
+
+
+@onnxscript.script(mine)
+def largest(x):
+    return op.Neg(op.ReduceMax(x, keepdims=0))
+
+
+@onnxscript.script(mine)
+def halved(x):
+    return x / op.CastLike(op.Constant(value_float=2.0), x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_overload_by_an_onnx_function(backend):
+    def compute(x):
+        return torch.max(x, x.flip(0)), x.max()
+
+    x = torch.randn(2, 3)
+    program = export(compute, (x,), {torch.ops.aten.max.default: largest}, backend, opset_version=18)
+    assert [node.op_type for node in program.model_proto.graph.node if node.domain] == ["max.default"]
+    close(program, (x,), (torch.max(x, x.flip(0)), -x.max()))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_functions_that_it_calls_are_written_out(backend):
+    def squashed(self):
+        return halved(self) + halved(op.Tanh(self))
+
+    x = torch.randn(2, 3)
+    program = export(torch.relu, (x,), {torch.ops.aten.relu.default: squashed}, backend)
+    assert not program.model_proto.functions and {node.domain for node in program.model_proto.graph.node} == {""}
+    close(program, (x,), x / 2 + x.tanh() / 2)
+
+
+def by_bool(self: BOOL, other: BOOL) -> BOOL:
+    return op.Xor(self, other)
+
+
+def by_number(self: FLOAT, other: FLOAT | INT64):
+    return op.Greater(self, other)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_of_several_functions_the_annotations_choose(backend):
+    table = {torch.ops.aten.logical_and.default: [by_number, by_bool]}
+    x, flag = torch.tensor([1.0, 3.0]), torch.tensor([True, False])
+    close(export(torch.logical_and, (flag, flag), table, backend), (flag, flag), torch.logical_xor(flag, flag))
+    close(export(torch.logical_and, (x, x - 1), table, backend), (x, x - 1), x > x - 1)
+    with pytest.raises(whence.WhenceError, match="none of its 2 functions takes tensors of DOUBLE, DOUBLE") as raised:
+        export(torch.logical_and, (x.double(), x.double()), table, backend)
+    assert raised.value.code == "E0302"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_several_results_lists_and_computed_numbers(backend):
+    def split_at(x, size):
+        return op.Slice(x, [0], [size], [0]), op.Slice(x, [size], [9223372036854775807], [0])
+
+    def compute(x):
+        first, second = OPS.split_at(x, x.shape[0] // 2)
+        a, b, c = OPS.parts(second)
+        return first, a, b + c
+
+    def parts(x):
+        sequence = op.SplitToSequence(x, [1, 1, 1], axis=0)
+        first, *rest = [op.Squeeze(op.SequenceAt(sequence, index), [0]) for index in range(3)]
+        return [first * 2, rest[0] + 1, rest[1]]
+
+    x = torch.randn(6, 3)
+    program = export(compute, (x,), {OPS.split_at.default: split_at, OPS.parts.default: parts}, backend)
+    close(program, (x,), compute(x))
+    as_sequence = export(compute, (x,), {OPS.split_at.default: split_at, OPS.parts.default:
+                                         lambda x: op.SplitToSequence(x, axis=0, keepdims=0)}, backend)
+    torch.testing.assert_close(as_sequence(x)[1], x[3])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dynamic_sizes(backend):
+    seen = []
+
+    def viewed(self, size):
+        seen.append((str(self.shape[0]), size[1]))
+        return op.Reshape(self, [size[0], -1])
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x.view(x.shape[0], 6)
+
+    x = torch.randn(4, 2, 3)
+    program = whence.export(Model(), (x,), backend=backend, dynamic_axes={"x": {0: "n"}},
+                            custom_translation_table={torch.ops.aten.view.default: viewed})
+    assert seen == [("n", 6)]
+    for size in (4, 7):
+        x = torch.randn(size, 2, 3)
+        torch.testing.assert_close(program(x)[0], x.view(size, 6))
+
+
+def test_in_a_branch_and_a_loop():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            if bool(x.sum() > 0):
+                x = x.relu() + 1
+            for _ in range(int(x.shape[0])):
+                x = x.relu()
+            return x
+
+    def shifted(self):
+        return op.Add(op.Neg(self), 0.5)
+
+    for x in (torch.ones(2, 3), -torch.ones(2, 3)):
+        program = whence.export(torch.jit.script(Model()), (x,), dynamic_axes={"x": {0: "n"}},
+                                custom_translation_table={torch.ops.aten.relu.default: shifted})
+        onnx.checker.check_model(program.model_proto, full_check=True)
+        wanted = 0.5 - x + 1 if x.sum() > 0 else x
+        for _ in range(2):
+            wanted = 0.5 - wanted
+        torch.testing.assert_close(program(x)[0], wanted)
+        assert program.validation.clean
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x.relu() + 1, lambda x: x - 1, (x,))
+
+
+def test_in_a_branch_of_torch_export():
+    program = whence.export(Branches(), (torch.ones(2),), dynamo=True, custom_translation_table={
+        torch.ops.aten.relu.default: lambda self: op.Mul(op.Neg(self), 3.0)})
+    torch.testing.assert_close(program(torch.ones(2))[0], torch.full((2,), -2.0))
+    torch.testing.assert_close(program(-torch.ones(2))[0], torch.full((2,), -2.0))
+
+
+def test_a_branch_that_it_makes_itself():
+    """What the bodies of the part read of the graph around them keeps its meaning where the part is placed."""
+    body = onnx.parser.parse_graph("body () => (float[N] y) { y = Neg (input_0) }")
+    other = onnx.parser.parse_graph("other () => (float[N] z) { z = Abs (input_0) }")
+
+    def branched(self):
+        return op.If(op.ReduceMax(self) > 0, then_branch=body, else_branch=other)
+
+    x = torch.tensor([1.0, -2.0])
+    program = export(lambda x: (x.relu(), (x - 5).relu()), (x,), {torch.ops.aten.relu.default: branched})
+    close(program, (x,), (-x, (x - 5).abs()))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_results_that_nobody_reads_and_arguments_that_it_ignores(backend):
+    def normalised(input, shape, *_):
+        result, _, _ = op.LayerNormalization(input, op.Expand(1.0, [4]), axis=-1)
+        return result
+
+    x = torch.randn(2, 4)
+    layer = torch.nn.LayerNorm(4)
+    program = whence.export(layer, (x,), backend=backend, opset_version=18,
+                            custom_translation_table={torch.ops.aten.layer_norm.default: normalised})
+    node = next(node for node in program.model_proto.graph.node if node.op_type == "LayerNormalization")
+    assert len(node.output) == 1
+    assert not [each.name for each in program.model_proto.graph.initializer if each.name in ("weight", "bias")]
+    torch.testing.assert_close(program(x)[0], layer(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_operators_that_would_be_dropped(backend):
+    """A dropout, a clone: whence leaves them out, a translation is asked."""
+    x = torch.randn(3)
+    table = {torch.ops.aten.clone.default: lambda self, **_: op.Neg(self),
+             torch.ops.aten.dropout.default: lambda input, p, train: op.Mul(input, p)}
+    program = export(lambda x: torch.nn.functional.dropout(x.clone(), 0.25, False), (x,), table, backend)
+    close(program, (x,), -x * 0.25)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_constants_of_any_kind(backend):
+    held = torch.tensor([1.0, 2.0, 3.0])
+
+    def weighted(self):
+        return op.Add(op.Mul(self, held), op.Constant(value=onnx.numpy_helper.from_array(np.float32([4, 5, 6])))) \
+            + np.float32(2.0) + op.Constant(value_floats=[1.0, 1.0, 1.0])
+
+    x = torch.randn(2, 3)
+    close(export(torch.relu, (x,), {torch.ops.aten.relu.default: weighted}, backend), (x,),
+          x * held + torch.tensor([4.0, 5.0, 6.0]) + 3)
+
+
+def test_a_domain_of_the_users():
+    domain = onnxscript.values.Opset("com.microsoft", 1)
+
+    def gelu(self, approximate="none"):
+        return onnxscript.values.Op(domain, "Gelu")(self)
+
+    x = torch.randn(2, 3)
+    program = whence.export(torch.nn.GELU(), (x,), custom_translation_table={torch.ops.aten.gelu.default: gelu})
+    assert [(node.domain, node.op_type) for node in program.model_proto.graph.node] == [("com.microsoft", "Gelu")]
+    assert {each.domain: each.version for each in program.model_proto.opset_import} == {"": 20, "com.microsoft": 1}
+    torch.testing.assert_close(program(x)[0], torch.nn.GELU()(x), rtol=1e-4, atol=1e-5)
+
+
+def test_registered_for_a_range_of_opsets():
+    x = torch.randn(2, 3)
+    whence.register_custom_op(torch.ops.aten.relu.default, lambda self: op.Neg(self), 18, until=19)
+    try:
+        for opset, wanted in ((17, "Relu"), (18, "Neg"), (19, "Neg"), (20, "Relu")):
+            assert operators(whence.export(torch.nn.ReLU(), (x,), opset_version=opset)) == [wanted]
+    finally:
+        whence.unregister_custom_op(torch.ops.aten.relu.default)
+
+
+def test_opsets_of_the_functions_operators():
+    from onnxscript import opset13, opset16, opset20
+
+    x = torch.randn(2, 3)
+
+    def converted(function, opset):
+        return whence.export(torch.nn.ReLU(), (x,), opset_version=opset,
+                             custom_translation_table={torch.ops.aten.relu.default: function}).model_proto
+
+    older = converted(lambda self: opset13.ReduceMax(opset13.Neg(self), axes=[0], keepdims=0) + self, 20)
+    assert {each.domain: each.version for each in older.opset_import} == {"": 20}
+    for function, opset, said in ((lambda self: opset20.Gelu(self), 18, "opset_version=20"),
+                                  (lambda self: opset16.GridSample(self, self), 20, "another than")):
+        with pytest.raises(whence.WhenceError, match=said) as raised:
+            converted(function, opset)
+        assert raised.value.code == "E0302"
+
+
+@pytest.mark.parametrize("function, said", [
+    (lambda self: [self, self], "it returns 2 values, the operator 1"),
+    (lambda self, more: self, "missing 1 required positional argument: 'more'"),
+    (lambda: None, "takes 0 positional arguments but 1 was given"),
+    (lambda self: self.nothing, "AttributeError"),
+    (lambda self: op.Relu(self, self), "takes 2 positional arguments but 3 were given"),
+    (lambda self: op.Clip(self, most=1), "unexpected keyword argument 'most'"),
+    (lambda self: self if self > 0 else op.Neg(self), "what a tensor holds is not known"),
+    (lambda self: op.Add(self, object()), "a object can be no operand"),
+    (lambda self: op.Split(self), "how many results Split has is not known"),
+])
+def test_a_function_that_fails(function, said):
+    function.__name__ = "unlucky"
+    with pytest.raises(whence.WhenceError) as raised:
+        export(torch.relu, (torch.randn(3),), {torch.ops.aten.relu.default: function})
+    (told,) = raised.value.diagnostics
+    assert told.code == "E0302" and said in told.message and told.remedy
+    assert "'unlucky' of aten::relu" in told.message
+    assert told.where == {"module": "inner", "op": "aten::relu.default"}
+
+
+@pytest.mark.parametrize("key, value", [
+    (torch.ops.aten.relu.default, 3), (torch.ops.aten.relu.default, []), (torch.ops.aten.relu.default, [halved, "x"]),
+    (torch.ops.aten.relu.default, [onnx.FunctionProto(), halved]), (torch.sym_not, halved), (max, halved),
+    (torch.ops.higher_order.cond, lambda *_: None)])
+def test_what_is_no_translation(key, value):
+    with pytest.raises(whence.WhenceError) as raised:
+        export(torch.relu, (torch.randn(3),), {key: value})
+    assert raised.value.code == "E0104" and raised.value.remedy
