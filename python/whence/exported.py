@@ -60,8 +60,8 @@ def captured() -> Iterator[list[torch.export.ExportedProgram]]:
 
 def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
     """torch.export.save, whose failures become WhenceError E0303."""
-    _refuse_unseen_writes(program)
     try:
+        program = _without_what_archives_lack(program)
         try:
             torch.export.save(program, archive)
         except NotImplementedError:  # a container without a name for archives, such as torch.return_types.topk
@@ -72,14 +72,28 @@ def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
     return archive
 
 
-def _refuse_unseen_writes(program: torch.export.ExportedProgram) -> None:
-    """Raises WhenceError E0303 for a library's operator that writes to its arguments, and archives do not say so."""
+def _without_what_archives_lack(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program made functional where it has torch.vmap, which is calls that switch it on and off, or a library's
+    operators that write to their arguments, of which an archive does not say to which. Both become plain operators.
+    """
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             schema = getattr(node.target, "_schema", None)
-            if schema is not None and schema.is_mutable and not schema.name.startswith(("aten::", "prim")):
-                raise error("E0303", "unsupported_feature", f"{schema.name} writes to its arguments, at {node.name}, "
-                            "and an archive does not say to which", "let it return what it computes")
+            writes = schema is not None and schema.is_mutable and not schema.name.startswith(("aten::", "prim"))
+            if writes or str(getattr(node.target, "__module__", "")).startswith("torch._functorch."):
+                return _without_fake_constants(program.run_decompositions({}))
+    return program
+
+
+def _without_fake_constants(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """A constant without data, which torch.export(strict=True) leaves behind where vmap moves dimensions, and nobody
+    reads, is zeros: an archive would hold no bytes of it."""
+    unread = {node.name for node in program.graph.nodes if node.op == "placeholder" and not node.users}
+    names = {spec.target for spec in program.graph_signature.input_specs if spec.arg.name in unread}
+    saved = copy.copy(program)
+    saved._constants = {name: torch.zeros(held.shape, dtype=held.dtype) if name in names and isinstance(
+        held, torch._subclasses.FakeTensor) else held for name, held in program.constants.items()}
+    return saved
 
 
 def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

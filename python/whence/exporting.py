@@ -70,7 +70,9 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
              which have ``shape`` and ``dtype``, and Python's values; it calls onnxscript's operators. Of several,
              [f, g], the first is taken whose annotations allow the dtypes. onnxscript functions and FunctionProtos
              stay functions, in the file (native backends): they take the operator's tensors in the order of its
-             schema, attributes have the names of its arguments. "mylib::op" names all overloads.
+             schema, attributes have the names of its arguments. "mylib::op" names all overloads. What an operator
+             writes to its arguments is returned after its own results, and for ONNX functions what it writes to comes
+             first.
              ``register_custom_op`` does so for all exports.
     custom_opsets  {"mylib": 2}: operators mylib::op without a converter become nodes of the ONNX domain mylib.
     operator_export_type  ONNX, or ONNX_ATEN_FALLBACK: what has no converter becomes a node of the domain

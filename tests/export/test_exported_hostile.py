@@ -332,6 +332,51 @@ def test_a_scan_by_an_associative_function_names_what_exports(tmp_path):
             "torch._higher_order_ops.scan", code=4)
 
 
+def test_vmap_names_what_exports(tmp_path):
+    """torch.export leaves it in the program; decomposed, it is plain operators."""
+    class Mapped(torch.nn.Module):
+        def forward(self, x):
+            return torch.vmap(torch.sum)(x)
+
+    program = torch.export.export(Mapped(), (torch.randn(3, 2),))
+    torch.export.save(program, tmp_path / "m.pt2")
+    refused(tmp_path / "m.pt2", "E0303", "torch.vmap", "run_decompositions()", code=4)
+    torch.export.save(program.run_decompositions(), tmp_path / "decomposed.pt2")
+    command.run("export", tmp_path / "decomposed.pt2", "-o", tmp_path / "m.onnx")
+
+
+def test_functionalized_operators_that_cannot_be(tmp_path):
+    library = torch.library.Library("whence_hostile_lib", "FRAGMENT")
+    library.define("add_into(Tensor(a!) x, Tensor y) -> ()")
+    library.impl("add_into", lambda x, y: (x.add_(y), None)[1], "CompositeExplicitAutograd")
+
+    class Writes(torch.nn.Module):
+        def forward(self, x, y):
+            z = x.clone()
+            torch.ops.whence_hostile_lib.add_into(z, y)
+            return z
+
+    program = torch.export.export(Writes(), (torch.randn(3), torch.randn(3))).run_decompositions()
+    torch.export.save(program, path := tmp_path / "good.pt2")
+
+    def functionalized(change):
+        return of_json(lambda document: change(graph_of(document)["nodes"][1]["inputs"]))
+
+    def base(index):
+        def change(inputs):
+            next(each for each in inputs if each["name"] == "_x_base_index")["arg"] = {"as_int": index}
+        return functionalized(change)
+
+    refused(path, "E0301", "whence_hostile_lib::add_into", code=4)
+    for index in (1, -1, 2**62):
+        refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, base(index)), "E0204", "there is no base", code=3)
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, functionalized(lambda inputs: inputs.pop(0))), "E0204",
+            "the operator is missing", code=3)
+    length = {"name": "_x_length", "arg": {"as_int": 1}, "kind": 2}
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, functionalized(lambda inputs: inputs.append(length))), "E0303",
+            "whence_hostile_lib::add_into, which writes to a list of tensors", code=4)
+
+
 def test_weights_in_the_byte_order_of_other_machines(good, tmp_path):
     archive = rewritten(good, tmp_path / "big.pt2", "byteorder", lambda _: b"big")
     assert "E0303" in (said := command.run("export", archive, "-o", tmp_path / "o.onnx", code=4).stderr)

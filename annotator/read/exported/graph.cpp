@@ -208,6 +208,10 @@ void ExportedGraph::fill_defaults(Node& node) const {
 void ExportedGraph::set_target(const std::string& target, Node& node) {
   constexpr std::string_view operators = "torch.ops.";
   std::string_view name = target;
+  if (name.starts_with("torch._functorch.")) {
+    unsupported("torch.vmap, which the archive holds as calls that switch it on and off",
+                "program.run_decompositions() before torch.export.save");
+  }
   if (!name.starts_with(operators)) {
     const std::size_t dot = name.rfind('.');
     return set_symbolic_target(dot == std::string_view::npos ? name : name.substr(dot + 1), node);

@@ -58,6 +58,10 @@ class ExportedGraph {
   void read_cond(const Part& graph, const Part& node, Block& block);
   void read_while_loop(const Part& graph, const Part& node, Block& block);
   void read_scan(const Part& graph, const Part& node, Block& block);
+  // functionalized.cpp
+  void read_auto_functionalized(const Part& graph, const Part& node, Block& block);
+  void read_functional_arguments(const Part& inputs, Node& node);
+  void read_functional_results(const Part& graph, const Part& outputs, Node& node);
   // The operations of a graph that is given values, into `block`; what it returns.
   std::vector<Argument> read_inner(const Part& inner, const std::vector<Argument>& given, Block& block);
   void append(const Part& operand, std::vector<Argument>& to);  // an operand, or those in a list

@@ -27,6 +27,7 @@ bool ExportedGraph::read_higher_order(const std::string& name, const Part& graph
   if (name == "cond") return read_cond(graph, node, block), true;
   if (name == "while_loop") return read_while_loop(graph, node, block), true;
   if (name == "scan") return read_scan(graph, node, block), true;
+  if (name.starts_with("auto_functionalized")) return read_auto_functionalized(graph, node, block), true;
   return false;
 }
 
