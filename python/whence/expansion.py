@@ -1,9 +1,9 @@
 """What Python makes of single calls, in the place of the nodes by which the command wrote them down.
 
 A symbolic function or a translation makes the nodes of one call of an operator, from the arguments of that call, in
-Python. So the command writes such calls as nodes that hold their arguments (`--keep-operator`), and here each is replaced
-by a part: an ONNX model of the call alone. What it is made of is named after the node that it stands for, and says of
-itself what that node says.
+Python. So the command writes such calls as nodes that hold their arguments (`--keep-operator`), and here each is
+replaced by a part: an ONNX model of the call alone. What it is made of is named after the node that it stands for, and
+says of itself what that node says.
 """
 
 from __future__ import annotations

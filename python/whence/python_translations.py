@@ -1,4 +1,4 @@
-"""Translations that are Python functions: each is called once for every call of the operator, as torch.onnx.export does.
+"""Translations that are Python functions: each is called once for every call of the operator, as by torch.onnx.export.
 
 A function gets a symbolic value for each tensor and Python's own values for the rest, calls onnxscript's operators, and
 what these make stands in the graph.
@@ -77,7 +77,7 @@ def _chosen(translation: PythonTranslation, call: Call, inputs: Sequence[Any]) -
             return function
     dtypes = ", ".join(str(getattr(each.dtype, "name", "of unknown dtype")) for each in inputs)
     raise call.failed(f"the translation of {call.operator}", f"none of its {len(translation.functions)} functions "
-                      f"takes tensors of {dtypes}", "annotate the functions with the types that they take, such as FLOAT")
+                      f"takes tensors of {dtypes}", "annotate them with the types that they take, such as FLOAT")
 
 
 def _takes(annotation: Any, value: Any) -> bool:

@@ -185,8 +185,8 @@ def test_one_overload(backend):
         return x.sum(), x.sum(0), x.relu()
 
     x = torch.randn(2, 3)
-    one = export(compute, (x,), {torch.ops.aten.sum.dim_IntList:
-                                 lambda self, dim, keepdim=False: op.ReduceMax(self, dim, keepdims=int(keepdim))}, backend)
+    one = export(compute, (x,), {torch.ops.aten.sum.dim_IntList: lambda self, dim, keepdim=False: op.ReduceMax(
+        self, dim, keepdims=int(keepdim))}, backend)
     close(one, (x,), (x.sum(), x.amax(0), x.relu()))
     named = export(compute, (x,), {"aten::sum.dim_IntList": lambda self, dim: op.ReduceMin(self, dim, keepdims=0),
                                    "aten::sum": lambda self: op.ReduceMax(self, keepdims=0),
