@@ -144,6 +144,16 @@ void log_of_sum(Ctx& c, double unit) {
 void logaddexp(Ctx& c) { log_of_sum(c, 1); }
 void logaddexp2(Ctx& c) { log_of_sum(c, std::numbers::ln2); }
 
+// self * 2^other, in two steps: 2^other alone may overflow where the result does not. Narrow dtypes as float32.
+void ldexp(Ctx& c) {
+  const DType dtype = c.output_dtype() == DType::float64 ? DType::float64 : DType::float32;
+  const Val exponent = c.cast(c.tensor("other"), dtype);
+  const Val half = c.emit("Floor", {c.emit("Mul", {exponent, c.constant_number(0.5, dtype)})});
+  const auto times = [&](Val x, Val e) { return c.emit("Mul", {x, c.emit("Pow", {c.constant_number(2, dtype), e})}); };
+  const Val once = times(c.cast(c.tensor("self"), dtype), half);
+  c.yield(c.typed(times(once, c.emit("Sub", {exponent, half})), dtype));
+}
+
 // sqrt(self^2 + other^2), as larger * sqrt(1 + (smaller / larger)^2), which does not overflow.
 void hypot(Ctx& c) {
   const DType dtype = c.output_dtype();
@@ -193,6 +203,7 @@ const OpEntry kArithmetic[] = {
     {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp_scalar},
     {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp},
     {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", logaddexp},
+    {"aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor", ldexp},
     {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor", logaddexp2},
     {"aten::max.other(Tensor self, Tensor other) -> Tensor", maximum},
     {"aten::maximum(Tensor self, Tensor other) -> Tensor", maximum},

@@ -104,11 +104,11 @@ Val linspace_of(Ctx& c, Val start, Val end, Val steps) {
 }
 
 // `steps` numbers from start to end, both included, equally far apart.
-void linspace(Ctx& c) {
+Val evenly_spaced(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val start = c.scalar("start", dtype), end = c.scalar("end", dtype);
   const Size count = c.size("steps");
-  if (!c.static_size(count)) return c.yield(linspace_of(c, start, end, std::get<Val>(count)));
+  if (!c.static_size(count)) return linspace_of(c, start, end, std::get<Val>(count));
   const std::int64_t steps = *c.static_size(count);
   std::vector<double> shares(static_cast<std::size_t>(std::max<std::int64_t>(steps, 0)), 0);
   for (std::size_t i = 1; i < shares.size(); ++i) {
@@ -118,7 +118,15 @@ void linspace(Ctx& c) {
   const auto share = cast_tensor(data, dtype);
   if (!share) c.refuse("linspace of dtype " + std::string(name_of(dtype)), "make float32 and convert");
   const Val way = c.emit("Mul", {c.emit("Sub", {end, start}), c.constant_tensor(*share)});
-  c.yield(c.emit("Add", {start, way}));
+  return c.emit("Add", {start, way});
+}
+void linspace(Ctx& c) { c.yield(evenly_spaced(c)); }
+
+// base to the power of each of them.
+void logspace(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  if (!is_floating(dtype)) c.refuse("logspace of dtype " + std::string(name_of(dtype)), "make float32 and convert");
+  c.yield(c.emit("Pow", {c.constant_number(c.number("base"), dtype), c.typed(evenly_spaced(c), dtype)}));
 }
 
 // A number as a 0-d tensor.
@@ -223,6 +231,18 @@ const OpEntry kCreation[] = {
     {"aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? "
      "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
      linspace},
+    {"aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? "
+     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     logspace},
+    {"aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, "
+     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     logspace},
+    {"aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, "
+     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     logspace},
+    {"aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, "
+     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     logspace},
     {"aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
      "bool? pin_memory=None) -> Tensor",
      zeros},

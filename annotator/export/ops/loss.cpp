@@ -219,10 +219,41 @@ void multi_margin_loss(Ctx& c) {
   c.yield(reduction(c) == "none" && c.rank(c.tensor("target")) == 0 ? c.squeeze(loss, {0}) : loss);
 }
 
+// Of scores x [N, C], or [C], and the right classes y of each, up to the first -1: the sum over these and over all
+// other classes i of max(0, 1 - x[y] + x[i]), divided by C.
+void multilabel_margin_loss(Ctx& c) {
+  const DType dtype = c.output_dtype();
+  const Val given = c.cast(c.tensor("self"), dtype), target = c.cast(c.tensor("target"), DType::int64);
+  const int rank = c.rank(given);
+  const auto classes = rank == 0 ? std::nullopt : c.static_dim(given, -1);
+  if (!classes) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
+  const Val x = rank == 1 ? c.unsqueeze(given, {0}) : given, y = rank == 1 ? c.unsqueeze(target, {0}) : target;
+  const auto as_number = [&](Val flag, DType as) { return c.typed(c.cast(c.typed(flag, DType::boolean), as), as); };
+  const Val ends = as_number(c.emit("Less", {y, c.constant_int(0)}), DType::int32);
+  const Val is_class =
+      c.emit("Equal", {c.emit("CumSum", {ends, c.constant_int(1)}), c.constant_number(0, DType::int32)});
+  const Val right = c.emit("Where", {is_class, y, c.constant_int(0)});
+  Ints numbers(static_cast<std::size_t>(*classes));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  // [N, right class, class]
+  const Val counts = c.unsqueeze(is_class, {2});
+  const Val same = c.emit("And", {counts, c.emit("Equal", {c.unsqueeze(right, {2}), c.constant_ints(numbers)})});
+  const Val taken = reduce(c, "ReduceMax", as_number(same, dtype), {1}, true);
+  const Val other = c.emit("And", {counts, c.emit("Equal", {taken, number(c, 0)})});
+  const Val score = c.unsqueeze(c.emit("GatherElements", {x, right}, {{"axis", 1}}), {2});
+  const Val margin = c.emit("Add", {c.emit("Sub", {number(c, 1), score}), c.unsqueeze(x, {1})});
+  const Val loss = c.emit("Where", {other, c.emit("Max", {margin, number(c, 0)}), number(c, 0)});
+  const Val sum = c.typed(reduce(c, "ReduceSum", loss, {1, 2}, false), dtype);
+  const Val result = reduced(c, c.emit("Div", {sum, number(c, static_cast<double>(*classes))}));
+  const auto* dims = c.output_dims();  // torch.export says [1] of what is a number
+  c.yield(reduction(c) == "none" && rank == 1 && dims != nullptr && dims->empty() ? c.squeeze(result, {0}) : result);
+}
+
 const OpEntry kLoss[] = {
     {"aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int "
      "reduction=1) -> Tensor",
      multi_margin_loss},
+    {"aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", multilabel_margin_loss},
     {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss},
     {"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", l1_loss},
     {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", smooth_l1_loss},

@@ -165,10 +165,16 @@ void scatter_reduce(Ctx& c) {
   reduce_into(c, index, scatter_updates(c, index));
 }
 
+// A number is what a vector of one element is.
+Val at_least_vector(Ctx& c, Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; }
+void yield_like_self(Ctx& c, Val written) {
+  c.yield(c.rank(c.tensor("self")) == 0 ? c.squeeze(written, {0}) : written);
+}
+
 // A vector of positions along dim as an index of the shape of `like`, for ScatterElements.
 Val spread_index(Ctx& c, Val index, Val x, const std::vector<Size>& shape) {
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
-  if (c.rank(index) == 0) index = c.unsqueeze(index, {0});
+  index = at_least_vector(c, index);
   Ints trailing;
   for (std::int64_t i = 1; i < c.rank(x) - axis; ++i) trailing.push_back(i);
   index = c.unsqueeze(index, trailing);
@@ -177,11 +183,12 @@ Val spread_index(Ctx& c, Val index, Val x, const std::vector<Size>& shape) {
 
 // Slice i of `source` goes to, or is added at, position index[i] along dim. Along the first, ScatterND takes slices.
 void index_write(Ctx& c, const std::string& how, Val source) {
-  const Val x = c.tensor("self"), index = c.tensor("index");
+  const Val x = at_least_vector(c, c.tensor("self")), index = c.tensor("index");
+  if (c.rank(x) == 1) source = at_least_vector(c, source);
   if (c.rank(x) > 1 && c.rank(index) == 1 && c.axis(c.integer("dim"), c.rank(x)) == 0) {
     return c.yield(c.emit("ScatterND", {x, c.unsqueeze(index, {1}), source}, reduction(c, how)));
   }
-  c.yield(scattered(c, x, spread_index(c, c.tensor("index"), x, shape_of(c, source)), source, how));
+  yield_like_self(c, scattered(c, x, spread_index(c, index, x, shape_of(c, source)), source, how));
 }
 void index_reduce(Ctx& c) {
   const Val source = c.cast(c.tensor("source"), c.output_dtype());
@@ -194,11 +201,11 @@ void index_add(Ctx& c) {
 }
 
 void index_fill(Ctx& c) {
-  const Val x = c.tensor("self"), index = c.tensor("index");
+  const Val x = at_least_vector(c, c.tensor("self")), index = c.tensor("index");
   std::vector<Size> shape = shape_of(c, x);
   shape[c.axis(c.integer("dim"), c.rank(x))] = c.rank(index) == 0 ? Size{1} : size_of_axis(c, index, 0);
   const Val value = c.emit("Expand", {c.cast(c.tensor("value"), c.output_dtype()), c.to_vector(shape)});
-  c.yield(scattered(c, x, spread_index(c, index, x, shape), value, "none"));
+  yield_like_self(c, scattered(c, x, spread_index(c, index, x, shape), value, "none"));
 }
 
 // Elements counted in the flattened tensor take those of source, or have them added.

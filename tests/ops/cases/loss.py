@@ -7,12 +7,20 @@ from ops.case import between, case, f32, i64
 
 SCORES, TARGETS = f32(4, 5), i64(0, 5, 4)
 PLANES, PLANE_TARGETS = f32(2, 5, 3, 2), i64(0, 5, 2, 3, 2)
+LABELS = torch.tensor([[3, 0, -1, 1, 2], [-1, 0, 1, 2, 3], [4, 3, 2, 1, 0], [2, -1, -1, -1, -1]])
 IGNORING = torch.tensor([0, -100, 4, 1])
 OTHER = f32(4, 5, seed=1)
 PROBABILITY = between(0.01, 0.99, 4, 5)
 ENDLESS = torch.tensor([float("inf"), 1.0, -float("inf"), -2.0])
 
 CASES = [
+    *(case("aten::multilabel_margin_loss", lambda x, y, how=how: F.multilabel_margin_loss(
+        x, torch.where(y > 2, y - 4, y), reduction=how), SCORES, i64(0, 5, 4, 5), dynamic="x:0=n y:0=n")
+      for how in ("none", "mean", "sum")),
+    case("aten::multilabel_margin_loss", lambda x, y: F.multilabel_margin_loss(x, y), SCORES, LABELS),
+    case("aten::multilabel_margin_loss", lambda x, y: F.multilabel_margin_loss(x, y), f32(5), LABELS[0]),
+    case("aten::multilabel_margin_loss", lambda x, y: F.multilabel_margin_loss(x, y, reduction="none"), f32(5),
+         LABELS[3], not_in_archives="torch.export records another shape"),
     case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y), SCORES, TARGETS, dynamic="x:0=n y:0=n"),
     *(case("aten::multi_margin_loss", lambda x, y, w, how=how: F.multi_margin_loss(x, y, 2, 0.5, w, reduction=how),
            SCORES, TARGETS, between(0, 2, 5), opsets=(13, 18)) for how in ("none", "sum")),
