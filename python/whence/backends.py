@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 import warnings
@@ -25,7 +26,7 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log
-from .tracing import alike, computed, of_libraries, stretched, traced
+from .tracing import alike, computed, of_libraries, stretched, traced, traced_otherwise
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -60,11 +61,12 @@ class Job:
     def command(self, archive: Path, *words: object, axes: Axes, folder: Path) -> None:
         """`whence export` of an archive, whose warnings become ours."""
         self.artifacts.keep(archive)
-        with self.stage("export"):
-            report = run_json("export", archive, "-o", self.target, "--sidecar-out", self.sidecar, *words,
+        makers = self.options.makers()
+        with self.stage("export"), _staged(self.target, self.sidecar, bool(makers)) as (target, sidecar):
+            report = run_json("export", archive, "-o", target, "--sidecar-out", sidecar, *words,
                               *self.options.for_command(axes, folder, self.artifacts.draft()))
-        if makers := self.options.makers():
-            expand(self.target, makers, self.options.custom_opsets)
+            if makers:
+                expand(target, makers, self.options.custom_opsets)
         self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
         for entry in map(Diagnostic.from_json, report["diagnostics"]):
             if entry.severity == "warning":
@@ -76,6 +78,21 @@ class Job:
         with self.stage("validate"):
             validation = validate(self.target, self.sidecar)
         return Exported(self.target, self.sidecar, annotated, validation, program, archive=self.archive)
+
+
+@contextmanager
+def _staged(target: Path, sidecar: Path, wanted: bool) -> Iterator[tuple[Path, Path]]:
+    """Where to write what is not finished when the command is done: in a folder of its own, from which it moves when
+    all went well, so that a failure leaves older files as they were."""
+    if not wanted or not target.parent.is_dir() or not sidecar.parent.is_dir():
+        yield target, sidecar
+        return
+    with tempfile.TemporaryDirectory(prefix=".whence-", dir=target.parent) as made, \
+            tempfile.TemporaryDirectory(prefix=".whence-", dir=sidecar.parent) as recorded:
+        yield Path(made) / target.name, Path(recorded) / sidecar.name
+        for folder, final in ((made, target.parent), (recorded, sidecar.parent)):
+            for file in Path(folder).iterdir():  # weights may stand in files of their own
+                os.replace(file, final / file.name)
 
 
 def export_by(backend: str, job: Job) -> Exported:
@@ -112,8 +129,10 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
         raise
     except Exception as failure:  # the model raises of every kind, and so does PyTorch
         return _instead_of_trace(job, call, axes, failure)
-    if taught := of_libraries(archive):
-        log.info("%s: only this process knows how to run it, so torch.export reads the model", ", ".join(taught))
+    taught = of_libraries(archive)
+    if taught or (renamed := traced_otherwise(archive) & {name.split(".")[0] for name in job.options.translations}):
+        log.info("%s: %s, so torch.export reads the model", ", ".join(taught or renamed),
+                 "only this process knows how to run it" if taught else "a trace has another name for it")
         job.options = replace(job.options, symbolics=_symbolics(job) & set(taught))
         return replace(_native_export(job, call, axes), backend="native-export")
     try:

@@ -113,7 +113,7 @@ class NodeRecorder:
         schema = self._schema(op)
         if schema is None:  # of a domain that onnx knows nothing of
             self.opset_imports[op.domain] = op.opset.version
-            return self._node(op.domain, op.name, [self._operand(each, None) for each in args], kwargs, 1)
+            return self._node(op.domain, op.name, [self.operand(each, None) for each in args], kwargs, 1)
         signature = ir.schemas.OpSignature.from_op_schema(schema)
         inputs, attributes = _bound(signature, args, kwargs)
         self.opset_imports.setdefault(op.domain, op.opset.version)
@@ -166,21 +166,21 @@ class NodeRecorder:
             like = beside.get(parameter.type_constraint.name)
             allowed = parameter.type_constraint.allowed_types
             if parameter.variadic:
-                operands += [self._operand(each, like, allowed) for each in given]
+                operands += [self.operand(each, like, allowed) for each in given]
             elif isinstance(given, (list, tuple)) and all(isinstance(each, ir.SequenceType) for each in allowed):
                 operands.append(self.opset.SequenceConstruct(*given))
             else:
-                operands.append(self._operand(given, like, allowed))
+                operands.append(self.operand(given, like, allowed))
         while operands and operands[-1] is None:
             operands.pop()
         return operands
 
-    def _operand(self, given: Any, like: ir.Value | None, allowed: frozenset = frozenset()) -> ir.Value | None:
+    def operand(self, given: Any, like: ir.Value | None, allowed: frozenset = frozenset()) -> ir.Value | None:
         if given is None or isinstance(given, ir.Value):
             return given
         if isinstance(given, (list, tuple)) and any(isinstance(each, ir.Value) for each in given):
             one = ir.tensor([-1])
-            parts = [self.opset.Reshape(each if isinstance(each, ir.Value) else self._operand(each, like, allowed), one)
+            parts = [self.opset.Reshape(each if isinstance(each, ir.Value) else self.operand(each, like, allowed), one)
                      for each in given]
             return parts[0] if len(parts) == 1 else self.opset.Concat(*parts, axis=0)
         if isinstance(given, onnx.TensorProto):

@@ -172,7 +172,7 @@ def _results(given: Any, call: Call, recorder: Any) -> list[Any]:
         if not isinstance(result, ir.Value):
             if result is None:
                 raise TypeError(f"it returns no value {index}, which the model reads")
-            result = recorder._operand(result, None)
+            result = recorder.operand(result, None)
         elem = type.tensor_type.elem_type if type is not None else 0
         if elem and result.dtype is not None and int(result.dtype) != elem and isinstance(result.type, ir.TensorType):
             result = recorder.opset.Cast(result, to=elem)

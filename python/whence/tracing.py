@@ -55,6 +55,13 @@ def of_libraries(made: torch.jit.ScriptModule) -> list[str]:
     return sorted(name for name in called if name in by_python or name.partition("::")[0] not in _LIBTORCH)
 
 
+def traced_otherwise(made: torch.jit.ScriptModule) -> set[str]:
+    """Operators that the model may have called and a trace does not name: all convolutions are one there."""
+    if all(node.kind() != "aten::_convolution" for node in _nodes(made.inlined_graph)):
+        return set()
+    return {"aten::convolution"} | {f"aten::conv{kind}{number}d" for kind in ("", "_transpose") for number in (1, 2, 3)}
+
+
 def _nodes(block: torch._C.Graph | torch._C.Block) -> Iterator[torch._C.Node]:
     for node in block.nodes():
         yield node

@@ -438,6 +438,60 @@ def test_a_function_that_fails(function, said):
     assert told.where == {"module": "inner", "op": "aten::relu.default"}
 
 
+def test_a_failure_leaves_older_files_as_they_were(tmp_path):
+    def wrong(self):
+        raise ValueError("not today")
+
+    target, x = tmp_path / "model.onnx", torch.randn(3)
+    whence.export(torch.nn.ReLU(), (x,), target, custom_translation_table={torch.ops.aten.relu.default: op.Neg},
+                  external_data={"threshold": 1})
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    assert {each.name for each in before} == {"model.onnx", "model.whence.json"}
+    with pytest.raises(whence.WhenceError, match="not today"):
+        whence.export(torch.nn.ReLU(), (x,), target, custom_translation_table={torch.ops.aten.relu.default: wrong})
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
+def test_weights_beside_the_file(tmp_path):
+    target, x = tmp_path / "model.onnx", torch.randn(2, 3)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 400), torch.nn.ReLU())
+    whence.export(model, (x,), target, external_data=True, custom_translation_table={
+        torch.ops.aten.relu.default: lambda self: op.Neg(self)})
+    assert {each.name for each in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data", "model.whence.json"}
+    onnx.checker.check_model(str(target), full_check=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_convolution_by_the_name_that_the_model_calls(backend):
+    """A trace calls all of them _convolution."""
+    def doubled(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+        made = op.Conv(input, weight, bias, strides=stride, pads=[*padding, *padding], group=groups)
+        return made + made
+
+    model, x = torch.nn.Conv2d(2, 3, 3, padding=1), torch.randn(1, 2, 5, 5)
+    program = whence.export(model, (x,), backend=backend, custom_translation_table={
+        torch.ops.aten.conv2d.default: doubled})
+    torch.testing.assert_close(program(x)[0], 2 * model(x).detach(), rtol=1e-4, atol=1e-4)
+
+
+class Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, most):
+        return x.clamp(max=most)
+
+
+def test_a_kept_autograd_function():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return Clipped.apply(x, 0.5)
+
+    x = torch.randn(5)
+    program = whence.export(Model(), (x,), backend="native-export", autograd_inlining=False,
+                            custom_translation_table={Clipped: lambda x, most: op.Min(x, most)})
+    assert operators(program) == ["Min"]
+    torch.testing.assert_close(program(x)[0], x.clamp(max=0.5))
+
+
 @pytest.mark.parametrize("key, value", [
     (torch.ops.aten.relu.default, 3), (torch.ops.aten.relu.default, []), (torch.ops.aten.relu.default, [halved, "x"]),
     (torch.ops.aten.relu.default, [onnx.FunctionProto(), halved]), (torch.sym_not, halved), (max, halved),
