@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "annotator/export/convert.h"
@@ -81,10 +82,12 @@ Argument ConvertSession::as_written(const Argument& argument) const {
   if (type.kind != ValueKind::tensor || !type.dims || !type.dims->empty()) return argument;
   const TensorData* content = known(reference->id);
   if (content == nullptr) return argument;
-  const std::byte* bytes = content->bytes.span().data();
-  if (type.dtype == DType::float64) return {*reinterpret_cast<const double*>(bytes)};
-  if (type.dtype == DType::int64) return {*reinterpret_cast<const std::int64_t*>(bytes)};
-  return argument;
+  const auto number = [&](auto value) {
+    std::memcpy(&value, content->bytes.span().data(), sizeof value);
+    return Argument{value};
+  };
+  if (content->dtype == DType::float64) return number(double{});
+  return content->dtype == DType::int64 ? number(std::int64_t{}) : argument;
 }
 
 // aten::foo(x, [y, z], dim=1) -> whence.aten::foo(x, y, z) with attributes dim, overload, inputs = [self, list.0, ...];
