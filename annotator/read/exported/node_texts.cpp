@@ -129,6 +129,7 @@ std::string NodeTexts::argument(const Part& given, Names& read) {
   if (kind == "as_float") return real(content);
   if (kind == "as_bool") return flag(content);
   if (kind == "as_string") return content.text();
+  if (kind == "as_operator") return content.text().substr(content.text().find('.', 6) + 1);  // after "torch.ops."
   if (kind == "as_ints") return list_of(content, integer);
   if (kind == "as_floats") return list_of(content, real);
   if (kind == "as_bools") return list_of(content, flag);
