@@ -453,7 +453,9 @@ class Functionalizer {
             Severity::error,
             qualified(node) + ": " + why,
             place_of(program_, node, "lower"),
-            "write the model without in-place operations here, e.g. with .clone() or torch.where",
+            program_.source.kind == "torch.export" && !node.target.starts_with("aten::")
+                ? "program.run_decompositions() before torch.export.save, which says what is written"
+                : "write the model without in-place operations here, e.g. with .clone() or torch.where",
             1,
             {}};
   }

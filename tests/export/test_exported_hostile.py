@@ -356,8 +356,10 @@ def test_functionalized_operators_that_cannot_be(tmp_path):
             torch.ops.whence_hostile_lib.add_into(z, y)
             return z
 
-    program = torch.export.export(Writes(), (torch.randn(3), torch.randn(3))).run_decompositions()
-    torch.export.save(program, path := tmp_path / "good.pt2")
+    program = torch.export.export(Writes(), (torch.randn(3), torch.randn(3)))
+    torch.export.save(program, tmp_path / "undecomposed.pt2")
+    refused(tmp_path / "undecomposed.pt2", "E0303", "whence_hostile_lib::add_into", "run_decompositions()", code=4)
+    torch.export.save(program.run_decompositions(), path := tmp_path / "good.pt2")
 
     def functionalized(change):
         return of_json(lambda document: change(graph_of(document)["nodes"][1]["inputs"]))
