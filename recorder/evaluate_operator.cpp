@@ -251,8 +251,10 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
       const Place where = place(node, call);
       if (run == 1) {
         SecondRunFailed failure(
-            Code::baked_size, "the model holds a size that a dynamic axis would change: " + torch_message(error),
-            "compute it from the input's shape in the model, or leave that axis out of --dynamic", where);
+            Code::baked_size, "the model does not run where the dynamic axes have other sizes: " + torch_message(error),
+            "compute sizes from the input's shape in the model, give axes that are equal one name, or leave one out of "
+            "--dynamic",
+            where);
         failure.reached = program_.values.size();
         throw failure;
       }

@@ -6,27 +6,26 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from . import autograd, calls, exported, nested, symbolics
+from . import autograd, calls, capturing, exported, symbolics, wishes
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
-from .errors import Diagnostic, WhenceError, WhenceWarning, error
+from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
 from .expansion import expand
 from .options import Options, shapes_for_torch_export
 from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log
-from .tracing import alike, computed, of_libraries, stretched, traced, traced_otherwise
+from .tracing import of_libraries, traced, traced_otherwise
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -63,14 +62,17 @@ class Job:
         self.artifacts.keep(archive)
         makers = self.options.makers()
         with self.stage("export"), _staged(self.target, self.sidecar, bool(makers)) as (target, sidecar):
-            report = run_json("export", archive, "-o", target, "--sidecar-out", sidecar, *words,
-                              *self.options.for_command(axes, folder, self.artifacts.draft()))
+            try:
+                report = run_json("export", archive, "-o", target, "--sidecar-out", sidecar, *words,
+                                  *self.options.for_command(axes, folder, self.artifacts.draft()))
+            except WhenceError as failure:
+                raise WhenceError([in_python(each) for each in failure.diagnostics]) from None
             if makers:
                 expand(target, makers, self.options.custom_opsets)
         self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
         for entry in map(Diagnostic.from_json, report["diagnostics"]):
             if entry.severity == "warning":
-                warnings.warn(str(entry), WhenceWarning, stacklevel=2)
+                warnings.warn(str(in_python(entry)), WhenceWarning, stacklevel=2)
 
     def finish(self, program: Any = None) -> Exported:
         with self.stage("annotate"):
@@ -183,7 +185,7 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
         words = ["--inputs", given, *_default_dtype()]
-        _with_automatic_axes(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
+        wishes.heeded(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
     return job.finish()
 
 
@@ -193,61 +195,6 @@ def _default_dtype() -> list[str]:
     return [] if dtype is torch.float32 else ["--default-dtype", str(dtype).removeprefix("torch.")]
 
 
-def _with_automatic_axes(axes: Axes, export: Callable[[Axes], None]) -> None:
-    """Exports with those automatic axes that the model does not fix, of one size all or none; torch.export finds out
-    by itself."""
-    sizes: dict[Any, list] = {}  # by name; an axis without a name is a size of its own
-    for name, axis, what in _automatic(axes):
-        sizes.setdefault(what.name or (name, axis), []).append((name, axis))
-
-    try:
-        return export(axes)
-    except WhenceError as failure:
-        if failure.code != "E0304" or not sizes:
-            raise
-        first = failure
-
-    def works(fixed: Collection) -> bool:
-        try:
-            export(_without(axes, [axis for size in fixed for axis in sizes[size]]))
-        except WhenceError as failure:
-            if failure.code != "E0304":
-                raise
-            return False
-        return True
-
-    fixed = next(([one] for one in sizes if works([one])), None)
-    if fixed is None:
-        fixed = list(sizes)
-        for one in sizes:
-            if works([size for size in fixed if size != one]):
-                fixed.remove(one)
-        export(_without(axes, [axis for size in fixed for axis in sizes[size]]))
-    _tell_of_fixed(axes, [axis for size in fixed for axis in sizes[size]], first)
-
-
-def _automatic(axes: Axes) -> Iterator[tuple[str, int, Axis]]:
-    for name, each in axes.items():
-        yield from ((name, axis, what) for axis, what in each.items() if what.automatic)
-
-
-def _without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
-    return {name: {axis: what for axis, what in each.items() if (name, axis) not in fixed}
-            for name, each in axes.items()}
-
-
-def _tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
-    """Of an axis that somebody asked for, by a warning; of one under Dim.AUTO nobody expects anything."""
-    wished = [f"axis {axis} of '{name}'" for name, axis in fixed if axes[name][axis].wished]
-    for name, axis in fixed:
-        log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
-    if wished:
-        told = Diagnostic("E0304", "baked_size", "warning", f"the model fixes {', '.join(wished)}: the file has the "
-                          "size of the example" + (f". {why.diagnostics[0].message}" if why else ""),
-                          "compute it from the input's shape in the model, or leave the axis out of dynamic_axes")
-        warnings.warn(str(told), WhenceWarning, stacklevel=6)
-
-
 def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     def run() -> None:
         job.model(*call.tensors.values())
@@ -255,103 +202,12 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     functions = autograd.inlined() if job.autograd_inlining else autograd.kept(run)
     shapes = shapes_for_torch_export(call.tensors, axes)
     with job.stage("torch.export"), functions, torch.no_grad():
-        program = _captured(job.model, tuple(call.tensors.values()), shapes)
+        program = capturing.captured(job.model, tuple(call.tensors.values()), shapes)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
-    left = dict(zip(call.tensors, _left_open(program, shapes)))
-    fixed = [(name, axis) for name, axis, _ in _automatic(axes) if axis not in left[name]]
-    _tell_of_fixed(axes, fixed)
-    return _program(job, program, name_in_program, _without(axes, fixed))
-
-
-def _captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
-    """torch.export.export, for which 0 and 1 are sizes like others; bounds that the model has are told and taken."""
-    small = [dim for tensor, axes in zip(tensors, shapes) for axis, dim in (axes or {}).items()
-             if tensor.shape[axis] < 2]
-    if not small:
-        return _with_bounds(model, tensors, shapes)
-    with _small_sizes_are_sizes():
-        program = _with_bounds(model, tensors, shapes)
-    try:
-        _check_small(model, program, tensors, _left_open(program, shapes))
-    except WhenceError:
-        if any(dim is not torch.export.Dim.AUTO for dim in small):
-            raise
-        return _with_bounds(model, tensors, shapes)  # fixes them
-    return program
-
-
-def _left_open(program: Any, shapes: tuple) -> tuple:
-    """The shapes without the axes that torch.export fixed, as it may those of Dim.AUTO."""
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
-    return tuple({axis: dim for axis, dim in (axes or {}).items() if free_symbols(values[name].shape[axis])}
-                 for name, axes in zip(program.graph_signature.user_inputs, shapes))
-
-
-def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
-    try:
-        return torch.export.export(model, tensors, dynamic_shapes=shapes)
-    except Exception as failure:  # PyTorch raises of every kind, and the model too
-        bounded = _bounded(failure, shapes) if isinstance(failure, torch._dynamo.exc.UserError) else None
-        if bounded is None:
-            return _from_source(model, tensors, shapes, failure)
-        warnings.warn(f"torch.export finds bounds of the dynamic sizes, which the file has: {bounded}", WhenceWarning,
-                      stacklevel=7)
-        return torch.export.export(model, tensors, dynamic_shapes=bounded)
-
-
-def _from_source(model: torch.nn.Module, tensors: tuple, shapes: Any, failure: Exception) -> Any:
-    """What torch.export makes of the model's bytecode, where the model does not run on tensors without data.
-
-    torch.onnx.export tries the two in the same order. Raises ``failure`` where both fail: it names the model's line.
-    """
-    try:
-        program = torch.export.export(model, tensors, dynamic_shapes=shapes, strict=True)
-    except Exception:
-        raise failure from None
-    log.info("torch.export(strict=False) fails, strict=True does not: %s", failure)
-    return program
-
-
-def _check_small(model: torch.nn.Module, program: Any, tensors: tuple, shapes: tuple) -> None:
-    """Raises WhenceError E0304 where the program is another than the model, at the example's sizes or larger ones."""
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    said = [each for each in map(values.get, program.graph_signature.user_outputs) if isinstance(each, torch.Tensor)]
-    for given in tensors, _grown(tensors, shapes):
-        try:
-            wanted, found = (computed(model, run, given) for run in (model, program.module(check_guards=False)))
-            same = alike(found, wanted)
-        except Exception:  # one of the two does not run at these sizes
-            same = False
-        if not same or any(a.dim() != b.dim() for a, b in zip(said, wanted)):
-            raise error("E0304", "baked_size", "a dynamic size is 0 or 1 in the example, and the model does something "
-                        "else there than at other sizes", "give an example whose dynamic sizes are 2 or more")
-
-
-def _grown(tensors: tuple, shapes: tuple) -> tuple:
-    """The tensors with sizes of 3 in the place of dynamic sizes of 0 and 1."""
-    larger = []
-    for tensor, axes in zip(tensors, shapes):
-        for axis in axes or ():
-            if tensor.shape[axis] < 2:
-                tensor = stretched(tensor, axis, 3)
-        larger.append(tensor)
-    return tuple(larger)
-
-
-def _small_sizes_are_sizes() -> Any:
-    """By itself torch.export fixes a dynamic size that is 0 or 1 in the example."""
-    settings = torch.fx.experimental._config
-    return settings.patch(backed_size_oblivious=True) if hasattr(settings, "backed_size_oblivious") else nullcontext()
-
-
-def _bounded(failure: Any, shapes: Any) -> Any:
-    """The shapes with the bounds that PyTorch suggests; None where it suggests nothing, or to fix a size."""
-    try:
-        refined = torch.export.dynamic_shapes.refine_dynamic_shapes_from_suggested_fixes(failure.msg, shapes)
-    except Exception:  # PyTorch raises of every kind where there is nothing that it can read
-        return None
-    fixed = [dim for each in refined for dim in (each or {}).values() if dim is None or isinstance(dim, int)]
-    return None if fixed else refined
+    left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
+    fixed = [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
+    wishes.tell_of_fixed(axes, fixed)
+    return _program(job, program, name_in_program, wishes.without(axes, fixed))
 
 
 def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes) -> Exported:

@@ -1,0 +1,105 @@
+"""What torch.export makes of a module: small sizes, bounds that the model has, and models that run on data alone."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import free_symbols
+
+from .errors import WhenceError, WhenceWarning, error
+from .surroundings import log
+from .tracing import alike, computed, stretched
+
+
+def captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
+    """torch.export.export, for which 0 and 1 are sizes like others; bounds that the model has are told and taken."""
+    small = [dim for tensor, axes in zip(tensors, shapes) for axis, dim in (axes or {}).items()
+             if tensor.shape[axis] < 2]
+    if not small:
+        return _with_bounds(model, tensors, shapes)
+    with _small_sizes_are_sizes():
+        program = _with_bounds(model, tensors, shapes)
+    try:
+        _check_small(model, program, tensors, left_open(program, shapes))
+    except WhenceError:
+        if any(dim is not torch.export.Dim.AUTO for dim in small):
+            raise
+        return _with_bounds(model, tensors, shapes)  # fixes them
+    return program
+
+
+def left_open(program: Any, shapes: tuple) -> tuple:
+    """The shapes without the axes that torch.export fixed, as it may those of Dim.AUTO."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    return tuple({axis: dim for axis, dim in (axes or {}).items() if free_symbols(values[name].shape[axis])}
+                 for name, axes in zip(program.graph_signature.user_inputs, shapes))
+
+
+def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
+    try:
+        return torch.export.export(model, tensors, dynamic_shapes=shapes)
+    except Exception as failure:  # PyTorch raises of every kind, and the model too
+        bounded = _bounded(failure, shapes) if isinstance(failure, torch._dynamo.exc.UserError) else None
+        if bounded is None:
+            return _from_source(model, tensors, shapes, failure)
+        warnings.warn(f"torch.export finds bounds of the dynamic sizes, which the file has: {bounded}", WhenceWarning,
+                      stacklevel=7)
+        return torch.export.export(model, tensors, dynamic_shapes=bounded)
+
+
+def _from_source(model: torch.nn.Module, tensors: tuple, shapes: Any, failure: Exception) -> Any:
+    """What torch.export makes of the model's bytecode, where the model does not run on tensors without data.
+
+    torch.onnx.export tries the two in the same order. Raises ``failure`` where both fail: it names the model's line.
+    """
+    try:
+        program = torch.export.export(model, tensors, dynamic_shapes=shapes, strict=True)
+    except Exception:
+        raise failure from None
+    log.info("torch.export(strict=False) fails, strict=True does not: %s", failure)
+    return program
+
+
+def _check_small(model: torch.nn.Module, program: Any, tensors: tuple, shapes: tuple) -> None:
+    """Raises WhenceError E0304 where the program is another than the model, at the example's sizes or larger ones."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    said = [each for each in map(values.get, program.graph_signature.user_outputs) if isinstance(each, torch.Tensor)]
+    for given in tensors, _grown(tensors, shapes):
+        try:
+            wanted, found = (computed(model, run, given) for run in (model, program.module(check_guards=False)))
+            same = alike(found, wanted)
+        except Exception:  # one of the two does not run at these sizes
+            same = False
+        if not same or any(a.dim() != b.dim() for a, b in zip(said, wanted)):
+            raise error("E0304", "baked_size", "a dynamic size is 0 or 1 in the example, and the model does something "
+                        "else there than at other sizes", "give an example whose dynamic sizes are 2 or more")
+
+
+def _grown(tensors: tuple, shapes: tuple) -> tuple:
+    """The tensors with sizes of 3 in the place of dynamic sizes of 0 and 1."""
+    larger = []
+    for tensor, axes in zip(tensors, shapes):
+        for axis in axes or ():
+            if tensor.shape[axis] < 2:
+                tensor = stretched(tensor, axis, 3)
+        larger.append(tensor)
+    return tuple(larger)
+
+
+def _small_sizes_are_sizes() -> Any:
+    """By itself torch.export fixes a dynamic size that is 0 or 1 in the example."""
+    settings = torch.fx.experimental._config
+    return settings.patch(backed_size_oblivious=True) if hasattr(settings, "backed_size_oblivious") else nullcontext()
+
+
+def _bounded(failure: Any, shapes: Any) -> Any:
+    """The shapes with the bounds that PyTorch suggests; None where it suggests nothing, or to fix a size."""
+    try:
+        refined = torch.export.dynamic_shapes.refine_dynamic_shapes_from_suggested_fixes(failure.msg, shapes)
+    except Exception:  # PyTorch raises of every kind where there is nothing that it can read
+        return None
+    fixed = [dim for each in refined for dim in (each or {}).values() if dim is None or isinstance(dim, int)]
+    return None if fixed else refined

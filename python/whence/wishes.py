@@ -1,0 +1,66 @@
+"""Axes that are dynamic only where the model lets them be: what dynamic_axes names, and Dim.AUTO."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from .axes import Axes, Axis
+from .errors import Diagnostic, WhenceError, WhenceWarning
+from .surroundings import log
+
+
+def heeded(axes: Axes, export: Callable[[Axes], None]) -> None:
+    """Exports with those automatic axes that the model does not fix, of one size all or none; torch.export finds out
+    by itself."""
+    sizes: dict[Any, list] = {}  # by name; an axis without a name is a size of its own
+    for name, axis, what in automatic(axes):
+        sizes.setdefault(what.name or (name, axis), []).append((name, axis))
+
+    try:
+        return export(axes)
+    except WhenceError as failure:
+        if failure.code != "E0304" or not sizes:
+            raise
+        first = failure
+
+    def works(fixed: Collection) -> bool:
+        try:
+            export(without(axes, [axis for size in fixed for axis in sizes[size]]))
+        except WhenceError as failure:
+            if failure.code != "E0304":
+                raise
+            return False
+        return True
+
+    fixed = next(([one] for one in sizes if works([one])), None)
+    if fixed is None:
+        fixed = list(sizes)
+        for one in sizes:
+            if works([size for size in fixed if size != one]):
+                fixed.remove(one)
+        export(without(axes, [axis for size in fixed for axis in sizes[size]]))
+    tell_of_fixed(axes, [axis for size in fixed for axis in sizes[size]], first)
+
+
+def automatic(axes: Axes) -> Iterator[tuple[str, int, Axis]]:
+    for name, each in axes.items():
+        yield from ((name, axis, what) for axis, what in each.items() if what.automatic)
+
+
+def without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
+    return {name: {axis: what for axis, what in each.items() if (name, axis) not in fixed}
+            for name, each in axes.items()}
+
+
+def tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
+    """Of an axis that somebody asked for, by a warning; of one under Dim.AUTO nobody expects anything."""
+    wished = [f"axis {axis} of '{name}'" for name, axis in fixed if axes[name][axis].wished]
+    for name, axis in fixed:
+        log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
+    if wished:
+        told = Diagnostic("E0304", "baked_size", "warning", f"the model fixes {', '.join(wished)}: the file has the "
+                          "size of the example" + (f". {why.diagnostics[0].message}" if why else ""),
+                          "compute it from the input's shape in the model, or leave the axis out of dynamic_axes")
+        warnings.warn(str(told), WhenceWarning, stacklevel=6)
