@@ -236,6 +236,29 @@ Term Evaluator::merged_sequence(const Term& a, const Term& b, const std::string&
   return Term::container(Term::Kind::list, {std::move(whole)}, depth_);
 }
 
+// A value of ONNX has one dtype: that of the side which the example takes, if it can hold what the other one leaves.
+void Evaluator::check_dtypes_of_sides(const Term& a, const Term& b, DType taken) {
+  for (const Term* side : {&a, &b}) {
+    if (!side->is_value() || taken == DType::undefined) continue;
+    const Type& type = program_.values[side->id].type;
+    if (type.kind != ValueKind::tensor || type.dtype == DType::undefined || type.dtype == taken) continue;
+    const std::string both = std::string(name_of(type.dtype)) + " and of " + std::string(name_of(taken));
+    const auto wider = c10::promoteTypes(static_cast<at::ScalarType>(to_scalar_type(type.dtype)),
+                                         static_cast<at::ScalarType>(to_scalar_type(taken)));
+    if (static_cast<int>(wider) != to_scalar_type(taken)) {
+      throw Error(Code::unsupported_feature, "the two sides of a condition leave tensors of " + both,
+                  "bring them to one dtype, or give an example that takes the other side", {.stage = "read"});
+    }
+    notes_.push_back({Code::unsupported_feature,
+                      Severity::warning,
+                      "the two sides of a condition leave tensors of " + both + ": in the file both are the latter",
+                      {.stage = "read"},
+                      "bring them to one dtype, if what reads the file counts on it",
+                      1,
+                      {}});
+  }
+}
+
 Term Evaluator::merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type,
                              Merge& merge) {
   const bool only_b = a.kind == Term::Kind::unset, only_a = b.kind == Term::Kind::unset;
@@ -248,6 +271,7 @@ Term Evaluator::merged_value(const Term& a, const Term& b, const std::string& na
   }
   result.id = new_value(name, ValueSource::node, none_id);
   Type merged_type = type_of(result.seen, type);
+  check_dtypes_of_sides(a, b, merged_type.dtype);
   // Sizes on which the two sides do not agree may be either.
   for (const Term* side : {&a, &b}) {
     if (!side->is_value() || !merged_type.dims) continue;

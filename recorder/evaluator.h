@@ -127,6 +127,7 @@ class Evaluator {
   Term merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   Term left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   Term merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
+  void check_dtypes_of_sides(const Term& a, const Term& b, DType taken);
   Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type, Merge& merge);
   bool made_since(ValueId first, const Term& term) const;
 

@@ -39,6 +39,12 @@ Argument sum(PairSteps& c, const char* with_tensor, const char* with_number) {
 Argument add(PairSteps& c) { return sum(c, "aten::add.Tensor", "aten::add.Scalar"); }
 Argument sub(PairSteps& c) { return sum(c, "aten::sub.Tensor", "aten::sub.Scalar"); }
 
+// other - self, as 1 - z is recorded.
+Argument rsub(PairSteps& c) {
+  if (c.given("alpha") && c.steps.number("alpha") != 1) c.refuse("rsub of a multiple");
+  return c.binary("aten::mul.Scalar", sub(c), {-1.0});
+}
+
 // (a + bi) (r + si) for a number r + si.
 Argument scaled(PairSteps& c, const Argument& pair, ComplexNumber by) {
   if (by.imag == 0) return c.binary("aten::mul.Scalar", pair, {by.real});
@@ -285,6 +291,7 @@ const PairRules& pair_arithmetic() {
       {"aten::polar", polar},
       {"aten::pow", pow},
       {"aten::real", real},
+      {"aten::rsub", rsub},
       {"aten::reciprocal", reciprocal},
       {"aten::sqrt", sqrt},
       {"aten::log", log},

@@ -24,8 +24,8 @@ from .options import Options, shapes_for_torch_export
 from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
-from .surroundings import log
-from .tracing import of_libraries, traced, traced_otherwise
+from .surroundings import log, quiet
+from .tracing import Trace, of_libraries, traced, traced_otherwise
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -126,19 +126,21 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
                     "backend='native-export', or autograd_inlining=True")
     try:
         with job.stage("trace"), autograd.inlined():
-            archive = traced(job.model, call.tensors, axes)
+            trace = traced(job.model, call.tensors, axes)
     except WhenceError:
         raise
     except Exception as failure:  # the model raises of every kind, and so does PyTorch
         return _instead_of_trace(job, call, axes, failure)
-    taught = of_libraries(archive)
-    if taught or (renamed := traced_otherwise(archive) & {name.split(".")[0] for name in job.options.translations}):
+    taught = of_libraries(trace.module)
+    if taught or (renamed := traced_otherwise(trace.module) & {each.split(".")[0] for each in job.options.translations}):
         log.info("%s: %s, so torch.export reads the model", ", ".join(taught or renamed),
                  "only this process knows how to run it" if taught else "a trace has another name for it")
         job.options = replace(job.options, symbolics=_symbolics(job) & set(taught))
         return replace(_native_export(job, call, axes), backend="native-export")
+    if trace.baked_size:
+        return _at_any_size(job, call, axes, trace)
     try:
-        return _traced(job, archive, call.tensors, named_by_pytorch(axes))
+        return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
     except WhenceError as failure:
         if not _concerns_operators(failure):
             raise
@@ -149,18 +151,33 @@ def _concerns_operators(failure: WhenceError) -> bool:
     return failure.code in ("E0301", "E0302", "E0303")
 
 
+def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Exported:
+    """torch.export keeps what a trace bakes in, or says that the model fixes the size.
+
+    Where it does neither, sizes that are wishes get what the trace holds, and a warning; promised ones an error.
+    """
+    try:
+        return _instead_of_trace(job, call, axes, WhenceError([replace(trace.baked_size, severity="error")]))
+    except WhenceError:
+        if not all(what.automatic for each in axes.values() for what in each.values()):
+            raise
+    warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
+    return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
+
+
 def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception) -> Exported:
     """What torch.export makes of a model that cannot be traced, or whose trace cannot be converted.
 
-    Raises ``failure`` where that fails too: it speaks of what the user asked for.
+    Where that fails too, raises ``failure``, which speaks of what the user asked for; but for a model that cannot be
+    traced what whence has to say of it as a program.
     """
-    log.info("no trace, so torch.export reads the model: %s", failure)
+    log.info("torch.export reads the model instead of a trace: %s", failure)
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as told, quiet():
             warnings.simplefilter("always", WhenceWarning)
             done = replace(_native_export(job, call, axes), backend="native-export")
-    except Exception:  # of every kind
-        raise failure from None
+    except Exception as second:  # of every kind
+        raise second if isinstance(second, WhenceError) and not isinstance(failure, WhenceError) else failure from None
     for each in told:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return done
@@ -207,6 +224,11 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
     fixed = [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
     wishes.tell_of_fixed(axes, fixed)
+    own_name = {theirs: name for name, theirs in name_in_program.items()}
+    for name, axis, sizes in capturing.bounds(program, shapes):
+        warnings.warn(str(Diagnostic("E0304", "baked_size", "warning", f"the file holds where axis {axis} of "
+                                     f"'{own_name[name]}' is {sizes}: the model has a condition on that size",
+                                     "script the module, so that the condition stays")), WhenceWarning, stacklevel=5)
     return _program(job, program, name_in_program, wishes.without(axes, fixed))
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from .errors import WhenceError, WhenceWarning, error
-from .surroundings import log
+from .surroundings import log, quiet
 from .tracing import alike, computed, stretched
 
 
@@ -38,9 +38,31 @@ def left_open(program: Any, shapes: tuple) -> tuple:
                  for name, axes in zip(program.graph_signature.user_inputs, shapes))
 
 
+def bounds(program: Any, shapes: tuple) -> list[tuple[str, int, str]]:
+    """Of axes that torch.export left open, those for which the program does not hold at any size: (input, axis, range).
+
+    It learns them from conditions on sizes. Bounds that the user's Dim has are no news.
+    """
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    found = []
+    for name, axes in zip(program.graph_signature.user_inputs, left_open(program, shapes)):
+        for axis, dim in axes.items():
+            size = program.range_constraints.get(values[name].shape[axis].node.expr)
+            least, most = (None, None) if size is None else (_finite(size.lower), _finite(size.upper))
+            known_least, known_most = getattr(dim, "min", None) or 2, getattr(dim, "max", None)
+            if least is not None and least > known_least or most is not None and most != known_most:
+                found.append((name, axis, f"{least} or more" if most is None else f"{least} to {most}"))
+    return found
+
+
+def _finite(bound: Any) -> int | None:
+    return int(bound) if bound.is_Integer and int(bound) < 2**31 else None
+
+
 def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
     try:
-        return torch.export.export(model, tensors, dynamic_shapes=shapes)
+        with quiet():
+            return torch.export.export(model, tensors, dynamic_shapes=shapes)
     except Exception as failure:  # PyTorch raises of every kind, and the model too
         bounded = _bounded(failure, shapes) if isinstance(failure, torch._dynamo.exc.UserError) else None
         if bounded is None:
@@ -56,7 +78,8 @@ def _from_source(model: torch.nn.Module, tensors: tuple, shapes: Any, failure: E
     torch.onnx.export tries the two in the same order. Raises ``failure`` where both fail: it names the model's line.
     """
     try:
-        program = torch.export.export(model, tensors, dynamic_shapes=shapes, strict=True)
+        with quiet():
+            program = torch.export.export(model, tensors, dynamic_shapes=shapes, strict=True)
     except Exception:
         raise failure from None
     log.info("torch.export(strict=False) fails, strict=True does not: %s", failure)

@@ -5,6 +5,7 @@ The options are those of torch.onnx.export under the same names. None is ignored
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import warnings
@@ -18,7 +19,7 @@ from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
 from .backends import BACKENDS, Job, export_by
 from .calls import Call, as_module
 from .errors import WhenceError, WhenceWarning, error
-from .functions import functions
+from .functions import FunctionsReport, functions
 from .options import Options
 from .program import Folder, ONNXProgram, Source
 from .surroundings import Training, exporting, log, said_to_be_exporting, training_word
@@ -110,7 +111,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
             _tell_of_outputs(program, given, options)
             if function_modules:
                 with job.stage("functions"):
-                    program.functions = functions(program.path, **function_modules)
+                    program.functions = _cut(program.path, model, function_modules)
             if verify:
                 _verify(program, job)
         except BaseException as raised:
@@ -214,6 +215,29 @@ def _by_one_of(chain: Sequence[str], job: Job, training: str,
             log.info("the backend %s failed: %s", each, failure)
             warnings.warn(f"the backend {each} failed, the next is tried: {failure}", WhenceWarning, stacklevel=3)
     raise AssertionError("the last backend returns or raises")
+
+
+def _cut(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | None:
+    """Functions of the file, without those classes of the model that left no node in it, as Dropout does."""
+    if "types" in chosen:
+        of_model = {type(module).__name__ for module in getattr(model, "modules", list)()}
+        absent = set(chosen["types"]) & of_model - _classes_in(path)
+        for name in sorted(absent):
+            log.info("export_modules_as_functions: no node of the file is of a %s", name)
+        chosen = {"types": [name for name in chosen["types"] if name not in absent]}
+        if not chosen["types"]:
+            return None
+    return functions(path, **chosen)
+
+
+def _classes_in(path: Path) -> set[str]:
+    """Of the modules that nodes of the file belong to, by the last part of their names."""
+    from .running import needs
+
+    graph = needs("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph
+    said = (entry.value for node in graph.node for entry in node.metadata_props
+            if entry.key == "pkg.torch.onnx.class_hierarchy")
+    return {name.rpartition(".")[2] for value in said for name in ast.literal_eval(value)}
 
 
 def _verify(program: ONNXProgram, job: Job) -> None:

@@ -100,6 +100,22 @@ def without_apex_hooks(model: Any) -> Iterator[None]:
 
 
 @contextmanager
+def quiet() -> Iterator[None]:
+    """Without what PyTorch logs of an attempt that fails: the failure is handled, or raised with its own words."""
+    from torch._logging._internal import log_registry
+
+    loggers = [logging.getLogger(name) for name in log_registry.get_log_qnames() | {"torch._guards"}]
+    before = [each.disabled for each in loggers]
+    for each in loggers:
+        each.disabled = True
+    try:
+        yield
+    finally:
+        for each, disabled in zip(loggers, before):
+            each.disabled = disabled
+
+
+@contextmanager
 def messages_shown(shown: bool) -> Iterator[None]:
     """The logger "whence" also writes to standard error, from INFO on."""
     if not shown:

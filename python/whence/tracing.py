@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 
@@ -22,16 +23,27 @@ Place = tuple[str, int]  # file, line
 _LEAVING = ("to a NumPy array", "to a Python list")
 
 
-def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes) -> torch.jit.ScriptModule:
-    """The trace. Warns, E0309, of each line of Python that used a tensor's value; E0304 where the trace computes
-    something else than the model at other sizes of ``axes``, with the lines that used a size as a number.
+# Where PyTorch itself reads values that the export does not bake in: lengths of packed sequences.
+_READ_IN_VAIN = ("torch/nn/utils/rnn.py", "torch/nn/modules/rnn.py")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """``baked_size``, E0304: it computes something else than the model at other sizes of the dynamic axes."""
+
+    module: torch.jit.ScriptModule
+    baked_size: Diagnostic | None
+
+
+def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes) -> Trace:
+    """The trace. Warns, E0309, of each line of Python that used a tensor's value.
 
     The plugin tells values from sizes, of which PyTorch warns alike. Where it cannot, PyTorch's warnings are passed on.
     """
-    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
+    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told, torch.random.fork_rng([]):
         warnings.simplefilter("always", torch.jit.TracerWarning)
         made = calls.trace(model, tensors)
-    values = [each for each in told or () if each.code == "E0309"]
+    values = [each for each in told or () if each.code == "E0309" and not _in_vain(each)]
     of_sizes: list[Place] = []
     for each in by_pytorch:
         if not issubclass(each.category, torch.jit.TracerWarning):
@@ -42,9 +54,12 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
             of_sizes.append((each.filename, each.lineno))
     for diagnostic in values:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
-    if not values:  # else the results differ for that reason
-        _compare_at_other_sizes(model, made, tensors, axes, of_sizes)
-    return made
+    # With values baked in, the results differ for that reason.
+    return Trace(made, None if values else _size_baked(model, made, tensors, axes, of_sizes))
+
+
+def _in_vain(said: Diagnostic) -> bool:
+    return str(said.where.get("source", "")).rpartition(":")[0].endswith(_READ_IN_VAIN)
 
 
 def of_libraries(made: torch.jit.ScriptModule) -> list[str]:
@@ -75,8 +90,8 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
                       "compute with tensors, or script the module", {"source": f"{warning.filename}:{warning.lineno}"})
 
 
-def _compare_at_other_sizes(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
-                            axes: Axes, of_sizes: list[Place]) -> None:
+def _size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
+                axes: Axes, of_sizes: list[Place]) -> Diagnostic | None:
     for given in _at_other_sizes(tensors, axes):
         try:
             wanted = computed(model, model, tuple(given.values()))
@@ -85,10 +100,10 @@ def _compare_at_other_sizes(model: torch.nn.Module, made: torch.jit.ScriptModule
         try:
             found = computed(model, lambda *each: made(**dict(zip(given, each))), tuple(given.values()))
         except RuntimeError:
-            return  # the export tells of it, with the operation that fails
+            return None  # the export tells of it, with the operation that fails
         if not alike(found, wanted):
-            warnings.warn(str(_baked_size(given, axes, of_sizes)), WhenceWarning, stacklevel=6)
-            return
+            return _baked_size(given, axes, of_sizes)
+    return None
 
 
 def _baked_size(given: Mapping[str, torch.Tensor], axes: Axes, of_sizes: list[Place]) -> Diagnostic:
@@ -97,7 +112,7 @@ def _baked_size(given: Mapping[str, torch.Tensor], axes: Axes, of_sizes: list[Pl
     return Diagnostic("E0304", "baked_size", "warning", "the trace holds a size of the example, and so does the file: "
                       f"with {', '.join(sizes)} the model computes something else"
                       + (f". Sizes were used as numbers in {lines}" if lines else ""),
-                      "backend='native-export', or script the module, so that loops and conditions on sizes stay")
+                      "script the module, so that loops and conditions on sizes stay, or leave the axis fixed")
 
 
 def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:

@@ -198,9 +198,21 @@ class OtherKeysInLoop(nn.Module):
         return held[2] if 2 in held else -x
 
 
+class NarrowerInExample(nn.Module):
+    """The example, n = 3, leaves an integer, other numbers a float."""
+
+    def forward(self, x, n):
+        if int(n) > 2:
+            y = n
+        else:
+            y = x[0, 0]
+        return y * 2
+
+
 KEYS = "which keys a dict has, or their order, depends on data at"
 REFUSED = [(MixedList, "float32 and of int64"), (OtherKeys, KEYS), (OneKeyMore, KEYS), (OtherOrder, KEYS),
-           (OtherKeysInLoop, KEYS)]
+           (OtherKeysInLoop, KEYS),
+           (NarrowerInExample, "leave tensors of float32 and of int64")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
@@ -208,6 +220,25 @@ def test_what_onnx_cannot_hold_is_refused(model, words, tmp_path):
     path, said = export(model, tmp_path, code=4)
     assert words in said, said
     assert not path.exists()
+
+
+class WiderInExample(nn.Module):
+    def forward(self, x, n):
+        if int(n) > 2:
+            y = x[0, 0]
+        else:
+            y = n
+        return y * 2
+
+
+def test_a_dtype_that_depends_on_data_is_the_examples_and_told(tmp_path):
+    path, said = export(WiderInExample, tmp_path)
+    assert "int64 and of float32: in the file both are the latter" in said
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    x = torch.rand(6, 4)
+    for n in (3, 1, 2):
+        got, = session.run(None, {"x": x.numpy(), "n": torch.tensor(n).numpy()})
+        assert got.dtype == "float32" and got == WiderInExample()(x, torch.tensor(n)).float().numpy()
 
 
 class MayReturnNothing(nn.Module):

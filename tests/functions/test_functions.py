@@ -146,6 +146,14 @@ def test_weights_in_a_file_of_their_own_follow(tmp_path):
     graphs.assert_same_results(plain, output)
 
 
+def test_a_model_without_repeated_modules_is_exported_all_the_same(tmp_path):
+    torch.jit.trace(torch.nn.Linear(3, 4), torch.randn(2, 3)).save(str(tmp_path / "m.pt"))
+    result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--functions", "auto")
+    assert "E0101" in result.stderr and "nothing became a function" in result.stderr
+    made = onnx.load(tmp_path / "m.onnx")
+    assert not made.functions and made.graph.node[0].metadata_props
+
+
 @pytest.mark.parametrize("choice, word", [("BertLayer", "--converters"), ("depth=0", "1 or more"), ("types=", "depth=2"),
                                           ("types=NoSuch", "BertLayer"), ("modules=encoder.leyer.*", "encoder.layer")])
 def test_a_choice_that_means_nothing_writes_nothing(choice, word, tmp_path):

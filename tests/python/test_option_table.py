@@ -373,6 +373,45 @@ def modules_as_functions(archives):
         assert [node.op_type for node in onnx.load(whence.inline(program.path)).graph.node] == [
             node.op_type for node in onnx.load(flat.path).graph.node]
 
+    # Dropout leaves no node outside of training, and PyTorch leaves it out too.
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(), torch.nn.Linear(4, 2)).eval()
+    program = whence.export(model, X, export_modules_as_functions={torch.nn.Linear, torch.nn.Dropout})
+    assert {each.name.split("_")[0] for each in program.functions.functions} == {"Linear"}
+    assert whence.export(model, X, export_modules_as_functions={torch.nn.Dropout}).functions is None
+    with pytest.raises(whence.WhenceError, match="no class of the file matches 'GRU'"):
+        whence.export(model, X, export_modules_as_functions={torch.nn.GRU})
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x):
+        return x * (x.size(1) / 3), torch.tensor(7) / torch.tensor(3)
+
+
+@row("`torch.set_default_dtype`")
+def default_dtype(archives):
+    """A scripted 7 / 3 has the dtype that the process was told; an archive does not say which."""
+    archive = archives.folder / "halves.pt"
+    torch.jit.script(Halves()).save(str(archive))
+    torch.save((X,), archives.folder / "halves_inputs.pt")
+    for dtype in torch.float32, torch.float64:
+        torch.set_default_dtype(dtype)
+        try:
+            wanted = Halves()(X)
+            by_python = whence.export(torch.jit.script(Halves()), (X,))(X)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        path = archives.folder / "halves.onnx"
+        command.run("export", archive, "-o", path, "--inputs", archives.folder / "halves_inputs.pt",
+                    "--default-dtype", str(dtype).removeprefix("torch."))
+        by_command = onnxruntime.InferenceSession(path).run(None, {"x": X.numpy()})
+        for want, one, other in zip(wanted, by_python, by_command, strict=True):
+            torch.testing.assert_close(one, want)
+            torch.testing.assert_close(torch.as_tensor(other), want)
+    said = command.run("export", archive, "-o", path, "--default-dtype", "int64", code=2).stderr
+    assert "E0101" in said and "float64" in said
+    said = command.run("export", archives.folder / "m.pt2", "-o", path, "--default-dtype", "float64", code=2).stderr
+    assert "E0101" in said and "knows its dtypes" in said
+
 
 @pytest.mark.parametrize("cells", table(), ids=lambda cells: cells[0].replace("`", ""))
 def test_row(cells, archives):

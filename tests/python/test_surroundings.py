@@ -366,14 +366,47 @@ class Length(torch.nn.Module):
         return x.new_zeros(len(x)) + 1
 
 
-@pytest.mark.parametrize("model", [CountsInALoop, SmallOrLarge, Length])
-def test_a_trace_that_holds_for_the_examples_size_alone_is_told(model):
-    with pytest.warns(whence.WhenceWarning, match="E0304.*axis 0 of 'x' at [34]"):
-        whence.export(model().eval(), (torch.randn(2, 3),), dynamic_axes={"x": [0]})
+@pytest.mark.parametrize("model, words", [(CountsInALoop, "fixes axis 0 of 'x'"), (Length, "fixes axis 0 of 'x'"),
+                                          (SmallOrLarge, "axis 0 of 'x' is 2 to 3")])
+def test_a_trace_that_holds_for_the_examples_size_alone_is_told(model, words):
+    """torch.export reads such models, and says what they fix; a file that is wrong elsewhere is not written."""
+    with pytest.warns(whence.WhenceWarning, match=f"E0304.*{words}"):
+        program = whence.export(model().eval(), (torch.randn(2, 3),), dynamic_axes={"x": [0]})
+    assert program.backend == "native-export"
+    dim = program.model_proto.graph.input[0].type.tensor_type.shape.dim[0]
+    for rows in (2, 3) if dim.dim_param else (2,):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(program(x)[0], model()(x))
     with warnings.catch_warnings():
         warnings.simplefilter("error", whence.WhenceWarning)
         whence.export(model().eval(), (torch.randn(2, 3),))  # nothing is dynamic
         whence.export(torch.nn.Linear(3, 2).eval(), (torch.randn(2, 3),), dynamic_axes={"input": [0]})
+
+
+class Rolls(torch.nn.Module):
+    """Python computes with sizes, and torch.export keeps it."""
+
+    def forward(self, x):
+        return x.roll(x.size(0) // 2, 0) * max(x.size(0), 4)
+
+
+def test_what_python_computes_of_sizes_is_kept(quiet):
+    program = whence.export(Rolls(), (torch.randn(6, 2),), dynamic_shapes={"x": {0: "n"}})
+    for rows in 2, 5, 8:
+        x = torch.randn(rows, 2)
+        torch.testing.assert_close(program(x)[0], Rolls()(x))
+
+
+def test_a_promised_size_that_is_baked_in_is_refused(quiet):
+    with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at 3"):
+        whence.export(CountsInALoop(), (torch.randn(2, 3),), dynamic_shapes={"x": {0: "n"}})
+
+
+def test_tracing_leaves_the_random_state_as_it_was(quiet):
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    whence.export(Modes(), (torch.randn(3, 4, generator=torch.Generator().manual_seed(1)),), training="train")
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("leaves", [lambda x: x.detach().numpy().sum(), lambda x: sum(x[0].tolist())])

@@ -139,6 +139,16 @@ std::vector<std::string> describe(const Graph& graph, const std::vector<GraphVal
   return texts;
 }
 
+// Errors of a file that is on its way speak of no file.
+Result<OutlineReport> without_scratch(Result<OutlineReport> outlined, const std::string& scratch) {
+  if (outlined) return outlined;
+  Diagnostics told = outlined.diagnostics();
+  for (Diagnostic& each : told) {
+    if (each.where.file == scratch) each.where.file.clear();
+  }
+  return told;
+}
+
 // Writes the plain file aside and annotates it into place, so that the target never holds half of the work. Functions
 // are cut out of the annotated file: they need to know the modules.
 std::optional<OutlineReport> write_annotated(const Graph& graph, const Sidecar& sidecar, const std::string& output,
@@ -152,7 +162,18 @@ std::optional<OutlineReport> write_annotated(const Graph& graph, const Sidecar& 
     return std::nullopt;
   }
   unwrap(annotate_file(plain, sidecar, plain, {}), notes);
-  return unwrap(outline_file(plain, output, *functions), notes);
+  Result<OutlineReport> outlined = outline_file(plain, output, *functions);
+  if (outlined || !functions->automatic()) return unwrap(without_scratch(std::move(outlined), plain), notes);
+  // Nobody named a module, so that none to be cut out is no mistake.
+  unwrap(annotate_file(plain, sidecar, output, {}), notes);
+  notes.push_back({Code::usage,
+                   Severity::warning,
+                   "no module is repeated, or none of three nodes or more: nothing became a function",
+                   {.file = output, .stage = "functions"},
+                   "choose modules: --functions types=A,B or modules=GLOB",
+                   1,
+                   {}});
+  return std::nullopt;
 }
 
 // What was written, for the summary.
