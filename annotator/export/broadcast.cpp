@@ -4,13 +4,17 @@
 
 #include <algorithm>
 
+#include "annotator/export/convert.h"
+#include "annotator/lower/pass.h"
+
 namespace whence {
 namespace {
 
-// Whether two axes are equally long whenever PyTorch can broadcast them. An axis that the example inputs made 1 long
-// says nothing: it may be a batch of one against a true 1.
-bool equally_long(const Dim& a, const Dim& b) {
+// Whether axis `a` is as long as `b` whenever PyTorch can broadcast it there. An axis that the example inputs made 1
+// long says nothing: it may be a batch of one against a true 1. Neither does one that data may make 1 long.
+bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   if (a.symbol != none_id && a.symbol == b.symbol) return true;
+  if (b.is_static() && may_become_one(c.session().program(), a)) return false;
   return a.size > 1 && a.size == b.size;
 }
 
@@ -20,7 +24,8 @@ bool covers(Ctx& c, Val value, Val other) {
   const int added = c.rank(value) - c.rank(other);
   if (added < 0) return false;
   for (int axis = 0; axis < c.rank(other); ++axis) {
-    if (c.static_dim(other, axis) != 1 && !equally_long(c.dims(value)[axis + added], c.dims(other)[axis])) return false;
+    if (c.static_dim(other, axis) != 1 && !equally_long(c, c.dims(value)[axis + added], c.dims(other)[axis]))
+      return false;
   }
   return true;
 }

@@ -41,7 +41,6 @@ const std::unordered_map<std::string_view, When>& no_ops() {
       {"aten::_unsafe_view", When::same_shape},
       {"aten::broadcast_to", When::same_shape},
       {"aten::expand", When::same_shape},
-      {"aten::expand_as", When::same_shape},
       {"aten::flatten", When::same_shape},
       {"aten::narrow", When::same_shape},
       {"aten::reshape", When::same_shape},
@@ -56,6 +55,18 @@ const std::unordered_map<std::string_view, When>& no_ops() {
 
 bool same_dtype(const Type& a, const Type& b) { return a.dtype != DType::undefined && a.dtype == b.dtype; }
 
+// expand(4, 3) of an axis that data made 4 long in the example and may make 1.
+bool widens_in_other_runs(const Program& program, const Node& node, const Type& before) {
+  const Argument* size =
+      node.target == "aten::expand" || node.target == "aten::broadcast_to" ? node.find("size") : nullptr;
+  const auto* sizes = size == nullptr ? nullptr : size->as<ArgumentList>();
+  if (sizes == nullptr || !before.dims || sizes->size() != before.dims->size()) return false;
+  for (std::size_t i = 0; i < sizes->size(); ++i) {
+    if (known_integer(program, (*sizes)[i]) > 1 && may_become_one(program, (*before.dims)[i])) return true;
+  }
+  return false;
+}
+
 bool holds(const Program& program, const Node& node, When when, ValueId input) {
   const Type& before = program.values[input].type;
   const Type& after = program.values[node.outputs.front()].type;
@@ -69,7 +80,7 @@ bool holds(const Program& program, const Node& node, When when, ValueId input) {
     case When::same_dtype:
       return same_dtype(before, after);
     case When::same_shape:
-      return same_dtype(before, after) && same_shape(before, after);
+      return same_dtype(before, after) && same_shape(before, after) && !widens_in_other_runs(program, node, before);
   }
   return false;
 }

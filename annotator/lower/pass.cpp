@@ -110,6 +110,12 @@ bool any_node(const Block& block, const std::function<bool(const Node&)>& wanted
   });
 }
 
+bool may_become_one(const Program& program, const Dim& dim) {
+  if (dim.is_static() || dim.symbol == none_id) return !dim.is_static();
+  const std::string& name = program.symbols[dim.symbol].name;
+  return name.size() > 1 && name[0] == 'u' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+}
+
 Place place_of(const Program& program, const Node& node, std::string stage) {
   Place place;
   place.stage = std::move(stage);

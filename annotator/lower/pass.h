@@ -29,6 +29,10 @@ struct Lowering {
 // overloads. nullptr where none does.
 const std::string* named_in(const std::set<std::string>& operators, const std::string& key);
 
+// Whether the axis may be 1 long in a run although it is not in the example: data decide its size, or nobody named it.
+// torch.export calls sizes that data decide u0, u1, ...
+bool may_become_one(const Program& program, const Dim& dim);
+
 // What takes a value's place: another value, or a literal.
 using Replacements = std::unordered_map<ValueId, Argument>;
 

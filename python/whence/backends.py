@@ -142,7 +142,7 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     try:
         return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
     except WhenceError as failure:
-        if not _concerns_operators(failure):
+        if not _concerns_operators(failure) and failure.code != "E0304":
             raise
         return _instead_of_trace(job, call, axes, failure)
 

@@ -17,6 +17,10 @@ from .plugin import listening
 _LIBTORCH = frozenset({"aten", "prim", "prims", "quantized", "_quantized", "quantization", "sparse", "mkl", "mkldnn",
                        "mkldnn_prepacked", "onednn", "profiler", "static_runtime", "c10d", "_c10d_functional"})
 
+# Operators whose results have sizes that depend on data, or may have.
+_SIZED_BY_DATA = frozenset({"aten::index", "aten::masked_select", "aten::nonzero", "aten::nonzero_numpy",
+                            "aten::unique_dim", "aten::_unique2", "aten::unique_consecutive"})
+
 Place = tuple[str, int]  # file, line
 
 # PyTorch's words for values that leave for other libraries, where no operator tells of it.
@@ -29,7 +33,8 @@ _READ_IN_VAIN = ("torch/nn/utils/rnn.py", "torch/nn/modules/rnn.py")
 
 @dataclass(frozen=True)
 class Trace:
-    """``baked_size``, E0304: it computes something else than the model at other sizes of the dynamic axes."""
+    """``baked_size``, E0304: it computes something else than the model at other sizes, of dynamic axes or of what data
+    decide."""
 
     module: torch.jit.ScriptModule
     baked_size: Diagnostic | None
@@ -92,7 +97,10 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
 
 def _size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
                 axes: Axes, of_sizes: list[Place]) -> Diagnostic | None:
-    for given in _at_other_sizes(tensors, axes):
+    others = [(_sizes(given, axes), given) for given in _at_other_sizes(tensors, axes)]
+    if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
+        others.append(("other data", {name: _other_data(tensor) for name, tensor in tensors.items()}))
+    for what, given in others:
         try:
             wanted = computed(model, model, tuple(given.values()))
         except Exception:  # the model does not take these sizes, with errors of every kind
@@ -102,17 +110,28 @@ def _size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: M
         except RuntimeError:
             return None  # the export tells of it, with the operation that fails
         if not alike(found, wanted):
-            return _baked_size(given, axes, of_sizes)
+            return _baked_size(what, of_sizes)
     return None
 
 
-def _baked_size(given: Mapping[str, torch.Tensor], axes: Axes, of_sizes: list[Place]) -> Diagnostic:
-    sizes = [f"axis {axis} of '{name}' at {given[name].shape[axis]}" for name, each in axes.items() for axis in each]
+def _sizes(given: Mapping[str, torch.Tensor], axes: Axes) -> str:
+    return ", ".join(f"axis {axis} of '{name}' at {given[name].shape[axis]}" for name, each in axes.items()
+                     for axis in each)
+
+
+def _baked_size(what: str, of_sizes: list[Place]) -> Diagnostic:
     lines = ", ".join(f"{file}:{line}" for file, line in dict.fromkeys(of_sizes))
     return Diagnostic("E0304", "baked_size", "warning", "the trace holds a size of the example, and so does the file: "
-                      f"with {', '.join(sizes)} the model computes something else"
+                      f"with {what} the model computes something else"
                       + (f". Sizes were used as numbers in {lines}" if lines else ""),
                       "script the module, so that loops and conditions on sizes stay, or leave the axis fixed")
+
+
+def _other_data(tensor: torch.Tensor) -> torch.Tensor:
+    """Of which other elements are true, or positive."""
+    if tensor.dtype == torch.bool:
+        return tensor & (torch.arange(tensor.numel(), device=tensor.device) % 2 == 0).reshape(tensor.shape)
+    return -tensor if tensor.is_floating_point() else tensor
 
 
 def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:

@@ -84,3 +84,51 @@ def test_no_size_of_the_example_is_in_the_file(name, example, tmp_path):
 def test_what_only_data_decides_is_refused(name, tmp_path):
     path, said = export(scripted(REFUSED[name], tmp_path), 1, tmp_path, code=4)
     assert "E0303" in said and "forward" in said and not path.exists()
+
+
+class ByMask(torch.nn.Module):
+    def forward(self, x, mask):
+        return x[mask].expand(4, 3) + 0, torch.zeros(4, 3).copy_(x[mask])
+
+
+class AsOther(torch.nn.Module):
+    def forward(self, x, mask):
+        return x[mask].expand_as(x), torch.broadcast_tensors(x[mask], x)[0]
+
+
+class ByBranch(torch.nn.Module):
+    def forward(self, x, mask):
+        if bool(mask.all()):
+            y = x
+        else:
+            y = x[:1]
+        return y.expand(4, 3) * 2
+
+
+@pytest.mark.parametrize("example", [[True] * 4, [True, False, False, False]])
+@pytest.mark.parametrize("model", [ByMask, AsOther, ByBranch])
+def test_an_axis_that_data_makes_1_long_is_widened(model, example, tmp_path):
+    x = torch.randn(4, 3)
+    torch.jit.script(model()).save(str(tmp_path / "m.pt"))
+    torch.save((x, torch.tensor(example)), tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for mask in (torch.tensor([True] * 4), torch.tensor([False, False, True, False])):
+        wanted = model()(x, mask)
+        got = session.run(None, {"x": x.numpy(), "mask": mask.numpy()})
+        for one, want in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+            np.testing.assert_array_equal(one, want.numpy())
+
+
+def test_a_chunk_of_an_axis_that_data_decide_is_as_many_as_asked_or_refused(tmp_path):
+    class Halves(torch.nn.Module):
+        def forward(self, x, mask):
+            return x[mask].chunk(2)[0]
+
+    for mask, code in (([True] * 4, 0), ([True, False, False, False], 4)):
+        given = (torch.randn(4, 3), torch.tensor(mask))
+        torch.jit.trace(Halves(), given, check_trace=False).save(str(tmp_path / "m.pt"))
+        torch.save(given, tmp_path / "inputs.pt")
+        said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                           code=code).stderr
+        assert code == 0 or "fewer pieces than 2" in said

@@ -397,6 +397,31 @@ def test_what_python_computes_of_sizes_is_kept(quiet):
         torch.testing.assert_close(program(x)[0], Rolls()(x))
 
 
+class Mean(torch.nn.Module):
+    """The number of rows depends on data, and Python divides by it."""
+
+    def forward(self, x, mask):
+        kept = x[mask]
+        return kept.sum() / len(kept)
+
+
+def test_a_size_of_the_data_that_python_uses_is_kept(quiet):
+    x = torch.randn(4, 3)
+    program = whence.export(Mean(), (x, torch.tensor([True] * 4)))
+    for mask in ([True] * 4, [True, False, False, True], [False, True, False, False]):
+        torch.testing.assert_close(program(x, torch.tensor(mask))[0], Mean()(x, torch.tensor(mask)))
+
+
+def test_a_promise_that_a_trace_breaks_is_kept_by_torch_export(quiet):
+    class PerRow(torch.nn.Module):
+        def forward(self, x):
+            return torch.vmap(lambda row: row.sum() * row)(x)
+
+    program = whence.export(PerRow(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: "n"}})
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(program(x)[0], PerRow()(x))
+
+
 def test_a_promised_size_that_is_baked_in_is_refused(quiet):
     with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at 3"):
         whence.export(CountsInALoop(), (torch.randn(2, 3),), dynamic_shapes={"x": {0: "n"}})

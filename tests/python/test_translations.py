@@ -474,7 +474,7 @@ def test_a_convolution_by_the_name_that_the_model_calls(backend):
     torch.testing.assert_close(program(x)[0], 2 * model(x).detach(), rtol=1e-4, atol=1e-4)
 
 
-class Clipped(torch.autograd.Function):
+class ClippedAtMost(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, most):
         return x.clamp(max=most)
@@ -483,11 +483,11 @@ class Clipped(torch.autograd.Function):
 def test_a_kept_autograd_function():
     class Model(torch.nn.Module):
         def forward(self, x):
-            return Clipped.apply(x, 0.5)
+            return ClippedAtMost.apply(x, 0.5)
 
     x = torch.randn(5)
     program = whence.export(Model(), (x,), backend="native-export", autograd_inlining=False,
-                            custom_translation_table={Clipped: lambda x, most: op.Min(x, most)})
+                            custom_translation_table={ClippedAtMost: lambda x, most: op.Min(x, most)})
     assert operators(program) == ["Min"]
     torch.testing.assert_close(program(x)[0], x.clamp(max=0.5))
 

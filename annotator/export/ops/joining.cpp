@@ -119,6 +119,10 @@ void chunk(Ctx& c) {
   const Size chunks = c.size("chunks");
   const auto whole = c.static_dim(x, axis), count = c.static_size(chunks);
   if (whole && count) return split_by_size(c, x, axis, (*whole + *count - 1) / *count);
+  if (count && !c.yields_sequence() && c.output_count() < *count) {
+    c.refuse("the axis is dynamic, and the example is cut into fewer pieces than " + std::to_string(*count),
+             "give an example that is long enough, or keep that axis fixed");
+  }
   // Rounds up as chunk does.
   if (count && c.opset() >= 18 && !c.yields_sequence()) return split_evenly(c, x, axis);
   const Val number = c.to_scalar_value(chunks);

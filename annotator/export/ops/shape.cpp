@@ -8,6 +8,7 @@
 #include "annotator/export/convert.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/uses.h"
+#include "annotator/lower/pass.h"
 
 namespace whence {
 namespace {
@@ -367,22 +368,26 @@ void diagonal(Ctx& c) {
 
 // ---- broadcasting and tiling ------------------------------------------------------------------------------------
 
-// Whether broadcasting leaves the value as it is.
-bool has_output_shape(Ctx& c, Val x) {
+// Whether broadcasting to `sizes` leaves the value as it is, in every run.
+bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const std::vector<Dim>* target = c.output_dims();
-  return target && static_cast<int>(target->size()) == c.rank(x) && *target == c.dims(x);
+  if (target == nullptr || static_cast<int>(target->size()) != c.rank(x) || *target != c.dims(x)) return false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (c.static_size(sizes[i]) > 1 && may_become_one(c.session().program(), c.dims(x)[i])) return false;
+  }
+  return true;
 }
 
 // Only axes of size 1 grow, so every other axis may ask Expand for 1, which keeps what is there: no size has to be
 // computed for them.
 void expand(Ctx& c) {
   const Val x = c.tensor("self");
-  if (has_output_shape(c, x)) return c.yield(x);
   std::vector<Size> sizes = c.sizes("size");
+  if (has_output_shape(c, x, sizes)) return c.yield(x);
   const std::size_t added = sizes.size() - static_cast<std::size_t>(c.rank(x));
   for (std::size_t i = added; i < sizes.size(); ++i) {
     const Dim& dim = c.dims(x)[i - added];
-    const bool may_be_one = dim.is_static() ? dim.size == 1 : dim.symbol == none_id;
+    const bool may_be_one = dim.is_static() ? dim.size == 1 : may_become_one(c.session().program(), dim);
     if (!may_be_one || sizes[i] == Size{-1}) sizes[i] = 1;
   }
   c.yield(c.emit("Expand", {x, c.to_vector(sizes)}));
