@@ -132,7 +132,8 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     except Exception as failure:  # the model raises of every kind, and so does PyTorch
         return _instead_of_trace(job, call, axes, failure)
     taught = of_libraries(trace.module)
-    if taught or (renamed := traced_otherwise(trace.module) & {each.split(".")[0] for each in job.options.translations}):
+    translated = {each.split(".")[0] for each in job.options.translations}
+    if taught or (renamed := traced_otherwise(trace.module) & translated):
         log.info("%s: %s, so torch.export reads the model", ", ".join(taught or renamed),
                  "only this process knows how to run it" if taught else "a trace has another name for it")
         job.options = replace(job.options, symbolics=_symbolics(job) & set(taught))

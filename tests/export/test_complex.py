@@ -50,7 +50,8 @@ FUNCTIONS = {
     "product": lambda x, y: real(complex_of(x) * complex_of(y)),
     "quotient": lambda x, y: real(complex_of(x) / (complex_of(y) * complex_of(y).conj() + 1)),
     "numbers": lambda x, y: real((complex_of(x) * (2 + 3j) + 1j - complex_of(y) * 0.5) / 4),
-    "from a number": lambda x, y: real((1 - complex_of(x)) * (2j - complex_of(y)) + torch.rsub(complex_of(x), complex_of(y))),
+    "from a number": lambda x, y: real((1 - complex_of(x)) * (2j - complex_of(y))
+                                       + torch.rsub(complex_of(x), complex_of(y))),
     "with real": lambda x, y: real(complex_of(x) * y[..., 0] + y[..., 1]),
     "parts": lambda x, y: complex_of(x).real + complex_of(y).imag + complex_of(x).abs() + complex_of(y).angle(),
     "polar": lambda x, y: real(torch.polar(x.abs()[..., 0], y[..., 1]) + torch.complex(x[..., 1], y[..., 0])),

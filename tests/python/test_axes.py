@@ -414,7 +414,7 @@ def test_dynamic_shapes_are_promises(backend):
 
 
 def test_wishes_for_a_size_that_is_one_name(tmp_path):
-    """Axes of one name go together: two inputs that have to be of one size stay dynamic beside an axis that is fixed."""
+    """Axes of one name go together: two inputs of one size stay dynamic beside an axis that is fixed."""
     class Net(torch.nn.Module):
         def forward(self, x, y):
             return (x + y) @ torch.ones(3, 2)
