@@ -209,10 +209,6 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
   Result<Graph> result = guarded([&] {
     check_opset(options.opset);
     Graph graph = converted(program, options, notes);
-    if (graph.outputs.empty()) {
-      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph has to have a result",
-                  "return what is to be computed", {.stage = "export"});
-    }
     set_names(graph, graph.inputs, options.input_names, "input");
     set_names(graph, graph.outputs, options.output_names, "output");
     separate_outputs(graph, options.output_names.size());

@@ -49,13 +49,16 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     args, kwargs  as forward takes them, nested in tuples, lists, dicts and dataclasses. Tensors are the file's inputs,
              x["key"][0] is x_key_0; everything else is fixed in it.
     f        the file, or what can be written to: a BytesIO, a file opened as binary; None: in memory, see ONNXProgram.
-    backend  "native": a trace of the model, exported by whence. "native-export": what torch.export makes of it,
-             exported by whence; operators that Python registered are known there alone. "torch-torchscript":
+    backend  "native": a trace of the model, exported by whence; what torch.export makes of it where it cannot be
+             traced, where its trace cannot be converted or holds sizes of the example, and for operators that Python
+             registered: ``program.backend`` says which. "native-export": that alone. "torch-torchscript":
              torch.onnx.export(dynamo=False), recorded while it traces. "torch-dynamo": torch.onnx.export(dynamo=True);
              its record is that of the program that torch.export made for it. Several are a chain: where one fails, the
              next is tried, and told. dynamo=True is "native-export", dynamo=False is "native".
     dynamic_shapes  nested as the arguments are: {"x": {0: "batch"}}, names, torch.export.Dim, Dim.DYNAMIC or Dim.AUTO.
-    dynamic_axes    {"x": {0: "batch"}}; {"x": [0]} names them as PyTorch does, x_dynamic_axes_1 and so on.
+             A promise: what the model fixes is refused, E0304.
+    dynamic_axes    {"x": {0: "batch"}}; {"x": [0]} names them as PyTorch does, x_dynamic_axes_1 and so on. A wish: what
+             the model fixes is fixed in the file, and told.
     training the mode in which the model is exported; its own comes back, also after an error. A traced or frozen
              module keeps the mode that it has.
     input_names, output_names  in order; inputs that are left have forward's names.

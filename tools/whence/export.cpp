@@ -314,6 +314,10 @@ ExitCode run(int argc, char** argv) {
     done.program = &sidecar.program;
     done.stages.begin("convert");
     graph = unwrap(export_program(sidecar.program, options), notes);
+    if (graph->outputs.empty()) {
+      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph has to have a result",
+                  "return what is to be computed", {.file = read.path, .stage = "export"});
+    }
     done.graph = &*graph;
     done.stages.begin(annotates ? "write and annotate" : "write");
     WriteOptions writing = write_options(sidecar.program, options, line);

@@ -1,0 +1,52 @@
+// What an operator calls, as the recorder tells it to the exporter: an operator whose steps cannot all be seen is
+// refused, never written down as steps that give another result.
+#include <gtest/gtest.h>
+
+#include "schema/recorder_api.h"
+
+extern "C" const whence::RecorderApi* whence_recorder();
+
+namespace whence {
+namespace {
+
+Type tensor(DType dtype, std::vector<std::int64_t> sizes) {
+  std::vector<Dim> dims;
+  for (const std::int64_t size : sizes) dims.push_back({size, false, none_id});
+  return {ValueKind::tensor, dtype, std::move(dims)};
+}
+
+CompositeCall call_of(const std::string& target, const std::string& overload, std::vector<NamedArgument> arguments) {
+  CompositeCall call;
+  call.call.target = target;
+  call.call.overload = overload;
+  call.call.arguments = std::move(arguments);
+  call.inputs = {tensor(DType::float32, {4, 6}), tensor(DType::int64, {6})};
+  call.convertible = [](const std::string& key) { return key != "aten::ldexp.Tensor"; };
+  return call;
+}
+
+TEST(Composite, TellsTheStepsOfAnOperator) {
+  const CompositeCall call = call_of("aten::rot90", "",
+                                     {{"self", {ValueRef{0}}},
+                                      {"k", {std::int64_t{2}}},
+                                      {"dims", {ArgumentList{{std::int64_t{0}}, {std::int64_t{1}}}}}});
+  Program steps;
+  Diagnostics diagnostics;
+  ASSERT_TRUE(whence_recorder()->trace_composite(call, steps, diagnostics));
+  EXPECT_TRUE(diagnostics.empty());
+  ASSERT_EQ(steps.body.nodes.size(), 1u);
+  EXPECT_EQ(steps.body.nodes[0].target, "aten::flip");
+}
+
+// ldexp multiplies by a power that a kernel writes into an empty tensor.
+TEST(Composite, RefusesStepsThatItCannotSee) {
+  const CompositeCall call = call_of("aten::ldexp", "Tensor", {{"self", {ValueRef{0}}}, {"other", {ValueRef{1}}}});
+  Program steps;
+  Diagnostics diagnostics;
+  EXPECT_FALSE(whence_recorder()->trace_composite(call, steps, diagnostics));
+  ASSERT_FALSE(diagnostics.empty());
+  EXPECT_EQ(diagnostics.front().code, Code::converter_refused);
+}
+
+}  // namespace
+}  // namespace whence
