@@ -533,7 +533,7 @@ def test_the_default_dtype_of_the_process(make):
 def test_training_writes_batch_normalisation_as_one_node():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
     x = torch.randn(2, 3, 5, 5)
-    model(x)  # ONNX Runtime computes wrongly where a bias is equal to a running mean, of either exporter's file
+    model(x)  # with statistics of 0 and 1 ONNX Runtime computes something else, of PyTorch's file too
     program = whence.export(model, (x,), training="train")
     node, = (each for each in program.model_proto.graph.node if each.op_type == "BatchNormalization")
     attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
