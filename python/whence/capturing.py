@@ -31,11 +31,17 @@ def captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
     return program
 
 
+def _open_sizes(program: Any, shapes: tuple) -> list[dict[int, tuple[Any, Any]]]:
+    """Of each input {axis: (what the user gave, its size in the program)}, where torch.export did not fix it."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    return [{axis: (dim, values[name].shape[axis]) for axis, dim in (axes or {}).items()
+             if free_symbols(values[name].shape[axis])}
+            for name, axes in zip(program.graph_signature.user_inputs, shapes)]
+
+
 def left_open(program: Any, shapes: tuple) -> tuple:
     """The shapes without the axes that torch.export fixed, as it may those of Dim.AUTO."""
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
-    return tuple({axis: dim for axis, dim in (axes or {}).items() if free_symbols(values[name].shape[axis])}
-                 for name, axes in zip(program.graph_signature.user_inputs, shapes))
+    return tuple({axis: dim for axis, (dim, _) in axes.items()} for axes in _open_sizes(program, shapes))
 
 
 def bounds(program: Any, shapes: tuple) -> list[tuple[str, int, str]]:
@@ -43,12 +49,11 @@ def bounds(program: Any, shapes: tuple) -> list[tuple[str, int, str]]:
 
     It learns them from conditions on sizes. Bounds that the user's Dim has are no news.
     """
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     found = []
-    for name, axes in zip(program.graph_signature.user_inputs, left_open(program, shapes)):
-        for axis, dim in axes.items():
-            size = program.range_constraints.get(values[name].shape[axis].node.expr)
-            least, most = (None, None) if size is None else (_finite(size.lower), _finite(size.upper))
+    for name, axes in zip(program.graph_signature.user_inputs, _open_sizes(program, shapes)):
+        for axis, (dim, size) in axes.items():
+            within = program.range_constraints.get(size.node.expr)
+            least, most = (None, None) if within is None else (_finite(within.lower), _finite(within.upper))
             known_least, known_most = getattr(dim, "min", None) or 2, getattr(dim, "max", None)
             if least is not None and least > known_least or most is not None and most != known_most:
                 found.append((name, axis, f"{least} or more" if most is None else f"{least} to {most}"))
