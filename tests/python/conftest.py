@@ -2,8 +2,19 @@
 
 import os
 import sys
+import warnings
+
+import pytest
 
 import command
 
 sys.path.insert(0, str(command.ROOT / "python"))
 os.environ.setdefault("WHENCE", str(command.BINARY))
+
+
+@pytest.fixture
+def quiet():
+    """PyTorch warns of much, and whence of what these tests do not ask about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,22 +1,16 @@
 """dynamic_axes and dynamic_shapes: what they mean to PyTorch, and errors with the fix where PyTorch warns."""
 
-import warnings
 
 import onnx
 import pytest
 import torch
 import whence
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 NATIVE = ["native", "native-export"]
 Dim = torch.export.Dim
 RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 class Net(torch.nn.Module):

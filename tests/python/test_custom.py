@@ -1,6 +1,5 @@
 """A user's own operators: converters that are registered, domains of their own, torch.autograd.Function."""
 
-import warnings
 
 import onnx
 import onnxscript
@@ -9,18 +8,13 @@ import torch
 import whence
 from onnxscript import opset18 as op
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 mine = onnxscript.values.Opset("mine", 1)
 library = torch.library.Library("whence_test_mylib", "DEF")
 library.define("scaled(Tensor x, float factor) -> Tensor")
 library.impl("scaled", lambda x, factor: x * factor, "CompositeExplicitAutograd")
 SCALED = torch.ops.whence_test_mylib.scaled.default
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 class Uses(torch.nn.Module):

@@ -1,6 +1,5 @@
 """Programs that are made functional before they are saved: torch.vmap, and operators that write to their arguments."""
 
-import warnings
 
 import onnx
 import pytest
@@ -8,12 +7,7 @@ import torch
 import whence
 from onnxscript import opset18 as op
 
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 class Mapped(torch.nn.Module):

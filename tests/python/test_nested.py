@@ -1,7 +1,6 @@
 """Calls with nested arguments, by both native routes: inputs, their names and results as PyTorch's exporters have."""
 
 import collections
-import warnings
 from dataclasses import dataclass, field
 
 import onnx
@@ -9,14 +8,9 @@ import pytest
 import torch
 import whence
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 NATIVE = ["native", "native-export"]
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @dataclass

@@ -19,6 +19,8 @@ import whence  # noqa: E402
 from models import zoo  # noqa: E402
 from sidecar import Sidecar  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 
 @dataclass
 class Result:
@@ -52,13 +54,6 @@ class Net(torch.nn.Module):
 
 ARGUMENTS = {"scale": torch.rand(4), "pool": True}
 PATHS = {"", "blocks.0", "blocks.0.norm", "blocks.0.linear", "blocks.1", "blocks.1.norm", "blocks.1.linear"}
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])

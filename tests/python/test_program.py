@@ -12,6 +12,8 @@ import pytest
 import torch
 import whence
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 NATIVE = ["native", "native-export"]
 
 
@@ -25,13 +27,6 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         return self.norm(torch.relu(self.first(x)))
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @pytest.fixture(params=NATIVE)

@@ -30,13 +30,6 @@ class Small(torch.nn.Module):
 X = torch.randn(3, 4)
 
 
-@pytest.fixture
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 # ---- is_in_onnx_export ----------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,5 @@
 """Translations that are Python functions: called once for each call, with symbolic tensors and Python's own values."""
 
-import warnings
 
 import numpy as np
 import onnx
@@ -10,6 +9,8 @@ import torch
 import whence
 from onnxscript import BOOL, FLOAT, INT64
 from onnxscript import opset18 as op
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 mine = onnxscript.values.Opset("mine", 1)
 library = torch.library.Library("whence_test_translations", "DEF")
@@ -35,13 +36,6 @@ library.impl("offset", lambda x, by=0.1, dims=(): x + by + sum(dims), "Composite
 OPS = torch.ops.whence_test_translations
 
 BACKENDS = ["native", "native-export"]
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 class Of(torch.nn.Module):
