@@ -55,10 +55,21 @@ def rename_sizes(model: Any, names: Mapping[Any, str]) -> None:
             entry.value = renamed(entry.value)
 
 
-def _dims(graph: Any) -> Iterator[Any]:
-    for value in [*graph.input, *graph.output, *graph.value_info]:
-        yield from value.type.tensor_type.shape.dim
+def _dims(outermost: Any) -> Iterator[Any]:
+    for graph in graphs(outermost):
+        for value in [*graph.input, *graph.output, *graph.value_info]:
+            yield from value.type.tensor_type.shape.dim
+
+
+def graphs(graph: Any) -> Iterator[Any]:
+    """It, and the bodies of its nodes, and of theirs."""
+    yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _dims(attribute.g)
+        yield from bodies(node)
+
+
+def bodies(node: Any) -> Iterator[Any]:
+    """The graphs of branches and loops inside of a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield from graphs(attribute.g)

@@ -9,7 +9,7 @@ says of itself what that node says.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .editing import bodies, graphs
 from .errors import WhenceError, error
 from .running import needs
 
@@ -74,7 +75,7 @@ def expand(path: Path, makers: Mapping[str, Maker], custom_opsets: Mapping[str, 
     onnx = needs("onnx", "operators that Python converts")
     model = onnx.load(str(path), load_external_data=False)
     types, made, left = _types(model), [], set()
-    for graph in _graphs(model.graph):
+    for graph in graphs(model.graph):
         nodes, before = [], len(made)
         for node in graph.node:
             call = _call(node, types)
@@ -99,19 +100,11 @@ def _types(model: Any) -> dict[str, Any]:
     import onnx
 
     types = {}
-    for graph in _graphs(model.graph):
+    for graph in graphs(model.graph):
         types |= {each.name: onnx.helper.make_tensor_type_proto(each.data_type, each.dims)
                   for each in graph.initializer}
         types |= {each.name: each.type for each in (*graph.value_info, *graph.input, *graph.output)}
     return types
-
-
-def _graphs(graph: Any) -> Iterator[Any]:
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
 
 
 def _call(node: Any, types: Mapping[str, Any]) -> Call | None:
@@ -179,23 +172,17 @@ def _take_values(part: Any, graph: Any, placed: Callable[[str], str]) -> None:
 def _moved(new: Any, node: Any, placed: Callable[[str], str], several: bool) -> Any:
     new.name = f"{node.name}/{new.op_type}" if several else node.name
     _rename(new, placed)
-    for each in (new, *(inner for graph in _bodies(new) for inner in graph.node)):
+    for each in (new, *(inner for graph in bodies(new) for inner in graph.node)):
         del each.metadata_props[:]
         each.metadata_props.extend(node.metadata_props)
     return new
-
-
-def _bodies(node: Any) -> Iterator[Any]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield from _graphs(attribute.g)
 
 
 def _rename(node: Any, placed: Callable[[str], str]) -> None:
     """Values of branches and loops, too: what they read of the graph around them has another name now."""
     node.input[:] = map(placed, node.input)
     node.output[:] = map(placed, node.output)
-    for graph in _bodies(node):
+    for graph in bodies(node):
         for each in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
             each.name = placed(each.name)
         for inner in graph.node:
@@ -207,10 +194,10 @@ def _drop_unread(outermost: Any, left: set[str]) -> None:
     """What computed arguments that no part reads: only ``left`` and what they were computed from can have lost all
     readers."""
     read: dict[str, int] = {}
-    for graph in _graphs(outermost):
+    for graph in graphs(outermost):
         for name in (*(each.name for each in graph.output), *(name for node in graph.node for name in node.input)):
             read[name] = read.get(name, 0) + 1
-    for graph in reversed(list(_graphs(outermost))):
+    for graph in reversed(list(graphs(outermost))):
         for node in reversed(list(graph.node)):
             if left.issuperset(node.output) and not any(read.get(name) for name in node.output) and not any(
                     each.HasField("g") for each in node.attribute):
@@ -236,7 +223,7 @@ def _declare(model: Any, made: list[Any], custom_opsets: Mapping[str, int]) -> N
         if (function.domain, function.name) not in known:
             known.add((function.domain, function.name))
             model.functions.add().CopyFrom(function)
-    used = {node.domain for graph in _graphs(model.graph) for node in graph.node}
+    used = {node.domain for graph in graphs(model.graph) for node in graph.node}
     used |= {node.domain for function in model.functions for node in function.node} | {""}
     versions = {each.domain: each.version for part in made for each in part.opset_import} | {
         each.domain: each.version for each in model.opset_import} | dict(custom_opsets)

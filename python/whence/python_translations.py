@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .editing import bodies
 from .errors import WhenceError
 from .expansion import Call, Input, Keyword
 
@@ -238,8 +239,7 @@ def _drop_unread(graph: Any) -> None:
 
 def _read_by(node: Any) -> set[str]:
     read = set(node.input)
-    for attribute in node.attribute:
-        for inner in attribute.g.node if attribute.HasField("g") else ():
-            read |= _read_by(inner)
-        read |= {each.name for each in attribute.g.output} if attribute.HasField("g") else set()
+    for graph in bodies(node):
+        read.update(name for inner in graph.node for name in inner.input)
+        read.update(each.name for each in graph.output)
     return read
