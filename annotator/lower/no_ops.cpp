@@ -55,14 +55,15 @@ const std::unordered_map<std::string_view, When>& no_ops() {
 
 bool same_dtype(const Type& a, const Type& b) { return a.dtype != DType::undefined && a.dtype == b.dtype; }
 
-// expand(4, 3) of an axis that data made 4 long in the example and may make 1.
+// An expand that leaves the shape as it is in the example alone. Its converter sees what does nothing, too
+// (ops/shape.cpp), but only after use_constants() has put a buffer's content in the place of the buffer, and its name.
 bool widens_in_other_runs(const Program& program, const Node& node, const Type& before) {
   const Argument* size =
       node.target == "aten::expand" || node.target == "aten::broadcast_to" ? node.find("size") : nullptr;
   const auto* sizes = size == nullptr ? nullptr : size->as<ArgumentList>();
   if (sizes == nullptr || !before.dims || sizes->size() != before.dims->size()) return false;
   for (std::size_t i = 0; i < sizes->size(); ++i) {
-    if (known_integer(program, (*sizes)[i]) > 1 && may_become_one(program, (*before.dims)[i])) return true;
+    if (may_widen(program, (*before.dims)[i], known_integer(program, (*sizes)[i]))) return true;
   }
   return false;
 }

@@ -116,6 +116,10 @@ bool may_become_one(const Program& program, const Dim& dim) {
   return name.size() > 1 && name[0] == 'u' && name.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 
+bool may_widen(const Program& program, const Dim& dim, std::optional<std::int64_t> size) {
+  return size.value_or(1) > 1 && may_become_one(program, dim);
+}
+
 Place place_of(const Program& program, const Node& node, std::string stage) {
   Place place;
   place.stage = std::move(stage);

@@ -33,6 +33,10 @@ const std::string* named_in(const std::set<std::string>& operators, const std::s
 // torch.export calls sizes that data decide u0, u1, ...
 bool may_become_one(const Program& program, const Dim& dim);
 
+// Whether broadcasting an axis to `size`, where that is known, makes it longer in some run: expand(4) of an axis that
+// data made 4 long in the example and may make 1.
+bool may_widen(const Program& program, const Dim& dim, std::optional<std::int64_t> size);
+
 // What takes a value's place: another value, or a literal.
 using Replacements = std::unordered_map<ValueId, Argument>;
 

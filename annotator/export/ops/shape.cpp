@@ -373,7 +373,7 @@ bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const std::vector<Dim>* target = c.output_dims();
   if (target == nullptr || static_cast<int>(target->size()) != c.rank(x) || *target != c.dims(x)) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (c.static_size(sizes[i]) > 1 && may_become_one(c.session().program(), c.dims(x)[i])) return false;
+    if (may_widen(c.session().program(), c.dims(x)[i], c.static_size(sizes[i]))) return false;
   }
   return true;
 }
