@@ -2,8 +2,8 @@
 #include "annotator/export/advanced_index.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "annotator/export/axes.h"
 #include "annotator/export/broadcast.h"
 
 namespace whence {
@@ -74,8 +74,7 @@ IndexLayout index_layout(Ctx& c, const std::vector<IndexedAxis>& axes, int rank)
 }
 
 Ints result_order(const IndexLayout& layout, int result_rank) {
-  Ints order(result_rank);
-  std::iota(order.begin(), order.end(), 0);
+  Ints order = axis_order(result_rank);
   std::rotate(order.begin(), order.begin() + layout.index_rank, order.begin() + layout.index_rank + layout.before);
   return order;
 }

@@ -3,9 +3,9 @@
 // A size that the graph computes costs nodes, so each phrase first tries to do without: a static size is a constant,
 // an axis that a Reshape leaves where it was is a 0, one size that follows from the others is a -1.
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
+#include "annotator/export/axes.h"
 #include "annotator/export/convert.h"
 #include "annotator/export/ctx.h"
 #include "annotator/graph/tensor_values.h"
@@ -232,9 +232,9 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
 // ---- axes -------------------------------------------------------------------------------------------------------
 
 Val Ctx::transpose(Val value, const Ints& permutation) {
-  Ints identity(permutation.size());
-  std::iota(identity.begin(), identity.end(), 0);
-  return permutation == identity ? value : emit("Transpose", {value}, {{"perm", permutation}});
+  return permutation == axis_order(static_cast<int>(permutation.size()))
+             ? value
+             : emit("Transpose", {value}, {{"perm", permutation}});
 }
 
 Val Ctx::unsqueeze(Val value, const Ints& axes) {

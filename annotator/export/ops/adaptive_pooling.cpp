@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "annotator/export/axes.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/reduce.h"
 
@@ -58,9 +59,7 @@ Windows windows(Ctx& c, Val x, std::int64_t axis, std::int64_t out) {
 
 // The axis as the last one, for which `pooled` gives the last axis of the result; and back in its place.
 Val along(Ctx& c, Val x, std::int64_t axis, const std::function<Val(Val)>& pooled) {
-  Ints order(c.rank(x));
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[axis], order.back());
+  const Ints order = exchanged_axes(c.rank(x), axis, c.rank(x) - 1);
   const DType dtype = c.dtype(x);
   std::vector<Dim> dims = c.dims(x);
   std::swap(dims[axis], dims.back());

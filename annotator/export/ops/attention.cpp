@@ -4,11 +4,11 @@
 // newer. ONNX has it as Attention since opset 23; before, it is written out.
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "annotator/export/axes.h"
 #include "annotator/export/dropout.h"
 #include "annotator/export/mask_values.h"
 #include "annotator/export/ops/families.h"
@@ -64,12 +64,7 @@ Val attention_operator(Ctx& c, const Attention& attention) {
 
 // ---- written out ------------------------------------------------------------------------------------------------
 
-Val swap_last_two(Ctx& c, Val x, int rank) {
-  Ints permutation(rank);
-  std::iota(permutation.begin(), permutation.end(), 0);
-  std::swap(permutation[rank - 1], permutation[rank - 2]);
-  return c.transpose(x, permutation);
-}
+Val swap_last_two(Ctx& c, Val x, int rank) { return c.transpose(x, exchanged_axes(rank, rank - 2, rank - 1)); }
 
 // scores where column <= row, -inf elsewhere
 Val mask_causally(Ctx& c, Val scores, const Attention& attention) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "annotator/export/axes.h"
 #include "annotator/export/broadcast.h"
 #include "annotator/export/convert.h"
 #include "annotator/export/ops/families.h"
@@ -69,8 +70,7 @@ Val in_memory_order(Ctx& c, Val x) {
   if (memory == nullptr) return x;
   const ArgumentList& layout = *memory->as<ArgumentList>();
   const auto number = [&](std::size_t i) { return *layout[i].as<std::int64_t>(); };
-  Ints order(static_cast<std::size_t>(c.rank(x)));
-  std::iota(order.begin(), order.end(), 0);
+  Ints order = axis_order(c.rank(x));
   std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
     return number(static_cast<std::size_t>(a) + 1) > number(static_cast<std::size_t>(b) + 1);
   });
@@ -92,8 +92,7 @@ Val in_memory_order(Ctx& c, Val x) {
 std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, const std::vector<Size>& strides) {
   const auto axis_of = [](std::int64_t axis) { return static_cast<std::size_t>(axis); };
   const auto alone = [&](std::int64_t axis) { return c.static_size(sizes[axis_of(axis)]) == std::int64_t{1}; };
-  Ints order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
+  Ints order = axis_order(static_cast<int>(sizes.size()));
   const auto rest = std::stable_partition(order.begin(), order.end(), alone);
   if (!std::all_of(rest, order.end(), [&](std::int64_t axis) { return c.static_size(strides[axis_of(axis)]); }))
     return {};
@@ -229,9 +228,7 @@ void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
 
 void squeeze(Ctx& c) {
   const Val x = c.tensor("self");
-  Ints all(c.rank(x));
-  std::iota(all.begin(), all.end(), 0);
-  squeeze_ones(c, x, all);
+  squeeze_ones(c, x, axis_order(c.rank(x)));
 }
 
 // dim: one axis or several.
@@ -249,9 +246,7 @@ Val at_least(Ctx& c, Val x, int rank) {
   if (has >= rank) return x;
   if (rank == 3 && has == 2) return c.unsqueeze(x, {2});
   if (rank == 3 && has == 1) return c.unsqueeze(x, {0, 2});
-  Ints axes(rank - has);
-  std::iota(axes.begin(), axes.end(), 0);
-  return c.unsqueeze(x, axes);
+  return c.unsqueeze(x, axis_order(rank - has));
 }
 template <int rank>
 void at_least(Ctx& c) {
@@ -266,18 +261,10 @@ void each_at_least(Ctx& c) {
 
 // ---- axes exchanged ---------------------------------------------------------------------------------------------
 
-Ints axis_order(int rank) {
-  Ints order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
-
 void exchange(Ctx& c, Val x, std::int64_t a, std::int64_t b) {
   const int rank = c.rank(x);
   if (rank == 0) return c.yield(x);
-  Ints order = axis_order(rank);
-  std::swap(order[c.axis(a, rank)], order[c.axis(b, rank)]);
-  c.yield(c.transpose(x, order));
+  c.yield(c.transpose(x, exchanged_axes(rank, c.axis(a, rank), c.axis(b, rank))));
 }
 void transpose(Ctx& c) { exchange(c, c.tensor("self"), c.integer("dim0"), c.integer("dim1")); }
 void matrix_transpose(Ctx& c) { exchange(c, c.tensor("self"), -2, -1); }
@@ -418,10 +405,8 @@ void broadcast_tensors(Ctx& c) {
 void meshgrid(Ctx& c) {
   const std::vector<Val> vectors = c.tensors("tensors");
   const int rank = static_cast<int>(vectors.size());
-  Ints axis_of = axis_order(rank);
-  if (c.schema().find("indexing") && c.one_of("indexing", {"ij", "xy"}) == "xy" && rank > 1) {
-    std::swap(axis_of[0], axis_of[1]);
-  }
+  const bool xy = c.schema().find("indexing") && c.one_of("indexing", {"ij", "xy"}) == "xy";
+  const Ints axis_of = xy && rank > 1 ? exchanged_axes(rank, 0, 1) : axis_order(rank);
   std::vector<Size> shape(rank);
   for (int i = 0; i < rank; ++i) {
     shape[axis_of[i]] = c.rank(vectors[i]) == 0 ? Size{1} : size_of_axis(c, vectors[i], 0);

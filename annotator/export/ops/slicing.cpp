@@ -1,8 +1,8 @@
 // Parts of a tensor along an axis, and tensors with such a part replaced: slice, select, roll, flip, unfold and the
 // scatter forms that in-place writes to slices become.
 #include <limits>
-#include <numeric>
 
+#include "annotator/export/axes.h"
 #include "annotator/export/ops/families.h"
 
 namespace whence {
@@ -99,12 +99,9 @@ void rot90(Ctx& c) {
   const Ints dims = c.integers("dims");
   const std::int64_t first = c.axis(dims.at(0), rank), second = c.axis(dims.at(1), rank);
   const std::int64_t quarters = ((c.integer("k") % 4) + 4) % 4;
-  if (quarters == 0) return c.yield(c.emit("Identity", {x}));
+  if (quarters == 0) return c.yield(x);
   if (quarters == 2) return c.yield(flipped(c, x, {first, second}));
-  Ints order(static_cast<std::size_t>(rank));
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[static_cast<std::size_t>(first)], order[static_cast<std::size_t>(second)]);
-  c.yield(c.transpose(flipped(c, x, {quarters == 1 ? second : first}), order));
+  c.yield(c.transpose(flipped(c, x, {quarters == 1 ? second : first}), exchanged_axes(rank, first, second)));
 }
 
 // The position from which the elements of an axis of `whole` elements are read when they move `shift` places onwards.

@@ -2,12 +2,12 @@
 // elements it takes the one with the lower index first, so that its order is a stable one.
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "annotator/export/axes.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/reduce.h"
 
@@ -147,9 +147,7 @@ void mode(Ctx& c) {
   if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
   const DType dtype = c.dtype(x);
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), last = c.rank(x) - 1;
-  Ints order(static_cast<std::size_t>(last + 1));
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[static_cast<std::size_t>(axis)], order.back());
+  const Ints order = exchanged_axes(c.rank(x), axis, last);
   const Val rows = c.transpose(x, order);
   const Ranked ranked = first_ranked(c, rows, extent(c, x, axis), last, false, true);
   const Val same = c.typed(
@@ -160,7 +158,7 @@ void mode(Ctx& c) {
   const Val hits = c.cast(c.typed(c.emit("Equal", {rows, value}), DType::boolean), DType::int32);
   const Val place = c.emit("ArgMax", {hits}, {{"axis", last}, {"select_last_index", 1}});
   if (!c.flag("keepdim")) return c.yield({c.squeeze(value, {last}), c.squeeze(place, {last})});
-  c.yield({c.emit("Transpose", {value}, {{"perm", order}}), c.emit("Transpose", {place}, {{"perm", order}})});
+  c.yield({c.transpose(value, order), c.transpose(place, order)});
 }
 
 // Distinct elements (or slices along an axis), where each input element went, and how often each occurred.

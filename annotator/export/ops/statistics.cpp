@@ -1,8 +1,8 @@
 // Statistics of a tensor: variance and deviation, histograms and counts, one_hot.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
+#include "annotator/export/axes.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/reduce.h"
 #include "annotator/export/weights.h"
@@ -26,10 +26,7 @@ Spread read_spread(Ctx& c) {
   if (c.schema().find("dim") && c.has("dim")) {
     for (const std::int64_t axis : c.integers("dim")) spread.axes.push_back(c.axis(axis, rank));
   }
-  if (spread.axes.empty()) {
-    spread.axes.resize(rank);
-    std::iota(spread.axes.begin(), spread.axes.end(), 0);
-  }
+  if (spread.axes.empty()) spread.axes = axis_order(rank);
   if (c.schema().find("keepdim")) spread.keep = c.flag("keepdim");
   if (c.schema().find("unbiased")) {
     spread.correction = c.flag("unbiased") ? 1 : 0;
