@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import command
+from models import writing
 
 CENTRAL, END = b"PK\x01\x02", b"PK\x05\x06"
 
@@ -346,19 +347,9 @@ def test_vmap_names_what_exports(tmp_path):
 
 
 def test_functionalized_operators_that_cannot_be(tmp_path):
-    library = torch.library.Library("whence_hostile_lib", "FRAGMENT")
-    library.define("add_into(Tensor(a!) x, Tensor y) -> ()")
-    library.impl("add_into", lambda x, y: (x.add_(y), None)[1], "CompositeExplicitAutograd")
-
-    class Writes(torch.nn.Module):
-        def forward(self, x, y):
-            z = x.clone()
-            torch.ops.whence_hostile_lib.add_into(z, y)
-            return z
-
-    program = torch.export.export(Writes(), (torch.randn(3), torch.randn(3)))
+    program = writing.program()
     torch.export.save(program, tmp_path / "undecomposed.pt2")
-    refused(tmp_path / "undecomposed.pt2", "E0303", "whence_hostile_lib::add_into", "run_decompositions()", code=4)
+    refused(tmp_path / "undecomposed.pt2", "E0303", "whence_writing_lib::add_into", "run_decompositions()", code=4)
     torch.export.save(program.run_decompositions(), path := tmp_path / "good.pt2")
 
     def functionalized(change):
@@ -369,14 +360,14 @@ def test_functionalized_operators_that_cannot_be(tmp_path):
             next(each for each in inputs if each["name"] == "_x_base_index")["arg"] = {"as_int": index}
         return functionalized(change)
 
-    refused(path, "E0301", "whence_hostile_lib::add_into", code=4)
+    refused(path, "E0301", "whence_writing_lib::add_into", code=4)
     for index in (1, -1, 2**62):
         refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, base(index)), "E0204", "there is no base", code=3)
     refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, functionalized(lambda inputs: inputs.pop(0))), "E0204",
             "the operator is missing", code=3)
     length = {"name": "_x_length", "arg": {"as_int": 1}, "kind": 2}
     refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, functionalized(lambda inputs: inputs.append(length))), "E0303",
-            "whence_hostile_lib::add_into, which writes to a list of tensors", code=4)
+            "whence_writing_lib::add_into, which writes to a list of tensors", code=4)
 
 
 def test_weights_in_the_byte_order_of_other_machines(good, tmp_path):

@@ -16,7 +16,7 @@ import torch
 from torch.onnx._internal.exporter import _core, _registration
 
 import command
-from models import zoo
+from models import writing, zoo
 from sidecar import Sidecar
 
 MODELS = list(zoo.MODELS)
@@ -178,21 +178,10 @@ def test_every_fx_node_is_kept_as_pytorch_prints_it(name, tmp_path):
 
 
 def test_the_fx_node_of_a_functionalized_operator(tmp_path):
-    library = torch.library.Library("whence_parity_lib", "FRAGMENT")
-    library.define("add_into(Tensor(a!) x, Tensor y) -> ()")
-    library.impl("add_into", lambda x, y: (x.add_(y), None)[1], "CompositeExplicitAutograd")
-
-    class Writes(torch.nn.Module):
-        def forward(self, x, y):
-            z = x.clone()
-            torch.ops.whence_parity_lib.add_into(z, y)
-            return z
-
-    program = torch.export.export(Writes(), (torch.randn(3), torch.randn(3))).run_decompositions()
-    torch.export.save(program, tmp_path / "m.pt2")
+    torch.export.save(writing.program().run_decompositions(), tmp_path / "m.pt2")
     command.run("record", tmp_path / "m.pt2", "-o", tmp_path / "m.whence.json")
     texts = [row["text"] for row in Sidecar(tmp_path / "m.whence.json").table("operations")]
-    assert texts == computing_nodes(tmp_path / "m.pt2") and "(whence_parity_lib.add_into.default,)" in texts[1]
+    assert texts == computing_nodes(tmp_path / "m.pt2") and "(whence_writing_lib.add_into.default,)" in texts[1]
 
 
 # ---- the graph and its values --------------------------------------------------------------------------------------
