@@ -217,12 +217,13 @@ def _drop_unread(graph: Any) -> None:
     """Results that an operator need not give and nobody reads, and nodes and constants that nobody reads."""
     import onnx
 
-    read = {name for node in graph.node for name in _read_by(node)} | {each.name for each in graph.output}
-    for node in reversed(list(graph.node)):
-        if not any(name in read for name in node.output):
-            graph.node.remove(node)
-            read = {name for each in graph.node for name in _read_by(each)} | {each.name for each in graph.output}
+    read, kept = {each.name for each in graph.output}, []
+    for node in reversed(graph.node):  # readers stand after what they read
+        if read.isdisjoint(node.output):
             continue
+        read |= _read_by(node)
+        kept.append(type(node).FromString(node.SerializeToString()))
+        node = kept[-1]
         if onnx.defs.has(node.op_type, node.domain):
             formal = onnx.defs.get_schema(node.op_type, domain=node.domain).outputs
             optional = onnx.defs.OpSchema.FormalParameterOption.Optional
@@ -230,6 +231,8 @@ def _drop_unread(graph: Any) -> None:
                               else name for index, name in enumerate(node.output)]
             while node.output and not node.output[-1]:
                 node.output.pop()
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
     for value in [each for each in graph.initializer if each.name not in read]:
         graph.initializer.remove(value)
     made = {name for node in graph.node for name in node.output}
