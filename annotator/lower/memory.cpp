@@ -1,0 +1,174 @@
+#include "annotator/lower/memory.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace whence {
+
+// ---- reading ----------------------------------------------------------------------------------------------------
+
+ValueId Memory::renamed(ValueId id) const {
+  for (auto next = state_.renamed.find(id); next != state_.renamed.end(); next = state_.renamed.find(id)) {
+    id = next->second;
+  }
+  return id;
+}
+
+ValueId Memory::owner(ValueId id) const {
+  for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(id)) {
+    id = view->second.base;
+  }
+  return id;
+}
+
+std::vector<ValueId> Memory::owners(const std::vector<ValueId>& values) const {
+  std::vector<ValueId> memory;
+  for (const ValueId value : values) {
+    const ValueId own = owner(renamed(value));
+    if (std::find(memory.begin(), memory.end(), own) == memory.end()) memory.push_back(own);
+  }
+  return memory;
+}
+
+int Memory::writes_to(ValueId memory) const {
+  const auto count = state_.writes.find(memory);
+  return count == state_.writes.end() ? 0 : count->second;
+}
+
+ValueId Memory::current(ValueId id) {
+  const auto view = state_.views.find(id);
+  const ValueId memory = owner(id);
+  const int writes = writes_to(memory);
+  const auto version = state_.versions.find(id);
+  if (version != state_.versions.end() && version->second.writes == writes) return version->second.value;
+  if (view == state_.views.end() && writes == 0) return id;
+  if (view != state_.views.end() && view->second.kind == ViewKind::same) return current(view->second.base);
+  if (const auto lost = state_.lost.find(memory); lost != state_.lost.end()) {
+    reports_.report(lost->second);
+    return version == state_.versions.end() ? id : version->second.value;
+  }
+  return made_anew(id, writes);
+}
+
+ValueId Memory::made_anew(ValueId id, int writes) {
+  View stale = state_.views.at(id);  // a copy: making its base anew may move it
+  if (stale.kind == ViewKind::perhaps) {
+    reports_.report(reports_.refusal(stale.node,
+                                     "what it was made from is written to later, and whether it shares that memory "
+                                     "depends on strides, which are not recorded"));
+    return id;
+  }
+  Node renewed = std::move(stale.node);
+  const ValueId base = current(stale.base);
+  for (NamedArgument& given : renewed.arguments) {
+    if (given.name == stale.argument) given.value = Argument{ValueRef{base}};
+  }
+  for (ValueId& result : renewed.outputs) result = fresh_like(result);
+  const ValueId value = renewed.outputs[stale.output];
+  sink->push_back(std::move(renewed));
+  state_.versions[id] = {value, writes};
+  return value;
+}
+
+void Memory::resolve(Argument& argument) {
+  if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
+    for (Argument& element : *list) resolve(element);
+  } else if (auto* reference = std::get_if<ValueRef>(&argument.data)) {
+    reference->id = current(renamed(reference->id));
+  }
+}
+
+std::vector<ValueId> Memory::newest(const std::vector<ValueId>& memory,
+                                    std::unordered_map<ValueId, Diagnostic>& lost) const {
+  std::vector<ValueId> values;
+  for (const ValueId each : memory) {
+    const auto why = state_.lost.find(each);
+    if (why != state_.lost.end()) lost.insert(*why);
+    const auto version = state_.versions.find(each);
+    values.push_back(version == state_.versions.end() ? each : version->second.value);
+  }
+  return values;
+}
+
+// ---- names and views --------------------------------------------------------------------------------------------
+
+void Memory::add_views(const Node& node, ValueId base, const ViewInfo& view) {
+  const int writes = writes_to(owner(base));
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    state_.views[node.outputs[i]] = {base, view.kind, node, i, view.argument};
+    state_.versions[node.outputs[i]] = {node.outputs[i], writes};
+  }
+}
+
+void Memory::alias(ValueId result, ValueId self) {
+  if (result != none_id) state_.views[result] = {self, ViewKind::same, {}, 0, ""};
+}
+
+void Memory::stand_for(ValueId name, ValueId other) {
+  if (name != none_id && name != other) state_.renamed[name] = other;
+}
+
+void Memory::rename(ValueId self, ValueId result, Node view) {
+  const ValueId renewed = view.outputs.front();
+  add_views(view, self, {ViewKind::view, "self"});
+  stand_for(self, renewed);
+  stand_for(result, renewed);
+  sink->push_back(std::move(view));
+}
+
+// ---- writing ----------------------------------------------------------------------------------------------------
+
+void Memory::put(ValueId self, ValueId written) {
+  const ValueId memory = owner(self);
+  std::vector<std::pair<ValueId, ValueId>> renewed{{self, written}};
+  ValueId value = written;
+  for (auto view = state_.views.find(self); view != state_.views.end(); view = state_.views.find(self)) {
+    const View through = view->second;
+    const std::optional<ValueId> base = written_base(through, value);
+    if (!base) {
+      state_.lost.emplace(memory, reports_.refusal(through.node,
+                                                   "a write through this view changes its base, which is read "
+                                                   "later, and no operator expresses that"));
+      break;
+    }
+    value = *base;
+    self = through.base;
+    renewed.emplace_back(self, value);
+  }
+  if (self == memory && state_.views.find(renewed.front().first) == state_.views.end()) recover(memory);
+  const int writes = ++state_.writes[memory];
+  for (const auto& [id, newest] : renewed) state_.versions[id] = {newest, writes};
+}
+
+std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
+  if (view.kind == ViewKind::same) return value;
+  if (view.kind == ViewKind::perhaps) return std::nullopt;
+  const ValueId old_base = current(view.base);
+  std::optional<Node> scatter = write_through(program_, view.node, view.output, view.argument, old_base, value);
+  if (!scatter) return std::nullopt;
+  const ValueId base = fresh_like(view.base);
+  scatter->outputs = {base};
+  sink->push_back(std::move(*scatter));
+  return base;
+}
+
+void Memory::now_holds(ValueId memory, ValueId value) {
+  const int writes = ++state_.writes[memory];
+  state_.versions[memory] = {value, writes};
+}
+
+void Memory::lose(ValueId memory, const Diagnostic& why) {
+  ++state_.writes[memory];
+  state_.versions.erase(memory);
+  state_.lost.insert_or_assign(memory, why);
+}
+
+ValueId Memory::fresh_like(ValueId like) {
+  Value value;
+  value.name = program_.values[like].name + "." + std::to_string(program_.values.size());
+  value.type = program_.values[like].type;
+  program_.values.push_back(std::move(value));
+  return static_cast<ValueId>(program_.values.size() - 1);
+}
+
+}  // namespace whence

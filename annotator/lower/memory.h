@@ -1,0 +1,85 @@
+// Which tensors share memory, and what each of them holds after the writes so far.
+//
+// Each tensor that is not a view owns its memory and counts the writes to it; a view knows what it is a view of. A
+// write gives the written tensor a new value and, going up, everything it is a view of; other views of the same memory
+// are stale from then on and are made anew from their base when they are next read.
+//
+// What cannot be expressed is reported only if it matters, that is, when a stale value is read: models often write
+// through reshape(), of which nobody knows whether it copied, and never look at the base again.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "annotator/lower/pass.h"
+#include "annotator/lower/views.h"
+#include "annotator/lower/write_reports.h"
+
+namespace whence {
+
+class Memory {
+  struct View {
+    ValueId base = none_id;
+    ViewKind kind = ViewKind::same;
+    Node node;               // the view operation, its arguments resolved; unused for ViewKind::same
+    std::size_t output = 0;  // which of its results
+    std::string argument;    // the one that is viewed
+  };
+  // What an original value is called now, and how many writes to its memory that takes account of.
+  struct Version {
+    ValueId value = none_id;
+    int writes = 0;
+  };
+
+ public:
+  // Everything that control flow must be able to wind back.
+  struct State {
+    std::unordered_map<ValueId, View> views;
+    std::unordered_map<ValueId, Version> versions;
+    std::unordered_map<ValueId, int> writes;       // by owner of the memory
+    std::unordered_map<ValueId, Diagnostic> lost;  // by owner: why its newest value cannot be expressed
+    std::unordered_map<ValueId, ValueId> renamed;  // unsqueeze_(x): x means another view from there on
+  };
+
+  Memory(Program& program, WriteReports& reports) : program_(program), reports_(reports) {}
+
+  std::vector<Node>* sink = nullptr;  // receives the nodes of the block at hand, and what is made anew
+
+  const State& state() const { return state_; }
+  void wind_back(const State& state) { state_ = state; }
+
+  // ---- reading: of a name as the program has it, the view or memory that it stands for now
+  ValueId renamed(ValueId id) const;
+  ValueId owner(ValueId id) const;
+  std::vector<ValueId> owners(const std::vector<ValueId>& values) const;  // each once
+  ValueId current(ValueId id);       // its newest value; views that a write has passed by are made anew
+  void resolve(Argument& argument);  // every value in it becomes the newest
+  // The newest value of each, and why some cannot be expressed.
+  std::vector<ValueId> newest(const std::vector<ValueId>& memory, std::unordered_map<ValueId, Diagnostic>& lost) const;
+
+  // ---- names and views
+  void add_views(const Node& node, ValueId base, const ViewInfo& view);  // the results of a node, arguments resolved
+  void alias(ValueId result, ValueId self);                              // result, where there is one, is self
+  void stand_for(ValueId name, ValueId other);                           // from here on the name means the other one
+  void rename(ValueId self, ValueId result, Node view);                  // both mean this view of what self was
+
+  // ---- writing
+  void put(ValueId self, ValueId written);  // gives it, and with it all that it is a view of, another value
+  void now_holds(ValueId memory, ValueId value);
+  void lose(ValueId memory, const Diagnostic& why);
+  void recover(ValueId memory) { state_.lost.erase(memory); }
+  ValueId fresh_like(ValueId like);
+
+ private:
+  int writes_to(ValueId memory) const;
+  ValueId made_anew(ValueId id, int writes);
+  std::optional<ValueId> written_base(const View& view, ValueId value);
+
+  Program& program_;
+  WriteReports& reports_;
+  State state_;
+};
+
+}  // namespace whence
