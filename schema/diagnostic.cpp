@@ -63,7 +63,7 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::missing_file, "missing_file", ExitCode::usage, "A file does not exist or may not be read."},
       {Code::bad_input_spec, "bad_input_spec", ExitCode::usage, "An --input, --inputs or --dynamic argument does not follow its form."},
       {Code::input_mismatch, "input_mismatch", ExitCode::usage, "Example inputs do not fit the model: wrong name, number, dtype or rank."},
-      {Code::unknown_node, "unknown_node", ExitCode::usage, "No node, value or module has the name that was asked for."},
+      {Code::unknown_node, "unknown_node", ExitCode::usage, "No node, value, module or operator has the name that was asked for."},
       {Code::recording_state, "recording_state", ExitCode::usage, "A live recording was started twice, stopped without a start, or saw no trace."},
       {Code::empty_file, "empty_file", ExitCode::malformed, "A file has no bytes."},
       {Code::truncated_file, "truncated_file", ExitCode::malformed, "A file ends before its content does."},

@@ -150,6 +150,23 @@ Program with_weights_as_inputs(Program program) {
   return program;
 }
 
+// Operators that were to be kept and do not occur, as recorded or once lowered: a name that is misspelt, or what
+// another front end has other operators for.
+void tell_of_absent(const std::set<std::string>& kept, const Program& program, const Program& lowered,
+                    Diagnostics& notes) {
+  for (const std::string& name : kept) {
+    const auto named = [&](const Node& node) { return named_in({name}, qualified(node)) != nullptr; };
+    if (any_node(program.body, named) || any_node(lowered.body, named)) continue;
+    notes.push_back({Code::unknown_node,
+                     Severity::warning,
+                     "the model has no operator " + name,
+                     Place{.stage = "export", .op = name},
+                     "names are PyTorch's: aten::add for all of its overloads, aten::add.Tensor for one",
+                     1,
+                     {}});
+  }
+}
+
 std::vector<ScopeId> scopes_of(const Program& program) {
   std::vector<ScopeId> scopes;
   for (const Node* node : operations(program)) scopes.push_back(node->origin.scope);
@@ -168,6 +185,7 @@ Graph convert_once(const Program& program, const ExportOptions& options, const s
                          {options.opset, options.unsupported_as_domain, options.as_other_exporters,
                           options.custom_operators, options.kept_operators, options.passed_through});
   session.convert(std::move(failures));
+  tell_of_absent(options.kept_operators, program, lowered, notes);
   if (options.values != nullptr) *options.values = session.outermost_values();
   return graph;
 }

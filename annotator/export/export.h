@@ -42,7 +42,7 @@ struct ExportOptions {
 
 // The finished graph: names set, topological, no dead nodes. Errors: no_converter and converter_refused, one
 // diagnostic per operator with count and places, all of them at once; usage for wrong names or opset. Notes:
-// state_not_kept where the model writes to its parameters or buffers.
+// state_not_kept where the model writes to its parameters or buffers, unknown_node for kept operators that it lacks.
 Result<Graph> export_program(const Program& program, const ExportOptions& options);
 
 }  // namespace whence

@@ -71,7 +71,8 @@ class Job:
                 expand(target, makers, self.options.custom_opsets)
         self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
         for entry in map(Diagnostic.from_json, report["diagnostics"]):
-            if entry.severity == "warning":
+            of_any_model = entry.code == "E0105" and entry.where.get("op") in self.options.symbolics
+            if entry.severity == "warning" and not of_any_model:  # torch.onnx holds them for the whole process
                 warnings.warn(str(in_python(entry)), WhenceWarning, stacklevel=2)
 
     def finish(self, program: Any = None) -> Exported:

@@ -224,6 +224,17 @@ def test_a_report_must_not_overwrite_what_is_exported(archive, exported, tmp_pat
     assert archive.read_bytes() == before and not (tmp_path / "m.onnx").exists()
 
 
+def test_an_operator_to_be_kept_that_the_model_lacks_is_warned_of(tmp_path):
+    torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
+    asked = [word for name in ("aten::gelu", "aten::gelu.default", "aten::glu", "aten::gelu.out")
+             for word in ("--keep-operator", name)]
+    result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", *asked)
+    warned = [line for line in result.stderr.splitlines() if "E0105" in line]
+    assert len(warned) == 2 and "warning" in warned[0] and "has no operator aten::gelu.out" in warned[0]
+    assert "has no operator aten::glu;" in warned[1] and "try: " in warned[1]
+    assert [node.domain for node in onnx.load(tmp_path / "m.onnx").graph.node] == ["whence.aten"]
+
+
 def function_file(path, name="gelu", domain="whence.aten", opset=18, body=None):
     """A model file with one function of one input, tanh(x) unless `body` says otherwise."""
     node = body or onnx.helper.make_node("Tanh", ["x"], ["y"])

@@ -1,5 +1,6 @@
 """Translations that are Python functions: called once for each call, with symbolic tensors and Python's own values."""
 
+import warnings
 
 import numpy as np
 import onnx
@@ -381,6 +382,16 @@ def test_a_domain_of_the_users():
     assert [(node.domain, node.op_type) for node in program.model_proto.graph.node] == [("com.microsoft", "Gelu")]
     assert {each.domain: each.version for each in program.model_proto.opset_import} == {"": 20, "com.microsoft": 1}
     torch.testing.assert_close(program(x)[0], torch.nn.GELU()(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_translation_of_what_the_model_lacks_is_warned_of(backend):
+    table = {torch.ops.aten.relu.default: lambda self: op.Neg(self), torch.ops.aten.gelu.default: lambda self: self}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", whence.WhenceWarning)
+        export(torch.relu, (torch.randn(2),), table, backend)
+    (said,) = [str(each.message) for each in told if "E0105" in str(each.message)]
+    assert "has no operator aten::gelu;" in said
 
 
 def test_registered_for_a_range_of_opsets():
