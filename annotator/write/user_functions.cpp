@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
@@ -27,20 +28,38 @@ void refuse_recursion(const UserFunctions& all, const onnx::FunctionProto& funct
   }
 }
 
+// The opset at which the same call of an operator began to mean something else, which its schema does not tell: another
+// default, names of modes, shape of an input. python/whence/node_recorder.py has the same table for what it calls.
+const std::map<std::string, int, std::less<>> reformed{
+    {"BatchNormalization", 14},
+    {"DFT", 20},
+    {"GridSample", 20},
+    {"GroupNormalization", 21},
+    {"Hardmax", 13},
+    {"LogSoftmax", 13},
+    {"Resize", 11},
+    {"RoiAlign", 16},
+    {"Softmax", 13},
+};
+
 // Whether a node means at opset `to` what it means at `from`: most newer versions of operators take more types, and
 // some have another form.
 bool means_the_same(const onnx::NodeProto& node, int from, int to) {
-  static const std::set<std::string, std::less<>> reformed{
-      "BatchNormalization", "DFT", "GridSample", "GroupNormalization", "Resize", "RoiAlign", "Split"};
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     const auto& nodes = attribute.g().node();
     if (!std::ranges::all_of(nodes, [&](const auto& inner) { return means_the_same(inner, from, to); })) return false;
   }
   const std::string& name = node.op_type();
-  if (!node.domain().empty() || (!reformed.contains(name) && !name.starts_with("Reduce"))) return true;
+  if (!node.domain().empty()) return true;
   const auto *before = onnx::OpSchemaRegistry::Schema(name, from, ""),
              *after = onnx::OpSchemaRegistry::Schema(name, to, "");
-  return before != nullptr && before == after;
+  if (before == after) return true;
+  if (before == nullptr || after == nullptr) return false;
+  const auto known = [&](const auto& attribute) { return after->attributes().contains(attribute.name()); };
+  if (!std::ranges::all_of(node.attribute(), known)) return false;                            // it is an input now
+  if (name == "Split" && after->SinceVersion() >= 18 && node.input_size() < 2) return false;  // how many parts?
+  const auto change = reformed.find(name);
+  return change == reformed.end() || change->second <= before->SinceVersion() || change->second > to;
 }
 
 // A model and its functions are to name one version of ONNX's operators, for ONNX's checker.

@@ -15,10 +15,12 @@ import onnx_ir as ir
 import torch
 from onnxscript import values
 
+from .editing import bodies
+
 # The opset at which the same call of an operator began to mean something else. Other changes are of dtypes, or of what
-# is an attribute and what an input, which a call by name does not see.
-_REFORMED = {"BatchNormalization": 14, "DFT": 20, "GridSample": 20, "GroupNormalization": 21, "RoiAlign": 16,
-             "Softmax": 13, "LogSoftmax": 13, "Hardmax": 13}
+# is an attribute and what an input, which a call by name does not see. annotator/write/user_functions.cpp has the same.
+_REFORMED = {"BatchNormalization": 14, "DFT": 20, "GridSample": 20, "GroupNormalization": 21, "Hardmax": 13,
+             "LogSoftmax": 13, "Resize": 11, "RoiAlign": 16, "Softmax": 13}
 
 
 class Symbolic(ir.Value):
@@ -245,16 +247,26 @@ def at_opset(function: onnx.FunctionProto, version: int) -> onnx.FunctionProto:
     for imported in function.opset_import:
         if imported.domain or imported.version == version:
             continue
-        for node in function.node:
-            now = onnx.defs.get_schema(node.op_type, imported.version, "") if not node.domain else None
-            then = onnx.defs.get_schema(node.op_type, version, "") if now else None
-            if now and now.since_version != then.since_version and (
-                    now.since_version > version or {*now.attributes} - {*then.attributes} or
-                    now.since_version < _REFORMED.get(node.op_type, 0) <= version):
+        for node in (*function.node, *(inner for node in function.node for graph in bodies(node)
+                                       for inner in graph.node)):
+            if not _means_the_same(node, imported.version, version):
                 raise ValueError(f"the function {function.name} is of opset {imported.version}, the export of "
                                  f"{version}, and {node.op_type} is not the same: use onnxscript.opset{version}")
         imported.version = version
     return function
+
+
+def _means_the_same(node: onnx.NodeProto, opset: int, version: int) -> bool:
+    if node.domain:
+        return True
+    now, then = (onnx.defs.get_schema(node.op_type, each, "") for each in (opset, version))
+    if now.since_version == then.since_version:
+        return True
+    if now.since_version > version or not {each.name for each in node.attribute} <= {*then.attributes}:
+        return False
+    if node.op_type == "Split" and then.since_version >= 18 and len(node.input) < 2:
+        return False  # how many parts it has is to be said
+    return not now.since_version < _REFORMED.get(node.op_type, 0) <= version
 
 
 def _bound(signature: ir.schemas.OpSignature, args: Sequence[Any],

@@ -262,6 +262,20 @@ def test_functions_of_the_user(tmp_path):
     assert command.run_json("validate", tmp_path / "m.onnx")["clean"]
 
 
+@pytest.mark.parametrize("operator, attributes, opset, kept", [
+    ("Tanh", {}, 13, 20), ("Cast", {"to": 1}, 13, 20), ("ReduceMax", {"keepdims": 1}, 13, 20),
+    ("Softmax", {"axis": 1}, 12, 12),     # of all axes from there on
+    ("ReduceMax", {"axes": [0]}, 13, 13),  # an input at 18
+    ("Squeeze", {"axes": [0]}, 12, 12), ("Split", {}, 13, 13), ("Split", {"num_outputs": 1}, 18, 20)])
+def test_functions_rise_to_the_exports_opset_where_they_mean_the_same(operator, attributes, opset, kept, tmp_path):
+    torch.jit.trace(nn.GELU(), torch.randn(1, 2), check_trace=False).save(str(tmp_path / "m.pt"))
+    functions = function_file(tmp_path / "functions.onnx", opset=opset,
+                              body=onnx.helper.make_node(operator, ["x"], ["y"], **attributes))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", functions)
+    (function,) = onnx.load(tmp_path / "m.onnx").functions
+    assert {each.domain: each.version for each in function.opset_import}[""] == kept
+
+
 def test_functions_that_cannot_be_used_are_refused(tmp_path):
     torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
     calls_itself = onnx.helper.make_node("gelu", ["x"], ["y"], domain="whence.aten")

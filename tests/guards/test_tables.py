@@ -2,6 +2,7 @@
 
 import re
 
+import onnx
 import pytest
 import torch
 import transformers.integrations.moe  # noqa: F401, registers transformers::grouped_mm_fallback
@@ -52,6 +53,17 @@ def test_every_schema_of_the_operator_table_is_the_dispatchers(dispatcher):
 def test_no_key_is_an_in_place_operator():
     names = {operator["operator"].split(".")[0] for operator in OPERATORS}
     assert not [name for name in names if name.endswith("_") and not name.endswith("__")]  # __and__ is `&`
+
+
+def test_what_an_opset_reformed_is_the_same_for_functions_and_for_python():
+    from whence import node_recorder
+
+    source = (command.ROOT / "annotator/write/user_functions.cpp").read_text()
+    table = re.search(r"reformed\{(.*?)\};", source, re.DOTALL)[1]
+    theirs = {name: int(opset) for name, opset in re.findall(r'\{"(\w+)", (\d+)\}', table)}
+    assert theirs == node_recorder._REFORMED and theirs["Softmax"] == 13
+    for name, opset in theirs.items():
+        assert onnx.defs.get_schema(name, opset, "").since_version == opset
 
 
 def test_every_code_has_a_test():
