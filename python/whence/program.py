@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import torch
 
 from . import calls, editing, nested, running
-from .errors import WhenceWarning, error
+from .errors import WhenceError, WhenceWarning, error
 from .functions import FunctionsReport
 from .reports import AnnotateReport, ValidationReport
 from .surroundings import select_model_mode_for_export
@@ -85,7 +85,8 @@ class ONNXProgram:
     # ---- running
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple:
-        """Runs ONNX Runtime on the arguments of the model's own forward: the outputs, in order.
+        """Runs ONNX Runtime on the arguments of the model's own forward, or of ``exported_program``: the outputs, in
+        order.
 
         Raises WhenceError E0104 for arguments that are nested in another way, or whose fixed values are others than
         those that were exported.
@@ -130,17 +131,14 @@ class ONNXProgram:
         if known is None:
             tensors = {str(number): leaf for number, leaf in enumerate(nested.tensors_in((args, kwargs)))}
             return running.inputs_of(session, tensors, str(self.path), self._source.model)
-        call = calls.opened(known.signature, args, kwargs)
-        if list(call.tensors) != list(known.tensors):
-            raise error("E0104", "input_mismatch", "the call's tensors are " + (", ".join(call.tensors) or "none"),
-                        f"exported were: {', '.join(known.tensors)}")
-        for name in dict.fromkeys([*known.constants, *call.constants]):
-            was, value = (each.constants.get(name, each.default_of(name)) for each in (known, call))
-            if not _same(was, value):
-                raise error("E0104", "input_mismatch",
-                            f"'{name}' is fixed in the file at {was!r}, and {value!r} is given",
-                            "export again with this value, or make it a tensor")
-        tensors = running.renamed(call.tensors, self._source.input_names)
+        try:
+            tensors = _tensors_of_call(known, args, kwargs)
+        except WhenceError:  # the arguments of exported_program, perhaps: tensors in order, however forward nests them
+            if self.exported_program is None or kwargs or len(args) != len(known.tensors) or not all(
+                    isinstance(each, torch.Tensor) for each in args):
+                raise
+            tensors = dict(zip(known.tensors, args))
+        tensors = running.renamed(tensors, self._source.input_names)
         return running.inputs_of(session, tensors, str(self.path), self._source.model)
 
     def verify(self, args: Any = None, kwargs: Mapping[str, Any] | None = None, *, rtol: float = 1e-3,
@@ -249,6 +247,21 @@ class ONNXProgram:
         graph = running.needs("onnx", "weights beside a model").load(str(self.path), load_external_data=False).graph
         named = {entry.value for each in graph.initializer for entry in each.external_data if entry.key == "location"}
         return {each.name for each in beside() if each.name in named}
+
+
+def _tensors_of_call(known: calls.Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Raises WhenceError E0104 for another call than the one that was exported."""
+    call = calls.opened(known.signature, args, kwargs)
+    if list(call.tensors) != list(known.tensors):
+        raise error("E0104", "input_mismatch", "the call's tensors are " + (", ".join(call.tensors) or "none"),
+                    f"exported were: {', '.join(known.tensors)}")
+    for name in dict.fromkeys([*known.constants, *call.constants]):
+        was, value = (each.constants.get(name, each.default_of(name)) for each in (known, call))
+        if not _same(was, value):
+            raise error("E0104", "input_mismatch",
+                        f"'{name}' is fixed in the file at {was!r}, and {value!r} is given",
+                        "export again with this value, or make it a tensor")
+    return call.tensors
 
 
 def _same(a: Any, b: Any) -> bool:

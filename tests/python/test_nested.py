@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import onnx
 import pytest
 import torch
+import torch.onnx.testing
 import whence
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -221,3 +222,29 @@ def test_scripted_modules_take_defaults_and_containers(tmp_path):
     with pytest.raises(whence.WhenceError, match="argument: 'pair'") as raised:
         whence.export(model, (a,), tmp_path / "n.onnx")
     assert raised.value.code == "E0104"
+
+
+class Nested(torch.nn.Module):
+    def forward(self, pair, n=2, *, table):
+        return pair[0] * n - pair[1], -table["b"]
+
+
+def test_a_program_takes_the_arguments_of_its_exported_program():
+    """They are tensors in order. torch.onnx.testing calls both with exported_program.example_inputs."""
+    pair, table = (torch.randn(3), torch.randn(3)), {"b": torch.randn(2)}
+    program = whence.export(Nested().eval(), (pair,), kwargs={"table": table}, backend="native-export")
+    args, kwargs = program.exported_program.example_inputs
+    for got in (program(pair, table=table), program(*args, **kwargs), program.call_reference(*args, **kwargs)):
+        torch.testing.assert_close(got, Nested()(pair, table=table))
+    torch.onnx.testing.assert_onnx_program(program, strategy=None)
+    for wrong in (args[:2], (*args, args[0]), ((args[0],), *args[1:]), (*args[:2], 1.0)):
+        with pytest.raises(whence.WhenceError) as raised:
+            program(*wrong)
+        assert raised.value.code == "E0104"
+
+
+def test_without_an_exported_program_there_is_one_way_to_call():
+    pair = (torch.randn(3), torch.randn(3))
+    program = whence.export(Nested().eval(), (pair,), kwargs={"table": {"b": pair[0]}}, backend="native")
+    with pytest.raises(whence.WhenceError, match="do not fit forward"):
+        program(*pair, pair[0])
