@@ -136,8 +136,8 @@ void Evaluator::note_views(const jit::Node& node, const Node& recorded, const st
   }
 }
 
-// squeeze drops an axis where it is 1 long, so over a dynamic axis the rank of its result depends on the size. A
-// program has one rank: that of the example inputs.
+// squeeze drops an axis where it is 1 long, so over a dynamic axis the rank of its result depends on the size. Inside a
+// program it has one rank, that of the example inputs; a result of the program alone may have another (results.cpp).
 void Evaluator::tell_of_squeeze(const jit::Node& node, const Call& call, const Node& recorded) {
   if (recorded.target != "aten::squeeze") return;
   const auto* input = recorded.arguments.front().value.as<ValueRef>();
@@ -158,14 +158,15 @@ void Evaluator::tell_of_squeeze(const jit::Node& node, const Call& call, const N
     if (axis < 0) axis += rank;
     // Where the example has 1 and another run more, the two ranks differ, and export refuses.
     if (axis >= rank || !dims[axis].dynamic || dims[axis].size == 1) continue;
-    notes_.push_back({Code::baked_size,
-                      Severity::warning,
-                      "squeeze keeps axis " + std::to_string(axis) +
-                          ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
-                      place(node, call),
-                      "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
-                      1,
-                      {}});
+    squeezed_[recorded.outputs.front()].push_back(
+        {Code::baked_size,
+         Severity::warning,
+         "squeeze keeps axis " + std::to_string(axis) +
+             ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
+         place(node, call),
+         "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
+         1,
+         {}});
   }
 }
 

@@ -61,6 +61,11 @@ void Evaluator::run(const jit::Module& root) {
   }
   const Term result = unpacked_output(call(forward, std::move(arguments), 0, {}));
   add_outputs(returned(result, forward.getSchema().returns().at(0).type()), "", program_.outputs);
+  for (const Node* node : operations(program_)) {
+    if (node->outputs.empty()) continue;
+    const auto told = squeezed_.find(node->outputs.front());
+    if (told != squeezed_.end()) notes_.insert(notes_.end(), told->second.begin(), told->second.end());
+  }
   finish_program(program_, known_);
 }
 

@@ -220,8 +220,9 @@ class Evaluator {
   std::unordered_map<ParameterId, Term> parameters_;
   std::unordered_map<const c10::TensorImpl*, Term> constants_;
   Diagnostics notes_;
-  std::vector<at::Tensor> kept_;   // owners of the addresses above
-  std::vector<ValueFacts> facts_;  // by ValueId
+  std::unordered_map<ValueId, Diagnostics> squeezed_;  // by result: of what is told unless the program returns it
+  std::vector<at::Tensor> kept_;                       // owners of the addresses above
+  std::vector<ValueFacts> facts_;                      // by ValueId
   std::unordered_map<ValueId, c10::IValue> known_;
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> known_in_;
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> tainted_;

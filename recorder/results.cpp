@@ -61,10 +61,14 @@ Term Evaluator::empty_result(const Term& list, const c10::TypePtr& type) {
 void Evaluator::state_rank(const Term& term) {
   const Value& value = program_.values[term.id];
   const auto& seen = term.seen[0];
-  if (value.type.kind != ValueKind::tensor || value.type.dims || !seen || !seen->isTensor()) return;
+  if (value.type.kind != ValueKind::tensor || !seen || !seen->isTensor()) return;
+  if (value.type.dims && !squeezed_.contains(term.id)) return;
   if (is_read(program_.body.nodes, term.id)) return;
-  program_.values[term.id].type.dims =
-      std::vector<Dim>(static_cast<std::size_t>(seen->toTensor().dim()), {-1, true, none_id});
+  squeezed_.erase(term.id);
+  if (!value.type.dims) {
+    program_.values[term.id].type.dims =
+        std::vector<Dim>(static_cast<std::size_t>(seen->toTensor().dim()), {-1, true, none_id});
+  }
   notes_.push_back({Code::unsupported_feature,
                     Severity::warning,
                     "the rank of the result '" + value.name + "' depends on data: the file says that of the example",

@@ -317,6 +317,11 @@ class Squeezes(nn.Module):
         return x.squeeze(0)
 
 
+class SqueezesInside(nn.Module):
+    def forward(self, x):
+        return x.squeeze(0) * 2
+
+
 class SizeFromData(nn.Module):
     def forward(self, n):
         return torch.ones(n[0], 4).squeeze(0)
@@ -324,9 +329,13 @@ class SizeFromData(nn.Module):
 
 def test_squeeze_of_a_dynamic_axis_is_told(tmp_path):
     x = torch.rand(2, 3)
-    path, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
+    path, said = export(SqueezesInside(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
     assert "warning" in said and "E0304" in said and "keeps axis 0" in said and "where it is 1" in said
-    same(path, Squeezes(), torch.rand(4, 3))
+    same(path, SqueezesInside(), torch.rand(4, 3))
+    path, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
+    assert "E0304" not in said and "rank of the result" in said and "that of the example" in said
+    for size in (1, 4):  # a result of the program, whose rank is free
+        same(path, Squeezes(), torch.rand(size, 3))
     _, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:1=n", inputs=(x,))
     assert "squeeze" not in said
 
