@@ -213,12 +213,20 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
   return true;
 }
 
-// Results with another layout than strides have no bytes of their shape.
-void Evaluator::refuse_sparse(const jit::Node& node, const jit::Stack& results, const Call& call) {
+// Results with another layout than strides have no bytes of their shape; a nested tensor has no shape, though its
+// layout is said to be strides.
+void Evaluator::refuse_without_shape(const jit::Node& node, const jit::Stack& results, const Call& call) {
+  const std::string name = node.kind().toQualString();
   for (const c10::IValue& result : results) {
-    if (!result.isTensor() || !result.toTensor().defined() || result.toTensor().layout() == at::kStrided) continue;
-    throw Error(Code::unsupported_feature,
-                std::string(node.kind().toQualString()) + " makes a sparse tensor, which ONNX operators cannot take",
+    if (!result.isTensor() || !result.toTensor().defined()) continue;
+    if (result.toTensor().is_nested()) {
+      throw Error(Code::unsupported_feature, name + " makes a nested tensor, which ONNX operators cannot take",
+                  "keep the tensor padded; where PyTorch's own attention makes it, trace after "
+                  "torch.backends.mha.set_fastpath_enabled(False), as whence.export does",
+                  place(node, call));
+    }
+    if (result.toTensor().layout() == at::kStrided) continue;
+    throw Error(Code::unsupported_feature, name + " makes a sparse tensor, which ONNX operators cannot take",
                 "keep the tensor dense", place(node, call));
   }
 }
@@ -262,7 +270,7 @@ PerRun<std::optional<std::vector<c10::IValue>>> Evaluator::execute(const jit::No
       throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),
                   "give inputs that the model accepts with --input or --inputs", where);
     }
-    refuse_sparse(node, stack, call);
+    refuse_without_shape(node, stack, call);
   }
   return results;
 }

@@ -66,7 +66,7 @@ class Evaluator {
   const Term& term(const torch::jit::Value* value, const Call& call) const;
   Place place(const torch::jit::Node& node, const Call& call);
   Origin origin_of(const torch::jit::Node& node, const Call& call);
-  void refuse_sparse(const torch::jit::Node& node, const torch::jit::Stack& results, const Call& call);
+  void refuse_without_shape(const torch::jit::Node& node, const torch::jit::Stack& results, const Call& call);
   [[noreturn]] void refuse(const torch::jit::Node& node, const Call& call, const std::string& why,
                            const std::string& remedy);
 

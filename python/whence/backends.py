@@ -144,13 +144,18 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     try:
         return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
     except WhenceError as failure:
-        if not _concerns_operators(failure) and failure.code != "E0304":
+        if not _concerns_operators(failure) and failure.code not in _OF_THE_TRACE:
             raise
         return _instead_of_trace(job, call, axes, failure)
 
 
 def _concerns_operators(failure: WhenceError) -> bool:
     return failure.code in ("E0301", "E0302", "E0303")
+
+
+# Failures of a trace that say nothing of what torch.export makes of the model: a size that the trace holds, its run in
+# LibTorch, and defects.
+_OF_THE_TRACE = ("E0304", "E0207", "E0901")
 
 
 def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Exported:

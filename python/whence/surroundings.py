@@ -1,13 +1,13 @@
 """What holds while an export runs, and is as before afterwards, also after an error: the model's mode, the flag that
-user code asks for, hooks of state dicts, where messages go."""
+user code asks for, PyTorch's fast path of attention, hooks of state dicts, where messages go."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Literal
 
 import torch
@@ -57,31 +57,50 @@ def is_in_onnx_export() -> bool:
     return torch.onnx.is_in_onnx_export()
 
 
-class _said:
-    """PyTorch's flag is one for all threads: it is as before when the last export is over."""
+class _Flag:
+    """A flag of PyTorch that is one for all threads: it is as before when the last block that sets it is over."""
 
-    lock = threading.Lock()
-    times = 0
-    before = False
+    def __init__(self, get: Callable[[], bool], put: Callable[[bool], None]) -> None:
+        self._get, self._put = get, put
+        self._lock = threading.Lock()
+        self._times = 0
+        self._before = False
+
+    @contextmanager
+    def held(self, value: bool) -> Iterator[None]:
+        with self._lock:
+            if self._times == 0:
+                self._before = self._get()
+            self._times += 1
+            self._put(value)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._times -= 1
+                if self._times == 0:
+                    self._put(self._before)
 
 
-@contextmanager
-def said_to_be_exporting() -> Iterator[None]:
+def _say(exporting: bool) -> None:
+    from torch.onnx._internal.exporter import _flags  # with all of PyTorch's exporter, so not before it is asked for
+
+    _flags._is_onnx_exporting = exporting
+
+
+_said = _Flag(torch.onnx.is_in_onnx_export, _say)
+_fast_path = _Flag(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled)
+
+
+def said_to_be_exporting() -> AbstractContextManager[None]:
     """torch.onnx.is_in_onnx_export() is true inside the block."""
-    from torch.onnx._internal.exporter import _flags
+    return _said.held(True)
 
-    with _said.lock:
-        if _said.times == 0:
-            _said.before = _flags._is_onnx_exporting
-        _said.times += 1
-        _flags._is_onnx_exporting = True
-    try:
-        yield
-    finally:
-        with _said.lock:
-            _said.times -= 1
-            if _said.times == 0:
-                _flags._is_onnx_exporting = _said.before
+
+def without_fast_path() -> AbstractContextManager[None]:
+    """Attention computes by operators that can be exported. The kernels that PyTorch has for whole layers, where no
+    gradients are asked for, make nested tensors of padded ones, and zeros of what the layers make of padding."""
+    return _fast_path.held(False)
 
 
 @contextmanager
@@ -140,4 +159,5 @@ def exporting(model: Any, training: Any, shown: bool) -> Iterator[None]:
         stack.enter_context(messages_shown(shown))
         stack.enter_context(select_model_mode_for_export(model, training))
         stack.enter_context(without_apex_hooks(model))
+        stack.enter_context(without_fast_path())
         yield

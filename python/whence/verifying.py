@@ -13,6 +13,7 @@ import torch
 
 from . import calls, nested, running
 from .errors import WhenceError, error
+from .surroundings import without_fast_path
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, An
 
 def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
     """The call's tensors, and those that the model returns for copies of them."""
-    with torch.no_grad():
+    with torch.no_grad(), without_fast_path():  # as the file was made
         if isinstance(model, torch.export.ExportedProgram):
             if kwargs is None and isinstance(args, (tuple, list)) and not args:
                 args, kwargs = model.example_inputs

@@ -143,6 +143,19 @@ def test_a_sparse_tensor_is_refused(tmp_path):
     assert "E0303" in said and "sparse" in said
 
 
+def test_a_nested_tensor_is_refused(tmp_path):
+    """PyTorch's fast path of attention leaves them in a trace; they have no sizes that anybody could record."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder, padding = torch.nn.TransformerEncoder(layer, 2).eval(), torch.tensor([[False, False, True], [False] * 3])
+    model = Net(lambda x: encoder(x, src_key_padding_mask=padding), 1).eval()
+    model.encoder = encoder
+    with torch.no_grad():
+        torch.jit.trace(model, (torch.randn(2, 3, 8),), check_trace=False).save(str(tmp_path / "m.pt"))
+    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[2,3,8]",
+                       code=4).stderr
+    assert "E0303" in said and "nested tensor" in said and "transformer.py" in said and "set_fastpath_enabled" in said
+
+
 def test_all_that_is_missing_is_said_at_once(tmp_path):
     path = exported(tmp_path, lambda x: (torch.linalg.eigvalsh(x @ x.T), torch.linalg.qr(x)[0], torch.kron(x, x)), 1)
     said = command.run("export", path, "-o", tmp_path / "m.onnx", code=4).stderr

@@ -58,6 +58,67 @@ def test_user_code_knows_that_it_is_exported(backend, quiet):
     assert not torch.onnx.is_in_onnx_export()
 
 
+# ---- PyTorch's fast path of attention -------------------------------------------------------------------------------
+
+
+class Padded(torch.nn.Module):
+    """Asks, as PyTorch's layers do, whether a kernel may do all of their work."""
+
+    asked: list = []
+
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2)
+
+    def forward(self, x, padding):
+        self.asked.append(torch.backends.mha.get_fastpath_enabled())
+        return self.encoder(x, src_key_padding_mask=padding)
+
+
+PADDING = torch.tensor([[False, False, False, True, True], [False] * 5])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["native", "native-export"])
+def test_padded_tensors_stay_padded(backend, dynamic):
+    """The fast path makes nested tensors of them."""
+    model, x = Padded().eval(), torch.randn(2, 5, 8)
+    axes = {"x": {0: "batch", 1: "seq"}, "padding": {0: "batch", 1: "seq"}} if dynamic else None
+    program = whence.export(model, (x, PADDING), backend=backend, dynamic_shapes=axes, verify=True)
+    assert program.verification.ok and program.backend == backend
+    given = [(x, PADDING)]
+    if dynamic:
+        given.append((torch.randn(3, 7, 8), torch.arange(7) > torch.tensor([[6], [3], [4]])))
+    for each, padding in given:
+        torch.testing.assert_close(program(each, padding)[0], model(each, padding), rtol=1e-4, atol=1e-5)
+        with torch.no_grad():  # what the model makes of padding is nobody's business
+            torch.testing.assert_close(program(each, padding)[0][~padding], model(each, padding)[~padding], rtol=1e-4,
+                                       atol=1e-5)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_fast_path_is_as_before_after_an_export(before):
+    class Fails(Padded):
+        def forward(self, x, padding):
+            super().forward(x, padding)
+            raise ValueError("not this")
+
+    torch.backends.mha.set_fastpath_enabled(before)
+    try:
+        for model in (Padded(), Fails()):
+            Padded.asked.clear()
+            if isinstance(model, Fails):
+                with pytest.raises(Exception):
+                    whence.export(model.eval(), (torch.randn(2, 5, 8), PADDING))
+            else:
+                whence.export(model.eval(), (torch.randn(2, 5, 8), PADDING))
+            assert Padded.asked and not any(Padded.asked)
+            assert torch.backends.mha.get_fastpath_enabled() == before
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
 # ---- modes ----------------------------------------------------------------------------------------------------------
 
 
