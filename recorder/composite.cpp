@@ -349,7 +349,8 @@ bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& dia
                            {}});
   }
   current = nullptr;
-  return diagnostics.empty() && !steps.outputs.empty();
+  const bool does_something = !steps.outputs.empty() || !steps.body.nodes.empty();  // foreach_add_ returns nothing
+  return diagnostics.empty() && does_something;
 }
 
 }  // namespace whence

@@ -9,6 +9,7 @@
 #include "annotator/export/convert.h"
 #include "annotator/export/names.h"
 #include "annotator/export/op_table.h"
+#include "annotator/lower/in_place.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 #include "annotator/simplify/pipeline.h"
@@ -96,6 +97,18 @@ std::set<std::string> opened_in_vain(const Program& program, const std::set<std:
   return keys;
 }
 
+// Adds what stands in the place of operators of `keys` before the program is lowered: "aten::subtract_" of
+// "aten::subtract".
+void add_in_place_forms(const Program& program, std::set<std::string>& keys) {
+  for (const Node* node : operations(program)) {
+    if (!is_in_place(*node) || keys.contains(qualified(*node))) continue;
+    const Argument& written = written_argument(*node);
+    if (written.as<ValueRef>() == nullptr && written.as<ArgumentList>() == nullptr) continue;
+    const std::optional<Node> functional = functional_form(program, *node).node;
+    if (functional && keys.contains(qualified(*functional))) keys.insert(qualified(*node));
+  }
+}
+
 // Lowered, with the operators opened that have no converter but are composites of some that do. Most programs have no
 // such operator and are lowered once.
 // `refused_before`: operators that have a converter, which does not serve this program.
@@ -113,6 +126,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
       if (!written_as_it_is) wanted.insert(key);
     }
   }
+  if (!wanted.empty()) add_in_place_forms(program, wanted);
   while (!wanted.empty()) {
     own_failures.clear(), own_notes.clear();
     Program opened = program;

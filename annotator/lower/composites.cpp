@@ -6,18 +6,13 @@
 #include <optional>
 
 #include "annotator/export/op_table.h"
+#include "annotator/lower/in_place.h"
 #include "schema/result.h"
 
 namespace whence {
 namespace {
 
-// Operators in place are, where their functional form is: "aten::relu_", "aten::add_.Tensor".
-bool convertible(const std::string& key) {
-  if (OpTable::get().find(key) != nullptr) return true;
-  const std::size_t end = std::min(key.find('.'), key.size());
-  if (end == 0 || key[end - 1] != '_') return false;
-  return OpTable::get().find(key.substr(0, end - 1) + key.substr(end)) != nullptr;
-}
+bool convertible(const std::string& key) { return OpTable::get().find(key) != nullptr || has_functional_form(key); }
 
 bool same_content(const TensorData& a, const TensorData& b) {
   return a.dtype == b.dtype && a.shape == b.shape && std::memcmp(a.bytes.data, b.bytes.data, a.bytes.size) == 0;

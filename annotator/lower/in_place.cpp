@@ -22,21 +22,26 @@ std::string functional_name(const std::string& target) {
   return target.substr(0, target.size() - 1);
 }
 
-// In-place operators whose functional form has another key than the rule gives.
-const std::unordered_map<std::string, std::pair<std::string, std::string>>& exceptions() {
-  static const std::unordered_map<std::string, std::pair<std::string, std::string>> table{
-      {"aten::_index_put_impl_", {"aten::index_put", ""}},
-      {"aten::float_power_.Scalar", {"aten::float_power", "Tensor_Scalar"}},
-      {"aten::float_power_.Tensor", {"aten::float_power", "Tensor_Tensor"}},
-      {"aten::normal_", {"aten::normal_functional", ""}},
-      {"aten::pow_.Scalar", {"aten::pow", "Tensor_Scalar"}},
-      {"aten::pow_.Tensor", {"aten::pow", "Tensor_Tensor"}},
-      {"aten::floor_divide_.Scalar", {"aten::floor_divide", "Scalar"}},
-      {"aten::floor_divide_.Tensor", {"aten::floor_divide", ""}},
-      {"aten::transpose_", {"aten::transpose", "int"}},
-      {"aten::zero_", {"aten::zeros_like", ""}},
+// Where the functional form is not called by that rule, or takes other arguments. By key.
+struct Exception {
+  std::string target;
+  std::vector<NamedArgument> added = {};  // that it wants, and the in-place form has a default for
+  std::string_view dropped = {};
+};
+
+const std::unordered_map<std::string, Exception>& exceptions() {
+  static const std::unordered_map<std::string, Exception> table{
+      {"aten::_index_put_impl_", {"aten::index_put", {}, "unsafe"}},
+      {"aten::bernoulli_.float", {"aten::bernoulli", {{"p", {0.5}}}}},
+      {"aten::normal_", {"aten::normal_functional"}},
+      {"aten::zero_", {"aten::zeros_like"}},
   };
   return table;
+}
+
+std::string functional_target(const std::string& key) {
+  const auto exception = exceptions().find(key);
+  return exception == exceptions().end() ? functional_name(key.substr(0, key.find('.'))) : exception->second.target;
 }
 
 const Argument* argument_of(const Node& node, std::string_view name) { return node.find(name); }
@@ -64,31 +69,70 @@ Written copied(const Program& program, const Node& node, const Argument& source)
   return {with(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
 }
 
-// add.out(x, y, alpha, out=z) -> add.Tensor(x, y, alpha): of the operator's overloads the one that takes all arguments
-// but `out`, and needs no other. What `out` was is written over, dtype and shape as PyTorch recorded them.
-Written without_out(const Program& program, const Node& node) {
+// Whether what is declared takes the argument. A number stands for a tensor only where `numbers` says so.
+bool takes(const Program& program, const SchemaArgument& declared, const Argument& given, bool numbers) {
+  if (given.is_none() || declared.type.list) return true;
+  const auto* value = given.as<ValueRef>();
+  const bool tensor = value != nullptr && program.values[value->id].type.kind == ValueKind::tensor;
+  const bool wants_tensor = declared.type.base == "Tensor";
+  return tensor == wants_tensor || (wants_tensor && numbers);
+}
+
+// The arguments under the names that `schema` has for them: their own, or those of the places where they stand.
+// dropout_(self, p, train) -> dropout(input, p, train). nullopt where the operator takes others, or needs more.
+std::optional<std::vector<NamedArgument>> as_declared(const Program& program, const OpSchema& schema,
+                                                      std::vector<NamedArgument> arguments, bool numbers) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const SchemaArgument* declared = schema.find(arguments[i].name);
+    if (declared == nullptr && i < schema.arguments.size() && !schema.arguments[i].keyword_only) {
+      declared = &schema.arguments[i];
+    }
+    if (declared == nullptr || !takes(program, *declared, arguments[i].value, numbers)) return std::nullopt;
+    arguments[i].name = declared->name;
+  }
+  const bool complete = std::ranges::all_of(schema.arguments, [&](const SchemaArgument& declared) {
+    const auto given = std::ranges::count(arguments, declared.name, &NamedArgument::name);
+    return given == 1 || (given == 0 && declared.default_value);
+  });
+  return complete ? std::optional(std::move(arguments)) : std::nullopt;
+}
+
+// `target` called with the arguments of `node`, by that of its overloads which takes them: the node's own where it
+// does, pow_.Scalar(x, 2) -> pow.Tensor_Scalar(x, 2), and first those that take numbers as such.
+Node call(const Program& program, const Node& node, const std::string& target, std::vector<NamedArgument> arguments) {
+  const std::string own = node.overload.empty() ? target : target + "." + node.overload;
+  std::vector<std::pair<std::string, bool>> candidates{{own, true}};
+  const std::vector<std::string> overloads = OpTable::get().overloads(target);
+  for (const bool numbers : {false, true}) {
+    for (const std::string& key : overloads) candidates.emplace_back(key, numbers);
+  }
+  for (const auto& [key, numbers] : candidates) {
+    const OpSchema* schema = OpTable::get().schema(key);
+    if (schema == nullptr) continue;
+    if (auto declared = as_declared(program, *schema, arguments, numbers)) {
+      return with(node, target, schema->overload, std::move(*declared));
+    }
+  }
+  return with(node, target, node.overload, std::move(arguments));  // refused later: it has no converter
+}
+
+// add.out(x, y, alpha, out=z) -> add.Tensor(x, y, alpha). What `out` was is written over, dtype and shape as PyTorch
+// recorded them.
+Node without_out(const Program& program, const Node& node) {
   std::vector<NamedArgument> arguments = node.arguments;
   std::erase_if(arguments, [](const NamedArgument& argument) { return argument.name == "out"; });
-  const auto fits = [&](const OpSchema& schema) {
-    for (const NamedArgument& argument : arguments) {
-      const SchemaArgument* declared = schema.find(argument.name);
-      const auto* value = argument.value.as<ValueRef>();
-      const bool tensor = value != nullptr && program.values[value->id].type.kind == ValueKind::tensor;
-      if (declared == nullptr || (tensor && declared->type.base != "Tensor")) return false;
+  return call(program, node, node.target, std::move(arguments));
+}
+
+Node without_underscore(const Program& program, const Node& node) {
+  std::vector<NamedArgument> arguments = node.arguments;
+  if (const auto exception = exceptions().find(qualified(node)); exception != exceptions().end()) {
+    for (const NamedArgument& each : exception->second.added) {
+      if (node.find(each.name) == nullptr) arguments.push_back(each);
     }
-    return std::all_of(schema.arguments.begin(), schema.arguments.end(), [&](const SchemaArgument& declared) {
-      const bool given = std::any_of(arguments.begin(), arguments.end(),
-                                     [&](const NamedArgument& argument) { return argument.name == declared.name; });
-      return given || declared.default_value;
-    });
-  };
-  for (const std::string& key : OpTable::get().overloads(node.target)) {
-    if (!fits(*OpTable::get().schema(key))) continue;
-    const std::size_t dot = key.find('.');
-    return {with(node, node.target, dot == std::string::npos ? "" : key.substr(dot + 1), std::move(arguments)),
-            none_id};
+    std::erase_if(arguments, [&](const NamedArgument& argument) { return argument.name == exception->second.dropped; });
   }
-  return {with(node, node.target, node.overload, node.arguments), none_id};  // refused later: it has no converter
+  return call(program, node, functional_target(qualified(node)), std::move(arguments));
 }
 
 }  // namespace
@@ -123,10 +167,16 @@ std::optional<SharedMemory> shared_memory(const Program& program, const Node& no
   return SharedMemory{value->id, written, view.kind == ViewKind::same};
 }
 
+bool has_functional_form(const std::string& key) {
+  const std::string_view name(key.data(), std::min(key.find('.'), key.size()));
+  const bool in_place = is_in_place_dunder(name) || (name.ends_with("_") && !name.ends_with("__"));
+  return in_place && !OpTable::get().overloads(functional_target(key)).empty();
+}
+
 Written functional_form(const Program& program, const Node& node) {
-  if (writes_out(node)) return without_out(program, node);
+  if (writes_out(node)) return {without_out(program, node), none_id};
   const Argument& self = *argument_of(node, "self");
-  if (node.target == "aten::copy_") return copied(program, node, *argument_of(node, "src"));
+  if (node.target == "aten::copy_") return copied(program, node, node.arguments[1].value);  // src, or `other`
   if (node.target == "aten::fill_" && node.overload == "Tensor") {
     return copied(program, node, *argument_of(node, "value"));
   }
@@ -136,17 +186,7 @@ Written functional_form(const Program& program, const Node& node) {
   if (node.target == "aten::detach_" || node.target == "aten::requires_grad_") {
     return {std::nullopt, self.as<ValueRef>()->id};
   }
-  std::string target = functional_name(node.target), overload = node.overload;
-  if (const auto other = exceptions().find(qualified(node)); other != exceptions().end()) {
-    std::tie(target, overload) = other->second;
-  }
-  std::vector<NamedArgument> arguments = node.arguments;
-  if (node.target == "aten::_index_put_impl_") {
-    arguments.erase(std::remove_if(arguments.begin(), arguments.end(),
-                                   [](const NamedArgument& argument) { return argument.name == "unsafe"; }),
-                    arguments.end());
-  }
-  return {with(node, std::move(target), std::move(overload), std::move(arguments)), none_id};
+  return {without_underscore(program, node), none_id};
 }
 
 }  // namespace whence

@@ -34,4 +34,8 @@ struct Written {
 };
 Written functional_form(const Program& program, const Node& in_place);
 
+// Whether the in-place operator of this key, "aten::relu_", "aten::bernoulli_.float", has a functional form that can be
+// converted in some overload.
+bool has_functional_form(const std::string& key);
+
 }  // namespace whence

@@ -9,16 +9,17 @@ Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
               const std::set<std::string>& untouched) {
   Program lowered = program;
   Lowering lowering{lowered, failures, notes, untouched};
-  settle_branches(lowering);       // first: writes inside a branch that is taken for certain become straight-line code
-  functionalize(lowering);         // before values are replaced: it needs to see which tensor each write goes to
-  views_for_copies(lowering);      // no sooner: a copy is not written when its source is
-  pad_packed_sequences(lowering);  // before no-ops go: a slice that it adds may be one
-  decompose(lowering);             // no composite writes; what it makes may hold no-ops
-  complex_as_pairs(lowering);      // on functional operators; leaves no-ops where a tensor only changed its dtype
-  drop_no_ops(lowering);           // only now is a detach or a view without effect: nobody writes through it any more
-  use_constants(lowering);         // after functionalize, which gives what is written a new value
-  join_branches(lowering);         // on pure operators: what is joined moves past what stood between
-  drop_dead_code(lowering);        // last: takes what the others left unused
+  settle_branches(lowering);        // first: writes inside a branch that is taken for certain become straight-line code
+  open_filled_diagonals(lowering);  // it writes through views that it makes
+  functionalize(lowering);          // before values are replaced: it needs to see which tensor each write goes to
+  views_for_copies(lowering);       // no sooner: a copy is not written when its source is
+  pad_packed_sequences(lowering);   // before no-ops go: a slice that it adds may be one
+  decompose(lowering);              // no composite writes; what it makes may hold no-ops
+  complex_as_pairs(lowering);       // on functional operators; leaves no-ops where a tensor only changed its dtype
+  drop_no_ops(lowering);            // only now is a detach or a view without effect: nobody writes through it any more
+  use_constants(lowering);          // after functionalize, which gives what is written a new value
+  join_branches(lowering);          // on pure operators: what is joined moves past what stood between
+  drop_dead_code(lowering);         // last: takes what the others left unused
   return lowered;
 }
 

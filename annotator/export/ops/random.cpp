@@ -1,5 +1,7 @@
 // Random numbers and dropout. A runtime draws its own numbers, so only shape, dtype and distribution agree with
 // PyTorch. ONNX draws in floating types; integers are made from uniform numbers.
+#include <cmath>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,6 +67,38 @@ void normal_functional(Ctx& c) {
   c.yield(drawn_like(c, c.tensor("self"), normal_draw(c.number("mean"), c.number("std")), c.output_dtype()));
 }
 
+// ---- other distributions, by what makes them of a uniform or normal number ------------------------------------------
+
+// In the dtype to compute with: narrow ones have no number between 0 and the smallest that is drawn.
+DType wide(Ctx& c) { return c.output_dtype() == DType::float64 ? DType::float64 : DType::float32; }
+
+// log(u) for u in (0, 1); of 0 itself it would be infinite.
+Val log_of_uniform(Ctx& c) { return c.emit("Log", {drawn_like(c, c.tensor("self"), uniform_draw(1e-20, 1), wide(c))}); }
+
+Val wide_number(Ctx& c, double number) { return c.constant_number(number, wide(c)); }
+
+// -log(u) / lambd
+void exponential(Ctx& c) { c.yield(c.emit("Div", {log_of_uniform(c), wide_number(c, -c.number("lambd"))})); }
+
+// The number of trials up to the first success: ceil(log(u) / log(1 - p)), and 1 at least.
+void geometric(Ctx& c) {
+  const Val trials = c.emit("Div", {log_of_uniform(c), wide_number(c, std::log1p(-c.number("p")))});
+  c.yield(c.cast(c.typed(c.emit("Max", {c.emit("Ceil", {trials}), wide_number(c, 1)}), wide(c)), c.output_dtype()));
+}
+
+// median + sigma * tan(pi * (u - 1/2))
+void cauchy(Ctx& c) {
+  constexpr double quarter_turn = std::numbers::pi / 2;
+  const Val angle = drawn_like(c, c.tensor("self"), uniform_draw(-quarter_turn, quarter_turn), wide(c));
+  const Val spread = c.emit("Mul", {c.emit("Tan", {angle}), wide_number(c, c.number("sigma"))});
+  c.yield(c.emit("Add", {spread, wide_number(c, c.number("median"))}));
+}
+
+void log_normal(Ctx& c) {
+  const Draw draw = normal_draw(c.number("mean"), c.number("std"));
+  c.yield(c.emit("Exp", {drawn_like(c, c.tensor("self"), draw, wide(c))}));
+}
+
 // ---- integers in [low, high) ----------------------------------------------------------------------------------------
 
 Draw integer_draw(Ctx& c) {
@@ -79,6 +113,38 @@ Val rounded_down(Ctx& c, Val uniform) {
 void randint(Ctx& c) { c.yield(rounded_down(c, drawn(c, c.sizes("size"), integer_draw(c), DType::float32))); }
 void randint_like(Ctx& c) {
   c.yield(rounded_down(c, drawn_like(c, c.tensor("self"), integer_draw(c), DType::float32)));
+}
+
+// Above the integers that PyTorch draws for a dtype: of a floating one those without a gap between them.
+double end_of_integers(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return 2;
+    case DType::float16:
+      return 0x1p11 + 1;
+    case DType::bfloat16:
+      return 0x1p8 + 1;
+    case DType::float32:
+      return 0x1p24 + 1;
+    case DType::float64:
+      return 0x1p53 + 1;
+    default:
+      return std::ldexp(1, 8 * static_cast<int>(size_of(dtype)) - (dtype == DType::uint8 ? 0 : 1));
+  }
+}
+
+// All integers that the dtype holds without a gap from 0 on, from `from` on, or below `to`.
+void random_integers(Ctx& c, std::int64_t from, std::optional<std::int64_t> to) {
+  const double high = to ? static_cast<double>(*to) : end_of_integers(c.output_dtype());
+  const Draw draw = uniform_draw(static_cast<double>(from), high);
+  const Val drawn = drawn_like(c, c.tensor("self"), draw, DType::float64);
+  c.yield(c.cast(c.typed(c.emit("Floor", {drawn}), DType::float64), c.output_dtype()));
+}
+
+void random(Ctx& c) { random_integers(c, 0, std::nullopt); }
+void random_to(Ctx& c) { random_integers(c, 0, c.integer("to")); }
+void random_from(Ctx& c) {
+  random_integers(c, c.integer("from"), c.has("to") ? std::optional(c.integer("to")) : std::nullopt);
 }
 
 // The places of n uniform numbers when sorted.
@@ -221,6 +287,13 @@ const OpEntry kRandom[] = {
     {"aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", bernoulli},
     {"aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor", bernoulli_p},
     {"aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", bernoulli_tensor},
+    {"aten::cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor", cauchy},
+    {"aten::exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor", exponential},
+    {"aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", geometric},
+    {"aten::log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor", log_normal},
+    {"aten::random(Tensor self, *, Generator? generator=None) -> Tensor", random},
+    {"aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor", random_from},
+    {"aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor", random_to},
     {"aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> "
      "Tensor",
      multinomial},

@@ -71,6 +71,8 @@ CASES = [
     case("aten::ones_like", lambda x: torch.ones_like(x), f32(2, 3)),
     case("aten::ones_like", lambda x: torch.ones_like(x, dtype=torch.bool), f32(2, 3), dynamic="x:0=n,1=m"),
     case("aten::scalar_tensor", scripted("torch.scalar_tensor(x.size(0))"), f32(4), dynamic="x:0=n"),
+    case("prims::scalar_tensor", lambda x: torch.ops.prims.scalar_tensor(2.5, dtype=torch.float32, device=x.device) * x,
+         f32(3), not_in_traces="torch.jit.trace takes no device among an operator's arguments"),
     case("aten::tensor", scripted("torch.tensor([x.size(0), 7, x.size(1)])"), f32(4, 2), dynamic="x:0=n"),
     case("aten::tensor.bool", scripted("torch.tensor(x.size(0) > 3)"), f32(4), dynamic="x:0=n"),
     case("aten::tensor.float", scripted("torch.tensor(float(x.size(0)))"), f32(4), dynamic="x:0=n"),

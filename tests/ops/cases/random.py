@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ops.case import between, boolean, case, f32, i64
+from ops.case import between, boolean, case, f16, f32, i64
 
 PROBABILITIES = torch.tensor([0.0, 1.0, 1.0, 0.0])
 WEIGHTS = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 0.0]])
@@ -48,17 +48,35 @@ CASES = [
     case("aten::bernoulli", lambda p: torch.bernoulli(p), PROBABILITIES, opsets=(13, 18)),
     case("aten::bernoulli.p", lambda x: torch.bernoulli(x, 1.0), f32(2, 3)),
     case("aten::bernoulli.Tensor", lambda x, p: aten.bernoulli.Tensor(x, p), f32(4), PROBABILITIES),
+    case("aten::bernoulli.p", lambda x: (x + 0).bernoulli_(1.0), f32(2, 3), recorded_as="aten::bernoulli_.float"),
+    case("aten::bernoulli.p", lambda x: within(0, 1, (x * 0).bernoulli_().mean()), f32(200),
+         recorded_as="aten::bernoulli_.float"),
+    case("aten::exponential", lambda x: within(0.5, 2, aten.exponential(x, 0.1).mean() / 10), f32(2000)),
+    case("aten::exponential", lambda x: (x + 0).exponential_(1e9), f16(2, 3), recorded_as="aten::exponential_"),
+    case("aten::geometric", lambda x: within(1.8, 2.2, aten.geometric(x, 0.5).mean()), f32(2000)),
+    case("aten::geometric", lambda x: (x + 0).geometric_(0.9999999), i64(0, 9, 2, 3), recorded_as="aten::geometric_"),
+    case("aten::cauchy", lambda x: within(4, 6, aten.cauchy(x, 5, 2).median()), f32(2001)),
+    case("aten::log_normal", lambda x: within(2.5, 3, aten.log_normal(x, 1, 0.1).median()), f32(2001)),
+    case("aten::random", lambda x: within(2**22, 2**24, aten.random(x).median()), f32(2001)),
+    case("aten::random", lambda x: within(30, 90, aten.random(x).median()), i64(0, 9, 2001).tensor().to(torch.int8)),
+    case("aten::random", lambda x: aten.random(x).max() > 2**61, i64(0, 9, 50)),
+    case("aten::random.to", lambda x: aten.random.to(x, 7).unique(), i64(0, 9, 200)),
+    case("aten::random.from", lambda x: getattr(aten.random, "from")(x, 3, 6).unique(), f32(200),
+         not_in_archives="torch.export cannot write an argument that is called from"),
     case("aten::multinomial", lambda w: torch.multinomial(w, 4, True), WEIGHTS),
     case("aten::multinomial", lambda w: torch.multinomial(w, 1), WEIGHTS[0]),
     case("aten::multinomial", lambda w: torch.multinomial(w, 4).sort()[0], between(0.5, 1, 2, 4)),
     case("aten::dropout", nn.Dropout(0.5), f32(2, 3)),
     drawn("aten::dropout", lambda x: F.dropout(x, 0.5, True), f32(2, 3), dynamic="x:0=n"),
     case("aten::dropout", lambda x: F.dropout(x, 0.0, True) + 1, f32(2, 3)),
+    case("aten::dropout", lambda x: F.dropout(x, 1.0, True), f32(2, 3)),
+    case("aten::dropout", lambda x: F.dropout(x + 0, 1.0, True, inplace=True), f32(2, 3), recorded_as="aten::dropout_"),
+    case("aten::native_dropout", lambda x: torch.native_dropout(x, 1.0, True), f32(2, 3), dynamic="x:0=n"),
     case("aten::native_dropout", lambda x: torch.native_dropout(x, 0.5, False)[0] + 1, f32(2, 3)),
     drawn("aten::native_dropout", lambda x: torch.native_dropout(x, 0.5, True), f32(2, 3)),
     case("aten::alpha_dropout", lambda x: F.alpha_dropout(x, 0.5) + 1, f32(2, 3)),
-    case("aten::alpha_dropout", lambda x: F.alpha_dropout(x, 0.5, True), f32(2, 3),
-         refused="this kind of dropout in training mode"),
+    case("aten::alpha_dropout", lambda x: within(0.9, 1.1, F.alpha_dropout(x, 0.3, True).std()), f32(5000)),
+    case("aten::feature_dropout", lambda x: F.dropout2d(x, 0.5, True)[0, :, 0, 0].unique(), torch.ones(1, 200, 2, 2)),
     case("aten::feature_dropout", lambda x: F.dropout2d(x, 0.5, False) + 1, f32(2, 3, 4, 4)),
     case("aten::feature_alpha_dropout", lambda x: F.feature_alpha_dropout(x, 0.5) + 1, f32(2, 3, 4)),
 ]

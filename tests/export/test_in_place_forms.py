@@ -1,0 +1,86 @@
+"""Operators in place, from a trace and from an undecomposed torch.export archive: their functional forms are found by
+name and arguments, or are what ATen defines them by."""
+
+import warnings
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+F = torch.nn.functional
+ONES = torch.ones(3, 4)
+# By what makes the functional form another than the same name without the underscore.
+FORMS = {
+    "overload": lambda y: y.abs_().pow_(2),
+    "overload_of_tensors": lambda y: y.abs_().pow_(ONES * 2).floor_divide_(ONES * 0.25),
+    "overload_of_one_kind_of_number": lambda y: y.ldexp_(ONES * 3),
+    "defaults": lambda y: y.bernoulli_().mul_(0),
+    "arguments": lambda y: F.dropout(y, 1.0, True, inplace=True),
+    "order": lambda y: y.bernoulli_(1.0),
+    "other_name": lambda y: y[0].zero_(),
+    "alias": lambda y: y.subtract_(ONES, alpha=0.5).multiply_(ONES * 3).divide_(2, rounding_mode="floor"),
+    "alias_of_unary": lambda y: y.negative_().fix_(),
+    "alias_of_comparison": lambda y: y.greater_(0.1),
+    "alias_of_binary": lambda y: y.arctan2_(ONES),
+    "alias_of_clamp": lambda y: y.clip_(-0.5, 0.5),
+    "alias_of_a_view": lambda y: y.swapaxes_(0, 1)[0].add_(1),
+    "other_alias_of_a_view": lambda y: y.swapdims_(0, 1).mul_(2),
+    "alias_through_a_view": lambda y: y[1].subtract_(ONES[0]),
+    "list": lambda y: torch._foreach_mul_([y[0], y[1]], 2.0),
+    "lists": lambda y: torch._foreach_add_([y[0], y[2]], [y[1] * 1, ONES[0]]),
+    "number": lambda y: y.abs_().xlogy_(2.0),
+    "composite_in_training": lambda y: F.alpha_dropout(y, 0.0, True, inplace=True),
+    "diagonal": lambda y: y.fill_diagonal_(5),
+    "diagonal_of_a_view": lambda y: y.t().fill_diagonal_(5),
+    "wrapped_diagonal": lambda y: y.t().fill_diagonal_(5, wrap=True),
+    "diagonal_of_a_cube": lambda y: y[:, :3].expand(3, 3, 3).clone().fill_diagonal_(5),
+}
+
+
+class Writes(torch.nn.Module):
+    def __init__(self, write):
+        super().__init__()
+        self.write = write
+
+    def forward(self, x):
+        y = x.clone()
+        result = self.write(y)
+        return (y, result * 1) if isinstance(result, torch.Tensor) else (y, y)
+
+
+def exported(folder, write, route, x, axes=None):
+    model = Writes(write)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if route == "trace":
+            torch.jit.trace(model, (x,), check_trace=False).save(str(folder / "m.pt"))
+            words = [folder / "m.pt", "--input", f"x=float32[{','.join(map(str, x.shape))}]"]
+        else:
+            dynamic = ({axis: torch.export.Dim.DYNAMIC for axis in axes},) if axes else None
+            torch.export.save(torch.export.export(model, (x,), dynamic_shapes=dynamic), folder / "m.pt2")
+            words = [folder / "m.pt2"]
+    command.run("export", *words, "-o", folder / "m.onnx")
+    onnx.checker.check_model(folder / "m.onnx", full_check=True)
+    return model
+
+
+def assert_same(folder, model, x):
+    session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
+    for got, wanted in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("route", ["trace", "pt2"])
+@pytest.mark.parametrize("name", FORMS)
+def test_results_equal_pytorch(name, route, tmp_path):
+    x = torch.randn(3, 4)
+    assert_same(tmp_path, exported(tmp_path, FORMS[name], route, x), x)
+
+
+def test_a_diagonal_of_any_length(tmp_path):
+    model = exported(tmp_path, lambda y: y.fill_diagonal_(5), "pt2", torch.randn(6, 4), axes=[0])
+    for rows in (6, 11, 5):
+        assert_same(tmp_path, model, torch.randn(rows, 4))
