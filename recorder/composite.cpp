@@ -223,7 +223,10 @@ void Steps::add_results(const c10::IValue& value, Node& node) {
       node.outputs.push_back(new_value(each, ValueSource::node));
     }
   } else {
-    refuse("it depends on the content of its arguments (" + qualified(node) + ")");
+    // Not a matter of how PyTorch takes it apart, so not converter_refused: other decompositions ask for it as well.
+    throw Error(Code::unsupported_feature,
+                qualified(call_.call) + ": it depends on the content of its arguments (" + qualified(node) + ")",
+                "write the model without this operator", {.stage = "decompose"});
   }
 }
 

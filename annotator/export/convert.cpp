@@ -133,7 +133,12 @@ void ConvertSession::convert_with_table(const Node& node) {
   const std::string key = qualified(node);
   const OpEntry* entry = OpTable::get().find(key);
   if (entry == nullptr) {
-    std::string remedy = "add a converter (annotator/export/README.md), or use --on-unsupported=domain";
+    const std::string domain = node.target.substr(0, node.target.find(':'));
+    std::string remedy =
+        domain == "aten" || domain == "prim" || domain == "prims"
+            ? "add a converter (annotator/export/README.md) or give one with --converters FILE"
+            : "give a converter with --converters FILE, make it a node with --custom-opset " + domain + "=1";
+    remedy += ", or use --on-unsupported=domain";
     const std::vector<std::string> others = OpTable::get().overloads(node.target);
     if (!others.empty()) remedy += "; convertible: " + others.front();
     throw Error(Code::no_converter, key, remedy, place_of(program_, node, "convert"));
@@ -315,6 +320,12 @@ std::vector<GraphValueId> ConvertSession::emit(std::string_view domain, std::str
       given.push_back(input == no_value ? DType::undefined : graph.values[input].dtype);
     }
     if (const auto widened = widened_types(op_type, opset(), given, outputs)) {
+      if (widened->refused != DType::undefined) {
+        throw Error(Code::converter_refused,
+                    "ONNX has no " + std::string(op_type) + " of " + std::string(name_of(widened->refused)),
+                    "convert the tensor to a dtype that ONNX takes, as with x.float()",
+                    node_ == nullptr ? Place{} : place_of(program_, *node_, "convert"));
+      }
       return emit_widened(op_type, std::move(inputs), std::move(attributes), *widened);
     }
   }

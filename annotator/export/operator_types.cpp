@@ -43,7 +43,7 @@ std::optional<WidenedTypes> widened_types(std::string_view op_type, int opset, c
     if (parameter == nullptr || inputs[i] == DType::undefined || takes(*parameter, inputs[i])) continue;
     const std::vector<DType> choices = wider(inputs[i]);
     const auto choice = std::ranges::find_if(choices, [&](DType dtype) { return takes(*parameter, dtype); });
-    if (choice == choices.end()) return std::nullopt;
+    if (choice == choices.end()) return WidenedTypes{{}, {}, inputs[i]};
     changed.try_emplace(parameter->GetTypeStr(), inputs[i], *choice);
   }
   if (changed.empty()) return std::nullopt;

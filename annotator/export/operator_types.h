@@ -16,9 +16,10 @@ namespace whence {
 struct WidenedTypes {
   std::vector<DType> inputs;
   std::vector<DType> outputs;
+  DType refused = DType::undefined;  // else: what the operator does not take, and nothing wider either
 };
 
-// nullopt when the operator takes the inputs as they are, is unknown at this opset, or when no wider dtype helps.
+// nullopt when the operator takes the inputs as they are, or is unknown at this opset.
 // `inputs`: undefined for absent inputs and unknown dtypes.
 std::optional<WidenedTypes> widened_types(std::string_view op_type, int opset, const std::vector<DType>& inputs,
                                           int outputs);

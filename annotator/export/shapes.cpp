@@ -43,6 +43,9 @@ bool Ctx::all_static(Val value) const {
 
 std::int64_t Ctx::axis(std::int64_t axis, int rank) const {
   const std::int64_t wrapped = axis < 0 ? axis + rank : axis;
+  if (rank == 0 && (axis == 0 || axis == -1)) {  // what PyTorch takes for the one axis that a number has not
+    refuse("it is asked for an axis of a number", "give it x.unsqueeze(0)");
+  }
   if (wrapped < 0 || wrapped >= rank) {
     refuse("axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank),
            "check the model; PyTorch refuses this too");

@@ -33,7 +33,10 @@ class Diagnostic:
 
 # What the command calls its options, in remedies, and what `export` calls them.
 _OPTIONS = (
-    (r"add a converter \(annotator/export/README\.md\)", "give a converter in custom_translation_table"),
+    (r"add a converter \(annotator/export/README\.md\) or give one with --converters FILE",
+     "give a converter in custom_translation_table"),
+    (r"give a converter with --converters FILE", "give a converter in custom_translation_table"),
+    (r"--custom-opset (\w+)=1", r"custom_opsets={'\1': 1}"),
     (r"--on-unsupported=domain", "operator_export_type='ONNX_ATEN_FALLBACK'"),
     (r"out of --dynamic", "out of dynamic_shapes or dynamic_axes"),
     (r"with (it with )?--input or --inputs", "as args"),

@@ -221,12 +221,20 @@ def _by_one_of(chain: Sequence[str], job: Job, training: str,
 
 
 def _cut(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | None:
-    """Functions of the file, without those classes of the model that left no node in it, as Dropout does."""
+    """Functions of the file, without those classes of the model that left no node in it, as Dropout does.
+
+    Warns of those that compute something all the same: it stands in nodes that do the work of another module, too.
+    """
     if "types" in chosen:
-        of_model = {type(module).__name__ for module in getattr(model, "modules", list)()}
-        absent = set(chosen["types"]) & of_model - _classes_in(path)
+        modules = list(getattr(model, "modules", list)())
+        absent = set(chosen["types"]) & {type(module).__name__ for module in modules} - _classes_in(path)
+        with_weights = {type(module).__name__ for module in modules if any(True for _ in module.parameters(False))}
         for name in sorted(absent):
             log.info("export_modules_as_functions: no node of the file is of a %s", name)
+            if name in with_weights:
+                warnings.warn(f"export_modules_as_functions: no function for {name}, as no node is of such a module "
+                              "alone: its work was fused with another module's, as Conv with BatchNorm; "
+                              "optimize=False keeps the two apart", WhenceWarning, stacklevel=3)
         chosen = {"types": [name for name in chosen["types"] if name not in absent]}
         if not chosen["types"]:
             return None

@@ -55,7 +55,8 @@ def test_registered_for_a_range_of_opsets():
         whence.unregister_custom_op(SCALED)
     with pytest.raises(whence.WhenceError) as raised:
         whence.export(Uses(), x, backend="native-export")
-    assert raised.value.code == "E0301"
+    assert raised.value.code == "E0301" and "--" not in raised.value.remedy
+    assert "custom_translation_table" in raised.value.remedy and "custom_opsets={'" in raised.value.remedy
     with pytest.raises(whence.WhenceError, match="nothing is registered"):
         whence.unregister_custom_op(SCALED)
 

@@ -378,6 +378,11 @@ def modules_as_functions(archives):
     program = whence.export(model, X, export_modules_as_functions={torch.nn.Linear, torch.nn.Dropout})
     assert {each.name.split("_")[0] for each in program.functions.functions} == {"Linear"}
     assert whence.export(model, X, export_modules_as_functions={torch.nn.Dropout}).functions is None
+    fused = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
+    with pytest.warns(whence.WhenceWarning, match="no function for Conv2d.*fused"):
+        whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d})
+    apart = whence.export(fused, torch.randn(1, 3, 8, 8), export_modules_as_functions={torch.nn.Conv2d}, optimize=False)
+    assert [each.name for each in apart.model_proto.functions] == ["Conv2d"]
     with pytest.raises(whence.WhenceError, match="no class of the file matches 'GRU'"):
         whence.export(model, X, export_modules_as_functions={torch.nn.GRU})
 

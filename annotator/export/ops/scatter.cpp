@@ -95,11 +95,17 @@ void index_put(Ctx& c) {
 
 // ---- along an axis ----------------------------------------------------------------------------------------------
 
+// A number is what a vector of one element is.
+Val at_least_vector(Ctx& c, Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; }
+
 // ScatterElements: result[index[i, j], j] = updates[i, j] for axis 0, likewise for others.
 Val scattered(Ctx& c, Val x, Val index, Val updates, const std::string& how) {
+  const Val whole = at_least_vector(c, x);
   Attributes attributes = reduction(c, how);
-  attributes.push_back({"axis", c.axis(c.integer("dim"), c.rank(x))});
-  return c.emit("ScatterElements", {x, index, updates}, attributes);
+  attributes.push_back({"axis", c.axis(c.integer("dim"), c.rank(whole))});
+  const Val written =
+      c.emit("ScatterElements", {whole, at_least_vector(c, index), at_least_vector(c, updates)}, attributes);
+  return c.rank(x) == 0 ? c.squeeze(written, {0}) : written;
 }
 
 // `src` may be larger than the index in any axis; only the part the index covers is written.
@@ -114,7 +120,9 @@ Val covered_source(Ctx& c, Val src, Val index) {
 
 Val scatter_updates(Ctx& c, Val index) {
   const DType dtype = c.output_dtype();
-  if (c.schema().find("src")) return covered_source(c, c.cast(c.tensor("src"), dtype), index);
+  if (c.schema().find("src")) {
+    return covered_source(c, at_least_vector(c, c.cast(c.tensor("src"), dtype)), at_least_vector(c, index));
+  }
   return broadcast(c, c.scalar("value", dtype), {index});
 }
 
@@ -165,8 +173,6 @@ void scatter_reduce(Ctx& c) {
   reduce_into(c, index, scatter_updates(c, index));
 }
 
-// A number is what a vector of one element is.
-Val at_least_vector(Ctx& c, Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; }
 void yield_like_self(Ctx& c, Val written) {
   c.yield(c.rank(c.tensor("self")) == 0 ? c.squeeze(written, {0}) : written);
 }
@@ -191,8 +197,10 @@ void index_write(Ctx& c, const std::string& how, Val source) {
   yield_like_self(c, scattered(c, x, spread_index(c, index, x, shape_of(c, source)), source, how));
 }
 void index_reduce(Ctx& c) {
-  const Val source = c.cast(c.tensor("source"), c.output_dtype());
-  reduce_into(c, spread_index(c, c.tensor("index"), c.tensor("self"), shape_of(c, source)), source);
+  const Val x = at_least_vector(c, c.tensor("self"));
+  Val source = c.cast(c.tensor("source"), c.output_dtype());
+  if (c.rank(x) == 1) source = at_least_vector(c, source);
+  reduce_into(c, spread_index(c, c.tensor("index"), x, shape_of(c, source)), source);
 }
 void index_copy(Ctx& c) { index_write(c, "none", c.cast(c.tensor("source"), c.output_dtype())); }
 void index_add(Ctx& c) {

@@ -294,6 +294,7 @@ void reverse_axes(Ctx& c) {
 void movedim(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
+  if (rank == 0) return c.yield(x);
   const Ints source = c.integers("source"), destination = c.integers("destination");
   Ints order(rank, -1);
   std::vector<bool> moved(rank, false);

@@ -85,6 +85,7 @@ Val flipped(Ctx& c, Val x, const Ints& axes) {
 
 void flip(Ctx& c) {
   const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return c.yield(x);
   Ints axes = c.integers("dims");
   for (std::int64_t& axis : axes) axis = c.axis(axis, c.rank(x));
   c.yield(flipped(c, x, axes));

@@ -87,6 +87,7 @@ void kthvalue(Ctx& c) {
 // The lower one of the two in the middle of an even number of elements.
 void median_along(Ctx& c) {
   const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const Ranked ranked = at_rank(c, x, middle(c, extent(c, x, axis)), axis, c.flag("keepdim"));
   c.yield({ranked.values, ranked.indices});

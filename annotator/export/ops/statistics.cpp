@@ -23,7 +23,7 @@ struct Spread {
 Spread read_spread(Ctx& c) {
   Spread spread{c.tensor("self"), {}};
   const int rank = c.rank(spread.input);
-  if (c.schema().find("dim") && c.has("dim")) {
+  if (rank > 0 && c.schema().find("dim") && c.has("dim")) {
     for (const std::int64_t axis : c.integers("dim")) spread.axes.push_back(c.axis(axis, rank));
   }
   if (spread.axes.empty()) spread.axes = axis_order(rank);
@@ -140,7 +140,9 @@ void one_hot(Ctx& c) {
   const Size given = c.size("num_classes");
   const auto known = c.static_size(given);
   const Val classes = known && *known < 0 ? classes_in(c, x, 0) : c.to_scalar_value(given);
-  c.yield(c.emit("OneHot", {x, classes, off_and_on(c, DType::int64)}));
+  const bool number = c.rank(x) == 0;  // which ONNX has no one-hot vector of
+  const Val vectors = c.emit("OneHot", {number ? c.unsqueeze(x, {0}) : x, classes, off_and_on(c, DType::int64)});
+  c.yield(number ? c.squeeze(vectors, {0}) : vectors);
 }
 
 const OpEntry kStatistics[] = {

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from ops.case import case, f32
+from ops.case import case, f32, i64
 
 def unpool2d(x):
     return torch.ops.aten.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), [4, 6])
@@ -27,6 +27,7 @@ CASES = [
          dynamic="x:0=n,2=h,3=w"),
     case("aten::max_pool2d_with_indices", lambda x: F.max_pool2d(x, 2, 2, return_indices=True)[0], f32(2, 3, 8, 8)),
     case("aten::max_pool3d_with_indices", lambda x: F.max_pool3d(x, 2, return_indices=True), f32(1, 2, 4, 5, 6)),
+    case("aten::avg_pool1d", lambda x: F.avg_pool1d(x, 2), i64(0, 9, 1, 8), refused="ONNX has no AveragePool of int64"),
     case("aten::avg_pool1d", lambda x: F.avg_pool1d(x, 3, 2, 1), f32(2, 3, 9)),
     case("aten::avg_pool1d", lambda x: F.avg_pool1d(x, 2, ceil_mode=True, count_include_pad=False), f32(3, 9)),
     case("aten::avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), f32(2, 3, 9, 8), dynamic="x:0=n,2=h",

@@ -49,6 +49,7 @@ CASES = [
          dynamic="x:0=n y:0=m"),
     case("aten::meshgrid.indexing", lambda x, y, z: tuple(torch.meshgrid(x, y, z, indexing="xy")), f32(3), f32(4),
          f32(2)),
+    case("aten::movedim.int", lambda x: torch.movedim(x, 0, -1) + 1, f32()),
     case("aten::movedim.int", lambda x: torch.movedim(x, -1, 0), f32(2, 3, 4)),
     case("aten::movedim.intlist", lambda x: torch.movedim(x, (0, 1), (2, 0)), f32(2, 3, 4)),
     case("aten::numpy_T", lambda x: torch.ops.aten.numpy_T(x), f32(2, 3, 4)),

@@ -7,6 +7,7 @@ from ops.case import boolean, case, f32, i64
 CASES = [
     case("aten::flip", lambda x: x.flip((0, -1)), f32(2, 3, 4), dynamic="x:0=n"),
     case("aten::flip", lambda x: x.flip(0), boolean(4)),
+    case("aten::flip", lambda x: x.flip(0) + x.flip(-1), f32()),
     case("aten::flip", lambda x: (x * 2).flip(1) + x, f32(2, 3)),
     case("aten::slice_scatter", lambda x, y: torch.slice_scatter(x, y, 0, 1, 4, 2), boolean(5, 3), boolean(2, 3,
          seed=1)),

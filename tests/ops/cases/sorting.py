@@ -27,6 +27,7 @@ CASES = [
     case("aten::kthvalue", lambda x: torch.kthvalue(x, 1), f32()),
     case("aten::median", lambda x: torch.median(x), f32(2, 3)),
     case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5)),
+    case("aten::median.dim", lambda x: torch.median(x, -1, True), f32()),
     case("aten::median.dim", lambda x: torch.median(x, 0, True), f32(4, 3)),
     case("aten::median.dim", lambda x: torch.median(x, 0), f32(4, 3), dynamic="x:0=n", opsets=(13, 18)),
     case("aten::median.dim", lambda x: torch.median(x, 1, True), f32(4, 3), dynamic="x:1=n"),

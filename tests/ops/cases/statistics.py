@@ -35,6 +35,8 @@ CASES = [
     case("aten::bincount", lambda x: torch.bincount(x), i64(0, 6, 20), dynamic="x:0=n"),
     case("aten::bincount", lambda x: torch.bincount(x, minlength=9), i32(0, 6, 20)),
     case("aten::bincount", lambda x, w: torch.bincount(x, w, 4), i64(0, 6, 20), between(0, 1, 20)),
+    spread("aten::std.dim", lambda x: torch.std(x, -1, False, keepdim=True), f32()),
+    case("aten::one_hot", lambda x: F.one_hot(x, 6), i64(0, 6)),
     case("aten::one_hot", lambda x: F.one_hot(x, 6), i64(0, 6, 2, 3), dynamic="x:0=n"),
     case("aten::one_hot", lambda x, n: F.one_hot(x, n[0]), i64(0, 3, 2, 3), torch.tensor([5]),
          not_in_archives="torch.export wants the number of classes as a number"),
