@@ -24,6 +24,11 @@ bool takes(const onnx::OpSchema::FormalParameter& parameter, DType dtype) {
   return parameter.GetTypes().count(onnx::Utils::DataTypeUtils::ToType(type)) > 0;
 }
 
+// Not sequences and optionals alone, of which a dtype says nothing.
+bool takes_tensors(const onnx::OpSchema::FormalParameter& parameter) {
+  return std::ranges::any_of(parameter.GetTypes(), [](const auto& type) { return type->starts_with("tensor("); });
+}
+
 // Where to go from a dtype, nearest first.
 std::vector<DType> wider(DType dtype) {
   if (is_floating(dtype)) return {DType::float32};
@@ -40,7 +45,8 @@ std::optional<WidenedTypes> widened_types(std::string_view op_type, int opset, c
   std::map<std::string, std::pair<DType, DType>> changed;  // by type variable: from, to
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto* parameter = formal(schema->inputs(), i);
-    if (parameter == nullptr || inputs[i] == DType::undefined || takes(*parameter, inputs[i])) continue;
+    if (parameter == nullptr || inputs[i] == DType::undefined || !takes_tensors(*parameter)) continue;
+    if (takes(*parameter, inputs[i])) continue;
     const std::vector<DType> choices = wider(inputs[i]);
     const auto choice = std::ranges::find_if(choices, [&](DType dtype) { return takes(*parameter, dtype); });
     if (choice == choices.end()) return WidenedTypes{{}, {}, inputs[i]};
