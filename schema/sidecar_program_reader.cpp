@@ -306,6 +306,7 @@ class ProgramReader {
     const std::int32_t block = row.next().index(blocks_.size());
     blocks_[block].operations.push_back(node.origin.op);
     node.origin.text = row.next().text_or_null();
+    node.origin.exported = row.next().text_or_null();
     return node;
   }
 

@@ -294,6 +294,7 @@ class Writer {
       row.flag(node.list_output);
       row.integer(placed.block);
       row.text(node.origin.text);
+      row.text(node.origin.exported);
     });
   }
 

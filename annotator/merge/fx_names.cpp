@@ -1,64 +1,15 @@
 #include "annotator/merge/fx_names.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "annotator/export/op_table.h"
+#include "annotator/merge/fx_namespace.h"
 #include "annotator/merge/python_text.h"
 
 namespace whence {
 
 namespace {
-
-// Python's words and built-in functions that an operator's name can be; fx never gives them to a node.
-constexpr std::array reserved = {
-    "abs",    "all",    "and",  "any",    "ascii", "bin",    "bool",   "bytes",    "complex", "device", "dict",
-    "divmod", "eval",   "exec", "filter", "float", "format", "hash",   "hex",      "id",      "in",     "inf",
-    "input",  "int",    "is",   "iter",   "len",   "list",   "map",    "max",      "min",     "nan",    "next",
-    "not",    "object", "or",   "pow",    "range", "repr",   "return", "reversed", "round",   "set",    "slice",
-    "sorted", "str",    "sum",  "torch",  "tuple", "type",   "vars",   "zip"};
-
-// torch.fx's _Namespace.
-class FxNamespace {
- public:
-  std::string create(std::string candidate) {
-    for (char& c : candidate) {
-      if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-    }
-    if (candidate.empty()) candidate = "_unnamed";
-    if (std::isdigit(static_cast<unsigned char>(candidate[0])) != 0) candidate.insert(0, "_");
-
-    const auto [base, number] = split(candidate);
-    std::int64_t count = number;
-    if (number < 0 || used_.contains(candidate)) {
-      count = counts_[base];
-      if (std::ranges::find(reserved, candidate) != reserved.end()) candidate = numbered(base, ++count);
-    }
-    while (used_.contains(candidate)) candidate = numbered(base, ++count);
-    used_.insert(candidate);
-    counts_[base] = count;
-    return candidate;
-  }
-
- private:
-  static std::string numbered(const std::string& base, std::int64_t number) {
-    return base + "_" + std::to_string(number);
-  }
-
-  // "view_12" is number 12 of "view"; -1 when there is no number.
-  static std::pair<std::string, std::int64_t> split(const std::string& candidate) {
-    const std::size_t digits = candidate.find_last_not_of("0123456789") + 1;
-    const bool has_number = digits > 0 && digits < candidate.size() && candidate[digits - 1] == '_';
-    if (!has_number || candidate.size() - digits > 9) return {candidate, -1};
-    return {candidate.substr(0, digits - 1), std::stoll(candidate.substr(digits))};
-  }
-
-  std::unordered_set<std::string> used_;
-  std::unordered_map<std::string, std::int64_t> counts_;
-};
 
 std::string with_dots(const std::string& target) {
   const std::size_t colons = target.find("::");
@@ -73,6 +24,11 @@ std::string base_of(const std::string& target) {
 std::string lower_case(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
+}
+
+// As PyTorch's exporter has it: its metadata is what the names are for.
+const std::string& text_of(const Node& node) {
+  return node.origin.exported.empty() ? node.origin.text : node.origin.exported;
 }
 
 const char* prefix(ParameterKind kind) {
@@ -151,12 +107,18 @@ void FxNames::name_all() {
   }
 }
 
-// The program was an fx graph, whose nodes have their text.
+// The program was an fx graph: its nodes have their text, which begins with "%name : ".
 void FxNames::keep_given_names() {
   for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = program_.values[i].name;
   for (std::size_t op = 0; op < nodes_.size(); ++op) {
     const Node& node = *operations_[op];
-    nodes_[op] = node.origin.name.empty() ? base_of(node.target) : node.origin.name;
+    const std::string& text = text_of(node);
+    const std::size_t end = text.find(' ');
+    if (text.starts_with('%') && end != std::string::npos) {
+      nodes_[op] = text.substr(1, end - 1);
+    } else {
+      nodes_[op] = node.origin.name.empty() ? base_of(node.target) : node.origin.name;
+    }
   }
 }
 
@@ -226,7 +188,7 @@ void FxNames::format_arguments(const Node& node, std::string& positional, std::s
 std::string FxNames::target(std::int32_t op) const {
   constexpr std::string_view before = "[target=", operators = "torch.ops.", python = "operator.",
                              higher_order = "torch.ops.higher_order.";
-  const std::string& text = operations_[op]->origin.text;
+  const std::string& text = text_of(*operations_[op]);
   const std::size_t start = text.find(before), end = text.find("](");
   if (start == std::string::npos || end == std::string::npos || end < start) return torch_target(*operations_[op]);
   const std::string target = text.substr(start + before.size(), end - start - before.size());
@@ -238,7 +200,7 @@ std::string FxNames::target(std::int32_t op) const {
 
 std::string FxNames::format(std::int32_t op) const {
   const Node& node = *operations_[op];
-  if (!node.origin.text.empty()) return node.origin.text;
+  if (const std::string& text = text_of(node); !text.empty()) return text;
   std::int32_t users = 0;
   if (node.outputs.size() == 1 && !node.list_output) {
     users = users_[node.outputs[0]];

@@ -61,10 +61,11 @@ class ProgramReader {
     const StoredTensors weights(archive_, root_ + "data/weights/", "model_weights_config.json");
     const StoredTensors constants(archive_, root_ + "data/constants/", "model_constants_config.json");
     read_inputs(module.at("signature").at("input_specs"), graph, body, weights, constants);
-    body.read_nodes(graph, program_.body);
+    const Retrace retrace(graph, reading_);
+    body.read_program(graph, retrace, program_.body);
     read_outputs(module.at("signature").at("output_specs"), body);
     name_outputs(module.at("module_call_graph"));
-    program_.signature = read_signature(module.at("signature"));
+    program_.signature = read_signature(module.at("signature"), retrace);
 
     std::map<std::string, std::string> storage_of;
     for (const StoredTensors* stored : {&weights, &constants}) {

@@ -39,6 +39,20 @@ std::vector<const Argument*> results_of(const Program& program) {
   return leaves;
 }
 
+// What a program writes to stands before its results, by the name of what is left there.
+void add_mutations(const Program& program, const FxNames& names, Signature& signature) {
+  std::vector<SignatureEntry> added;
+  for (const WrittenState& written : written_state(program)) {
+    const std::string& state = names.value_name(written.state);
+    const auto input = std::ranges::find(signature.inputs, state, &SignatureEntry::name);
+    if (input == signature.inputs.end()) continue;
+    const bool of_user = input->kind == "USER_INPUT";
+    added.push_back({input->kind + "_MUTATION", names.value_name(written.holds),
+                     of_user ? std::optional(input->name) : input->target, std::nullopt});
+  }
+  signature.outputs.insert(signature.outputs.begin(), added.begin(), added.end());
+}
+
 Signature stated_by_torchscript(const Program& program, const FxNames& names) {
   constexpr std::string_view kinds[] = {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"};  // by ParameterKind
   Signature signature;
@@ -59,23 +73,8 @@ Signature stated_by_torchscript(const Program& program, const FxNames& names) {
     signature.outputs.push_back(
         {"USER_OUTPUT", value == nullptr ? "" : names.value_name(value->id), std::nullopt, std::nullopt});
   }
+  add_mutations(program, names, signature);
   return signature;
-}
-
-// An archive that was not made functional does not list what it writes to: PyTorch lists it before the results, by the
-// name of what is left there. The name is that of the operation that writes: PyTorch's, which it makes while it
-// decomposes the program, are other ones.
-void add_mutations(const Program& program, const FxNames& names, Signature& signature) {
-  std::vector<SignatureEntry> added;
-  for (const WrittenState& written : written_state(program)) {
-    const std::string& state = names.value_name(written.state);
-    const auto input = std::ranges::find(signature.inputs, state, &SignatureEntry::name);
-    if (input == signature.inputs.end()) continue;
-    const bool of_user = input->kind == "USER_INPUT";
-    added.push_back({input->kind + "_MUTATION", names.value_name(written.holds),
-                     of_user ? std::optional(input->name) : input->target, std::nullopt});
-  }
-  signature.outputs.insert(signature.outputs.begin(), added.begin(), added.end());
 }
 
 std::string bound(const std::optional<std::int64_t>& number, const char* otherwise) {
@@ -122,8 +121,7 @@ std::string to_text(const Signature& signature) {
 
 InterfaceMetadata interface_metadata(const Graph& graph, const Program& program) {
   const FxNames names(program);
-  Signature signature = program.signature.empty() ? stated_by_torchscript(program, names) : program.signature;
-  add_mutations(program, names, signature);
+  const Signature signature = program.signature.empty() ? stated_by_torchscript(program, names) : program.signature;
   InterfaceMetadata metadata;
   metadata.graph.emplace_back(keys::graph_signature, to_text(signature));
   if (!program.signature.empty()) metadata.graph.emplace_back(keys::range_constraints, range_constraints(program));

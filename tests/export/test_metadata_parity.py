@@ -1,7 +1,7 @@
 """Metadata of a .pt2's export, value by value: what PyTorch's dynamo exporter writes for the same archive.
 
-Both exporters get the same archive, already decomposed as the dynamo exporter does it, so that nodes correspond by the
-name of their fx node. Every difference that is allowed has a function of its own here, which says why and checks that
+Both exporters get the same archive, as torch.export saves it and decomposed as the dynamo exporter does it; nodes
+correspond by the name of their fx node. Every difference that is allowed has a function of its own here, which says why and checks that
 it is that; nothing else may differ.
 """
 
@@ -105,9 +105,10 @@ def may_differ(name: str, key: str, ours: dict, theirs: dict) -> bool:
     return belongs_to_several_modules(ours, theirs) or is_another_name_of_the_module(name, ours, theirs)
 
 
+@pytest.mark.parametrize("decomposed", [True, False], ids=["decomposed", "plain"])
 @pytest.mark.parametrize("name", MODELS)
-def test_nodes_say_what_pytorch_says(name):
-    theirs, ours = both(name)
+def test_nodes_say_what_pytorch_says(name, decomposed):
+    theirs, ours = both(name, decomposed)
     known = by_fx_name(theirs)
     for node in ours.graph.node:
         keys = metadata(node)
@@ -115,24 +116,6 @@ def test_nodes_say_what_pytorch_says(name):
         expected = known[fx_name(keys)]
         for key in KEYS:
             assert keys[key] == expected[key] or may_differ(name, key, keys, expected), (node.name, key)
-
-
-# An undecomposed archive's operators are decomposed by PyTorch, which numbers nodes anew: nodes are the same where the
-# text is, and names a parameter, of which each layer has its own.
-@pytest.mark.parametrize("name", MODELS)
-def test_nodes_of_undecomposed_archives(name):
-    theirs, ours = both(name, decomposed=False)
-    known = {keys["pkg.torch.onnx.fx_node"]: keys for keys in map(metadata, theirs.graph.node)}
-    compared = 0
-    for node in ours.graph.node:
-        keys = metadata(node)
-        expected = known.get(keys["pkg.torch.onnx.fx_node"])
-        if expected is None or "%p_" not in keys["pkg.torch.onnx.fx_node"]:
-            continue
-        compared += 1
-        for key in KEYS:
-            assert keys[key] == expected[key] or may_differ(name, key, keys, expected), (node.name, key)
-    assert compared > 0
 
 
 # ---- every fx node ------------------------------------------------------------------------------------------------
@@ -187,16 +170,18 @@ def test_the_fx_node_of_a_functionalized_operator(tmp_path):
 # ---- the graph and its values --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("decomposed", [True, False], ids=["decomposed", "plain"])
 @pytest.mark.parametrize("name", MODELS)
-def test_graph_says_what_pytorch_says(name):
-    theirs, ours = (metadata(model.graph) for model in both(name))
+def test_graph_says_what_pytorch_says(name, decomposed):
+    theirs, ours = (metadata(model.graph) for model in both(name, decomposed))
     assert ours == theirs
     assert set(ours) == {SIGNATURE, RANGES}
 
 
+@pytest.mark.parametrize("decomposed", [True, False], ids=["decomposed", "plain"])
 @pytest.mark.parametrize("name", MODELS)
-def test_inputs_and_outputs_say_what_pytorch_says(name):
-    theirs, ours = both(name)
+def test_inputs_and_outputs_say_what_pytorch_says(name, decomposed):
+    theirs, ours = both(name, decomposed)
     assert [metadata(value) for value in ours.graph.input] == [metadata(value) for value in theirs.graph.input]
     for value, expected in zip(ours.graph.output, theirs.graph.output, strict=True):
         keys = metadata(value)

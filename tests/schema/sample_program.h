@@ -1,5 +1,5 @@
 // A small program that uses every part of the record once: what the sidecar tests write, and what
-// schema/fixtures/v1.2/sample.whence.json holds.
+// schema/fixtures/v1.3/sample.whence.json holds.
 #pragma once
 
 #include "schema/sidecar.h"

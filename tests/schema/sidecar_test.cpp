@@ -50,6 +50,8 @@ TEST(Sidecar, ReadsBackWhatMatters) {
     EXPECT_EQ(qualified(*right[i]), qualified(*left[i]));
     EXPECT_EQ(right[i]->outputs, left[i]->outputs);
     EXPECT_EQ(right[i]->origin.op, left[i]->origin.op);
+    EXPECT_EQ(right[i]->origin.text, left[i]->origin.text);
+    EXPECT_EQ(right[i]->origin.exported, left[i]->origin.exported);
     ASSERT_EQ(right[i]->arguments.size(), left[i]->arguments.size());
     for (std::size_t k = 0; k < left[i]->arguments.size(); ++k) {
       EXPECT_EQ(right[i]->arguments[k].name, left[i]->arguments[k].name);
@@ -119,7 +121,7 @@ TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
-  EXPECT_EQ(Json::parse(text)["version"], "1.2");
+  EXPECT_EQ(Json::parse(text)["version"], "1.3");
   const Sidecar read = parsed(text);
   EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
   EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);

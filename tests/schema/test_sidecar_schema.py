@@ -19,7 +19,7 @@ def validator():
 
 
 def sample():
-    return json.loads((SCHEMA_FOLDER / "fixtures/v1.2/sample.whence.json").read_text())
+    return json.loads((SCHEMA_FOLDER / "fixtures/v1.3/sample.whence.json").read_text())
 
 
 def test_there_are_frozen_files():
@@ -32,7 +32,7 @@ def test_frozen_files_are_valid(validator, path):
 
 
 def test_unknown_fields_of_a_newer_minor_version_are_valid(validator):
-    newer = sample() | {"version": "1.3", "matches": {"any": "thing"}}
+    newer = sample() | {"version": "1.4", "matches": {"any": "thing"}}
     assert validator.is_valid(newer)
 
 

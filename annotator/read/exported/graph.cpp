@@ -7,33 +7,15 @@
 #include <utility>
 
 #include "annotator/export/op_table.h"
+#include "annotator/read/exported/checks.h"
 #include "annotator/read/exported/node_texts.h"
+#include "annotator/read/exported/operands.h"
 #include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
 #include "schema/written_views.h"
 
 namespace whence {
 namespace {
-
-// Checks of what is known while exporting; they compute nothing.
-constexpr std::array<std::string_view, 9> checks = {"aten::_assert_tensor_metadata",
-                                                    "aten::_linalg_check_errors",
-                                                    "aten::_assert_async",
-                                                    "aten::_assert_scalar",
-                                                    "aten::sym_constrain_range",
-                                                    "aten::sym_constrain_range_for_size",
-                                                    "aten::_functional_assert_async",
-                                                    "aten::_functional_sym_constrain_range",
-                                                    "aten::_functional_sym_constrain_range_for_size"};
-
-// Of "torch.ops.aten._assert_scalar.default".
-bool is_check(std::string_view target) {
-  constexpr std::string_view aten = "torch.ops.aten.";
-  if (!target.starts_with(aten)) return false;
-  target.remove_prefix(aten.size());
-  const std::string name = "aten::" + std::string(target.substr(0, target.find('.')));
-  return std::ranges::find(checks, name) != checks.end();
-}
 
 std::string device_name(const Part& device) {
   std::string name = device.at("type").text();
@@ -281,6 +263,7 @@ Origin ExportedGraph::origin_of(const Part& node) {
   const Part metadata = node.at("metadata");
   origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").view()) : scope_;
   origin.text = text_;
+  if (exported_ != text_) origin.exported = exported_;
   origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
   return origin;
 }
@@ -321,11 +304,6 @@ void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& n
   }
 }
 
-void ExportedGraph::enter(std::size_t number, const Part& node) {
-  reading_.entry = "node " + std::to_string(number);
-  if (node.has("name") && !node.at("name").is_null()) reading_.entry += " '" + node.at("name").text() + "'";
-}
-
 // torch.export takes a view that keeps the number of elements for one that keeps the shape, and records that of [n, 2]
 // for view(1, -1) where n is 1 in the example. What the node itself says counts.
 void ExportedGraph::heed_view(const Node& node) {
@@ -357,7 +335,7 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   NodeTexts texts;
   std::unordered_set<std::string> names;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    enter(i, nodes[i]);
+    enter_node(reading_, i, nodes[i]);
     if (nodes[i].has("name") && !nodes[i].at("name").is_null() && !names.insert(nodes[i].at("name").text()).second) {
       reading_.corrupt("another node has this name");
     }
@@ -365,8 +343,9 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   }
   texts.add_outputs(graph.at("outputs"));
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    enter(i, nodes[i]);
+    enter_node(reading_, i, nodes[i]);
     text_ = texts.of(i);
+    exported_ = retrace_->text(nodes[i]);
     read_node(graph, nodes[i], block);
   }
 }
@@ -434,7 +413,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   node.origin = origin_of(part);
   if (target.starts_with("torch.ops.")) {
     set_target(target, node);
-    if (std::ranges::find(checks, node.target) != checks.end()) {
+    if (is_check(target)) {
       next_op_ = before;
       return;
     }

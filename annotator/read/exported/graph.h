@@ -11,6 +11,7 @@
 
 #include "annotator/read/exported/modules.h"
 #include "annotator/read/exported/part.h"
+#include "annotator/read/exported/retrace/retrace.h"
 #include "schema/program.h"
 
 namespace whence {
@@ -27,13 +28,17 @@ class ExportedGraph {
   ValueId declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index);
   ValueId value_of(const std::string& name) const;  // throws Error(corrupt_file) for a name that nothing makes
 
-  // The operations of `graph` into `block`, in order.
-  void read_nodes(const Part& graph, Block& block);
+  // The operations of `graph` into `block`, in order. `retrace` says what PyTorch's exporter calls them.
+  void read_program(const Part& graph, const Retrace& retrace, Block& block) {
+    retrace_ = &retrace;
+    read_nodes(graph, block);
+  }
   Argument argument(const Part& argument);
 
  private:
   using Names = std::unordered_map<std::string, ValueId>;
 
+  void read_nodes(const Part& graph, Block& block);
   void read_node(const Part& graph, const Part& node, Block& block);
   struct Memory {
     std::int64_t offset = 0;
@@ -50,7 +55,6 @@ class ExportedGraph {
   void fill_defaults(Node& node) const;
   void read_outputs(const Part& graph, const Part& outputs, Node& node);
   Origin origin_of(const Part& node);
-  void enter(std::size_t number, const Part& node);  // names the node in errors
 
   // Operators that take graphs.
   bool read_higher_order(const std::string& name, const Part& graph, const Part& node, Block& block);
@@ -63,6 +67,7 @@ class ExportedGraph {
   void read_functional_arguments(const Part& inputs, Node& node);
   void read_functional_results(const Part& graph, const Part& outputs, Node& node);
   // The operations of a graph that is given values, into `block`; what it returns.
+  std::vector<Argument> read_body(const Part& inner, const std::vector<Argument>& given, Block& block);
   std::vector<Argument> read_inner(const Part& inner, const std::vector<Argument>& given, Block& block);
   void append(const Part& operand, std::vector<Argument>& to);  // an operand, or those in a list
   ValueId iteration();
@@ -101,7 +106,8 @@ class ExportedGraph {
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
   std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
-  std::string text_;                              // of the node being read
+  const Retrace* retrace_ = nullptr;
+  std::string text_, exported_;  // of the node being read
 };
 
 }  // namespace whence

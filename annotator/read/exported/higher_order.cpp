@@ -1,26 +1,19 @@
 // Operators that take graphs: contexts (no_grad, autocast) are nothing to ONNX and their graph goes in place; `cond`
 // becomes prim::If. loops.cpp has `while_loop` and `scan`.
-#include <algorithm>
-#include <array>
+#include <utility>
 
 #include "annotator/read/exported/graph.h"
 #include "annotator/read/exported/operands.h"
+#include "annotator/read/exported/retrace/retrace.h"
 
 namespace whence {
 
 bool ExportedGraph::read_higher_order(const std::string& name, const Part& graph, const Part& node, Block& block) {
-  // Operands that set the context up come before the graph's own.
-  struct Context {
-    std::string_view name;
-    std::size_t own;
-  };
-  constexpr std::array<Context, 2> contexts = {{{"wrap_with_set_grad_enabled", 1}, {"wrap_with_autocast", 4}}};
-  const auto context = std::ranges::find(contexts, name, &Context::name);
-  if (context != contexts.end()) {
+  if (const auto own = operands_of_context(node.at("target").view())) {
     const Operands operands = operands_of(node);
-    if (operands.graphs.size() != 1 || operands.others.size() < context->own) reading_.corrupt("an operand is missing");
+    if (operands.graphs.size() != 1 || operands.others.size() < *own) reading_.corrupt("an operand is missing");
     std::vector<Argument> given;
-    for (std::size_t i = context->own; i < operands.others.size(); ++i) given.push_back(argument(operands.others[i]));
+    for (std::size_t i = *own; i < operands.others.size(); ++i) given.push_back(argument(operands.others[i]));
     inline_graph(operands.graphs.front(), given, node.at("outputs"), block);
     return true;
   }
@@ -39,6 +32,15 @@ void ExportedGraph::inline_graph(const Part& inner, const std::vector<Argument>&
     const auto* value = results[i].as<ValueRef>();
     value != nullptr ? bind(names[i], value->id) : unsupported("a graph that returns a number", "return a tensor");
   }
+}
+
+// A body: a graph of its own, in which names begin anew.
+std::vector<Argument> ExportedGraph::read_body(const Part& inner, const std::vector<Argument>& given, Block& block) {
+  const Retrace names(inner, reading_);
+  const Retrace* const around = std::exchange(retrace_, &names);
+  std::vector<Argument> results = read_inner(inner, given, block);
+  retrace_ = around;
+  return results;
 }
 
 std::vector<Argument> ExportedGraph::read_inner(const Part& inner, const std::vector<Argument>& given, Block& block) {
@@ -70,7 +72,7 @@ void ExportedGraph::read_cond(const Part& graph, const Part& part, Block& block)
   const Body body(*this, node.origin.scope);
   for (const Part& branch : operands.graphs) {
     Block& made = node.blocks.emplace_back();
-    made.outputs = read_inner(branch, given, made);
+    made.outputs = read_body(branch, given, made);
   }
   for (const std::string& name : names_in(part.at("outputs"))) {
     node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));

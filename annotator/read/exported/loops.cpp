@@ -35,7 +35,7 @@ void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& 
     return carried;
   };
   const auto check = [&](const std::vector<Argument>& carried, Block& to) {
-    const std::vector<Argument> result = read_inner(condition, with_others(carried), to);
+    const std::vector<Argument> result = read_body(condition, with_others(carried), to);
     if (result.size() != 1) reading_.corrupt("a condition with several results");
     return result.front();
   };
@@ -60,7 +60,7 @@ void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& 
     carried.push_back({ValueRef{made.inputs.back()}});
   }
   names_ = around;
-  const std::vector<Argument> next = read_inner(body, with_others(carried), made);
+  const std::vector<Argument> next = read_body(body, with_others(carried), made);
   if (next.size() != initial.size()) reading_.corrupt("a loop returns other values than it carries");
   made.outputs.push_back(check(next, made));
   made.outputs.insert(made.outputs.end(), next.begin(), next.end());
@@ -135,7 +135,7 @@ void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block)
   }
   names_ = around;
   given.insert(given.end(), others.begin(), others.end());
-  const std::vector<Argument> results = read_inner(combine, given, made);
+  const std::vector<Argument> results = read_body(combine, given, made);
   if (results.size() < initial.size()) reading_.corrupt("a scan returns fewer values than it carries");
   made.outputs.push_back({true});
   made.outputs.insert(made.outputs.end(), results.begin(), results.end());

@@ -1,7 +1,10 @@
 // What an operator that takes graphs is given, in order: higher_order.cond(pred, true_graph, false_graph, [x]).
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "annotator/read/exported/part.h"
@@ -22,6 +25,20 @@ inline Operands operands_of(const Part& node) {
     kind == "as_graph" ? operands.graphs.push_back(content.at("graph")) : operands.others.push_back(argument);
   }
   return operands;
+}
+
+// What is being read is the graph's node of this number.
+inline void enter_node(Reading& reading, std::size_t number, const Part& node) {
+  reading.entry = "node " + std::to_string(number);
+  if (node.has("name") && !node.at("name").is_null()) reading.entry += " '" + node.at("name").text() + "'";
+}
+
+// Of an operator that runs a graph in a context (no_grad, autocast), which is nothing to ONNX: how many operands set
+// the context up, before the graph's own.
+inline std::optional<std::size_t> operands_of_context(std::string_view target) {
+  if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") return 1;
+  if (target == "torch.ops.higher_order.wrap_with_autocast") return 4;
+  return std::nullopt;
 }
 
 // The name that a graph's input or output gives to a value.

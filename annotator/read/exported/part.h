@@ -76,6 +76,7 @@ class Part {
     }
   }
 
+  const void* identity() const { return &value_; }  // of this place in the document
   const Reading& reading() const { return reading_; }
 
  private:

@@ -1,0 +1,14 @@
+// What an archive gives an operator, as torch.fx prints it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "annotator/read/exported/part.h"
+
+namespace whence {
+
+// `name_of(value)`: how a value, or a graph, is written.
+std::string argument_text(const Part& argument, const std::function<std::string(const Part& value)>& name_of);
+
+}  // namespace whence

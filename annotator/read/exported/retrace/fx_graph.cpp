@@ -1,0 +1,115 @@
+#include "annotator/read/exported/retrace/fx_graph.h"
+
+#include <algorithm>
+
+namespace whence {
+namespace {
+
+template <class Visit>
+void each_argument(const FxNode& node, Visit visit) {
+  for (const std::string& argument : node.positional) each_reference(argument, visit);
+  for (const auto& [name, argument] : node.keywords) each_reference(argument, visit);
+}
+
+// "view" of "aten.view.default", "mul" of "operator.mul": what torch.fx names a node by.
+std::string name_base(std::string_view target) {
+  const bool of_python = target.starts_with("operator.") || target.starts_with("torch.");
+  if (const std::size_t end = target.rfind('.'); !of_python && target.find('.') != end) target = target.substr(0, end);
+  std::string base(target.substr(target.rfind('.') + 1));
+  while (base.starts_with("__") && base.size() > 4) base = base.substr(2, base.size() - 4);
+  return base;
+}
+
+void append(std::string& list, std::string_view item) {
+  if (!list.empty()) list += ", ";
+  list += item;
+}
+
+}  // namespace
+
+std::string reference_to(FxId node) { return '\x01' + std::to_string(node) + '\x02'; }
+
+void FxGraph::reserve(std::size_t more) {
+  nodes_.reserve(nodes_.size() + more);
+  names_.reserve(more);
+}
+
+FxId FxGraph::placeholder(std::string name) {
+  FxNode& node = nodes_.emplace_back();
+  node.placeholder = true;
+  node.name = std::move(name);
+  return size() - 1;
+}
+
+FxId FxGraph::unnamed(FxNode node) {
+  nodes_.push_back(std::move(node));
+  return size() - 1;
+}
+
+FxId FxGraph::call(FxNode node) {
+  std::string base = name_base(node.target);
+  return call(std::move(node), std::move(base));
+}
+
+FxId FxGraph::call(FxNode node, std::string base) {
+  node.name = names_.create(std::move(base));
+  return unnamed(std::move(node));
+}
+
+// A node reads only nodes before it.
+void FxGraph::drop_unread() {
+  for (const FxId node : results_) at(node).alive = true;
+  for (FxId id = size(); id-- > 0;) {
+    FxNode& node = at(id);
+    node.alive = node.alive || node.check;
+    if (node.alive) each_argument(node, [&](FxId read) { at(read).alive = true; });
+  }
+}
+
+// A node that reads a value twice is one user; so is the one that returns the graph's results.
+void FxGraph::count_users() {
+  std::vector<FxId> read;
+  const auto count = [&] {
+    std::ranges::sort(read);
+    const auto repeated = std::ranges::unique(read);
+    read.erase(repeated.begin(), repeated.end());
+    for (const FxId node : read) ++at(node).users;
+    read.clear();
+  };
+  for (FxNode& node : nodes_) node.users = 0;
+  for (const FxNode& node : nodes_) {
+    if (!node.alive || node.check) continue;
+    each_argument(node, [&](FxId id) { read.push_back(id); });
+    count();
+  }
+  read = results_;
+  count();
+}
+
+std::string FxGraph::printed(std::string_view argument) const {
+  std::string text;
+  for (std::size_t at_char = 0; at_char < argument.size(); ++at_char) {
+    if (argument[at_char] != '\x01') {
+      text += argument[at_char];
+      continue;
+    }
+    FxId node = 0;
+    while (argument[++at_char] != '\x02') node = node * 10 + (argument[at_char] - '0');
+    text += "%" + at(node).name;
+  }
+  return text;
+}
+
+std::string FxGraph::text(FxId id) const {
+  const FxNode& node = at(id);
+  std::string positional, keywords;
+  for (const std::string& argument : node.positional) append(positional, printed(argument));
+  if (node.positional.size() == 1) positional += ",";  // a tuple of one
+  for (const auto& [name, argument] : node.keywords) append(keywords, name + ": " + printed(argument));
+  const bool of_python = node.target.starts_with("operator.") || node.target.starts_with("torch.");
+  return "%" + node.name + " : [num_users=" + std::to_string(node.users) +
+         "] = call_function[target=" + (of_python ? "" : "torch.ops.") + node.target + "](args = (" + positional +
+         "), kwargs = {" + keywords + "})";
+}
+
+}  // namespace whence

@@ -1,0 +1,220 @@
+// Indices, Fourier transforms and arithmetic.
+#include <numeric>
+
+#include "annotator/read/exported/retrace/rule_helpers.h"
+
+namespace whence {
+namespace {
+
+using Arguments = Retrace::Arguments;
+using Keywords = Retrace::Keywords;
+
+// ---- indices ------------------------------------------------------------------------------------------------------
+
+// [None, None, indices]: the axis that is indexed.
+std::string places(Retrace& t, const FxCall& c) {
+  std::string list;
+  for (std::int64_t axis = axis_of(c, "dim", t.facts(self(c)).rank()); axis > 0; --axis) list += "None, ";
+  return "[" + list + c.text("index") + "]";
+}
+
+bool index_add(Retrace& t, const FxCall& c) {
+  if (c.text("alpha", "1") != "1") return false;
+  return t.yield(t.emit("aten.index_put.default", {first(c), places(t, c), c.text("source"), "True"})), true;
+}
+
+bool index_copy(Retrace& t, const FxCall& c) {
+  return t.yield(t.emit("aten.index_put.default", {first(c), places(t, c), c.text("source")})), true;
+}
+
+bool where(Retrace& t, const FxCall& c) {
+  if (c.overload != "default") return false;
+  const std::string node = t.emit("aten.nonzero.default", {first(c)}, {}, DType::int64);
+  return t.yield(t.items(t.emit("aten.unbind.int", {node, "1"}), c.results.size())), true;
+}
+
+bool argsort(Retrace& t, const FxCall& c) {
+  Arguments arguments;
+  for (const FxCall::Given& given : c.given) arguments.push_back(given.text);
+  const bool stable = c.overload == "stable";
+  return !stable && (t.yield(t.items(t.emit("aten.sort.default", arguments), 2).back()), true);
+}
+
+bool one_hot(Retrace& t, const FxCall& c) {
+  const std::string classes = c.text("num_classes", "-1");
+  if (classes.starts_with('-')) return false;
+  for (const char* op : {"ge", "lt"}) {  // a check of the values, which nobody reads
+    const std::string fits = t.emit("aten." + std::string(op) + ".Scalar",
+                                    {first(c), std::string(op) == "ge" ? "0" : classes}, {}, DType::boolean);
+    t.check(t.emit("aten.all.default", {fits}, {}, DType::boolean));
+  }
+  const std::string column = t.emit("aten.unsqueeze.default", {first(c), "-1"});
+  const std::string numbers =
+      t.emit("aten.arange.default", {classes}, {{"dtype", "torch.int64"}, {"device", "cpu"}, {"pin_memory", "False"}});
+  const std::string equal = t.emit("aten.eq.Tensor", {column, numbers}, {}, DType::boolean);
+  return t.yield(t.emit("aten._to_copy.default", {equal}, {{"dtype", "torch.int64"}})), true;
+}
+
+bool part_of_complex(Retrace& t, const FxCall& c) {
+  if (!is_complex(t.facts(self(c)).dtype)) return alias(t, c);
+  const std::string pairs = t.emit("aten.view_as_real.default", {first(c)});
+  const std::string axis = std::to_string(t.facts(self(c)).rank());
+  return t.yield(t.emit("aten.select.int", {pairs, axis, c.op == "aten.imag" ? "1" : "0"})), true;
+}
+
+// ---- Fourier transforms -------------------------------------------------------------------------------------------
+
+// How PyTorch counts the norms: 0 none, 1 by the root of the length, 2 by the length.
+std::string norm_of(const FxCall& c, bool inverse) {
+  const std::string said = c.text("norm");
+  if (said == "ortho") return "1";
+  return inverse == (said != "forward") ? "2" : "0";
+}
+
+// Over one axis, or over several; of the length that the input has.
+bool fourier(Retrace& t, const FxCall& c) {
+  const TensorFacts x = t.facts(self(c)), result = t.facts(c.results.front());
+  const std::string kind = c.op.substr(sizeof("aten.fft_") - 1);  // "fft", "irfft2"
+  const bool inverse = kind.starts_with('i'), several = kind.ends_with('2') || kind.ends_with('n');
+  std::vector<std::int64_t> axes = c.integers("dim");
+  if (c.text("dim") == "None" && kind.ends_with('n')) return false;
+  if (axes.empty()) axes = several ? std::vector<std::int64_t>{-2, -1} : std::vector<std::int64_t>{-1};
+  for (std::int64_t& axis : axes) {
+    axis += axis < 0 ? x.rank() : 0;
+    if (axis < 0 || axis >= x.rank() || x.rank() != result.rank()) return false;
+  }
+  const std::int64_t length = result.sizes[axes.back()], given = x.sizes[axes.back()];
+  const std::string list = list_text(axes), norm = norm_of(c, inverse);
+  if (kind.starts_with("irfft")) {
+    if (given != length / 2 + 1 || several) return false;
+    return t.yield(t.emit("aten._fft_c2r.default", {first(c), list, norm, std::to_string(length)})), true;
+  }
+  if (kind.starts_with("rfft")) {
+    if (length != given / 2 + 1) return false;
+    return t.yield(t.emit("aten._fft_r2c.default", {first(c), list, norm, "True"})), true;
+  }
+  if (length != given || (kind != "fft" && kind != "ifft" && kind != "fft2" && kind != "ifft2")) return false;
+  if (is_complex(x.dtype)) {
+    return t.yield(t.emit("aten._fft_c2c.default", {first(c), list, norm, inverse ? "False" : "True"})), true;
+  }
+  if (!several) {
+    return t.yield(t.emit("aten._fft_r2c.default", {first(c), list, norm, "False"})), true;
+  }
+  const std::string numbers = t.emit("aten._to_copy.default", {first(c)}, {{"dtype", "torch.complex64"}});
+  return t.yield(t.emit("aten._fft_c2c.default", {numbers, list, norm, inverse ? "False" : "True"})), true;
+}
+
+bool fftshift(Retrace& t, const FxCall& c) {
+  const TensorFacts x = t.facts(self(c));
+  const std::vector<std::int64_t> axes = c.integers("dim");
+  std::vector<std::int64_t> shifts;
+  for (std::int64_t axis : axes) {
+    axis += axis < 0 ? x.rank() : 0;
+    if (axis < 0 || axis >= x.rank()) return false;
+    const std::int64_t size = x.sizes[axis];
+    shifts.push_back(c.op == "aten.fft_fftshift" ? size / 2 : (size + 1) / 2);
+  }
+  if (axes.empty()) return false;
+  return t.yield(t.emit("aten.roll.default", {first(c), list_text(shifts), list_text(axes)})), true;
+}
+
+// ---- arithmetic ---------------------------------------------------------------------------------------------------
+
+bool reversed_sub(Retrace& t, const FxCall& c) {
+  return c.text("alpha", "1") == "1" && recipe<"sub.Tensor $other $self">(t, c);
+}
+
+// The differences of neighbours, `n` times.
+bool diff(Retrace& t, const FxCall& c) {
+  const TensorFacts x = t.facts(self(c));
+  const std::int64_t axis = axis_of(c, "dim", x.rank(), -1);
+  if (axis < 0 || axis >= x.rank() || x.sizes[axis] < 0 || x.dtype == DType::boolean) return false;
+  if (c.text("prepend") != "None" || c.text("append") != "None") return false;
+  std::string result = first(c);
+  for (std::int64_t i = 0; i < c.integer("n", 1); ++i) {
+    const auto part = [&](std::int64_t from, std::int64_t to) {
+      return t.emit("aten.slice.Tensor", {result, std::to_string(axis), std::to_string(from), std::to_string(to)});
+    };
+    const std::int64_t length = x.sizes[axis] - i;
+    const std::string front = part(0, length - 1), back = part(1, length);
+    result = t.emit("aten.sub.Tensor", {back, front});
+  }
+  return t.yield(result), true;
+}
+
+bool larger_of_two(Retrace& t, const FxCall& c) {
+  if (c.overload != "other") return false;
+  const char* target = c.op == "aten.max" ? "aten.maximum.default" : "aten.minimum.default";
+  return t.yield(t.emit(target, {first(c), c.text("other")})), true;
+}
+
+bool std_deviation(Retrace& t, const FxCall& c) {
+  std::string correction = "1.0";
+  if (c.text("unbiased", "True") == "False") correction = "0.0";
+  if (c.find("correction") != nullptr) correction = c.text("correction");
+  if (correction.find('.') == std::string::npos) correction += ".0";
+  Arguments arguments = {first(c), c.text("dim"), correction};
+  if (c.text("keepdim", "False") != "False" || c.find("dim") == nullptr) return false;
+  const std::string variance = t.emit("prims.var.default", arguments);
+  return t.yield(c.op == "aten.std" ? t.emit("aten.sqrt.default", {variance}) : variance), true;
+}
+
+bool rms_norm(Retrace& t, const FxCall& c) {
+  const TensorFacts x = t.facts(self(c));
+  if (x.dtype != DType::float32) return false;
+  std::vector<std::int64_t> axes;
+  const auto normalized = static_cast<std::int64_t>(c.integers("normalized_shape").size());
+  for (std::int64_t axis = x.rank() - normalized; axis < x.rank(); ++axis) axes.push_back(axis);
+  const std::string eps = c.text("eps") == "None" ? "1.1920928955078125e-07" : c.text("eps");
+  const std::string squares = t.emit("aten.pow.Tensor_Scalar", {first(c), "2"});
+  const std::string mean = t.emit("aten.mean.dim", {squares, list_text(axes), "True"});
+  const std::string root = t.emit("aten.rsqrt.default", {t.emit("aten.add.Scalar", {mean, eps})});
+  std::string result = t.emit("aten.mul.Tensor", {first(c), root});
+  if (c.text("weight") != "None") result = t.emit("aten.mul.Tensor", {result, c.text("weight")});
+  return t.yield(t.emit("aten.type_as.default", {result, first(c)})), true;
+}
+
+constexpr auto table = std::to_array<RuleRow>({
+    {"aten.__and__", recipe<"bitwise_and.Tensor $self $other">},
+    {"aten.__or__", recipe<"bitwise_or.Tensor $self $other">},
+    {"aten.__xor__", recipe<"bitwise_xor.Tensor $self $other">},
+    {"aten.argsort", argsort},
+    {"aten.argwhere", recipe<"nonzero.default $self">},
+    {"aten.cdist", recipe<"_cdist_forward.default $x1 $x2 $p=2.0 None">},
+    {"aten.diff", diff},
+    {"aten.fft_fft", fourier},
+    {"aten.fft_fft2", fourier},
+    {"aten.fft_fftshift", fftshift},
+    {"aten.fft_ifft", fourier},
+    {"aten.fft_ifft2", fourier},
+    {"aten.fft_ifftshift", fftshift},
+    {"aten.fft_irfft", fourier},
+    {"aten.fft_rfft", fourier},
+    {"aten.fft_rfft2", fourier},
+    {"aten.hardshrink", recipe<"abs.default $self; le.Scalar %1 $lambd=0.5; where.ScalarSelf %2 0 $self">},
+    {"aten.imag", part_of_complex},
+    {"aten.index_add", index_add},
+    {"aten.index_copy", index_copy},
+    {"aten.matrix_exp", recipe<"linalg_matrix_exp.default $self">},
+    {"aten.max", larger_of_two},
+    {"aten.min", larger_of_two},
+    {"aten.one_hot", one_hot},
+    {"aten.real", part_of_complex},
+    {"aten.rms_norm", rms_norm},
+    {"aten.rsub", reversed_sub},
+    {"aten.softshrink",
+     recipe<"abs.default $self; gt.Scalar %1 $lambd=0.5; sign.default $self; mul.Tensor %3 $lambd=0.5; "
+            "sub.Tensor $self %4; mul.Tensor $self 0; where.self %2 %5 %6">},
+    {"aten.square", recipe<"pow.Tensor_Scalar $self 2">},
+    {"aten.std", std_deviation},
+    {"aten.threshold", recipe<"le.Scalar $self $threshold; where.ScalarSelf %1 $value $self">},
+    {"aten.trace", recipe<"diagonal_copy.default $self; sum.default %1">},
+    {"aten.var", std_deviation},
+    {"aten.where", where},
+});
+
+}  // namespace
+
+std::span<const RuleRow> number_rules() { return table; }
+
+}  // namespace whence

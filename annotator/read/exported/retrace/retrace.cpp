@@ -1,0 +1,315 @@
+#include "annotator/read/exported/retrace/retrace.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+#include "annotator/read/exported/checks.h"
+#include "annotator/read/exported/operands.h"
+#include "annotator/read/exported/retrace/argument_text.h"
+#include "annotator/read/exported/retrace/rules.h"
+#include "annotator/read/exported/retrace/type_promotion.h"
+#include "annotator/read/exported/tensors.h"
+
+namespace whence {
+namespace {
+
+constexpr std::int64_t keyword_kind = 2;  // torch._export.serde.schema.ArgumentKind
+
+// "torch.ops.aten.add.Tensor" -> "aten.add", "Tensor"; "_operator.mul" -> "operator.mul".
+std::pair<std::string, std::string> parts_of(std::string_view target) {
+  constexpr std::string_view operators = "torch.ops.";
+  if (target.starts_with("_operator.")) return {std::string(target.substr(1)), ""};
+  if (!target.starts_with(operators)) return {std::string(target), ""};
+  target.remove_prefix(operators.size());
+  const std::size_t library = target.find('.'), overload = target.rfind('.');
+  if (overload == library || library == std::string_view::npos) return {std::string(target), ""};
+  return {std::string(target.substr(0, overload)), std::string(target.substr(overload + 1))};
+}
+
+std::string joined(const std::string& op, const std::string& overload) {
+  return overload.empty() ? op : op + "." + overload;
+}
+
+bool writes_in_place(std::string_view op) { return op.ends_with('_') && !op.ends_with("__"); }
+
+// The last operands of a scan are a tuple; the archive holds lists only.
+bool is_tuple(const FxCall& call, std::size_t argument) {
+  return call.op == "higher_order.scan" && argument == 3 && call.given.back().text.front() == '[';
+}
+
+FxId node_of(const std::string& reference) {
+  FxId node = -1;
+  each_reference(reference, [&](FxId id) { node = id; });
+  return node;
+}
+
+}  // namespace
+
+// ---- the graph ----------------------------------------------------------------------------------------------------
+
+Retrace::Retrace(const Part& graph, Reading& reading) : reading_(reading) {
+  archive_ = &graph;
+  dynamic_ = has_symbols(graph);
+  const Part inputs = graph.at("inputs");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto [kind, content] = inputs[i].alternative();
+    const auto name = content.maybe(kind == "as_tensor" || kind == "as_custom_obj" ? "name" : "as_name");
+    if (!name) continue;
+    const FxId node = graph_.placeholder(name->text());
+    describe(graph_.at(node), name->view());
+    bind(name->view(), fresh(node));
+    inputs_.push_back(name->view());
+  }
+  if (dynamic_) name_sizes(inputs);
+  trace(graph);
+  const Part outputs = graph.at("outputs");
+  const auto return_value = [&](const Part& name) {
+    if (values_.contains(name.view())) graph_.result(use(name.view()));
+    return std::string();
+  };
+  for (const std::string_view input : inputs_) {
+    if (storages_[aliases_[values_[input]].storage].generation > 0) graph_.result(use(input));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) argument_text(outputs[i], return_value);
+  for (const FxId size : asked_) graph_.give_name(size, "sym_size_int");
+  graph_.drop_unread();
+  for (const auto& [maker, again] : remade_) {  // a view that was made again before anybody read it
+    const auto made = main_.find(maker);
+    if (made != main_.end() && !graph_.at(made->second).alive && graph_.at(again).alive) made->second = again;
+  }
+  promote_types(graph_);
+  graph_.count_users();
+  archive_ = nullptr;
+}
+
+std::string Retrace::text(const Part& node) const {
+  const auto found = main_.find(node.identity());
+  return found == main_.end() ? "" : graph_.text(found->second);
+}
+
+const std::string* Retrace::name(std::string_view value) const {
+  const auto found = values_.find(value);
+  return found == values_.end() ? nullptr : &graph_.at(aliases_[found->second].node).name;
+}
+
+std::vector<std::pair<std::string_view, std::string>> Retrace::written() const {
+  std::vector<std::pair<std::string_view, std::string>> found;
+  for (const std::string_view input : inputs_) {
+    const Alias& alias = aliases_[values_.at(input)];
+    if (storages_[alias.storage].generation > 0) found.emplace_back(input, graph_.at(alias.node).name);
+  }
+  return found;
+}
+
+void Retrace::reserve(std::size_t more) {
+  graph_.reserve(more);
+  values_.reserve(values_.size() + more);
+  aliases_.reserve(aliases_.size() + more);
+  storages_.reserve(storages_.size() + more);
+  main_.reserve(main_.size() + more);
+}
+
+void Retrace::trace(const Part& graph) {
+  const Part* const around = std::exchange(archive_, &graph);
+  const Part nodes = graph.at("nodes");
+  reserve(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    enter_node(reading_, i, nodes[i]);
+    run(nodes[i]);
+  }
+  archive_ = around;
+}
+
+void Retrace::run(const Part& node) {
+  if (const auto own = operands_of_context(node.at("target").view())) return run_inline(node, *own);
+  maker_ = node.identity();
+  FxCall call = read(node);
+  call_ = &call;
+  made_.clear();
+  last_ = -1;
+  if (is_check(node.at("target").view())) {
+    emit_as_given(call);
+    graph_.at(last_).check = true;
+    return;
+  }
+  const std::string_view size = call.results.size() == 1 ? expression_of(call.results.front()) : std::string_view();
+  if (const auto known = sizes_.find(size); !size.empty() && known != sizes_.end()) {
+    bind(call.results.front(), fresh(known->second));
+    main_[maker_] = known->second;
+    return;
+  }
+  call.in_place = writes_in_place(call.op);
+  if (call.in_place) call.op.pop_back();
+  if (dynamic_) trace_new_sizes(call);
+  if (!apply_rule(*this, call)) stay(call);
+  if (last_ >= 0) main_[maker_] = last_;
+  if (!size.empty() && last_ >= 0) sizes_.emplace(size, last_);
+  if (call.in_place) write_back(call);
+  for (std::size_t i = 0; i < made_.size() && i < call.results.size(); ++i) bind(call.results[i], made_[i]);
+}
+
+// A graph that is run in a context, such as no_grad, which ONNX has no need of.
+void Retrace::run_inline(const Part& node, std::size_t own) {
+  const Operands operands = operands_of(node);
+  if (operands.graphs.size() != 1 || operands.others.size() < own) return;  // the reader of operations says so
+  const Part& inner = operands.graphs.front();
+  std::vector<AliasId> given;
+  for (std::size_t i = own; i < operands.others.size(); ++i) {
+    argument_text(operands.others[i], [&](const Part& name) {
+      const auto found = values_.find(name.view());
+      given.push_back(found == values_.end() ? fresh(graph_.placeholder(name.text())) : found->second);
+      return std::string();
+    });
+  }
+  auto around = std::exchange(values_, {});
+  const Part inputs = inner.at("inputs");
+  for (std::size_t i = 0; i < inputs.size() && i < given.size(); ++i) {
+    argument_text(inputs[i], [&](const Part& name) { return bind(name.view(), given[i]), std::string(); });
+  }
+  trace(inner);
+  std::vector<AliasId> made;
+  const Part outputs = inner.at("outputs");
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    argument_text(outputs[i], [&](const Part& name) {
+      if (const auto found = values_.find(name.view()); found != values_.end()) made.push_back(found->second);
+      return std::string();
+    });
+  }
+  std::swap(values_, around);
+  const Part results = node.at("outputs");
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    argument_text(results[i], [&](const Part& name) {
+      if (next < made.size()) bind(name.view(), made[next++]);
+      return std::string();
+    });
+  }
+}
+
+FxCall Retrace::read(const Part& node) {
+  FxCall call;
+  std::tie(call.op, call.overload) = parts_of(node.at("target").view());
+  const auto named = [&](const Part& name) {
+    const FxId node = use(name.view());
+    return node >= 0 ? reference_to(node) : "%" + name.text();
+  };
+  const Part inputs = node.at("inputs");
+  call.given.reserve(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Part argument = inputs[i].at("arg");
+    FxCall::Given& given = call.given.emplace_back();
+    given.name = inputs[i].at("name").view();
+    given.text = argument_text(argument, named);
+    if (is_tuple(call, i)) given.text = "(" + given.text.substr(1, given.text.size() - 2) + ")";
+    if (const auto tensor = argument.maybe("as_tensor")) given.value = tensor->at("name").view();
+    const auto kind = inputs[i].maybe("kind");
+    given.keyword = kind && !kind->is_null() && kind->integer() == keyword_kind;
+  }
+  const Part outputs = node.at("outputs");
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto [kind, content] = outputs[i].alternative();
+    call.several = call.several || kind == "as_tensors";
+    if (kind == "as_none") {
+      call.results.emplace_back();
+    } else if (kind == "as_tensors") {
+      for (std::size_t each = 0; each < content.size(); ++each) call.results.push_back(content[each].at("name").view());
+    } else if (const auto name = content.maybe(content.has("name") ? "name" : "as_name")) {
+      call.results.push_back(name->view());
+    }
+  }
+  // Operators that take graphs return a tuple, also of one.
+  call.several = call.several || call.results.size() > 1 || call.op.starts_with("higher_order.");
+  return call;
+}
+
+// ---- what rules say -----------------------------------------------------------------------------------------------
+
+FxId Retrace::add(std::string target, Arguments positional, Keywords keywords, DType dtype) {
+  FxNode node;
+  if (!call_->results.empty()) describe(node, call_->results.front());
+  if (dtype != DType::undefined) node.dtype = dtype;
+  node.target = std::move(target);
+  node.positional = std::move(positional);
+  node.keywords = std::move(keywords);
+  return graph_.call(std::move(node));
+}
+
+std::string Retrace::emit(std::string target, Arguments positional, Keywords keywords, DType dtype) {
+  last_ = add(std::move(target), std::move(positional), std::move(keywords), dtype);
+  if (!call_->several && !call_->results.empty()) trace_storage(call_->results.front());
+  return reference_to(last_);
+}
+
+std::string Retrace::emit_as_given(const FxCall& call) {
+  Arguments positional;
+  Keywords keywords;
+  for (const FxCall::Given& given : call.given) {
+    given.keyword ? (void)keywords.emplace_back(given.name, given.text) : positional.push_back(given.text);
+  }
+  return emit(joined(call.op, call.overload), std::move(positional), std::move(keywords));
+}
+
+void Retrace::stay(const FxCall& call) {
+  const std::string node = emit_as_given(call);
+  if (call.several) return yield(items(node, call.results.size()));
+  if (!is_view(call.op) || call.given.empty() || call.given.front().value.empty()) return yield(node);
+  Arguments rest;
+  for (std::size_t i = 1; i < call.given.size(); ++i) rest.push_back(call.given[i].text);
+  view_of(call.given.front().value, node, joined(call.op, call.overload), std::move(rest));
+}
+
+// The operator itself is what its results are named by.
+std::vector<std::string> Retrace::items(const std::string& node, std::size_t count) {
+  std::vector<std::string> taken;
+  for (std::size_t i = 0; i < count; ++i) {
+    const FxId item = add("operator.getitem", {node, std::to_string(i)}, {}, DType::undefined);
+    taken.push_back(reference_to(item));
+    if (i >= call_->results.size()) continue;
+    describe(graph_.at(item), call_->results[i]);
+    if (call_->several) trace_storage(call_->results[i]);
+  }
+  return taken;
+}
+
+void Retrace::check(const std::string& node) {
+  emit("aten._assert_async.default", {node});
+  graph_.at(last_).check = true;
+}
+
+void Retrace::yield(const std::string& node) { made_.push_back(fresh(node_of(node))); }
+
+void Retrace::yield(const std::vector<std::string>& nodes) {
+  for (const std::string& node : nodes) yield(node);
+}
+
+void Retrace::yield_same(std::string_view value) {
+  if (const auto found = values_.find(value); found != values_.end()) made_.push_back(found->second);
+}
+
+void Retrace::yield_view(std::string_view value, std::string target, Arguments rest) {
+  Arguments positional = rest;
+  positional.insert(positional.begin(), reference_to(use(value)));
+  const std::string node = emit(target, std::move(positional));
+  view_of(value, node, std::move(target), std::move(rest));
+}
+
+void Retrace::view_of(std::string_view value, const std::string& node, std::string target, Arguments rest) {
+  const auto found = values_.find(value);
+  if (found == values_.end()) return yield(node);
+  const Alias viewed = aliases_[found->second];
+  views_.push_back({viewed.view, std::move(target), std::move(rest), std::string(value), maker_});
+  // PyTorch's new views are of generation 0, so one of a storage that was written to is made again where it is read.
+  made_.push_back(static_cast<AliasId>(aliases_.size()));
+  aliases_.push_back({node_of(node), viewed.storage, static_cast<std::int32_t>(views_.size()) - 1, 0});
+}
+
+void Retrace::describe(FxNode& node, std::string_view value) const {
+  const auto known = archive_->at("tensor_values").maybe(value);
+  if (!known) return;
+  node.dtype = exported_dtype(known->at("dtype").integer());
+  node.rank = static_cast<int>(known->at("sizes").size());
+}
+
+}  // namespace whence

@@ -1,0 +1,50 @@
+// What several files of rules need.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/read/exported/retrace/rules.h"
+
+namespace whence {
+
+inline std::string list_text(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (const std::int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+inline std::string_view self(const FxCall& call) { return call.given.empty() ? "" : call.given.front().value; }
+
+inline std::string first(const FxCall& call) { return call.given.empty() ? "None" : call.given.front().text; }
+
+inline std::int64_t axis_of(const FxCall& call, std::string_view name, std::int64_t rank, std::int64_t otherwise = 0) {
+  const std::int64_t axis = call.integer(name, otherwise);
+  return axis < 0 ? axis + rank : axis;
+}
+
+// It returns what it is given.
+inline bool alias(Retrace& t, const FxCall& c) { return t.yield_same(self(c)), true; }
+
+// ---- recipes ------------------------------------------------------------------------------------------------------
+
+template <std::size_t n>
+struct Text {
+  constexpr Text(const char (&text)[n]) { std::ranges::copy(text, value); }
+  char value[n];
+};
+
+// Emits what a recipe says:
+// "abs.default $self; le.Scalar %1 $lambd=0.5": operators of aten after each other, each with what it is given: an
+// argument of the operator that is replaced ($name, with its default), the result of a step (%1), or a number.
+std::string emit_recipe(Retrace& t, const FxCall& c, std::string_view recipe);
+
+template <Text text>
+bool recipe(Retrace& t, const FxCall& c) {
+  return t.yield(emit_recipe(t, c, text.value)), true;
+}
+
+}  // namespace whence

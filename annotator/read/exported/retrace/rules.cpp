@@ -1,0 +1,127 @@
+#include "annotator/read/exported/retrace/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "annotator/read/exported/retrace/rule_helpers.h"
+
+namespace whence {
+namespace {
+
+using Arguments = Retrace::Arguments;
+
+struct ViewOperator {
+  std::string_view op;
+  const char* inverse;  // nullptr: what is written is what is viewed
+  enum class Given : std::uint8_t { rest, sizes, nothing, inverted_order, base_and_rest } given;
+};
+
+using enum ViewOperator::Given;
+
+constexpr std::array<ViewOperator, 18> views = {{
+    {"aten.alias", nullptr, nothing},
+    {"aten.as_strided", "aten.as_strided_scatter.default", base_and_rest},
+    {"aten.detach", nullptr, nothing},
+    {"aten.diagonal", "aten.diagonal_scatter.default", base_and_rest},
+    {"aten.expand", nullptr, nothing},
+    {"aten.permute", "aten.permute.default", inverted_order},
+    {"aten.select", "aten.select_scatter.default", base_and_rest},
+    {"aten.slice", "aten.slice_scatter.default", base_and_rest},
+    {"aten.squeeze", "aten.view.default", sizes},
+    {"aten.t", "aten.t.default", nothing},
+    {"aten.transpose", "aten.transpose.int", rest},
+    {"aten.unflatten", "aten.view.default", sizes},
+    {"aten.unfold", nullptr, nothing},
+    {"aten.unsqueeze", "aten.squeeze.dim", rest},
+    {"aten.view", "aten.view.default", sizes},
+    {"aten.view_as_complex", "aten.view_as_real.default", nothing},
+    {"aten.view_as_real", "aten.view_as_complex.default", nothing},
+    {"aten._conj", "aten._conj.default", nothing},
+}};
+
+const ViewOperator* view_operator(std::string_view op) {
+  const auto found = std::ranges::find(views, op, &ViewOperator::op);
+  return found == views.end() ? nullptr : &*found;
+}
+
+std::string inverted(const std::string& order, std::int64_t rank) {
+  FxCall call;
+  call.given.push_back({"dims", order, "", false});
+  std::vector<std::int64_t> axes = call.integers("dims"), back(axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+    if (axis >= 0 && axis < static_cast<std::int64_t>(back.size())) {
+      back[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(i);
+    }
+  }
+  return list_text(back);
+}
+
+}  // namespace
+
+bool apply_rule(Retrace& trace, const FxCall& call) {
+  static const auto rules = [] {
+    std::unordered_map<std::string_view, Rule> by_operator;
+    for (const auto family : {shape_rules(), network_rules(), number_rules()}) {
+      for (const RuleRow& row : family) by_operator.emplace(row.op, row.rule);
+    }
+    return by_operator;
+  }();
+  const auto found = rules.find(call.op);
+  return found != rules.end() && !call.results.empty() && found->second(trace, call);
+}
+
+std::string emit_recipe(Retrace& t, const FxCall& c, std::string_view recipe) {
+  std::vector<std::string> steps;
+  const auto next = [](std::string_view& text, char end) {
+    const std::size_t at = std::min(text.find(end), text.size());
+    const std::string_view word = text.substr(0, at);
+    text.remove_prefix(std::min(at + 1, text.size()));
+    return word;
+  };
+  const auto value = [&](std::string_view word) -> std::string {
+    if (word.starts_with('%')) return steps[static_cast<std::size_t>(word[1] - '1')];
+    if (!word.starts_with('$')) return std::string(word);
+    word.remove_prefix(1);
+    const std::string_view name = next(word, '=');
+    return c.text(name, word.empty() ? "None" : std::string(word));
+  };
+  while (!recipe.empty()) {
+    std::string_view step = next(recipe, ';');
+    while (step.starts_with(' ')) step.remove_prefix(1);
+    const std::string target = "aten." + std::string(next(step, ' '));
+    Arguments arguments;
+    while (!step.empty()) arguments.push_back(value(next(step, ' ')));
+    steps.push_back(t.emit(target, arguments));
+  }
+  return steps.back();
+}
+
+bool is_view(std::string_view op) { return view_operator(op) != nullptr; }
+
+std::pair<std::string, std::vector<std::string>> inverse_of_view(const WrittenView& view) {
+  const std::size_t overload = view.target.rfind('.');
+  const ViewOperator* found = view_operator(std::string_view(view.target).substr(0, overload));
+  if (found == nullptr || found->inverse == nullptr) return {"", {}};
+  std::vector<std::string> arguments = {view.written};
+  switch (found->given) {
+    case base_and_rest:
+      arguments.insert(arguments.begin(), view.base);
+      [[fallthrough]];
+    case rest:
+      arguments.insert(arguments.end(), view.rest.begin(), view.rest.end());
+      break;
+    case sizes:
+      arguments.push_back(view.sizes);
+      break;
+    case inverted_order:
+      arguments.push_back(inverted(view.rest.empty() ? "" : view.rest.front(), view.rank));
+      break;
+    case nothing:
+      break;
+  }
+  return {found->inverse, arguments};
+}
+
+}  // namespace whence

@@ -1,0 +1,188 @@
+// Reshapes, views, casts and copies.
+#include <numeric>
+
+#include "annotator/read/exported/retrace/rule_helpers.h"
+
+namespace whence {
+namespace {
+
+using Arguments = Retrace::Arguments;
+using Keywords = Retrace::Keywords;
+
+// ---- shapes -------------------------------------------------------------------------------------------------------
+
+// Whether a tensor can be seen in another shape where it lies: at::detail::computeStride, of the example.
+bool can_be_seen_as(const TensorFacts& old, const std::vector<std::int64_t>& sizes) {
+  const std::vector<std::int64_t>&lengths = old.example_sizes, &strides = old.example_strides;
+  const auto unknown = [](auto number) { return number < 0; };
+  if (strides.size() != lengths.size() || lengths.empty()) return false;
+  if (std::ranges::any_of(lengths, unknown) || std::ranges::any_of(sizes, unknown)) return false;
+  auto view = static_cast<std::ptrdiff_t>(sizes.size()) - 1;
+  std::int64_t base_stride = strides.back(), elements = 1, seen = 1;
+  for (auto axis = static_cast<std::ptrdiff_t>(lengths.size()) - 1; axis >= 0; --axis) {
+    elements *= lengths[axis];
+    const bool ends = axis == 0 || (lengths[axis - 1] != 1 && strides[axis - 1] != elements * base_stride);
+    if (!ends) continue;
+    while (view >= 0 && (seen < elements || sizes[view] == 1)) seen *= sizes[view--];
+    if (seen != elements) return false;
+    if (axis == 0) break;
+    base_stride = strides[axis - 1];
+    elements = seen = 1;
+  }
+  return view == -1;
+}
+
+// A view where the tensor lies so that it can be one, or a copy of it. `stated`: the shape as the model said it.
+bool in_shape(Retrace& t, const FxCall& c, const std::string& stated) {
+  const TensorFacts old = t.facts(self(c));
+  const std::string_view result = c.results.front();
+  if (old.row_major()) {
+    t.trace_contiguity(self(c));
+    return t.yield_view(self(c), "aten.view.default", {stated}), true;
+  }
+  const std::string sizes = t.sizes_text(result);
+  if (can_be_seen_as(old, t.facts(result).example_sizes))
+    return t.yield_view(self(c), "aten.view.default", {sizes}), true;
+  const std::string copy = t.emit("aten.clone.default", {first(c)}, {{"memory_format", "torch.contiguous_format"}});
+  t.yield(t.emit("aten._unsafe_view.default", {copy, sizes}));
+  return true;
+}
+
+bool reshape(Retrace& t, const FxCall& c) { return in_shape(t, c, c.text("shape")); }
+bool as_result(Retrace& t, const FxCall& c) { return in_shape(t, c, t.sizes_text(c.results.front())); }
+
+bool flatten(Retrace& t, const FxCall& c) {
+  const std::int64_t rank = t.facts(self(c)).rank();
+  const bool nothing = rank > 0 && axis_of(c, "start_dim", rank) == axis_of(c, "end_dim", rank, -1);
+  return nothing ? alias(t, c) : as_result(t, c);
+}
+
+bool view_of_result_size(Retrace& t, const FxCall& c) {
+  return t.yield_view(self(c), "aten.view.default", {t.sizes_text(c.results.front())}), true;
+}
+
+bool expand_as(Retrace& t, const FxCall& c) {
+  return t.yield_view(self(c), "aten.expand.default", {t.sizes_text(c.find("other")->value)}), true;
+}
+
+bool contiguous(Retrace& t, const FxCall& c) {
+  const std::string format = c.text("memory_format", "torch.contiguous_format");
+  if (format == "torch.contiguous_format" && t.facts(self(c)).row_major()) return alias(t, c);
+  return t.yield(t.emit("aten.clone.default", {first(c)}, {{"memory_format", format}})), true;
+}
+
+bool movedim(Retrace& t, const FxCall& c) {
+  const std::int64_t rank = t.facts(self(c)).rank();
+  const auto axes = [&](std::string_view name) {
+    auto given = c.integers(name);
+    for (std::int64_t& axis : given) axis += axis < 0 ? rank : 0;
+    return given;
+  };
+  const std::vector<std::int64_t> from = axes("source"), to = axes("destination");
+  if (from.size() != to.size()) return false;
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rank), -1), rest;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (to[i] < 0 || to[i] >= rank) return false;
+    order[static_cast<std::size_t>(to[i])] = from[i];
+  }
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    if (std::ranges::find(from, axis) == from.end()) rest.push_back(axis);
+  }
+  auto next = rest.begin();
+  for (std::int64_t& axis : order) {
+    if (axis < 0 && next != rest.end()) axis = *next++;
+  }
+  return t.yield_view(self(c), "aten.permute.default", {list_text(order)}), true;
+}
+
+bool reversed_axes(Retrace& t, const FxCall& c) {
+  const std::int64_t rank = t.facts(self(c)).rank();
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rank));
+  std::iota(order.rbegin(), order.rend(), 0);
+  return t.yield_view(self(c), "aten.permute.default", {list_text(order)}), true;
+}
+
+bool last_two_exchanged(Retrace& t, const FxCall& c) {
+  return t.yield_view(self(c), "aten.transpose.int", {"-2", "-1"}), true;
+}
+
+bool two_exchanged(Retrace& t, const FxCall& c) {
+  if (c.given.size() != 3) return false;
+  return t.yield_view(self(c), "aten.transpose.int", {c.given[1].text, c.given[2].text}), true;
+}
+
+// Axes that are 1 long, counted from the front.
+bool squeeze(Retrace& t, const FxCall& c) {
+  if (c.overload != "dims") return false;
+  const TensorFacts whole = t.facts(self(c));
+  std::vector<std::int64_t> axes = c.integers("dim");
+  for (std::int64_t& axis : axes) axis += axis < 0 ? whole.rank() : 0;
+  std::erase_if(axes, [&](auto axis) { return axis < 0 || axis >= whole.rank() || whole.sizes[axis] != 1; });
+  return t.yield_view(self(c), "prims.squeeze.default", {list_text(axes)}), true;
+}
+
+bool chunk(Retrace& t, const FxCall& c) {
+  const TensorFacts whole = t.facts(self(c));
+  const std::int64_t axis = axis_of(c, "dim", whole.rank()), chunks = c.integer("chunks", 1);
+  if (axis < 0 || axis >= whole.rank() || whole.sizes[axis] < 0 || chunks < 1) return false;
+  Arguments arguments = {first(c), std::to_string((whole.sizes[axis] + chunks - 1) / chunks)};
+  if (c.find("dim") != nullptr) arguments.push_back(c.text("dim"));
+  return t.yield(t.items(t.emit("aten.split.Tensor", arguments), c.results.size())), true;
+}
+
+// ---- dtypes and copies --------------------------------------------------------------------------------------------
+
+// `to` in its forms: the tensor itself, or a copy.
+bool to(Retrace& t, const FxCall& c) {
+  const bool same = t.facts(self(c)).dtype == t.facts(c.results.front()).dtype;
+  if (same && c.text("copy", "False") == "False" && c.find("memory_format") == nullptr) return alias(t, c);
+  Keywords keywords;
+  for (const char* name : {"dtype", "layout", "device", "pin_memory", "memory_format"}) {
+    const std::string given = c.text(name);
+    if (given != "None") keywords.emplace_back(name, given);
+  }
+  return t.yield(t.emit("aten._to_copy.default", {first(c)}, keywords)), true;
+}
+
+bool copy(Retrace& t, const FxCall& c) { return t.yield(t.emit("aten.clone.default", {first(c)})), true; }
+
+// A copy, as its decomposition says; written in place, nothing.
+bool dropout(Retrace& t, const FxCall& c) {
+  return c.text("train") == "False" && (c.in_place ? alias(t, c) : copy(t, c));
+}
+
+bool noise_in_training(Retrace& t, const FxCall& c) { return c.text("train") == "False" && alias(t, c); }
+
+constexpr auto table = std::to_array<RuleRow>({
+    {"aten.alpha_dropout", noise_in_training},
+    {"aten.chunk", chunk},
+    {"aten.contiguous", contiguous},
+    {"aten.detach", alias},
+    {"aten.dropout", dropout},
+    {"aten.expand_as", expand_as},
+    {"aten.feature_alpha_dropout", noise_in_training},
+    {"aten.feature_dropout", noise_in_training},
+    {"aten.flatten", flatten},
+    {"aten.lift_fresh", copy},
+    {"aten.lift_fresh_copy", copy},
+    {"aten.mH", last_two_exchanged},
+    {"aten.mT", last_two_exchanged},
+    {"aten.moveaxis", movedim},
+    {"aten.movedim", movedim},
+    {"aten.numpy_T", reversed_axes},
+    {"aten.reshape", reshape},
+    {"aten.reshape_as", as_result},
+    {"aten.squeeze", squeeze},
+    {"aten.swapaxes", two_exchanged},
+    {"aten.swapdims", two_exchanged},
+    {"aten.to", to},
+    {"aten.unflatten", view_of_result_size},
+    {"aten.unsafe_chunk", chunk},
+    {"aten.view_as", view_of_result_size},
+});
+
+}  // namespace
+
+std::span<const RuleRow> shape_rules() { return table; }
+
+}  // namespace whence

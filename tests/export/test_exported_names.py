@@ -1,0 +1,184 @@
+"""What PyTorch's ONNX exporter would have called each node of an archive: fx names, texts and the graph signature.
+
+PyTorch decomposes a program before it converts it, which names every node anew. whence converts the archive's own
+operators, and works out those names (annotator/read/exported/retrace). Here they are compared with the program that
+PyTorch's exporter has decomposed.
+"""
+
+import warnings
+
+import onnx
+import pytest
+import torch
+from torch.onnx._internal.exporter import _core, _registration
+
+import command
+from models import zoo
+
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+FX_NODE = "pkg.torch.onnx.fx_node"
+BATCH = torch.export.Dim("batch", min=2, max=64)
+
+
+class Views(torch.nn.Module):
+    """Reshapes of what lies in order and of what does not, splits, casts that change nothing, dropout."""
+
+    def forward(self, x):
+        first, second = x.flatten(1).chunk(2, -1)
+        turned = x.transpose(1, 2).reshape(x.shape[0], -1)
+        same = turned.to(torch.float32).contiguous()
+        moved = x.movedim(1, 2).unflatten(1, (2, 4)).mT
+        dropped = torch.nn.functional.dropout(same, 0.5, training=False)
+        return first * 2 + second, dropped.view_as(x), moved.double(), x.expand_as(x), x.swapaxes(1, 2).contiguous()
+
+
+class Writes(torch.nn.Module):
+    """Writes to views of a tensor, to views of views, and reads of other views in between."""
+
+    def forward(self, x):
+        x = x.clone()
+        x[:, 0] = 1.0
+        x[:, 1].add_(x[:, 0])
+        row = x[0]
+        row[1:3].mul_(3)
+        x.transpose(0, 1)[2].fill_(7)
+        return x.relu_() + 1, row.sum()
+
+
+class Cache(torch.nn.Module):
+    """Buffers that are written to, and constants among the buffers of inner modules."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.BatchNorm1d(8)
+        self.register_buffer("kept", torch.zeros(1, 4, 8))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.shift = torch.arange(8.0)
+
+    def forward(self, x, place):
+        self.steps.add_(1)
+        self.kept.index_copy_(1, place, x)
+        return self.inner((self.kept + self.shift).transpose(1, 2)) * torch.tensor([0.5])
+
+
+class Numbers(torch.nn.Module):
+    """Numbers and dtypes that PyTorch's exporter writes out: scalar_tensor and convert_element_type."""
+
+    def forward(self, x, y):
+        whole = (y > 2).cumsum(0) + y
+        within = ((x + 1) * 2 >= 0) & (x < 0.5)
+        return within, whole / 3, torch.where(x > 0, 0, x), x.clamp(0, 2) + y, 1 - x, x.half() + 1
+
+
+class Cells(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru = torch.nn.LSTMCell(4, 8), torch.nn.GRUCell(8, 8)
+
+    def forward(self, x):
+        hidden, cell = self.lstm(x)
+        return self.gru(hidden, cell)
+
+
+class Signals(torch.nn.Module):
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x, dim=1, norm="ortho") * 2
+        mixed = torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
+        return torch.fft.irfft(spectrum, n=x.shape[1], dim=1), mixed, x.diff(n=2, dim=1), torch.fft.fftshift(x, 1)
+
+
+class Choices(torch.nn.Module):
+    def forward(self, x):
+        pooled = torch.nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)
+        halves = torch.nn.functional.adaptive_avg_pool2d(x, (x.shape[2] // 2, 2))
+        values, places = pooled.topk(2)
+        hot = torch.nn.functional.one_hot(places, 3)
+        return halves, values.argsort(), hot, torch.nn.functional.hardshrink(x), torch.max(x, x.square()), x.std(1)
+
+
+class Loop(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        left = torch.cond(x.sum() > 0, lambda x: self.layer(x).flatten(), lambda x: x.reshape(-1) * 2, (x,))
+        with torch.no_grad():
+            right = self.layer(x).relu_()
+        return left, right
+
+
+MODELS = {
+    "views": (Views, (torch.randn(3, 6, 8),)),
+    "writes": (Writes, (torch.randn(3, 4),)),
+    "cache": (Cache, (torch.randn(1, 2, 8), torch.tensor([1, 3]))),
+    "numbers": (Numbers, (torch.randn(3, 4), torch.arange(4))),
+    "cells": (Cells, (torch.randn(3, 4),)),
+    "signals": (Signals, (torch.randn(2, 8, 6),)),
+    "choices": (Choices, (torch.randn(2, 3, 8, 4),)),
+    "loop": (Loop, (torch.randn(3, 4),)),
+}
+
+
+def said_by_pytorch(program) -> tuple[set[str], str]:
+    """(texts of all nodes, the signature) of the program that PyTorch's exporter converts."""
+    registry = _registration.ONNXRegistry.from_torchlib()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        prepared = _core._prepare_exported_program_for_export(program, registry=registry)
+    graphs = [module.graph for module in prepared.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    texts = {node.format_node() for graph in graphs for node in graph.nodes if node.op == "call_function"}
+    return texts, str(prepared.graph_signature)
+
+
+def nodes_of(graph: onnx.GraphProto):
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from nodes_of(attribute.g)
+
+
+def metadata(holder) -> dict:
+    return {entry.key: entry.value for entry in holder.metadata_props}
+
+
+def differences(program, folder) -> list:
+    torch.export.save(program, folder / "m.pt2")
+    command.run("export", folder / "m.pt2", "-o", folder / "m.onnx", "--annotate")
+    model = onnx.load(folder / "m.onnx", load_external_data=False)
+    texts, signature = said_by_pytorch(torch.export.load(folder / "m.pt2"))
+    # An input that is returned as it is has an Identity of the file's own, which no fx node stands for.
+    said = [metadata(node)[FX_NODE] for node in nodes_of(model.graph) if metadata(node)["pkg.whence.op"] != "shared:"]
+    assert said
+    return [text for text in said if text not in texts] + [signature] * (metadata(model.graph)[SIGNATURE] != signature)
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["plain", "decomposed"])
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name, decomposed, tmp_path):
+    model, inputs = MODELS[name]
+    program = torch.export.export(model().eval(), inputs)
+    assert differences(program.run_decompositions() if decomposed else program, tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["vit", "mobilenet_v2", "shared_block"])
+def test_public_models_of_any_batch(name, tmp_path):
+    entry = zoo.MODELS[name]
+    inputs = dict(entry.inputs(entry.second))
+    sizes = {argument: {0: BATCH} for argument in inputs}
+    assert differences(torch.export.export(entry.model(), (), inputs, dynamic_shapes=sizes), tmp_path) == []
+
+
+def test_a_batch_of_any_size_counts_what_pytorch_computes_of_it(tmp_path):
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = x * 0.5 + layer(x.transpose(0, 1)).transpose(0, 1) - x[:, :1]
+            return x.reshape(-1, 8) - 1, x[:, 0]
+
+    program = torch.export.export(Block(), (torch.randn(4, 6, 8),), dynamic_shapes=({0: BATCH},))
+    assert differences(program, tmp_path) == []
