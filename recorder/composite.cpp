@@ -116,9 +116,18 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
 
 // ---- from the call to PyTorch's values ----------------------------------------------------------------------------
 
+// Types may be those that somebody else's archive states.
 at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
+  constexpr std::int64_t most = std::int64_t{1} << 28;  // elements
+  if (type.dtype == DType::undefined) refuse("an argument has a dtype that whence does not know");
   std::vector<std::int64_t> sizes;
-  for (const Dim& dim : type.dims.value()) sizes.push_back(dim.size);
+  std::int64_t elements = 1;
+  for (const Dim& dim : type.dims.value()) {
+    sizes.push_back(dim.size);
+    if (__builtin_mul_overflow(elements, std::max<std::int64_t>(dim.size, 1), &elements) || elements > most) {
+      refuse("an argument is too large to be computed with");
+    }
+  }
   const auto scalar_type = static_cast<at::ScalarType>(to_scalar_type(type.dtype));
   const at::Generator generator = at::detail::createCPUGenerator(seed);
   if (is_floating(type.dtype)) return at::rand(sizes, generator, at::kFloat).to(scalar_type);

@@ -147,7 +147,10 @@ void unsqueeze(const Typing& t) {
   const std::size_t rank = dims->size() + axes->size();
   for (std::int64_t& axis : *axes) axis = wrapped(axis, rank);
   std::sort(axes->begin(), axes->end());
-  for (const std::int64_t axis : *axes) dims->insert(dims->begin() + axis, Dim{1, false, none_id});
+  for (const std::int64_t axis : *axes) {
+    if (axis < 0 || axis > static_cast<std::int64_t>(dims->size())) return t.set(0, t.dtype(0), std::nullopt);
+    dims->insert(dims->begin() + axis, Dim{1, false, none_id});
+  }
   t.set(0, t.dtype(0), std::move(dims));
 }
 

@@ -72,7 +72,7 @@ void Functionalizer::write(Node& node) {
     const ViewKind kind = view_info(program_, *written.node).kind;
     // dropout_(x) does nothing outside training. unsqueeze_(x) moves no data: from here on the name stands for a view
     // of what it was.
-    if (kind == ViewKind::same) return memory_.alias(result, self);
+    if (kind == ViewKind::same) return memory_.stand_for(result, self);
     if (kind == ViewKind::view) {
       stay_inside(node, self);
       return memory_.rename(self, result, std::move(*written.node));
@@ -80,7 +80,7 @@ void Functionalizer::write(Node& node) {
     written.as_is = renewed;
     memory_.sink->push_back(std::move(*written.node));
   }
-  memory_.alias(result, self);
+  memory_.stand_for(result, self);  // it returns the tensor itself, which may be given another shape by either name
   if (node.target != "aten::detach_" && node.target != "aten::requires_grad_") memory_.put(self, written.as_is);
 }
 

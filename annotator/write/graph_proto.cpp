@@ -48,10 +48,10 @@ onnx::TensorProto tensor_header(const TensorData& data, const std::string& name)
                 "convert the tensor to another dtype in the model", {.stage = "write"});
   }
   if (data.bytes.size != static_cast<std::uint64_t>(data.element_count()) * size_of(data.dtype)) {
-    throw Error(Code::internal,
+    throw Error(Code::corrupt_file,
                 "tensor " + name + " has " + std::to_string(data.bytes.size) + " bytes for " +
-                    std::to_string(data.element_count()) + " elements",
-                "please report this with the model", {.stage = "write"});
+                    std::to_string(data.element_count()) + " elements: the model says two things of its shape",
+                "save the model again; if that does not help, please report this with it", {.stage = "write"});
   }
   onnx::TensorProto proto;
   for (const std::int64_t size : data.shape) proto.add_dims(size);

@@ -103,6 +103,22 @@ std::string range_constraints(const Program& program) {
   return "{" + ranges + "}";
 }
 
+// What each result that is a value is called; an archive's signature says it as PyTorch's exporter does.
+std::vector<std::string> names_of_results(const Program& program, const FxNames& names) {
+  std::vector<std::string> stated, originals;
+  for (const SignatureEntry& entry : program.signature.outputs) {
+    if (entry.kind == "USER_OUTPUT") stated.push_back(entry.name);
+  }
+  const std::vector<const Argument*> results = results_of(program);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto* value = results[i]->as<ValueRef>();
+    if (results[i]->is_none()) continue;
+    const bool said = stated.size() == results.size();
+    originals.push_back(said ? stated[i] : value == nullptr ? "" : names.value_name(value->id));
+  }
+  return originals;
+}
+
 void add_input_kind(const SignatureEntry& entry, InterfaceMetadata::Entries& to) {
   const std::string_view persistent = !entry.persistent ? "None" : *entry.persistent ? "True" : "False";
   to.emplace_back(keys::input_kind, entry.kind);
@@ -149,11 +165,7 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
     add_original_name(found->second->name, name, entries);
   }
 
-  std::vector<std::string> originals;
-  for (const Argument* result : results_of(program)) {
-    const auto* value = result->as<ValueRef>();
-    if (!result->is_none()) originals.push_back(value == nullptr ? "" : names.value_name(value->id));
-  }
+  const std::vector<std::string> originals = names_of_results(program, names);
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     InterfaceMetadata::Entries& entries = metadata.values[graph.outputs[i]];
     entries.emplace_back(keys::output_kind, "USER_OUTPUT");

@@ -302,12 +302,41 @@ def value_twice(document):
     nodes[1]["outputs"][0]["as_tensor"]["name"] = nodes[0]["outputs"][0]["as_tensor"]["name"]
 
 
+def number_for_a_tensor(argument):
+    def change(document):
+        graph_of(document)["nodes"][0]["inputs"][argument]["arg"] = {"as_int": 5}
+    return change
+
+
+def no_result(document):
+    graph_of(document)["nodes"][0] |= {"target": "torch.ops.aten.view.default", "outputs": [], "inputs": []}
+
+
+def writes_to_a_number(document):
+    graph_of(document)["nodes"][1]["target"] = "torch.ops.aten.relu_.default"
+    graph_of(document)["nodes"][1]["inputs"][0]["arg"] = {"as_float": 2.0}
+
+
+def marks_in_names(document):  # characters that are marks of our own while names are worked out
+    graph_of(document)["nodes"][1]["inputs"][0]["arg"]["as_tensor"]["name"] = "\x017\x02 \x01"
+
+
 @pytest.mark.parametrize("change, words", [
+    (number_for_a_tensor(0), "'input' is no tensor"), (number_for_a_tensor(1), "'weight' is no tensor"),
+    (no_result, "its result is missing"), (writes_to_a_number, "something that is no tensor"),
+    (marks_in_names, "is read before anything makes it"),
     (first_size(2**62), "larger than any memory"), (first_size(-1), "negative"), (first_size(-2**63), "negative"),
     (name_twice, "another node has this name"), (value_twice, "two values are called"),
 ])
 def test_sizes_and_names_that_cannot_be(good, tmp_path, change, words):
     refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", words, code=3)
+
+
+def test_names_of_many_modules_within_each_other(good, tmp_path):
+    def change(document):
+        for entry in document["graph_module"]["signature"]["input_specs"][:1]:
+            entry["tensor_constant"] = {"arg": entry.pop("parameter")["arg"], "tensor_constant_name": "a." * 100000}
+    refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", code=3)
 
 
 def test_effects_are_refused_as_what_they_are(good, tmp_path):

@@ -16,6 +16,7 @@ import command
 from models import zoo
 
 SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+ORIGINAL = "pkg.torch.onnx.original_node_name"
 FX_NODE = "pkg.torch.onnx.fx_node"
 BATCH = torch.export.Dim("batch", min=2, max=64)
 
@@ -150,7 +151,10 @@ def differences(program, folder) -> list:
     # An input that is returned as it is has an Identity of the file's own, which no fx node stands for.
     said = [metadata(node)[FX_NODE] for node in nodes_of(model.graph) if metadata(node)["pkg.whence.op"] != "shared:"]
     assert said
-    return [text for text in said if text not in texts] + [signature] * (metadata(model.graph)[SIGNATURE] != signature)
+    results = [line.split(":")[0] for line in signature.split("# outputs")[1].splitlines() if ": USER_OUTPUT" in line]
+    names = [metadata(value).get(ORIGINAL, value.name) for value in model.graph.output]
+    wrong = [text for text in said if text not in texts] + [name for name in names if name not in results]
+    return wrong + [signature] * (metadata(model.graph)[SIGNATURE] != signature)
 
 
 @pytest.mark.parametrize("decomposed", [False, True], ids=["plain", "decomposed"])

@@ -84,3 +84,28 @@ def test_a_diagonal_of_any_length(tmp_path):
     model = exported(tmp_path, lambda y: y.fill_diagonal_(5), "pt2", torch.randn(6, 4), axes=[0])
     for rows in (6, 11, 5):
         assert_same(tmp_path, model, torch.randn(rows, 4))
+
+
+class Aliased(torch.nn.Module):
+    """What an operator in place returns is the tensor itself, which may be given another shape by either name."""
+
+    def forward(self, x):
+        y = x.clone().unsqueeze_(0)
+        same = y.mul_(2)
+        same.squeeze_(0)
+        turned = y.add_(1)
+        turned.t_()
+        return y, turned.relu_(), y.sum(0)
+
+
+@pytest.mark.parametrize("scripted", [True, False], ids=["script", "pt2"])
+def test_both_names_of_a_tensor_are_given_another_shape(scripted, tmp_path):
+    model, x = Aliased(), torch.randn(3, 4)
+    if scripted:
+        torch.jit.script(model).save(str(tmp_path / "m.pt"))
+        words = [tmp_path / "m.pt", "--input", "x=float32[3,4]"]
+    else:
+        torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
+        words = [tmp_path / "m.pt2"]
+    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    assert_same(tmp_path, model, x)

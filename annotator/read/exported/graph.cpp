@@ -310,6 +310,7 @@ void ExportedGraph::heed_view(const Node& node) {
   if (node.target != "aten::view" && node.target != "aten::reshape" && node.target != "aten::_unsafe_view") return;
   const Argument* size = node.find("size");
   const auto* items = size == nullptr ? nullptr : size->as<ArgumentList>();
+  if (node.outputs.empty()) reading_.corrupt("its result is missing");
   auto& dims = program_.values[node.outputs.front()].type.dims;
   if (items == nullptr || !dims || items->size() != dims->size()) return;
   bool wrong = false;
@@ -384,6 +385,40 @@ void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& nod
   node.arguments.push_back({std::string(memory_argument), {std::move(list)}});
 }
 
+// Numbers stand for tensors only where an operator takes one or the other: x + 1. What is written to is a tensor.
+void ExportedGraph::require_tensors(const Node& node) const {
+  constexpr std::array<std::string_view, 8> either = {"self", "other", "exponent", "value", "min", "max", "x", "y"};
+  const auto is_value = [](const Argument& given) { return given.as<ValueRef>() != nullptr; };
+  const bool writes = node.target.ends_with('_') && !node.target.ends_with("__") && !node.arguments.empty();
+  if (writes && !is_value(node.arguments[0].value) && node.arguments[0].value.as<ArgumentList>() == nullptr) {
+    reading_.corrupt("it writes to something that is no tensor");
+  }
+  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  if (schema == nullptr) return;
+  const bool has_tensor =
+      std::ranges::any_of(node.arguments, [&](const NamedArgument& argument) { return is_value(argument.value); });
+  for (const SchemaArgument& formal : schema->arguments) {
+    const NamedArgument* given = nullptr;
+    for (const NamedArgument& argument : node.arguments) {
+      if (argument.name == formal.name) given = &argument;
+    }
+    if (given == nullptr || formal.type.base != "Tensor" || is_value(given->value)) continue;
+    if (given->value.is_none() && formal.type.optional) continue;
+    if (formal.type.list) {
+      const auto* list = given->value.as<ArgumentList>();
+      const auto right = [&](const Argument& item) {
+        return is_value(item) || (item.is_none() && formal.type.optional_element);
+      };
+      if (list != nullptr && std::ranges::all_of(*list, right)) continue;
+    } else if (has_tensor && !formal.type.writes() && std::ranges::find(either, formal.name) != either.end() &&
+               !given->value.is_none() && given->value.as<ArgumentList>() == nullptr &&
+               given->value.as<std::string>() == nullptr) {
+      continue;
+    }
+    reading_.corrupt("its argument '" + formal.name + "' is no tensor");
+  }
+}
+
 // Which reshapes are views, and which of those are written through.
 void ExportedGraph::note_views(const Part& graph, const Part& inputs, const Node& node, Block& block) {
   const std::string_view target = node.target;
@@ -420,6 +455,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     read_arguments(part.at("inputs"), node);
     fill_defaults(node);
     note_memory(graph, part.at("inputs"), node);
+    require_tensors(node);
   } else {
     read_arguments(part.at("inputs"), node);
     set_target(target, node);

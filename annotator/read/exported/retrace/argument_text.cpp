@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/merge/python_text.h"
+#include "annotator/read/exported/retrace/fx_graph.h"
 #include "annotator/read/exported/tensors.h"
 #include "schema/dtype.h"
 
@@ -17,7 +18,7 @@ std::string list_of(const Part& list, Format format) {
 }
 
 std::string device_text(const Part& device) {
-  std::string text = device.at("type").text();
+  std::string text = without_marks(device.at("type").view());
   if (const Part index = device.at("index"); !index.is_null()) text += ":" + std::to_string(index.integer());
   return text;
 }
@@ -31,12 +32,7 @@ std::string complex_text(double real, double imaginary) {
   return "(" + short_float(real) + (imaginary < 0 ? "" : "+") + short_float(imaginary) + "j)";
 }
 
-// Without the characters that mark a node in a text.
-std::string plain_text(const Part& part) {
-  std::string text = part.text();
-  std::erase_if(text, [](char c) { return c == '\x01' || c == '\x02'; });
-  return text;
-}
+std::string plain_text(const Part& part) { return without_marks(part.view()); }
 
 }  // namespace
 
@@ -75,7 +71,7 @@ std::string argument_text(const Part& argument, const std::function<std::string(
   if (kind == "as_layout") return "torch." + exported_layout(content.integer());
   if (kind == "as_memory_format") return "torch." + exported_memory_format(content.integer());
   if (kind == "as_complex") return complex_text(content.at("real").number(), content.at("imag").number());
-  return std::string(kind);  // what nothing here reads: the reader of operations says so
+  return without_marks(kind);  // what nothing here reads: the reader of operations says so
 }
 
 }  // namespace whence

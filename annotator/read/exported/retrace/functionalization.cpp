@@ -22,7 +22,7 @@ FxId Retrace::use(std::string_view value) {
 
 FxId Retrace::sync(Alias& alias) {
   Storage& storage = storages_[alias.storage];
-  if (alias.generation == storage.generation) return alias.node;
+  if (alias.generation == storage.generation || graph_.size() > most_nodes_) return alias.node;
   for (const Update& update : std::exchange(storage.pending, {})) storage.base = write(update, storage.base);
   alias.node = forward(alias.view, storage.base);
   alias.generation = storage.generation;

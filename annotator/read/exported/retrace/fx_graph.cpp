@@ -27,6 +27,12 @@ void append(std::string& list, std::string_view item) {
 
 }  // namespace
 
+std::string without_marks(std::string_view text) {
+  std::string plain(text);
+  std::erase_if(plain, [](char c) { return c == '\x01' || c == '\x02'; });
+  return plain;
+}
+
 std::string reference_to(FxId node) { return '\x01' + std::to_string(node) + '\x02'; }
 
 void FxGraph::reserve(std::size_t more) {

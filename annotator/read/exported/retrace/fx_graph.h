@@ -31,6 +31,8 @@ struct FxNode {
 
 // A node within the text of an argument. Its name is put there when the text is printed.
 std::string reference_to(FxId node);
+// What an archive says, without the characters that mark a reference.
+std::string without_marks(std::string_view text);
 // Visits the nodes in an argument's text.
 template <class Visit>
 void each_reference(std::string_view text, Visit visit) {

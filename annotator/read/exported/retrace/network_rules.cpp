@@ -1,6 +1,4 @@
 // Normalisation, convolution, pooling and the cells of recurrent networks.
-#include <numeric>
-
 #include "annotator/read/exported/retrace/rule_helpers.h"
 
 namespace whence {
@@ -47,10 +45,12 @@ bool conv_transpose(Retrace& t, const FxCall& c) { return convolution(t, c, true
 // `padding` in words.
 bool conv_in_words(Retrace& t, const FxCall& c) {
   if (c.overload != "padding") return false;
-  const std::vector<std::int64_t> weight = t.facts(c.find("weight")->value).sizes;
+  const FxCall::Given* given = c.find("weight");
+  const std::vector<std::int64_t> weight = t.facts(given == nullptr ? "" : given->value).sizes;
   if (weight.size() < 3) return false;
   std::vector<std::int64_t> dilation = c.integers("dilation"), padding;
   if (dilation.size() <= 1) dilation.resize(weight.size() - 2, dilation.empty() ? 1 : dilation.front());
+  if (dilation.size() != weight.size() - 2) return false;
   for (std::size_t axis = 2; axis < weight.size(); ++axis) {
     const std::int64_t total = c.text("padding") == "same" ? dilation[axis - 2] * (weight[axis] - 1) : 0;
     if (total % 2 != 0) return false;  // is padded on one side first

@@ -1,6 +1,4 @@
 // Indices, Fourier transforms and arithmetic.
-#include <numeric>
-
 #include "annotator/read/exported/retrace/rule_helpers.h"
 
 namespace whence {
@@ -11,21 +9,19 @@ using Keywords = Retrace::Keywords;
 
 // ---- indices ------------------------------------------------------------------------------------------------------
 
-// [None, None, indices]: the axis that is indexed.
-std::string places(Retrace& t, const FxCall& c) {
-  std::string list;
-  for (std::int64_t axis = axis_of(c, "dim", t.facts(self(c)).rank()); axis > 0; --axis) list += "None, ";
-  return "[" + list + c.text("index") + "]";
+// index_put at [None, None, indices]: along the axis that is indexed.
+bool put(Retrace& t, const FxCall& c, bool accumulate) {
+  const std::int64_t rank = t.facts(self(c)).rank(), indexed = axis_of(c, "dim", rank);
+  if (indexed >= rank) return false;
+  std::string places;
+  for (std::int64_t axis = 0; axis < indexed; ++axis) places += "None, ";
+  Arguments arguments = {first(c), "[" + places + c.text("index") + "]", c.text("source")};
+  if (accumulate) arguments.push_back("True");
+  return t.yield(t.emit("aten.index_put.default", arguments)), true;
 }
 
-bool index_add(Retrace& t, const FxCall& c) {
-  if (c.text("alpha", "1") != "1") return false;
-  return t.yield(t.emit("aten.index_put.default", {first(c), places(t, c), c.text("source"), "True"})), true;
-}
-
-bool index_copy(Retrace& t, const FxCall& c) {
-  return t.yield(t.emit("aten.index_put.default", {first(c), places(t, c), c.text("source")})), true;
-}
+bool index_add(Retrace& t, const FxCall& c) { return c.text("alpha", "1") == "1" && put(t, c, true); }
+bool index_copy(Retrace& t, const FxCall& c) { return put(t, c, false); }
 
 bool where(Retrace& t, const FxCall& c) {
   if (c.overload != "default") return false;
@@ -124,18 +120,28 @@ bool reversed_sub(Retrace& t, const FxCall& c) {
   return c.text("alpha", "1") == "1" && recipe<"sub.Tensor $other $self">(t, c);
 }
 
-// The differences of neighbours, `n` times.
+// The differences of neighbours, `n` times, of the tensor with what is put before and behind it.
 bool diff(Retrace& t, const FxCall& c) {
+  constexpr std::int64_t most = 100;  // written out
   const TensorFacts x = t.facts(self(c));
-  const std::int64_t axis = axis_of(c, "dim", x.rank(), -1);
-  if (axis < 0 || axis >= x.rank() || x.sizes[axis] < 0 || x.dtype == DType::boolean) return false;
-  if (c.text("prepend") != "None" || c.text("append") != "None") return false;
+  const std::int64_t axis = axis_of(c, "dim", x.rank(), -1), times = c.integer("n", 1);
+  if (axis < 0 || axis >= x.rank() || x.dtype == DType::boolean || times > most || x.sizes[axis] < times) return false;
+  std::int64_t length = 0;
+  std::string parts;
+  for (const char* name : {"prepend", "self", "append"}) {
+    const FxCall::Given* given = c.find(name);
+    if (given == nullptr || given->value.empty()) continue;
+    const TensorFacts part = t.facts(given->value);
+    if (part.rank() != x.rank() || part.sizes[axis] < 0) return false;
+    length += part.sizes[axis];
+    parts += (parts.empty() ? "" : ", ") + given->text;
+  }
   std::string result = first(c);
-  for (std::int64_t i = 0; i < c.integer("n", 1); ++i) {
+  if (parts != result) result = t.emit("aten.cat.default", {"[" + parts + "]", c.text("dim", "-1")});
+  for (std::int64_t i = 0; i < times; ++i, --length) {
     const auto part = [&](std::int64_t from, std::int64_t to) {
       return t.emit("aten.slice.Tensor", {result, std::to_string(axis), std::to_string(from), std::to_string(to)});
     };
-    const std::int64_t length = x.sizes[axis] - i;
     const std::string front = part(0, length - 1), back = part(1, length);
     result = t.emit("aten.sub.Tensor", {back, front});
   }
@@ -151,7 +157,7 @@ bool larger_of_two(Retrace& t, const FxCall& c) {
 bool std_deviation(Retrace& t, const FxCall& c) {
   std::string correction = "1.0";
   if (c.text("unbiased", "True") == "False") correction = "0.0";
-  if (c.find("correction") != nullptr) correction = c.text("correction");
+  if (c.text("correction") != "None") correction = c.text("correction");
   if (correction.find('.') == std::string::npos) correction += ".0";
   Arguments arguments = {first(c), c.text("dim"), correction};
   if (c.text("keepdim", "False") != "False" || c.find("dim") == nullptr) return false;

@@ -36,7 +36,7 @@ bool writes_in_place(std::string_view op) { return op.ends_with('_') && !op.ends
 
 // The last operands of a scan are a tuple; the archive holds lists only.
 bool is_tuple(const FxCall& call, std::size_t argument) {
-  return call.op == "higher_order.scan" && argument == 3 && call.given.back().text.front() == '[';
+  return call.op == "higher_order.scan" && argument == 3 && call.given.back().text.starts_with('[');
 }
 
 FxId node_of(const std::string& reference) {
@@ -115,6 +115,7 @@ void Retrace::trace(const Part& graph) {
   const Part* const around = std::exchange(archive_, &graph);
   const Part nodes = graph.at("nodes");
   reserve(nodes.size());
+  most_nodes_ += 20 * static_cast<FxId>(nodes.size()) + 10000;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     enter_node(reading_, i, nodes[i]);
     run(nodes[i]);
@@ -193,7 +194,7 @@ FxCall Retrace::read(const Part& node) {
   std::tie(call.op, call.overload) = parts_of(node.at("target").view());
   const auto named = [&](const Part& name) {
     const FxId node = use(name.view());
-    return node >= 0 ? reference_to(node) : "%" + name.text();
+    return node >= 0 ? reference_to(node) : "%" + without_marks(name.view());
   };
   const Part inputs = node.at("inputs");
   call.given.reserve(inputs.size());
@@ -289,8 +290,9 @@ void Retrace::yield_same(std::string_view value) {
 }
 
 void Retrace::yield_view(std::string_view value, std::string target, Arguments rest) {
+  const FxId viewed = use(value);
   Arguments positional = rest;
-  positional.insert(positional.begin(), reference_to(use(value)));
+  positional.insert(positional.begin(), viewed >= 0 ? reference_to(viewed) : "None");
   const std::string node = emit(target, std::move(positional));
   view_of(value, node, std::move(target), std::move(rest));
 }

@@ -125,6 +125,7 @@ class Retrace {
   const FxCall* call_ = nullptr;
   std::vector<AliasId> made_;
   FxId last_ = -1;
+  FxId most_nodes_ = 0;  // long chains of views, each written to, would be made again without end
 };
 
 }  // namespace whence

@@ -62,7 +62,7 @@ bool view_of_result_size(Retrace& t, const FxCall& c) {
 }
 
 bool expand_as(Retrace& t, const FxCall& c) {
-  return t.yield_view(self(c), "aten.expand.default", {t.sizes_text(c.find("other")->value)}), true;
+  return t.yield_view(self(c), "aten.expand.default", {t.sizes_text(c.results.front())}), true;
 }
 
 bool contiguous(Retrace& t, const FxCall& c) {

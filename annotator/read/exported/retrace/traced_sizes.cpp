@@ -1,6 +1,7 @@
 // What PyTorch computes of symbolic sizes while it traces: nobody reads it in the end, but it takes names.
 // Source: torch/fx/experimental/proxy_tensor.py (__sym_dispatch__) of PyTorch 2.13, and what a trace of it shows.
 #include <algorithm>
+#include <unordered_set>
 
 #include "annotator/read/exported/retrace/retrace.h"
 #include "annotator/read/exported/tensors.h"
@@ -48,7 +49,7 @@ std::string Retrace::size_text(const Part& size) const {
   if (const auto number = size.maybe("as_int")) return std::to_string(number->integer());
   const std::string_view expression = size.at("as_expr").at("expr_str").view();
   const auto known = sizes_.find(expression);
-  return known == sizes_.end() ? std::string(expression) : reference_to(known->second);
+  return known == sizes_.end() ? without_marks(expression) : reference_to(known->second);
 }
 
 std::string Retrace::sizes_text(std::string_view value) const {
@@ -67,6 +68,7 @@ void Retrace::name_sizes(const Part& inputs) {
     std::size_t axis;
   };
   std::vector<Size> symbols;
+  std::unordered_set<std::string_view> seen;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto tensor = inputs[i].maybe("as_tensor");
     if (!tensor) continue;
@@ -78,7 +80,7 @@ void Retrace::name_sizes(const Part& inputs) {
       if (number_or_unknown(sizes[axis]) >= 0) continue;
       const std::string_view symbol = sizes[axis].at("as_expr").at("expr_str").view();
       graph_.skip("sym_size_int");
-      if (std::ranges::find(symbols, symbol, &Size::symbol) == symbols.end()) symbols.push_back({symbol, input, axis});
+      if (seen.insert(symbol).second) symbols.push_back({symbol, input, axis});
     }
   }
   for (const Size& size : symbols) {
