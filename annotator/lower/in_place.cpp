@@ -6,6 +6,7 @@
 
 #include "annotator/export/op_table.h"
 #include "annotator/lower/views.h"
+#include "schema/written_views.h"
 
 namespace whence {
 namespace {
@@ -147,7 +148,7 @@ bool is_in_place(const Node& node) {
   if (writes_out(node)) return true;
   const std::string_view name = node.target;
   if (!name.starts_with("aten::") || node.find("self") == nullptr) return false;
-  return is_in_place_dunder(name) || (name.ends_with("_") && !name.ends_with("__"));
+  return is_in_place_dunder(name) || is_in_place_name(name);
 }
 
 bool only_writes(const Node& node) {
@@ -169,7 +170,7 @@ std::optional<SharedMemory> shared_memory(const Program& program, const Node& no
 
 bool has_functional_form(const std::string& key) {
   const std::string_view name(key.data(), std::min(key.find('.'), key.size()));
-  const bool in_place = is_in_place_dunder(name) || (name.ends_with("_") && !name.ends_with("__"));
+  const bool in_place = is_in_place_dunder(name) || is_in_place_name(name);
   return in_place && !OpTable::get().overloads(functional_target(key)).empty();
 }
 

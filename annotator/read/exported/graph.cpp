@@ -389,7 +389,7 @@ void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& nod
 void ExportedGraph::require_tensors(const Node& node) const {
   constexpr std::array<std::string_view, 8> either = {"self", "other", "exponent", "value", "min", "max", "x", "y"};
   const auto is_value = [](const Argument& given) { return given.as<ValueRef>() != nullptr; };
-  const bool writes = node.target.ends_with('_') && !node.target.ends_with("__") && !node.arguments.empty();
+  const bool writes = is_in_place_name(node.target) && !node.arguments.empty();
   if (writes && !is_value(node.arguments[0].value) && node.arguments[0].value.as<ArgumentList>() == nullptr) {
     reading_.corrupt("it writes to something that is no tensor");
   }
@@ -398,21 +398,17 @@ void ExportedGraph::require_tensors(const Node& node) const {
   const bool has_tensor =
       std::ranges::any_of(node.arguments, [&](const NamedArgument& argument) { return is_value(argument.value); });
   for (const SchemaArgument& formal : schema->arguments) {
-    const NamedArgument* given = nullptr;
-    for (const NamedArgument& argument : node.arguments) {
-      if (argument.name == formal.name) given = &argument;
-    }
-    if (given == nullptr || formal.type.base != "Tensor" || is_value(given->value)) continue;
-    if (given->value.is_none() && formal.type.optional) continue;
+    const Argument* given = node.find(formal.name);
+    if (given == nullptr || formal.type.base != "Tensor" || is_value(*given)) continue;
+    if (given->is_none() && formal.type.optional) continue;
     if (formal.type.list) {
-      const auto* list = given->value.as<ArgumentList>();
+      const auto* list = given->as<ArgumentList>();
       const auto right = [&](const Argument& item) {
         return is_value(item) || (item.is_none() && formal.type.optional_element);
       };
       if (list != nullptr && std::ranges::all_of(*list, right)) continue;
     } else if (has_tensor && !formal.type.writes() && std::ranges::find(either, formal.name) != either.end() &&
-               !given->value.is_none() && given->value.as<ArgumentList>() == nullptr &&
-               given->value.as<std::string>() == nullptr) {
+               !given->is_none() && given->as<ArgumentList>() == nullptr && given->as<std::string>() == nullptr) {
       continue;
     }
     reading_.corrupt("its argument '" + formal.name + "' is no tensor");
@@ -422,7 +418,7 @@ void ExportedGraph::require_tensors(const Node& node) const {
 // Which reshapes are views, and which of those are written through.
 void ExportedGraph::note_views(const Part& graph, const Part& inputs, const Node& node, Block& block) {
   const std::string_view target = node.target;
-  if (target.ends_with("_") && !target.ends_with("__") && !node.arguments.empty()) {
+  if (is_in_place_name(target) && !node.arguments.empty()) {
     const auto* written = node.arguments.front().value.as<ValueRef>();
     if (written != nullptr) note_written_views(block.nodes, written->id, views_by_strides_);
   }

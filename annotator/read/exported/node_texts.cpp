@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "annotator/read/exported/operands.h"
 #include "annotator/read/exported/retrace/argument_text.h"
 
 namespace whence {
 namespace {
-
-constexpr std::int64_t keyword = 2;  // torch._export.serde.schema.ArgumentKind
 
 void append(std::string& list, const std::string& item) {
   if (!list.empty()) list += ", ";
@@ -69,8 +68,7 @@ NodeTexts::Text NodeTexts::text_of(const Part& node, Names& read) {
   const Part inputs = node.at("inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string value = argument(inputs[i].at("arg"), read);
-    const auto kind = inputs[i].maybe("kind");
-    if (kind && !kind->is_null() && kind->integer() == keyword) {
+    if (is_keyword(inputs[i])) {
       append(keywords, inputs[i].at("name").text() + ": " + value);
     } else {
       append(positional, value);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,13 @@ inline Operands operands_of(const Part& node) {
     kind == "as_graph" ? operands.graphs.push_back(content.at("graph")) : operands.others.push_back(argument);
   }
   return operands;
+}
+
+// Whether an input of a node is given by its name.
+inline bool is_keyword(const Part& input) {
+  constexpr std::int64_t keyword = 2;  // torch._export.serde.schema.ArgumentKind
+  const auto kind = input.maybe("kind");
+  return kind && !kind->is_null() && kind->integer() == keyword;
 }
 
 // What is being read is the graph's node of this number.

@@ -11,4 +11,10 @@ namespace whence {
 // `name_of(value)`: how a value, or a graph, is written.
 std::string argument_text(const Part& argument, const std::function<std::string(const Part& value)>& name_of);
 
+// Visits the names of the values in an argument, in order.
+template <class Visit>
+void each_value(const Part& argument, Visit visit) {
+  argument_text(argument, [&](const Part& name) { return visit(name), std::string(); });
+}
+
 }  // namespace whence

@@ -42,7 +42,6 @@ void FxGraph::reserve(std::size_t more) {
 
 FxId FxGraph::placeholder(std::string name) {
   FxNode& node = nodes_.emplace_back();
-  node.placeholder = true;
   node.name = std::move(name);
   return size() - 1;
 }
@@ -94,14 +93,12 @@ void FxGraph::count_users() {
 
 std::string FxGraph::printed(std::string_view argument) const {
   std::string text;
-  for (std::size_t at_char = 0; at_char < argument.size(); ++at_char) {
-    if (argument[at_char] != '\x01') {
-      text += argument[at_char];
-      continue;
+  for (std::size_t next = 0; next < argument.size(); ++next) {
+    if (argument[next] == '\x01') {
+      text += "%" + at(read_reference(argument, next)).name;
+    } else {
+      text += argument[next];
     }
-    FxId node = 0;
-    while (argument[++at_char] != '\x02') node = node * 10 + (argument[at_char] - '0');
-    text += "%" + at(node).name;
   }
   return text;
 }

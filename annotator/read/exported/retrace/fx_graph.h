@@ -23,7 +23,6 @@ struct FxNode {
   DType dtype = DType::undefined;  // of the result, where that is a tensor
   int rank = -1;
   bool check = false;  // keeps what it reads, and is taken out afterwards
-  bool placeholder = false;
   bool alive = false;
   std::string name = {};
   std::int32_t users = 0;
@@ -33,13 +32,17 @@ struct FxNode {
 std::string reference_to(FxId node);
 // What an archive says, without the characters that mark a reference.
 std::string without_marks(std::string_view text);
+// The node whose reference begins at `at`, which goes on to the reference's last character.
+inline FxId read_reference(std::string_view text, std::size_t& at) {
+  FxId node = 0;
+  while (text[++at] != '\x02') node = node * 10 + (text[at] - '0');
+  return node;
+}
 // Visits the nodes in an argument's text.
 template <class Visit>
 void each_reference(std::string_view text, Visit visit) {
   for (std::size_t at = text.find('\x01'); at != std::string_view::npos; at = text.find('\x01', at + 1)) {
-    FxId node = 0;
-    while (text[++at] != '\x02') node = node * 10 + (text[at] - '0');
-    visit(node);
+    visit(read_reference(text, at));
   }
 }
 

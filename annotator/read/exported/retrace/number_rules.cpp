@@ -5,7 +5,6 @@ namespace whence {
 namespace {
 
 using Arguments = Retrace::Arguments;
-using Keywords = Retrace::Keywords;
 
 // ---- indices ------------------------------------------------------------------------------------------------------
 

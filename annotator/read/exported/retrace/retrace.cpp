@@ -1,9 +1,6 @@
 #include "annotator/read/exported/retrace/retrace.h"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdlib>
+#include <tuple>
 
 #include "annotator/read/exported/checks.h"
 #include "annotator/read/exported/operands.h"
@@ -11,11 +8,10 @@
 #include "annotator/read/exported/retrace/rules.h"
 #include "annotator/read/exported/retrace/type_promotion.h"
 #include "annotator/read/exported/tensors.h"
+#include "schema/written_views.h"
 
 namespace whence {
 namespace {
-
-constexpr std::int64_t keyword_kind = 2;  // torch._export.serde.schema.ArgumentKind
 
 // "torch.ops.aten.add.Tensor" -> "aten.add", "Tensor"; "_operator.mul" -> "operator.mul".
 std::pair<std::string, std::string> parts_of(std::string_view target) {
@@ -31,8 +27,6 @@ std::pair<std::string, std::string> parts_of(std::string_view target) {
 std::string joined(const std::string& op, const std::string& overload) {
   return overload.empty() ? op : op + "." + overload;
 }
-
-bool writes_in_place(std::string_view op) { return op.ends_with('_') && !op.ends_with("__"); }
 
 // The last operands of a scan are a tuple; the archive holds lists only.
 bool is_tuple(const FxCall& call, std::size_t argument) {
@@ -67,12 +61,11 @@ Retrace::Retrace(const Part& graph, Reading& reading) : reading_(reading) {
   const Part outputs = graph.at("outputs");
   const auto return_value = [&](const Part& name) {
     if (values_.contains(name.view())) graph_.result(use(name.view()));
-    return std::string();
   };
   for (const std::string_view input : inputs_) {
     if (storages_[aliases_[values_[input]].storage].generation > 0) graph_.result(use(input));
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) argument_text(outputs[i], return_value);
+  for (std::size_t i = 0; i < outputs.size(); ++i) each_value(outputs[i], return_value);
   for (const FxId size : asked_) graph_.give_name(size, "sym_size_int");
   graph_.drop_unread();
   for (const auto& [maker, again] : remade_) {  // a view that was made again before anybody read it
@@ -141,7 +134,7 @@ void Retrace::run(const Part& node) {
     main_[maker_] = known->second;
     return;
   }
-  call.in_place = writes_in_place(call.op);
+  call.in_place = is_in_place_name(call.op);
   if (call.in_place) call.op.pop_back();
   if (dynamic_) trace_new_sizes(call);
   if (!apply_rule(*this, call)) stay(call);
@@ -158,33 +151,30 @@ void Retrace::run_inline(const Part& node, std::size_t own) {
   const Part& inner = operands.graphs.front();
   std::vector<AliasId> given;
   for (std::size_t i = own; i < operands.others.size(); ++i) {
-    argument_text(operands.others[i], [&](const Part& name) {
+    each_value(operands.others[i], [&](const Part& name) {
       const auto found = values_.find(name.view());
       given.push_back(found == values_.end() ? fresh(graph_.placeholder(name.text())) : found->second);
-      return std::string();
     });
   }
   auto around = std::exchange(values_, {});
   const Part inputs = inner.at("inputs");
   for (std::size_t i = 0; i < inputs.size() && i < given.size(); ++i) {
-    argument_text(inputs[i], [&](const Part& name) { return bind(name.view(), given[i]), std::string(); });
+    each_value(inputs[i], [&](const Part& name) { bind(name.view(), given[i]); });
   }
   trace(inner);
   std::vector<AliasId> made;
   const Part outputs = inner.at("outputs");
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    argument_text(outputs[i], [&](const Part& name) {
+    each_value(outputs[i], [&](const Part& name) {
       if (const auto found = values_.find(name.view()); found != values_.end()) made.push_back(found->second);
-      return std::string();
     });
   }
   std::swap(values_, around);
   const Part results = node.at("outputs");
   std::size_t next = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    argument_text(results[i], [&](const Part& name) {
+    each_value(results[i], [&](const Part& name) {
       if (next < made.size()) bind(name.view(), made[next++]);
-      return std::string();
     });
   }
 }
@@ -205,8 +195,7 @@ FxCall Retrace::read(const Part& node) {
     given.text = argument_text(argument, named);
     if (is_tuple(call, i)) given.text = "(" + given.text.substr(1, given.text.size() - 2) + ")";
     if (const auto tensor = argument.maybe("as_tensor")) given.value = tensor->at("name").view();
-    const auto kind = inputs[i].maybe("kind");
-    given.keyword = kind && !kind->is_null() && kind->integer() == keyword_kind;
+    given.keyword = is_keyword(inputs[i]);
   }
   const Part outputs = node.at("outputs");
   for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -5,8 +5,8 @@
 // (_prepare_exported_program_for_export) and ATen's functionalisation (aten/src/ATen/FunctionalTensorWrapper.cpp) of
 // PyTorch 2.13.
 //
-// What becomes of an operator is said in rules.cpp; one without a rule stays. Nothing else depends on the
-// result but texts: what it does not know is a name that PyTorch would not have given.
+// What becomes of an operator is said in the tables of *_rules.cpp; one without a rule stays. Nothing else depends on
+// the result but texts: what it does not know is a name that PyTorch would not have given.
 #pragma once
 
 #include <string>
@@ -55,8 +55,6 @@ class Retrace {
   void trace_contiguity(std::string_view value);
   std::string sizes_text(std::string_view value) const;
 
-  std::string emit_as_given(const FxCall& call);
-
  private:
   // torch's FunctionalTensorWrapper: a value, and how it follows from the storage that it shares with others.
   using AliasId = std::int32_t;
@@ -89,6 +87,7 @@ class Retrace {
   void run(const Part& node);
   void run_inline(const Part& node, std::size_t own);
   FxCall read(const Part& node);
+  std::string emit_as_given(const FxCall& call);
   void stay(const FxCall& call);
   FxId add(std::string target, Arguments positional, Keywords keywords, DType dtype);
   void view_of(std::string_view value, const std::string& node, std::string target, Arguments rest);
