@@ -123,7 +123,8 @@ Program read(const ReadOptions& options, Diagnostics& notes) {
   if (options.run) refuse_side_effects(archive);
   Program program = evaluate_with_ties(archive, options, notes);
   const auto file = MappedFile::open(options.path);
-  program.source = {"torchscript", base_name(options.path), file->size(), digest_of_file(options.path)};
+  program.source = {"torchscript", base_name(options.path), file->size(),
+                    options.digests ? digest_of_file(options.path) : ""};
   settle_live(program, archive.live());
   program.producer = "whence " WHENCE_VERSION ", PyTorch " TORCH_VERSION;
   if (options.digests) compute_digests(program);

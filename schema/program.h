@@ -247,7 +247,7 @@ struct SourceFile {
   std::string kind;  // "torchscript", "torch.export", "live"
   std::string file;  // base name, never a path of the recording machine
   std::uint64_t size = 0;
-  std::string digest;  // xxh3-128 of the whole file
+  std::string digest;  // xxh3-128 of the whole file; empty where digests were not asked for
 };
 
 struct Program {

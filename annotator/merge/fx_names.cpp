@@ -70,22 +70,15 @@ std::string torch_target(const Node& node) {
 }
 
 FxNames::FxNames(const Program& program)
-    : program_(program),
-      operations_(operations(program)),
-      nodes_(operations_.size()),
-      values_(program.values.size()),
-      users_(program.values.size(), 0) {
-  if (program.signature.empty()) {
-    name_all();
-    count_users();
-  } else {
-    keep_given_names();
-  }
+    : program_(program), given_(!program.signature.empty()), operations_(operations(program)) {
+  if (!given_) name_all();
 }
 
 // In torch.export's order: parameters and buffers, inputs, then nodes.
 void FxNames::name_all() {
   FxNamespace names;
+  nodes_.resize(operations_.size());
+  values_.resize(program_.values.size());
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const Value& value = program_.values[i];
     if (value.source != ValueSource::parameter) continue;
@@ -107,22 +100,18 @@ void FxNames::name_all() {
   }
 }
 
-// The program was an fx graph: its nodes have their text, which begins with "%name : ".
-void FxNames::keep_given_names() {
-  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = program_.values[i].name;
-  for (std::size_t op = 0; op < nodes_.size(); ++op) {
-    const Node& node = *operations_[op];
-    const std::string& text = text_of(node);
-    const std::size_t end = text.find(' ');
-    if (text.starts_with('%') && end != std::string::npos) {
-      nodes_[op] = text.substr(1, end - 1);
-    } else {
-      nodes_[op] = node.origin.name.empty() ? base_of(node.target) : node.origin.name;
-    }
-  }
+std::string FxNames::name(std::int32_t op) const { return given_ ? given_name(*operations_[op]) : nodes_[op]; }
+
+// The text of an fx node begins with "%name : ".
+std::string FxNames::given_name(const Node& node) {
+  const std::string& text = text_of(node);
+  const std::size_t end = text.find(' ');
+  if (text.starts_with('%') && end != std::string::npos) return text.substr(1, end - 1);
+  return node.origin.name.empty() ? base_of(node.target) : node.origin.name;
 }
 
-void FxNames::count_users() {
+void FxNames::count_users() const {
+  users_.resize(program_.values.size());
   for (const Node* node : operations_) {
     std::vector<ValueId> values;
     for (const NamedArgument& argument : node->arguments) collect_values(argument.value, values);
@@ -140,7 +129,7 @@ std::string FxNames::format_argument(const Argument& argument) const {
   struct Print {
     const FxNames& names;
     std::string operator()(None) const { return "None"; }
-    std::string operator()(ValueRef value) const { return "%" + names.values_[value.id]; }
+    std::string operator()(ValueRef value) const { return "%" + names.value_name(value.id); }
     std::string operator()(std::int64_t number) const { return std::to_string(number); }
     std::string operator()(double number) const { return python_float(number); }
     std::string operator()(bool flag) const { return flag ? "True" : "False"; }
@@ -198,18 +187,20 @@ std::string FxNames::target(std::int32_t op) const {
   return target;
 }
 
+// Results of an operation that has several are taken out by nodes of their own, which are the users.
+std::int32_t FxNames::users_of(const Node& node) const {
+  if (users_.empty()) count_users();
+  if (node.outputs.size() == 1 && !node.list_output) return users_[node.outputs[0]];
+  return static_cast<std::int32_t>(
+      std::ranges::count_if(node.outputs, [&](ValueId output) { return users_[output] > 0; }));
+}
+
 std::string FxNames::format(std::int32_t op) const {
   const Node& node = *operations_[op];
   if (const std::string& text = text_of(node); !text.empty()) return text;
-  std::int32_t users = 0;
-  if (node.outputs.size() == 1 && !node.list_output) {
-    users = users_[node.outputs[0]];
-  } else {
-    for (const ValueId output : node.outputs) users += users_[output] > 0 ? 1 : 0;
-  }
   std::string positional, keywords;
   format_arguments(node, positional, keywords);
-  return "%" + nodes_[op] + " : [num_users=" + std::to_string(users) + "] = call_function[target=torch.ops." +
+  return "%" + name(op) + " : [num_users=" + std::to_string(users_of(node)) + "] = call_function[target=torch.ops." +
          torch_target(node) + "](args = (" + positional + "), kwargs = {" + keywords + "})";
 }
 

@@ -20,23 +20,29 @@ class FxNames {
   // `program` must outlive the names.
   explicit FxNames(const Program& program);
 
-  const std::string& name(std::int32_t op) const { return nodes_[op]; }          // "linear_2"
-  const std::string& value_name(ValueId value) const { return values_[value]; }  // "p_encoder_weight"
+  std::string name(std::int32_t op) const;              // "linear_2"
+  const std::string& value_name(ValueId value) const {  // "p_encoder_weight"
+    return given_ ? program_.values[value].name : values_[value];
+  }
   std::string target(std::int32_t op) const;  // "aten.linear.default", "<built-in function mul>"
   std::string format(std::int32_t op) const;
 
  private:
   void name_all();
-  void keep_given_names();
-  void count_users();
+  static std::string given_name(const Node& node);
+  std::int32_t users_of(const Node& node) const;
+  void count_users() const;
   std::string format_argument(const Argument& argument) const;
   void format_arguments(const Node& node, std::string& positional, std::string& keywords) const;
 
   const Program& program_;
+  const bool given_;  // the program was an fx graph, so everything has its name
   std::vector<const Node*> operations_;
+  // Else:
   std::vector<std::string> nodes_;   // by operation
   std::vector<std::string> values_;  // by value
-  std::vector<std::int32_t> users_;  // of each value: how many nodes
+  // Of each value: how many nodes. Counted when the first text is made.
+  mutable std::vector<std::int32_t> users_;
 };
 
 }  // namespace whence

@@ -38,14 +38,14 @@ std::string FxNamespace::create(std::string candidate) {
   if (std::isdigit(static_cast<unsigned char>(candidate[0])) != 0) candidate.insert(0, "_");
 
   const auto [base, number] = split(candidate);
+  std::int64_t& last = counts_[base];
   std::int64_t count = number;
   if (number < 0 || used_.contains(candidate)) {
-    count = counts_[base];
+    count = last;
     if (std::ranges::binary_search(reserved, candidate)) candidate = numbered(base, ++count);
   }
-  while (used_.contains(candidate)) candidate = numbered(base, ++count);
-  counts_[base] = count;
-  used_.insert(candidate);
+  while (!used_.insert(candidate).second) candidate = numbered(base, ++count);
+  last = count;
   return candidate;
 }
 

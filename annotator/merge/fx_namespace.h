@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
+
+#include "schema/flat_map.h"
 
 namespace whence {
 
@@ -16,8 +16,8 @@ class FxNamespace {
   void reserve(std::size_t more) { used_.reserve(used_.size() + more); }
 
  private:
-  std::unordered_set<std::string> used_;
-  std::unordered_map<std::string, std::int64_t> counts_;
+  FlatSet<std::string> used_;
+  FlatMap<std::string, std::int64_t> counts_;
 };
 
 }  // namespace whence

@@ -62,7 +62,7 @@ class ProgramReader {
     const StoredTensors constants(archive_, root_ + "data/constants/", "model_constants_config.json");
     read_inputs(module.at("signature").at("input_specs"), graph, body, weights, constants);
     const Retrace retrace(graph, reading_);
-    body.read_program(graph, retrace, program_.body);
+    body.read_program(graph, retrace, options_.texts, program_.body);
     read_outputs(module.at("signature").at("output_specs"), body);
     name_outputs(module.at("module_call_graph"));
     program_.signature = read_signature(module.at("signature"), retrace);
@@ -78,10 +78,13 @@ class ProgramReader {
     }
     sum_parameters(modules);
     rename_symbols();
-    program_.source = {"torch.export", base_name(options_.path), archive_.size(), digest_of_file(options_.path)};
+    program_.source = {"torch.export", base_name(options_.path), archive_.size(), ""};
     program_.producer = "whence " WHENCE_VERSION ", PyTorch " + torch_version_;
     program_.ran = true;
-    if (options_.digests) compute_digests(program_);
+    if (options_.digests) {
+      program_.source.digest = digest_of_file(options_.path);
+      compute_digests(program_);
+    }
     return std::move(program_);
   }
 

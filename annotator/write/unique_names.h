@@ -1,27 +1,33 @@
 // Hands out names that are not taken yet: the wanted one, else with `_1`, `_2`, ... appended.
 // Cost: constant per name in the usual case, also for a thousand claims of one name.
+//
+// Of a name that is taken its hash is kept: were two names ever to share one, the second would get a number that it
+// did not need.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
+
+#include "schema/flat_map.h"
 
 namespace whence {
 
 class UniqueNames {
  public:
   std::string claim(const std::string& wanted) {
-    if (taken_.insert(wanted).second) return wanted;
+    if (take(wanted)) return wanted;
     std::int64_t& next = next_number_[wanted];
     while (true) {
       std::string candidate = wanted + "_" + std::to_string(++next);
-      if (taken_.insert(candidate).second) return candidate;
+      if (take(candidate)) return candidate;
     }
   }
 
  private:
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, std::int64_t> next_number_;
+  bool take(const std::string& name) { return taken_.insert(StringHash()(name)).second; }
+
+  FlatSet<std::size_t> taken_;
+  FlatMap<std::string, std::int64_t> next_number_;
 };
 
 }  // namespace whence

@@ -282,10 +282,13 @@ ExitCode run(int argc, char** argv) {
   for (const std::string& kept : line.list("keep-operator")) options.kept_operators.insert(kept);
   const std::optional<OutlineOptions> functions = parse_functions(line);
   const bool annotates = line.has("annotate") || functions;
+  read.texts = annotates ? NodeTexts::exported : NodeTexts::none;
   const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");
   require_distinct(read.path, output);
   if (!sidecar_output.empty()) {
-    read.digests = true;  // a record that a renamed or transposed weight can be found by, as `whence record` writes
+    // A record that a renamed or transposed weight can be found by, as `whence record` writes.
+    read.digests = true;
+    read.texts = NodeTexts::all;
     require_distinct(read.path, sidecar_output);
     require_two_outputs(output, sidecar_output);
   }

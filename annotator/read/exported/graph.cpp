@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "annotator/export/op_table.h"
 #include "annotator/read/exported/checks.h"
-#include "annotator/read/exported/node_texts.h"
 #include "annotator/read/exported/operands.h"
 #include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
@@ -263,7 +261,7 @@ Origin ExportedGraph::origin_of(const Part& node) {
   const Part metadata = node.at("metadata");
   origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").view()) : scope_;
   origin.text = text_;
-  if (exported_ != text_) origin.exported = exported_;
+  origin.exported = exported_;
   origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
   return origin;
 }
@@ -329,24 +327,25 @@ void ExportedGraph::heed_view(const Node& node) {
   if (wrong && rest) (*dims)[*rest] = {-1, true, none_id};
 }
 
-// Twice: how many use a node is known when all are.
+// What PyTorch's exporter does not have is called as in the archive.
+void ExportedGraph::read_texts(const Part& node, ArchiveTexts& archived) {
+  if (texts_ == NodeTexts::none) return;
+  exported_ = retrace_->text(node);
+  text_ = texts_ == NodeTexts::all || exported_.empty() ? archived.of(node) : std::exchange(exported_, "");
+  if (exported_ == text_) exported_.clear();
+}
+
 void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   const Part nodes = graph.at("nodes");
   block.nodes.reserve(block.nodes.size() + nodes.size());
-  NodeTexts texts;
-  std::unordered_set<std::string> names;
+  ArchiveTexts texts(graph);
+  FlatSet<std::string_view> names;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     enter_node(reading_, i, nodes[i]);
-    if (nodes[i].has("name") && !nodes[i].at("name").is_null() && !names.insert(nodes[i].at("name").text()).second) {
+    if (nodes[i].has("name") && !nodes[i].at("name").is_null() && !names.insert(nodes[i].at("name").view()).second) {
       reading_.corrupt("another node has this name");
     }
-    texts.add(nodes[i], !is_check(nodes[i].at("target").view()));
-  }
-  texts.add_outputs(graph.at("outputs"));
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    enter_node(reading_, i, nodes[i]);
-    text_ = texts.of(i);
-    exported_ = retrace_->text(nodes[i]);
+    read_texts(nodes[i], texts);
     read_node(graph, nodes[i], block);
   }
 }

@@ -9,10 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "annotator/read/exported/archive_texts.h"
 #include "annotator/read/exported/modules.h"
 #include "annotator/read/exported/part.h"
 #include "annotator/read/exported/retrace/retrace.h"
+#include "schema/flat_map.h"
 #include "schema/program.h"
+#include "schema/recorder_api.h"
 
 namespace whence {
 
@@ -29,16 +32,18 @@ class ExportedGraph {
   ValueId value_of(const std::string& name) const;  // throws Error(corrupt_file) for a name that nothing makes
 
   // The operations of `graph` into `block`, in order. `retrace` says what PyTorch's exporter calls them.
-  void read_program(const Part& graph, const Retrace& retrace, Block& block) {
+  void read_program(const Part& graph, const Retrace& retrace, NodeTexts texts, Block& block) {
     retrace_ = &retrace;
+    texts_ = texts;
     read_nodes(graph, block);
   }
   Argument argument(const Part& argument);
 
  private:
-  using Names = std::unordered_map<std::string, ValueId>;
+  using Names = FlatMap<std::string, ValueId>;
 
   void read_nodes(const Part& graph, Block& block);
+  void read_texts(const Part& node, ArchiveTexts& archived);
   void read_node(const Part& graph, const Part& node, Block& block);
   struct Memory {
     std::int64_t offset = 0;
@@ -102,12 +107,13 @@ class ExportedGraph {
   ExportedModules& modules_;
   Reading& reading_;
   Names names_;
-  std::unordered_map<std::string, SymbolId> symbols_;
+  FlatMap<std::string, SymbolId> symbols_;
   ScopeId scope_ = 0;  // of the operation around, for nodes that say nothing of themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
   std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
   const Retrace* retrace_ = nullptr;
+  NodeTexts texts_ = NodeTexts::all;
   std::string text_, exported_;  // of the node being read
 };
 

@@ -2,11 +2,18 @@
 
 #include <charconv>
 #include <cstring>
+#include <limits>
 
 namespace whence {
 namespace {
 
 constexpr std::size_t many = 16;  // entries from which an object has an index
+
+// Keys of one length mostly differ at their first or last byte, which costs less to see than a call does.
+bool same(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && (a.empty() || (a.front() == b.front() && a.back() == b.back() &&
+                                                std::memcmp(a.data(), b.data(), a.size()) == 0));
+}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -177,7 +184,7 @@ class JsonParser {
     if (object.size < many) {
       for (std::size_t i = 1; i < object.size; ++i) {
         for (std::size_t k = 0; k < i; ++k) {
-          if (json_.key(object, i) == json_.key(object, k)) return false;
+          if (same(json_.key(object, i), json_.key(object, k))) return false;
         }
       }
       return true;
@@ -198,7 +205,7 @@ class JsonParser {
     if (*at_ == '\\') return string_with_escapes(to, start, ascii);
     if (*at_ != '"') return false;
     to.text = start;
-    to.length = static_cast<std::size_t>(at_ - start);
+    to.size = static_cast<std::uint32_t>(at_ - start);
     ++at_;
     return ascii || is_utf8(to.string());
   }
@@ -215,7 +222,7 @@ class JsonParser {
       if (at_ == end_ || !escape(*at_++, text)) return false;
     }
     to.text = text.data();
-    to.length = text.size();
+    to.size = static_cast<std::uint32_t>(text.size());
     return ascii || is_utf8(text);
   }
 
@@ -271,9 +278,10 @@ class JsonParser {
 };
 
 std::unique_ptr<const Json> Json::parse(std::string_view text) {
+  if (text.size() > std::numeric_limits<std::uint32_t>::max()) return nullptr;
   auto json = std::make_unique<Json>();
-  constexpr std::size_t usual = 24;  // bytes of text for one value; memory that is not used is not touched
-  json->values_.reserve(text.size() / usual);
+  constexpr std::size_t least = 6;  // bytes of text for one value, usually more; what is not used is never touched
+  json->values_.reserve(text.size() / least);
   return JsonParser(text, *json).document() ? std::move(json) : nullptr;
 }
 
@@ -284,7 +292,7 @@ const JsonValue* Json::find(const JsonValue& object, std::string_view key) const
     return found == index.end() ? nullptr : &entry(object, found->second);
   }
   for (std::size_t i = 0; i < object.size; ++i) {
-    if (this->key(object, i) == key) return &entry(object, i);
+    if (same(this->key(object, i), key)) return &entry(object, i);
   }
   return nullptr;
 }

@@ -14,27 +14,30 @@
 #include <unordered_map>
 #include <vector>
 
+#include "schema/flat_map.h"
+
 namespace whence {
 
 struct JsonValue {
   enum class Kind : std::uint8_t { null, boolean, integer, number, string, array, object };
   Kind kind = Kind::null;
   bool flag = false;
-  std::uint32_t size = 0;  // of a container: elements, or entries, of which each is a key and a value
+  std::uint32_t size =
+      0;  // of a container: elements, or entries, of which each is a key and a value; bytes of a string
   union {
     std::int64_t integer = 0;
     double number;
     std::uint64_t first;  // of a container: where its content begins
     const char* text;     // of a string
   };
-  std::size_t length = 0;  // of a string
 
-  std::string_view string() const { return {text, length}; }
+  std::string_view string() const { return {text, size}; }
 };
+static_assert(sizeof(JsonValue) == 16, "a large program is millions of these");
 
 class Json {
  public:
-  // nullptr for what is not JSON, or nested deeper than `deepest`. `text` must outlive the document.
+  // nullptr for what is not JSON, nested deeper than `deepest`, or of 4 GiB. `text` must outlive the document.
   static std::unique_ptr<const Json> parse(std::string_view text);
   static constexpr int deepest = 500;
 
@@ -46,7 +49,7 @@ class Json {
 
  private:
   friend class JsonParser;
-  using Index = std::unordered_map<std::string_view, std::uint32_t>;
+  using Index = FlatMap<std::string_view, std::uint32_t>;
 
   JsonValue root_;
   std::vector<JsonValue> values_;

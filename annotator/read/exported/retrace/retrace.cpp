@@ -70,7 +70,7 @@ Retrace::Retrace(const Part& graph, Reading& reading) : reading_(reading) {
   graph_.drop_unread();
   for (const auto& [maker, again] : remade_) {  // a view that was made again before anybody read it
     const auto made = main_.find(maker);
-    if (made != main_.end() && !graph_.at(made->second).alive && graph_.at(again).alive) made->second = again;
+    if (made != main_.end() && !graph_.at(made->second).alive && graph_.at(again).alive) made.value() = again;
   }
   promote_types(graph_);
   graph_.count_users();

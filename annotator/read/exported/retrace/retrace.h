@@ -11,13 +11,13 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "annotator/read/exported/part.h"
 #include "annotator/read/exported/retrace/fx_call.h"
 #include "annotator/read/exported/retrace/fx_graph.h"
+#include "schema/flat_map.h"
 
 namespace whence {
 
@@ -111,13 +111,13 @@ class Retrace {
   const Part* archive_ = nullptr;  // the graph being traced, with its tables
   bool dynamic_ = false;           // some sizes are symbols
   std::vector<std::string_view> inputs_;
-  std::unordered_map<std::string_view, AliasId> values_;
-  std::unordered_map<std::string_view, FxId> sizes_;  // by sympy's expression: the node that computes it
-  std::vector<FxId> asked_;                           // sizes of inputs
+  FlatMap<std::string_view, AliasId> values_;
+  FlatMap<std::string_view, FxId> sizes_;  // by sympy's expression: the node that computes it
+  std::vector<FxId> asked_;                // sizes of inputs
   std::vector<Alias> aliases_;
   std::vector<Storage> storages_;
   std::vector<View> views_;
-  std::unordered_map<const void*, FxId> main_;        // of the archive's nodes
+  FlatMap<const void*, FxId> main_;                   // of the archive's nodes
   std::vector<std::pair<const void*, FxId>> remade_;  // views that were made again, by the archive's node
   // Of the operator being traced.
   const void* maker_ = nullptr;
