@@ -4,6 +4,7 @@
 // Iterators and references to entries are good until the next insertion. Source: tsl::robin_map.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -22,11 +23,19 @@ struct StringHash {
   std::size_t operator()(std::string_view text) const { return XXH3_64bits(text.data(), text.size()); }
 };
 
+// An address is the same in its last bits as every other of its kind, and those are what a table goes by.
+struct AddressHash {
+  std::size_t operator()(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) * 0x9e3779b97f4a7c15U >> 32U;
+  }
+};
+
 template <class Key>
 inline constexpr bool is_text = std::is_convertible_v<const Key&, std::string_view>;
 
 template <class Key>
-using FlatHash = std::conditional_t<is_text<Key>, StringHash, std::hash<Key>>;
+using FlatHash = std::conditional_t<is_text<Key>, StringHash,
+                                    std::conditional_t<std::is_pointer_v<Key>, AddressHash, std::hash<Key>>>;
 
 // With the hash kept beside each string: growing need not read them all again.
 template <class Key, class Content>

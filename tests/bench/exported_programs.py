@@ -51,13 +51,16 @@ def make_archive(name: str, folder: Path) -> None:
 def compare(name: str, runs: int, folder: Path) -> bool:
     subprocess.run([sys.executable, __file__, "--make", folder, name], check=True, stderr=subprocess.DEVNULL)
     archive = folder / f"{name}.pt2"
+    output = folder / "exported.onnx"
     contenders = {
-        "whence": [command.BINARY, "export", archive, "-o", folder / "whence.onnx"],
-        "python": [sys.executable, "-c", PYTHON_EXPORT, archive, folder / "python.onnx"],
+        "whence": [command.BINARY, "export", archive, "-o", output],
+        "python": [sys.executable, "-c", PYTHON_EXPORT, archive, output],
     }
     results = {key: [] for key in contenders}
     for _ in range(runs):
         for key, arguments in contenders.items():
+            for old in folder.glob("exported.onnx*"):  # the kernel charges who writes over a file for freeing its pages
+                old.unlink()
             results[key].append(measure(arguments))
     cpu, memory = ({key: statistics.median(row[column] for row in rows) for key, rows in results.items()}
                    for column in (0, 1))

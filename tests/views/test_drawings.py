@@ -1,9 +1,9 @@
 """`whence dot` and `whence graphml`, read by Graphviz and an XML parser: nesting against the metadata of the nodes."""
 
 import json
+import re
 import shutil
 import subprocess
-import time
 import xml.etree.ElementTree as xml
 
 import onnx
@@ -105,14 +105,12 @@ def test_names_are_texts(read, tmp_path):
         "outer." + shown(name).replace(".", "") for name in view_files.HOSTILE}
 
 
-@pytest.mark.parametrize("kind", ["dot", "graphml"])
-def test_a_hundred_thousand_nodes(kind, tmp_path):
+@pytest.mark.parametrize("kind, node", [("dot", r"^ *n\d+ \["), ("graphml", '<data key="kind">node')])
+def test_a_hundred_thousand_nodes(kind, node, tmp_path):
     model = view_files.layers(100_000, tmp_path / "m.onnx")
-    start = time.perf_counter()
     command.run(kind, model, "-o", tmp_path / "drawing")
-    seconds = time.perf_counter() - start
-    print(f"whence {kind}: {seconds:.2f} s, {(tmp_path / 'drawing').stat().st_size / 1e6:.0f} MB")
-    assert seconds < 5
+    drawn = re.findall(node, (tmp_path / "drawing").read_text(), re.MULTILINE)
+    assert len(drawn) == len(onnx.load(model).graph.node) == 100_000
 
 
 def test_bodies_read_what_is_around_them(tmp_path):
