@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
 #include "recorder/finish.h"
@@ -66,8 +67,13 @@ class Steps {
   // sees it, as into a tensor that was made empty.
   void check() const;
   void called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+  void takes(std::size_t bytes);  // of memory
 
  private:
+  [[noreturn]] void refuse_size(const std::string& what) const {
+    throw Error(Code::over_limit, qualified(call_.call) + ": to take it apart, PyTorch would " + what,
+                "write the model without this operator, or with smaller numbers", {.stage = "decompose"});
+  }
   [[noreturn]] void refuse(const std::string& why) const {
     throw Error(Code::converter_refused, qualified(call_.call) + ": " + why, "write the model without this operator",
                 {.stage = "decompose"});
@@ -97,6 +103,7 @@ class Steps {
   const CompositeCall& call_;
   Program& program_;
   bool opened_ = false;
+  std::size_t taken_ = 0;  // bytes, also those that were given back
   std::vector<at::Tensor> inputs_;
   std::vector<Call> calls_;
   std::vector<at::Tensor> results_;
@@ -113,6 +120,34 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
   op.callBoxed(stack);
 }
+
+// An archive may ask for more than any machine has, or than anybody waits for.
+void Steps::takes(std::size_t bytes) {
+  constexpr std::size_t most = std::size_t{1} << 32, most_in_all = std::size_t{1} << 36;
+  taken_ += std::min(bytes, most_in_all);
+  if (bytes > most || taken_ > most_in_all) refuse_size("need more memory than " + std::to_string(most >> 30) + " GiB");
+}
+
+// While it lives, memory for tensors of this thread is counted.
+class CountedMemory : public c10::Allocator {
+ public:
+  CountedMemory() : counted_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, priority); }
+  ~CountedMemory() override { c10::SetCPUAllocator(counted_, priority); }
+  CountedMemory(const CountedMemory&) = delete;
+  CountedMemory& operator=(const CountedMemory&) = delete;
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (current != nullptr) current->takes(bytes);
+    return counted_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return counted_->raw_deleter(); }
+  bool is_simple_data_ptr(const c10::DataPtr& data) const override { return counted_->is_simple_data_ptr(data); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { counted_->copy_data(to, from, bytes); }
+
+ private:
+  static constexpr std::uint8_t priority = 255;
+  c10::Allocator* counted_;
+};
 
 // ---- from the call to PyTorch's values ----------------------------------------------------------------------------
 
@@ -249,6 +284,8 @@ void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, listening), &stack);
     return;
   }
+  constexpr std::size_t most_steps = 100000;
+  if (calls_.size() >= most_steps) refuse_size("take more than " + std::to_string(most_steps) + " steps");
   const auto& arguments = schema.arguments();
   const std::size_t start = stack.size() - arguments.size();
   Call call{op, {stack.begin() + static_cast<std::ptrdiff_t>(start), stack.end()}, {}, {}};
@@ -345,6 +382,7 @@ void Steps::run() {
 
 bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics) {
   Steps made(call, steps);
+  const CountedMemory counted;
   current = &made;
   try {
     made.run();

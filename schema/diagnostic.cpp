@@ -121,7 +121,7 @@ std::string to_text(const Diagnostic& diagnostic) {
   }
   text += also;
   if (!diagnostic.remedy.empty()) text += "; try: " + diagnostic.remedy;
-  return printable(text);
+  return shown(text);
 }
 
 std::string to_json(const Diagnostic& diagnostic) {

@@ -1,5 +1,6 @@
 #include "schema/printable.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,6 +40,31 @@ std::string printable(std::string_view text) {
       out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
     }
     at += length > 0 ? length : 1;
+  }
+  return out;
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t longest = 500, kept_in_front = 300, kept_behind = 100;
+  const std::string whole = printable(text);
+  const auto inside = [&](std::size_t at) {  // of a character of several bytes
+    return at < whole.size() && (static_cast<unsigned char>(whole[at]) & 0xc0U) == 0x80U;
+  };
+  std::string out;
+  for (std::size_t at = 0; at < whole.size();) {
+    const std::size_t end = std::min(whole.find(' ', at), whole.size());
+    if (end - at <= longest) {
+      out.append(whole, at, end - at);
+    } else {
+      std::size_t front = at + kept_in_front, behind = end - kept_behind;
+      while (inside(front)) --front;
+      while (inside(behind)) ++behind;
+      out.append(whole, at, front - at);
+      out += "[... " + std::to_string(behind - front) + " bytes ...]";
+      out.append(whole, behind, end - behind);
+    }
+    at = end;
+    for (; at < whole.size() && whole[at] == ' '; ++at) out += ' ';
   }
   return out;
 }

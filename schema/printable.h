@@ -9,6 +9,10 @@ namespace whence {
 // Control characters as \x1b and \n, those of U+0080 to U+009F and bytes that are no UTF-8 likewise, byte by byte.
 std::string printable(std::string_view text);
 
+// printable() for people: of a word that is longer than any name should be, its beginning, its end and how much is left
+// out.
+std::string shown(std::string_view text);
+
 // printable() for XML 1.0, as content or as an attribute's value; what XML has no character for is an escape, too.
 std::string escape_xml(std::string_view text);
 

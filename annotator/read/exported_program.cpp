@@ -54,18 +54,18 @@ class ProgramReader {
     const Part document(*json, reading_);
     check_version(document);
 
-    const Part module = document.at("graph_module"), graph = module.at("graph");
+    const Part module = document.at("graph_module"), graph = module.at("graph"), signature = module.at("signature");
     ExportedModules modules(module.at("module_call_graph"), program_);
     ExportedGraph body(program_, modules, reading_);
     body.read_symbols(document.at("range_constraints"));
     const StoredTensors weights(archive_, root_ + "data/weights/", "model_weights_config.json");
     const StoredTensors constants(archive_, root_ + "data/constants/", "model_constants_config.json");
-    read_inputs(module.at("signature").at("input_specs"), graph, body, weights, constants);
-    const Retrace retrace(graph, reading_);
+    read_inputs(signature.at("input_specs"), graph, body, weights, constants);
+    const Retrace retrace(graph, reading_, &signature);
     body.read_program(graph, retrace, options_.texts, program_.body);
-    read_outputs(module.at("signature").at("output_specs"), body);
+    read_outputs(signature.at("output_specs"), body);
     name_outputs(module.at("module_call_graph"));
-    program_.signature = read_signature(module.at("signature"), retrace);
+    program_.signature = read_signature(signature, retrace);
 
     std::map<std::string, std::string> storage_of;
     for (const StoredTensors* stored : {&weights, &constants}) {

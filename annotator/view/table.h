@@ -21,7 +21,7 @@ std::string percent(double share);         // of 1: 0.875 -> "87.5 %"; never rou
 
 struct Cell {
   Cell(std::string text, std::string_view style = {})
-      : text(printable(text)), style(style) {}         // NOLINT: cells are texts
+      : text(shown(text)), style(style) {}         // NOLINT: cells are texts
   Cell(const char* text) : Cell(std::string(text)) {}  // NOLINT
   std::string text;
   std::string_view style;  // one of a Palette's sequences, or empty

@@ -1,12 +1,14 @@
 #include "annotator/write/interface_metadata.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <vector>
 
 #include "annotator/lower/written_state.h"
 #include "annotator/merge/fx_names.h"
 #include "annotator/merge/keys.h"
+#include "schema/flat_map.h"
 
 namespace whence {
 namespace {
@@ -81,12 +83,17 @@ std::string bound(const std::optional<std::int64_t>& number, const char* otherwi
   return number ? std::to_string(*number) : otherwise;
 }
 
+// Sizes that are computed of symbols have an expression for a name, and no range is stated of them.
+bool is_computed(const Symbol& symbol) {
+  return !std::ranges::all_of(symbol.name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
 // "{s77: VR[2, 64]}", under the name that the dimensions have; two sizes that a user gave one name are within both
-// ranges.
+// ranges. A size that depends on data may have no bounds.
 std::string range_constraints(const Program& program) {
   std::vector<Symbol> named;
   for (const Symbol& symbol : program.symbols) {
-    if (!symbol.min && !symbol.max) continue;
+    if (!symbol.min && !symbol.max && is_computed(symbol)) continue;
     const auto known = std::ranges::find(named, symbol.name, &Symbol::name);
     if (known == named.end()) {
       named.push_back(symbol);
@@ -142,7 +149,15 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
   metadata.graph.emplace_back(keys::graph_signature, to_text(signature));
   if (!program.signature.empty()) metadata.graph.emplace_back(keys::range_constraints, range_constraints(program));
 
-  std::unordered_map<std::string_view, const SignatureEntry*> by_name, by_target;
+  FlatMap<std::string_view, const SignatureEntry*> by_name, by_target;
+  FlatSet<std::string_view> returned;
+  for (const SignatureEntry& entry : signature.outputs) {
+    if (entry.kind == "USER_OUTPUT") returned.insert(entry.name);
+  }
+  const auto add_kinds = [&](const SignatureEntry& entry, InterfaceMetadata::Entries& to) {
+    add_input_kind(entry, to);
+    if (returned.contains(entry.name)) to.emplace_back(keys::output_kind, "USER_OUTPUT");
+  };
   for (const SignatureEntry& entry : signature.inputs) {
     by_name.emplace(entry.name, &entry);
     if (entry.target) by_target.emplace(*entry.target, &entry);
@@ -150,7 +165,7 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
   for (std::size_t i = 0; i < graph.inputs.size() && i < program.inputs.size(); ++i) {
     const std::string& original = names.value_name(program.inputs[i].value);
     InterfaceMetadata::Entries& entries = metadata.values[graph.inputs[i]];
-    if (const auto found = by_name.find(original); found != by_name.end()) add_input_kind(*found->second, entries);
+    if (const auto found = by_name.find(original); found != by_name.end()) add_kinds(*found->second, entries);
     add_original_name(original, graph.values[graph.inputs[i]].name, entries);
   }
   for (const Initializer& initializer : graph.initializers) {
@@ -161,7 +176,7 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
     }
     if (found == by_target.end()) continue;
     InterfaceMetadata::Entries& entries = metadata.values[initializer.value];
-    add_input_kind(*found->second, entries);
+    add_kinds(*found->second, entries);
     add_original_name(found->second->name, name, entries);
   }
 
@@ -170,6 +185,7 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
     InterfaceMetadata::Entries& entries = metadata.values[graph.outputs[i]];
     entries.emplace_back(keys::output_kind, "USER_OUTPUT");
     if (originals.size() != graph.outputs.size()) continue;
+    if (const auto input = by_name.find(originals[i]); input != by_name.end()) add_input_kind(*input->second, entries);
     add_original_name(originals[i], graph.values[graph.outputs[i]].name, entries);
   }
   return metadata;

@@ -285,7 +285,24 @@ def _torch_export(job: Job, tensors: Mapping, axes: Axes, dynamo: bool = False) 
     options = job.options.for_torch(tensors, axes, dynamo)
     options |= job.for_torch if dynamo else {"autograd_inlining": job.autograd_inlining}
     with job.stage("torch.onnx.export"), torch.no_grad():
-        torch.onnx.export(job.model, tuple(tensors.values()), str(job.target), **options)
+        program = torch.onnx.export(job.model, tuple(tensors.values()), str(job.target), **options)
+        if dynamo and _returned_as_given(program.model.graph):
+            program.save(str(job.target), include_initializers=options["export_params"],
+                         keep_initializers_as_inputs=options["keep_initializers_as_inputs"],
+                         external_data=options["external_data"])
+
+
+def _returned_as_given(graph: Any) -> bool:
+    """Makes inputs that are returned as they are outputs of the graph. PyTorch gives such an input and the Identity
+    behind it one name where it is told the inputs' names, which ONNX Runtime refuses; an input may be an output."""
+    inputs = {value.name: value for value in graph.inputs}
+    same = [node for node in graph if node.op_type == "Identity" and node.inputs[0] is inputs.get(node.outputs[0].name)]
+    for node in same:
+        for place, value in enumerate(graph.outputs):
+            if value is node.outputs[0]:
+                graph.outputs[place] = node.inputs[0]
+        graph.remove(node, safe=False)
+    return bool(same)
 
 
 def _scripted(backend: str, job: Job) -> Exported:

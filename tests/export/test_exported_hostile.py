@@ -312,9 +312,11 @@ def no_result(document):
     graph_of(document)["nodes"][0] |= {"target": "torch.ops.aten.view.default", "outputs": [], "inputs": []}
 
 
-def writes_to_a_number(document):
-    graph_of(document)["nodes"][1]["target"] = "torch.ops.aten.relu_.default"
-    graph_of(document)["nodes"][1]["inputs"][0]["arg"] = {"as_float": 2.0}
+def writes_to(argument):
+    def change(document):
+        graph_of(document)["nodes"][1]["target"] = "torch.ops.aten.relu_.default"
+        graph_of(document)["nodes"][1]["inputs"][0]["arg"] = argument
+    return change
 
 
 def marks_in_names(document):  # characters that are marks of our own while names are worked out
@@ -323,7 +325,9 @@ def marks_in_names(document):  # characters that are marks of our own while name
 
 @pytest.mark.parametrize("change, words", [
     (number_for_a_tensor(0), "'input' is no tensor"), (number_for_a_tensor(1), "'weight' is no tensor"),
-    (no_result, "its result is missing"), (writes_to_a_number, "something that is no tensor"),
+    (no_result, "its result is missing"), (writes_to({"as_float": 2.0}), "something that is no tensor"),
+    (writes_to({"as_ints": [1, 2]}), "node 1 'relu': it writes to something that is no tensor"),
+    (writes_to({"as_tensors": []}), "something that is no tensor"),
     (marks_in_names, "is read before anything makes it"),
     (first_size(2**62), "larger than any memory"), (first_size(-1), "negative"), (first_size(-2**63), "negative"),
     (name_twice, "another node has this name"), (value_twice, "two values are called"),
@@ -337,6 +341,49 @@ def test_names_of_many_modules_within_each_other(good, tmp_path):
         for entry in document["graph_module"]["signature"]["input_specs"][:1]:
             entry["tensor_constant"] = {"arg": entry.pop("parameter")["arg"], "tensor_constant_name": "a." * 100000}
     refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", code=3)
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: torch.vander(x, 5), lambda x: torch.hann_window(5) + x, lambda x: torch.linalg.vander(x, N=5),
+])
+def test_operators_that_ask_for_more_memory_than_there_is(make, tmp_path):
+    class Asks(torch.nn.Module):
+        def forward(self, x):
+            return make(x)
+
+    path = saved(tmp_path / "good.pt2", Asks(), (torch.rand(5),))
+
+    def of_any_size(document):
+        graph = graph_of(document)
+        next(given for given in graph["nodes"][0]["inputs"] if given["arg"] == {"as_int": 5})["arg"] = {"as_int": 10**12}
+
+    command.run("export", path, "-o", tmp_path / "good.onnx")
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(of_any_size)), "E0306", "more memory than 4 GiB",
+            "smaller numbers", code=4)
+
+
+def test_names_are_printed_so_that_a_terminal_and_its_reader_bear_it(tmp_path):
+    class Kept(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x)
+
+    good = saved(tmp_path / "good.pt2", Kept(), (torch.rand(5),))
+    long, coloured = "B" * 1000000, "x\x1b[31mred\x07"
+
+    def named(name):
+        return rewritten(good, tmp_path / "m.pt2", PROGRAM,
+                         lambda content: content.replace(b'"x"', json.dumps(name).encode()))
+
+    def missing(name):
+        def change(document):
+            graph_of(document)["nodes"][0]["target"] = f"torch.ops.aten.{name}.default"
+        return rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change))
+
+    for name, shown in ((long, "[... 9996"), (coloured, "x\\x1b[31mred\\x07")):
+        exported = command.run("export", named(name), "-o", tmp_path / "o.onnx")
+        listed = command.run("show", missing(name))
+        for said in (exported.stdout, listed.stdout, refused(missing(name), "E0301", code=4)):
+            assert shown in said and "\x1b" not in said and len(said) < 3000
 
 
 def test_effects_are_refused_as_what_they_are(good, tmp_path):

@@ -62,6 +62,25 @@ class Cache(torch.nn.Module):
         return self.inner((self.kept + self.shift).transpose(1, 2)) * torch.tensor([0.5])
 
 
+class Assigns(torch.nn.Module):
+    """Copies to buffers, which PyTorch takes out where they are what is left in the end, and to inputs, which stay."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("row", torch.zeros(4))
+        self.register_buffer("table", torch.zeros(3, 4))
+
+    def forward(self, x, state):
+        self.count += 1
+        self.row = self.row * 0.9 + x.mean(0)
+        self.table.copy_(x)
+        self.table.copy_(self.table * 2)
+        state[:, 0] = x[:, 1]
+        state.mul_(2)
+        return x + self.count, self.table + 1, state, self.row * 3
+
+
 class Numbers(torch.nn.Module):
     """Numbers and dtypes that PyTorch's exporter writes out: scalar_tensor and convert_element_type."""
 
@@ -112,6 +131,7 @@ class Loop(torch.nn.Module):
 MODELS = {
     "views": (Views, (torch.randn(3, 6, 8),)),
     "writes": (Writes, (torch.randn(3, 4),)),
+    "assigns": (Assigns, (torch.randn(3, 4), torch.randn(3, 4))),
     "cache": (Cache, (torch.randn(1, 2, 8), torch.tensor([1, 3]))),
     "numbers": (Numbers, (torch.randn(3, 4), torch.arange(4))),
     "cells": (Cells, (torch.randn(3, 4),)),

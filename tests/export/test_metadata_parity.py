@@ -234,6 +234,56 @@ def test_range_constraints_of_dynamic_sizes(tmp_path):
     assert ours[RANGES] == program.model.graph.metadata_props[RANGES] != "{}"
 
 
+class FromData(torch.nn.Module):
+    """Sizes and numbers that depend on data, with bounds and without."""
+
+    def forward(self, x):
+        chosen, total = x[x > 0], x.sum().to(torch.int64).item()
+        few = x.mean().to(torch.int64).item()
+        torch._check(few >= 0)
+        torch._check(few <= 3)
+        return chosen * total, x[:few], x * x.sum().item()
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_range_constraints_of_what_depends_on_data(decomposed, tmp_path):
+    path = tmp_path / "data.pt2"
+    program = torch.export.export(FromData(), (torch.rand(5, 3),))
+    program = save(program.run_decompositions() if decomposed else program, path)
+    theirs = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False)
+    command.run("export", path, "-o", tmp_path / "ours.onnx")
+    ours = metadata(onnx.load(tmp_path / "ours.onnx").graph)
+    assert ours[RANGES] == theirs.model.graph.metadata_props[RANGES] and "VR[-int_oo, int_oo]" in ours[RANGES]
+
+
+class Returns(torch.nn.Module):
+    """An input, a parameter and a buffer as they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("state", torch.ones(4))
+
+    def forward(self, x, y):
+        return x, y + self.weight, self.weight, self.state, x
+
+
+def test_what_is_returned_as_it_is_says_both_kinds(tmp_path):
+    program = save(torch.export.export(Returns(), (torch.randn(2, 4), torch.randn(2, 4))), tmp_path / "m.pt2")
+    theirs = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False).model_proto
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx")
+    ours = onnx.load(tmp_path / "m.onnx")
+    assert [metadata(value) for value in ours.graph.input] == [metadata(value) for value in theirs.graph.input]
+    for value, expected in zip(ours.graph.output, theirs.graph.output, strict=True):
+        keys = metadata(value)
+        assert keys.pop(ORIGINAL) == metadata(expected).get(ORIGINAL, expected.name)
+        assert keys == {key: said for key, said in metadata(expected).items() if key != ORIGINAL}
+    said = {value.name: metadata(value) for value in ours.graph.value_info}
+    for value in theirs.graph.value_info:
+        if value.name in ("weight", "state"):
+            assert said[value.name] == metadata(value)
+
+
 class Keeps(torch.nn.Module):
     """Writes to two buffers, one of them by a part of it, and to an input."""
 

@@ -415,3 +415,29 @@ def test_inputs_of_a_dtype_that_libtorch_reads_from_no_file_of_torch_save(prepar
     x = torch.randn(3).to(torch.float8_e4m3fn)
     program = whence.export(prepared(Widens()), x, opset_version=19)
     torch.testing.assert_close(program(x)[0], Widens()(x))
+
+
+@pytest.mark.parametrize("names", [None, ["x", "sum", "again"]])
+@pytest.mark.parametrize("external", [False, True])
+def test_torch_dynamo_returns_an_input_as_it_is(names, external, tmp_path):
+    import onnx
+    import onnxruntime
+
+    class Returns(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x, y):
+            return x, self.layer(y) + x, x
+
+    model, x, y = Returns().eval(), torch.randn(3, 4), torch.randn(3, 4)
+    whence.export(model, (x, y), tmp_path / "m.onnx", "torch-dynamo", output_names=names, external_data=external)
+    onnx.checker.check_model(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    assert [value.name for value in session.get_inputs()] == ["x", "y"]
+    outputs = [value.name for value in session.get_outputs()]
+    assert len(set(outputs)) == 3 and (names is None or outputs == names)
+    got = session.run(None, {"x": x.numpy(), "y": y.numpy()})
+    for value, expected in zip(got, model(x, y), strict=True):
+        torch.testing.assert_close(torch.from_numpy(value), expected.detach())

@@ -30,6 +30,16 @@ TEST(Printable, BytesThatAreNoUtf8BecomeVisible) {
   for (const auto& [text, shown] : rows) EXPECT_EQ(printable(text), shown);
 }
 
+TEST(Shown, WordsThatNobodyReadsAreCutInTheMiddle) {
+  EXPECT_EQ(shown("no converter: \x1b[1m at  layers.0"), "no converter: \\x1b[1m at  layers.0");
+  EXPECT_EQ(shown(std::string(500, 'a')), std::string(500, 'a'));
+  EXPECT_EQ(shown("is " + std::string(1000000, 'a') + " there"),
+            "is " + std::string(300, 'a') + "[... 999600 bytes ...]" + std::string(100, 'a') + " there");
+  std::string letters;
+  for (int i = 0; i < 501; ++i) letters += "\u00e9";  // never cut in two
+  EXPECT_EQ(printable(shown("x" + letters)), shown("x" + letters));
+}
+
 TEST(EscapeXml, MarkupBecomesText) { EXPECT_EQ(escape_xml("<a b=\"c\">&"), "&lt;a b=&quot;c&quot;&gt;&amp;"); }
 
 TEST(EscapeXml, WhatXmlHasNoCharacterForIsAnEscape) {

@@ -18,6 +18,7 @@
 #include "annotator/merge/keys.h"
 #include "annotator/write/onnx_writer.h"
 #include "schema/files.h"
+#include "schema/printable.h"
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -215,8 +216,8 @@ void print_people(const Written& written, const ExportRun& run, bool times) {
   print_text(run.diagnostics);
   std::cout << written.file << ": " << written.nodes << " nodes of " << written.operators.size() << " operators, opset "
             << written.opset << ", " << human_size(written.size) << "\n";
-  for (const std::string& input : written.inputs) std::cout << "  input   " << input << "\n";
-  for (const std::string& output : written.outputs) std::cout << "  output  " << output << "\n";
+  for (const std::string& input : written.inputs) std::cout << "  input   " << shown(input) << "\n";
+  for (const std::string& output : written.outputs) std::cout << "  output  " << shown(output) << "\n";
   if (!written.sidecar.empty()) std::cout << written.sidecar << ": its sidecar\n";
   if (written.functions) std::cout << "  " << describe(*written.functions) << "\n";
   for (const auto& [stage, seconds] : run.stages.seconds()) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/functions/functions.h"
+#include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 
@@ -40,8 +41,8 @@ ExitCode run(int argc, char** argv) {
   }
   print_text(notes);
   std::cout << output << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
-  for (const std::string& value : report.inputs) std::cout << "  input   " << value << "\n";
-  for (const std::string& value : report.outputs) std::cout << "  output  " << value << "\n";
+  for (const std::string& value : report.inputs) std::cout << "  input   " << shown(value) << "\n";
+  for (const std::string& value : report.outputs) std::cout << "  output  " << shown(value) << "\n";
   return ExitCode::ok;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/view/table.h"
+#include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/function_choice.h"
@@ -32,7 +33,8 @@ void print_people(const OutlineReport& report, const std::string& output, const 
             << " among them\n";
   constexpr std::size_t most = 10;
   for (std::size_t i = 0; i < std::min(report.refused.size(), most); ++i) {
-    std::cout << "left as it is: " << report.refused[i].module << ": " << report.refused[i].reason << "\n";
+    std::cout << "left as it is: " << shown(report.refused[i].module) << ": " << shown(report.refused[i].reason)
+              << "\n";
   }
   if (report.refused.size() > most) std::cout << "... and " << report.refused.size() - most << " more (--json)\n";
 }

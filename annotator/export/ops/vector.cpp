@@ -118,7 +118,9 @@ void cross(Ctx& c) {
 // x[1:] - x[:-1] along an axis, n times over; booleans differ or not. Nothing is joined on where n is 0.
 void diff(Ctx& c) {
   Val x = c.tensor("self");
+  constexpr std::int64_t most = 10000;  // written out
   if (c.integer("n") == 0) return c.yield(c.identity(x));
+  if (c.integer("n") > most) c.refuse("n is larger than " + std::to_string(most), "take fewer differences");
   const DType dtype = c.output_dtype();
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   std::vector<Val> parts;

@@ -389,7 +389,9 @@ void ExportedGraph::require_tensors(const Node& node) const {
   constexpr std::array<std::string_view, 8> either = {"self", "other", "exponent", "value", "min", "max", "x", "y"};
   const auto is_value = [](const Argument& given) { return given.as<ValueRef>() != nullptr; };
   const bool writes = is_in_place_name(node.target) && !node.arguments.empty();
-  if (writes && !is_value(node.arguments[0].value) && node.arguments[0].value.as<ArgumentList>() == nullptr) {
+  const bool of_lists = node.target.starts_with("aten::_foreach_") || !node.target.starts_with("aten::");
+  const bool a_list = of_lists && writes && node.arguments[0].value.as<ArgumentList>() != nullptr;
+  if (writes && !a_list && !is_value(node.arguments[0].value)) {
     reading_.corrupt("it writes to something that is no tensor");
   }
   const OpSchema* schema = OpTable::get().schema(qualified(node));

@@ -97,9 +97,10 @@ void list_constants_as_buffers(std::vector<SignatureEntry>& inputs) {
 
 }  // namespace
 
-// What the archive was not made functional about is listed as PyTorch does once it is: before the results.
+// What is written to an input is listed before the results, as PyTorch does.
 Signature read_signature(const Part& signature, const Retrace& retrace) {
   Signature stated = {entries_of(signature.at("input_specs")), entries_of(signature.at("output_specs"))};
+  std::erase_if(stated.outputs, [](const SignatureEntry& entry) { return entry.kind.ends_with("_MUTATION"); });
   for (SignatureEntry& entry : stated.outputs) {
     if (const std::string* name = retrace.name(entry.name)) entry.name = *name;
   }

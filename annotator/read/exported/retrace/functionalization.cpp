@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "annotator/read/exported/operands.h"
 #include "annotator/read/exported/retrace/retrace.h"
 #include "annotator/read/exported/retrace/rules.h"
 
@@ -43,6 +44,90 @@ void Retrace::write_back(const FxCall& call) {
   ++storage.generation;
   trace_storage(call.results.empty() ? "" : call.results.front());
   sync(written);
+}
+
+// A program that was decomposed returns what it writes. PyTorch writes it to the inputs again before it traces anew, at
+// the end and in the order of the signature. Source: torch/export/_unlift.py (_insert_copy_for_mutations).
+Retrace::Mutations Retrace::write_as_stated(const Part& signature) {
+  const Part inputs = signature.at("input_specs"), outputs = signature.at("output_specs");
+  FlatMap<std::string_view, std::string_view> input_of;  // by the name that a module gives it
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto [kind, content] = inputs[i].alternative();
+    if (const auto state = content.maybe(kind == "buffer" ? "buffer_name" : "parameter_name")) {
+      input_of.emplace(state->view(), content.at("arg").at("name").view());
+    }
+  }
+  Mutations mutations;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto [kind, content] = outputs[i].alternative();
+    if (!kind.ends_with("_mutation")) continue;
+    const bool of_user = kind == "user_input_mutation";
+    const std::string_view target =
+        content.at(of_user                     ? "user_input_name"
+                   : kind == "buffer_mutation" ? "buffer_name"
+                                               : "parameter_name")
+            .view();
+    const auto known = input_of.find(target);
+    const std::string_view input = of_user ? target : known == input_of.end() ? std::string_view() : known->second;
+    const std::string_view value = content.at("arg").at("name").view();
+    assign(input, value);
+    ++mutations.count;
+    mutations.input_of.emplace(value, input);
+  }
+  return mutations;
+}
+
+void Retrace::assign(std::string_view input, std::string_view value) {
+  const FxId held = use(input), written = use(value);
+  if (held < 0 || written < 0) return;
+  FxCall call;
+  call.op = "aten.copy", call.overload = "default";
+  call.given = {{"self", reference_to(held), input, false}, {"src", reference_to(written), value, false}};
+  call.results = {input};
+  call_ = &call;
+  made_.clear();
+  yield(emit_as_given(call));
+  write_back(call);
+}
+
+// Buffers hold what was copied to them last, without the copy. Source: torch/export/exported_program.py
+// (_remove_unnecessary_copy_op_pass).
+void Retrace::forget_copies(const Part& signature) {
+  const Part inputs = signature.at("input_specs");
+  FlatMap<FxId, FxId> instead;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto [kind, content] = inputs[i].alternative();
+    if (kind != "buffer") continue;
+    const FxId held = use(content.at("arg").at("name").view());
+    if (held < 0 || graph_.at(held).target != "aten.copy.default" || graph_.at(held).positional.size() != 2) continue;
+    each_reference(graph_.at(held).positional.back(), [&](FxId copied) { instead.emplace(held, copied); });
+  }
+  if (!instead.empty()) replace(instead);
+}
+
+void Retrace::replace(const FlatMap<FxId, FxId>& nodes) {
+  const auto kept = [&](FxId node) {
+    const auto found = nodes.find(node);
+    return found == nodes.end() ? node : found->second;
+  };
+  const auto renew = [&](std::string& text) {
+    std::string renewed;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (text[at] == '\x01') {
+        renewed += reference_to(kept(read_reference(text, at)));
+      } else {
+        renewed += text[at];
+      }
+    }
+    text = std::move(renewed);
+  };
+  for (FxId node = 0; node < graph_.size(); ++node) {
+    std::ranges::for_each(graph_.at(node).positional, renew);
+    for (auto& [name, text] : graph_.at(node).keywords) renew(text);
+  }
+  for (Alias& alias : aliases_) alias.node = kept(alias.node);
+  for (auto known = main_.begin(); known != main_.end(); ++known) known.value() = kept(known->second);
+  graph_.replace_results(kept);
 }
 
 std::vector<const Retrace::View*> Retrace::path_to(std::int32_t view) const {

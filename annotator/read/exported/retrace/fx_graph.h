@@ -57,6 +57,10 @@ class FxGraph {
   void give_name(FxId node, std::string base) { at(node).name = names_.create(std::move(base)); }
   void skip(std::string base) { names_.create(std::move(base)); }  // a call that nobody reads
   void result(FxId node) { results_.push_back(node); }
+  template <class Kept>
+  void replace_results(Kept kept) {
+    for (FxId& node : results_) node = kept(node);
+  }
 
   void drop_unread();  // marks what is alive
   void count_users();

@@ -43,7 +43,7 @@ FxId node_of(const std::string& reference) {
 
 // ---- the graph ----------------------------------------------------------------------------------------------------
 
-Retrace::Retrace(const Part& graph, Reading& reading) : reading_(reading) {
+Retrace::Retrace(const Part& graph, Reading& reading, const Part* signature) : reading_(reading) {
   archive_ = &graph;
   dynamic_ = has_symbols(graph);
   const Part inputs = graph.at("inputs");
@@ -58,14 +58,8 @@ Retrace::Retrace(const Part& graph, Reading& reading) : reading_(reading) {
   }
   if (dynamic_) name_sizes(inputs);
   trace(graph);
-  const Part outputs = graph.at("outputs");
-  const auto return_value = [&](const Part& name) {
-    if (values_.contains(name.view())) graph_.result(use(name.view()));
-  };
-  for (const std::string_view input : inputs_) {
-    if (storages_[aliases_[values_[input]].storage].generation > 0) graph_.result(use(input));
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i) each_value(outputs[i], return_value);
+  return_results(graph, signature == nullptr ? Mutations() : write_as_stated(*signature));
+  if (signature != nullptr) forget_copies(*signature);
   for (const FxId size : asked_) graph_.give_name(size, "sym_size_int");
   graph_.drop_unread();
   for (const auto& [maker, again] : remade_) {  // a view that was made again before anybody read it
@@ -75,6 +69,22 @@ Retrace::Retrace(const Part& graph, Reading& reading) : reading_(reading) {
   promote_types(graph_);
   graph_.count_users();
   archive_ = nullptr;
+}
+
+// First what inputs hold in the end, then what the program returns; what is written to an input is that input.
+void Retrace::return_results(const Part& graph, const Mutations& mutations) {
+  for (const std::string_view input : inputs_) {
+    if (storages_[aliases_[values_[input]].storage].generation > 0) graph_.result(use(input));
+  }
+  const Part outputs = graph.at("outputs");
+  for (std::size_t i = mutations.count; i < outputs.size(); ++i) {
+    each_value(outputs[i], [&](const Part& name) {
+      const auto written = mutations.input_of.find(name.view());
+      const auto input = written == mutations.input_of.end() ? values_.end() : values_.find(written->second);
+      if (input != values_.end()) bind(name.view(), input->second);
+      if (values_.contains(name.view())) graph_.result(use(name.view()));
+    });
+  }
 }
 
 std::string Retrace::text(const Part& node) const {

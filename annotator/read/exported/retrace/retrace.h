@@ -23,8 +23,9 @@ namespace whence {
 
 class Retrace {
  public:
-  // The graph and those that are written in its place (no_grad); bodies of branches and loops have names of their own.
-  Retrace(const Part& graph, Reading& reading);
+  // The graph and those that are written in its place (no_grad); bodies of branches and loops have names of their own,
+  // and no signature.
+  Retrace(const Part& graph, Reading& reading, const Part* signature = nullptr);
 
   std::string text(const Part& node) const;               // of the node that does what the archive's does; "" for none
   const std::string* name(std::string_view value) const;  // of the node that made the archive's value; nullptr: none
@@ -79,6 +80,16 @@ class Retrace {
     std::vector<Update> pending;
   };
 
+  struct Mutations {
+    std::size_t count = 0;                                            // results that are written to inputs
+    FlatMap<std::string_view, std::string_view> input_of;  // by the result
+  };
+
+  void return_results(const Part& graph, const Mutations& mutations);
+  Mutations write_as_stated(const Part& signature);
+  void assign(std::string_view input, std::string_view value);
+  void forget_copies(const Part& signature);
+  void replace(const FlatMap<FxId, FxId>& nodes);
   static bool has_symbols(const Part& graph);
   void name_sizes(const Part& inputs);
   std::string_view expression_of(std::string_view value) const;
