@@ -20,9 +20,8 @@ std::string grouped(std::int64_t number);  // 4,385,920
 std::string percent(double share);         // of 1: 0.875 -> "87.5 %"; never rounds up to 100
 
 struct Cell {
-  Cell(std::string text, std::string_view style = {})
-      : text(shown(text)), style(style) {}         // NOLINT: cells are texts
-  Cell(const char* text) : Cell(std::string(text)) {}  // NOLINT
+  Cell(std::string text, std::string_view style = {}) : text(shown(text)), style(style) {}  // NOLINT: cells are texts
+  Cell(const char* text) : Cell(std::string(text)) {}                                       // NOLINT
   std::string text;
   std::string_view style;  // one of a Palette's sequences, or empty
 };

@@ -81,7 +81,7 @@ class Retrace {
   };
 
   struct Mutations {
-    std::size_t count = 0;                                            // results that are written to inputs
+    std::size_t count = 0;                                 // results that are written to inputs
     FlatMap<std::string_view, std::string_view> input_of;  // by the result
   };
 
