@@ -61,7 +61,7 @@ class ProgramReader {
     const StoredTensors weights(archive_, root_ + "data/weights/", "model_weights_config.json");
     const StoredTensors constants(archive_, root_ + "data/constants/", "model_constants_config.json");
     read_inputs(module.at("signature").at("input_specs"), graph, body, weights, constants);
-    const Retrace retrace(graph, reading_);
+    const Retrace retrace(graph, reading_, &document);
     body.read_program(graph, retrace, program_.body);
     read_outputs(module.at("signature").at("output_specs"), body);
     name_outputs(module.at("module_call_graph"));

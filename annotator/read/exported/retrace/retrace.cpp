@@ -43,7 +43,7 @@ FxId node_of(const std::string& reference) {
 
 // ---- the graph ----------------------------------------------------------------------------------------------------
 
-Retrace::Retrace(const Part& graph, Reading& reading) : reading_(reading) {
+Retrace::Retrace(const Part& graph, Reading& reading, const Part* program) : reading_(reading) {
   archive_ = &graph;
   dynamic_ = has_symbols(graph);
   const Part inputs = graph.at("inputs");
@@ -57,6 +57,7 @@ Retrace::Retrace(const Part& graph, Reading& reading) : reading_(reading) {
     inputs_.push_back(name->view());
   }
   if (dynamic_) name_sizes(inputs);
+  if (dynamic_ && program != nullptr) trace_guards(inputs, *program);
   trace(graph);
   const Part outputs = graph.at("outputs");
   const auto return_value = [&](const Part& name) {
@@ -137,6 +138,7 @@ void Retrace::run(const Part& node) {
   call.in_place = is_in_place_name(call.op);
   if (call.in_place) call.op.pop_back();
   if (dynamic_) trace_new_sizes(call);
+  if (dynamic_ && call.in_place) trace_write(call);
   if (!apply_rule(*this, call)) stay(call);
   if (last_ >= 0) main_[maker_] = last_;
   if (!size.empty() && last_ >= 0) sizes_.emplace(size, last_);
