@@ -62,8 +62,9 @@ class Retrace {
   bool contiguous(std::string_view value);
   std::string emit_contiguous(std::string_view value);  // a copy in row-major order
   std::string emit_unsafe_view(std::string_view value, const std::vector<TracedSize>& shape);  // of such a copy
-  void name_new_size(std::string_view value, std::size_t axis);  // a size that follows from a shape's -1
-  void name_size(std::string_view value, std::size_t axis, const TracedSize& size);  // computed on the way
+  // A size that follows from a shape's -1, unless what is reshaped has it.
+  void name_new_size(std::string_view value, std::size_t axis, std::string_view reshaped);
+  void name_size(std::string_view value, std::size_t axis, TracedSize& size);  // computed on the way
 
  private:
   // torch's FunctionalTensorWrapper: a value, and how it follows from the storage that it shares with others.

@@ -18,7 +18,7 @@ bool in_shape(Retrace& t, const FxCall& c, std::vector<TracedSize> shape) {
   const auto open = std::ranges::find_if(shape, [](const TracedSize& size) { return size.is(-1); });
   const auto axis = static_cast<std::size_t>(open - shape.begin());
   if (t.contiguous(self(c))) {
-    if (open != shape.end()) t.name_new_size(result, axis);
+    if (open != shape.end()) t.name_new_size(result, axis, self(c));
     return t.yield_view(self(c), "aten.view.default", {text_of(shape)}), true;
   }
   t.sizes().infer(shape, t.element_count(self(c)));

@@ -154,9 +154,26 @@ TracedSize SizeArithmetic::mul(const TracedSize& a, const TracedSize& b) {
   TracedSize result = product(a, b);
   if (!a.is_number() || !b.is_number()) {
     const std::string node = trace("mul", a, b);
-    if (!result.is_number()) result.text = node;
+    if (result.is_number()) return result;
+    result.text = node;
+    each_reference(node, [&](FxId id) { products_.emplace(id, result); });
   }
   return result;
+}
+
+// The first product on the way to what was `read` that is the same: PyTorch has one node for each expression in the end
+// (torch/fx/passes/runtime_assert.py), and these live on because they are read.
+std::string SizeArithmetic::earlier(const TracedSize& size, const TracedSize& read) const {
+  std::string found;
+  std::string_view next = read.text;
+  while (next.starts_with('\x01')) {
+    std::size_t at = 0;
+    const auto product = products_.find(read_reference(next, at));
+    if (product == products_.end()) break;
+    if (product->second.number == size.number && product->second.unknown == size.unknown) found = next;
+    next = graph_.at(product->first).positional.front();
+  }
+  return found;
 }
 
 TracedSize SizeArithmetic::floordiv(const TracedSize& a, const TracedSize& b) {
@@ -167,7 +184,9 @@ TracedSize SizeArithmetic::floordiv(const TracedSize& a, const TracedSize& b) {
   TracedSize result = quotient(a, b).value_or(TracedSize{1, {"//"}, {}, {}});
   if (result.is_number()) return number(result.number);
   if (a.example && b.example && *b.example > 0) result.example = *a.example / *b.example;
-  result.text = node;
+  result.text = earlier(result, a);
+  if (result.text.empty()) result.text = earlier(result, b);
+  if (result.text.empty()) result.text = node;
   return result;
 }
 

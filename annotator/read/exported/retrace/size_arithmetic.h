@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "annotator/read/exported/part.h"
@@ -71,9 +72,11 @@ class SizeArithmetic {
 
  private:
   std::string trace(const char* op, const TracedSize& a, const TracedSize& b);
+  std::string earlier(const TracedSize& size, const TracedSize& read) const;
   std::optional<bool> contiguous_or_unknown(const Layout& tensor, const TracedSize& count);
 
   FxGraph& graph_;
+  std::unordered_map<FxId, TracedSize> products_;
 };
 
 }  // namespace whence

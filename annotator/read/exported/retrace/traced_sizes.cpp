@@ -110,23 +110,27 @@ void Retrace::trace_new_sizes(const FxCall& call) {
     axis = std::count(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(open), ',');
   }
   if (axis < 0 || axis >= result.rank() || result.sizes[static_cast<std::size_t>(axis)] >= 0) return;
-  if (view) return name_new_size(call.results.front(), static_cast<std::size_t>(axis));
+  if (view) return name_new_size(call.results.front(), static_cast<std::size_t>(axis), call.given.front().value);
   graph_.skip("sym_size_int");
 }
 
-void Retrace::name_new_size(std::string_view value, std::size_t axis) {
-  const TensorFacts tensor = facts(value);
-  if (axis >= tensor.sizes.size() || tensor.sizes[axis] >= 0) return;
-  const Part size = archive_->at("tensor_values").at(std::string(value).c_str()).at("sizes")[axis];
-  if (!sizes_.contains(size.at("as_expr").at("expr_str").view())) graph_.skip("sym_size_int");
+void Retrace::name_new_size(std::string_view value, std::size_t axis, std::string_view reshaped) {
+  const std::vector<TracedSize> sizes = layout(value).sizes, before = layout(reshaped).sizes;
+  if (axis >= sizes.size() || sizes[axis].is_number()) return;
+  const auto same = [&](const TracedSize& size) {
+    return size.number == sizes[axis].number && size.unknown == sizes[axis].unknown;
+  };
+  if (std::ranges::none_of(before, same)) graph_.skip("sym_size_int");
 }
 
-void Retrace::name_size(std::string_view value, std::size_t axis, const TracedSize& size) {
+void Retrace::name_size(std::string_view value, std::size_t axis, TracedSize& size) {
   const auto known = archive_->at("tensor_values").maybe(value);
   if (!known || size.is_number() || axis >= known->at("sizes").size()) return;
   const auto expression = known->at("sizes")[axis].maybe("as_expr");
   if (!expression) return;
-  each_reference(size.text, [&](FxId node) { sizes_.emplace(expression->at("expr_str").view(), node); });
+  const std::string_view key = expression->at("expr_str").view();
+  each_reference(size.text, [&](FxId node) { sizes_.emplace(key, node); });
+  if (const auto named = sizes_.find(key); named != sizes_.end()) size.text = reference_to(named->second);
 }
 
 // The symbol that a value of the archive is, or what sympy writes of it; empty for tensors.
