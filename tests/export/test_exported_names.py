@@ -19,6 +19,7 @@ SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 ORIGINAL = "pkg.torch.onnx.original_node_name"
 FX_NODE = "pkg.torch.onnx.fx_node"
 BATCH = torch.export.Dim("batch", min=2, max=64)
+LENGTH = torch.export.Dim("length", min=4, max=64)
 
 
 class Views(torch.nn.Module):
@@ -128,6 +129,28 @@ class Loop(torch.nn.Module):
         return left, right
 
 
+class Sizes(torch.nn.Module):
+    """Reshapes of tensors that lie in any order, whose sizes PyTorch computes with while it traces."""
+
+    def forward(self, x):
+        heads = x.unflatten(2, (2, -1)).transpose(1, 2)
+        joined = heads.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1)
+        repeated = heads[:, :, None].expand(-1, -1, 3, -1, -1).reshape(x.shape[0], 6, x.shape[1], -1)
+        columns = x.permute(2, 0, 1).reshape(2, 4, -1) * 2
+        rows = x.transpose(0, 1).reshape(-1, 8) + x.transpose(0, 1).flatten(0, 1)
+        again = x.transpose(1, 2).contiguous().view(x.shape[0], -1) * rows.sum()
+        return joined * 2, repeated * 2 + 1, columns, x.flatten(0, 1) == x.reshape(-1, 8), again
+
+
+class Steps(torch.nn.Module):
+    """Differences and writes in place, before which PyTorch compares sizes."""
+
+    def forward(self, x):
+        steps = x.diff(n=2, dim=1), x.diff(dim=-1, prepend=x[..., :1]), x.diff(dim=1, append=x[:, :2])
+        spread = (x * 2).add_(x[:, :1]).mul_(3)
+        return *steps, spread.masked_fill_(x > 0, 0.0) * 2
+
+
 MODELS = {
     "views": (Views, (torch.randn(3, 6, 8),)),
     "writes": (Writes, (torch.randn(3, 4),)),
@@ -138,6 +161,8 @@ MODELS = {
     "signals": (Signals, (torch.randn(2, 8, 6),)),
     "choices": (Choices, (torch.randn(2, 3, 8, 4),)),
     "loop": (Loop, (torch.randn(3, 4),)),
+    "sizes": (Sizes, (torch.randn(4, 6, 8),)),
+    "steps": (Steps, (torch.randn(4, 6, 8),)),
 }
 
 
@@ -185,7 +210,15 @@ def test_models(name, decomposed, tmp_path):
     assert differences(program.run_decompositions() if decomposed else program, tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["vit", "mobilenet_v2", "shared_block"])
+@pytest.mark.parametrize("axes", [(0,), (0, 1)], ids=["batch", "batch and length"])
+@pytest.mark.parametrize("name", ["sizes", "steps"])
+def test_any_sizes(name, axes, tmp_path):
+    model, inputs = MODELS[name]
+    dynamic = {axis: (BATCH, LENGTH)[axis] for axis in axes}
+    assert differences(torch.export.export(model().eval(), inputs, dynamic_shapes=(dynamic,)), tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["gpt2", "vit", "mobilenet_v2", "shared_block"])
 def test_public_models_of_any_batch(name, tmp_path):
     entry = zoo.MODELS[name]
     inputs = dict(entry.inputs(entry.second))

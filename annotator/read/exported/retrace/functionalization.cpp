@@ -42,7 +42,6 @@ void Retrace::write_back(const FxCall& call) {
   Storage& storage = storages_[written.storage];
   storage.pending.push_back({made, written.view});
   ++storage.generation;
-  trace_storage(call.results.empty() ? "" : call.results.front());
   sync(written);
 }
 

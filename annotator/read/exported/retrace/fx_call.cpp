@@ -6,18 +6,6 @@
 
 namespace whence {
 
-bool TensorFacts::row_major() const {
-  if (example_strides.size() != example_sizes.size()) return false;
-  std::int64_t expected = 1;
-  for (std::size_t i = example_sizes.size(); i-- > 0;) {
-    const std::int64_t size = example_sizes[i], stride = example_strides[i];
-    if (size == 0) return true;
-    if (size != 1 && stride != expected && stride >= 0 && expected >= 0) return false;
-    expected = size < 0 || expected < 0 ? -1 : expected * size;
-  }
-  return true;
-}
-
 const FxCall::Given* FxCall::find(std::string_view name) const {
   const auto found = std::ranges::find(given, name, &Given::name);
   return found == given.end() ? nullptr : &*found;

@@ -14,10 +14,8 @@ namespace whence {
 struct TensorFacts {
   DType dtype = DType::undefined;
   std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> example_sizes, example_strides;  // of the example; -1 where it is not known
 
   std::int64_t rank() const { return static_cast<std::int64_t>(sizes.size()); }
-  bool row_major() const;
 };
 
 // An operator of the archive, as a rule sees it.

@@ -10,7 +10,7 @@ using Arguments = Retrace::Arguments;
 
 bool batch_norm(Retrace& t, const FxCall& c) {
   if (c.text("training") != "False") return false;
-  t.trace_element_count(self(c));
+  t.sizes().compare("eq", t.element_count(self(c)), number(0));
   const std::string node = t.emit("aten._native_batch_norm_legit_no_training.default",
                                   {first(c), c.text("weight"), c.text("bias"), c.text("running_mean"),
                                    c.text("running_var"), c.text("momentum"), c.text("eps")});

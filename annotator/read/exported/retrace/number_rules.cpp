@@ -119,30 +119,64 @@ bool reversed_sub(Retrace& t, const FxCall& c) {
   return c.text("alpha", "1") == "1" && recipe<"sub.Tensor $other $self">(t, c);
 }
 
+// What is put before and behind a tensor has its sizes but one.
+std::string put_together(Retrace& t, const FxCall& c, std::int64_t axis, TracedSize& length) {
+  const std::vector<TracedSize> sizes = t.layout(self(c)).sizes;
+  std::string parts;
+  for (const char* name : {"prepend", "self", "append"}) {
+    const FxCall::Given* given = c.find(name);
+    if (given == nullptr || given->value.empty()) continue;
+    parts += (parts.empty() ? "" : ", ") + given->text;
+    if (given->value == self(c)) continue;
+    const std::vector<TracedSize> part = t.layout(given->value).sizes;
+    if (part.size() != sizes.size()) return "";
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (static_cast<std::int64_t>(i) != axis) t.sizes().compare("eq", part[i], sizes[i]);
+    }
+    const bool numbers = length.is_number() && part[axis].is_number();
+    length = numbers ? number(length.number + part[axis].number) : unknown_size();
+  }
+  if (parts == first(c)) return parts;
+  const std::string whole = t.emit("aten.cat.default", {"[" + parts + "]", c.text("dim", "-1")});
+  if (!length.is_number()) length = t.sizes().ask(whole, axis);
+  return whole;
+}
+
+// at::narrow with a `length` of 1 less than the axis has.
+std::string narrowed(Retrace& t, const FxCall& c, const std::string& of, std::int64_t start, const TracedSize& whole,
+                     const TracedSize& length) {
+  SizeArithmetic& sizes = t.sizes();
+  const TracedSize from = number(start);
+  sizes.compare("ge", length, number(0));
+  if (!whole.is_number()) {
+    sizes.note("neg", {whole.text});
+    sizes.note("le", {"", whole.text});
+    sizes.note("le", {whole.text, ""});
+    sizes.note("sub", {whole.text, length.text});
+  }
+  const std::string end = sizes.add(from, length).text;
+  return t.emit("aten.slice.Tensor", {of, c.text("dim", "-1"), from.text, end});
+}
+
 // The differences of neighbours, `n` times, of the tensor with what is put before and behind it.
 bool diff(Retrace& t, const FxCall& c) {
   constexpr std::int64_t most = 100;  // written out
   const TensorFacts x = t.facts(self(c));
   const std::int64_t axis = axis_of(c, "dim", x.rank(), -1), times = c.integer("n", 1);
-  if (axis < 0 || axis >= x.rank() || x.dtype == DType::boolean || times > most || x.sizes[axis] < times) return false;
-  std::int64_t length = 0;
-  std::string parts;
-  for (const char* name : {"prepend", "self", "append"}) {
-    const FxCall::Given* given = c.find(name);
-    if (given == nullptr || given->value.empty()) continue;
-    const TensorFacts part = t.facts(given->value);
-    if (part.rank() != x.rank() || part.sizes[axis] < 0) return false;
-    length += part.sizes[axis];
-    parts += (parts.empty() ? "" : ", ") + given->text;
-  }
-  std::string result = first(c);
-  if (parts != result) result = t.emit("aten.cat.default", {"[" + parts + "]", c.text("dim", "-1")});
-  for (std::int64_t i = 0; i < times; ++i, --length) {
-    const auto part = [&](std::int64_t from, std::int64_t to) {
-      return t.emit("aten.slice.Tensor", {result, std::to_string(axis), std::to_string(from), std::to_string(to)});
-    };
-    const std::string front = part(0, length - 1), back = part(1, length);
+  if (axis < 0 || axis >= x.rank() || x.dtype == DType::boolean || times < 0 || times > most) return false;
+  TracedSize whole = t.layout(self(c)).sizes[axis];
+  if (whole.is_number() && whole.number < times) return false;
+  std::string result = put_together(t, c, axis, whole);
+  if (result.empty()) return false;
+  TracedSize length = t.sizes().add(whole, number(-1), "sub");
+  t.sizes().compare("gt", number(times), whole);
+  for (std::int64_t i = 0; i < times; ++i) {
+    const std::string front = narrowed(t, c, result, 0, whole, length);
+    if (!whole.is_number()) t.sizes().ask(front, axis);
+    const std::string back = narrowed(t, c, result, 1, whole, length);
+    whole = whole.is_number() ? length : t.sizes().ask(back, axis);
     result = t.emit("aten.sub.Tensor", {back, front});
+    length = t.sizes().add(length, number(-1), "sub");
   }
   return t.yield(result), true;
 }

@@ -43,7 +43,7 @@ FxId node_of(const std::string& reference) {
 
 // ---- the graph ----------------------------------------------------------------------------------------------------
 
-Retrace::Retrace(const Part& graph, Reading& reading, const Part* signature) : reading_(reading) {
+Retrace::Retrace(const Part& graph, Reading& reading, const Part* program) : reading_(reading) {
   archive_ = &graph;
   dynamic_ = has_symbols(graph);
   const Part inputs = graph.at("inputs");
@@ -57,9 +57,15 @@ Retrace::Retrace(const Part& graph, Reading& reading, const Part* signature) : r
     inputs_.push_back(name->view());
   }
   if (dynamic_) name_sizes(inputs);
+  if (dynamic_ && program != nullptr) trace_guards(inputs, *program);
   trace(graph);
-  return_results(graph, signature == nullptr ? Mutations() : write_as_stated(*signature));
-  if (signature != nullptr) forget_copies(*signature);
+  if (program == nullptr) {
+    return_results(graph, {});
+  } else {
+    const Part signature = program->at("graph_module").at("signature");
+    return_results(graph, write_as_stated(signature));
+    forget_copies(signature);
+  }
   for (const FxId size : asked_) graph_.give_name(size, "sym_size_int");
   graph_.drop_unread();
   for (const auto& [maker, again] : remade_) {  // a view that was made again before anybody read it
@@ -147,6 +153,7 @@ void Retrace::run(const Part& node) {
   call.in_place = is_in_place_name(call.op);
   if (call.in_place) call.op.pop_back();
   if (dynamic_) trace_new_sizes(call);
+  if (dynamic_ && call.in_place) trace_write(call);
   if (!apply_rule(*this, call)) stay(call);
   if (last_ >= 0) main_[maker_] = last_;
   if (!size.empty() && last_ >= 0) sizes_.emplace(size, last_);

@@ -9,23 +9,26 @@
 // the result but texts: what it does not know is a name that PyTorch would not have given.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "annotator/read/exported/part.h"
 #include "annotator/read/exported/retrace/fx_call.h"
 #include "annotator/read/exported/retrace/fx_graph.h"
+#include "annotator/read/exported/retrace/size_arithmetic.h"
 #include "schema/flat_map.h"
 
 namespace whence {
 
 class Retrace {
  public:
-  // The graph and those that are written in its place (no_grad); bodies of branches and loops have names of their own,
-  // and no signature.
-  Retrace(const Part& graph, Reading& reading, const Part* signature = nullptr);
+  // The graph and those that are written in its place (no_grad); bodies of branches and loops have names of their own.
+  // `program`: all of the archive's document, where the graph is the whole program's.
+  Retrace(const Part& graph, Reading& reading, const Part* program = nullptr);
 
   std::string text(const Part& node) const;               // of the node that does what the archive's does; "" for none
   const std::string* name(std::string_view value) const;  // of the node that made the archive's value; nullptr: none
@@ -51,10 +54,18 @@ class Retrace {
   void yield_view(std::string_view value, std::string target, Arguments rest);
 
   TensorFacts facts(std::string_view value) const;  // of the archive's value
-  // What PyTorch computes of symbolic sizes to know them.
-  void trace_element_count(std::string_view value);
-  void trace_contiguity(std::string_view value);
+  Layout layout(std::string_view value) const;
   std::string sizes_text(std::string_view value) const;
+  // What PyTorch computes of symbolic sizes. It asks for a tensor's number of elements once, and once whether it lies
+  // in row-major order.
+  SizeArithmetic& sizes() { return arithmetic_; }
+  TracedSize element_count(std::string_view value);
+  bool contiguous(std::string_view value);
+  std::string emit_contiguous(std::string_view value);  // a copy in row-major order
+  std::string emit_unsafe_view(std::string_view value, const std::vector<TracedSize>& shape);  // of such a copy
+  // A size that follows from a shape's -1, unless what is reshaped has it.
+  void name_new_size(std::string_view value, std::size_t axis, std::string_view reshaped);
+  void name_size(std::string_view value, std::size_t axis, TracedSize& size);  // computed on the way
 
  private:
   // torch's FunctionalTensorWrapper: a value, and how it follows from the storage that it shares with others.
@@ -92,6 +103,8 @@ class Retrace {
   void replace(const FlatMap<FxId, FxId>& nodes);
   static bool has_symbols(const Part& graph);
   void name_sizes(const Part& inputs);
+  void trace_guards(const Part& inputs, const Part& program);
+  void trace_expression(std::string_view code);
   std::string_view expression_of(std::string_view value) const;
   void reserve(std::size_t more);
   void trace(const Part& graph);
@@ -105,7 +118,15 @@ class Retrace {
   void describe(FxNode& node, std::string_view value) const;
   std::string size_text(const Part& size) const;
   void trace_storage(std::string_view value);
+  void trace_storage(const Layout& layout, DType dtype);
+  void trace_write(const FxCall& call);
   void trace_new_sizes(const FxCall& call);
+
+  struct Asked {  // what PyTorch keeps of a tensor once it was asked for
+    std::optional<TracedSize> count;
+    std::optional<bool> contiguous;
+  };
+  Asked& asked_of(std::string_view value);
 
   AliasId fresh(FxId node);
   void bind(std::string_view value, AliasId alias) { values_[value] = alias; }
@@ -119,12 +140,14 @@ class Retrace {
 
   Reading& reading_;
   FxGraph graph_;
+  SizeArithmetic arithmetic_{graph_};
   const Part* archive_ = nullptr;  // the graph being traced, with its tables
   bool dynamic_ = false;           // some sizes are symbols
   std::vector<std::string_view> inputs_;
   FlatMap<std::string_view, AliasId> values_;
-  FlatMap<std::string_view, FxId> sizes_;  // by sympy's expression: the node that computes it
-  std::vector<FxId> asked_;                // sizes of inputs
+  FlatMap<std::string_view, FxId> sizes_;        // by sympy's expression: the node that computes it
+  std::vector<FxId> asked_;                      // sizes of inputs
+  std::unordered_map<AliasId, Asked> asked_of_;  // whose entries stay where they are
   std::vector<Alias> aliases_;
   std::vector<Storage> storages_;
   std::vector<View> views_;

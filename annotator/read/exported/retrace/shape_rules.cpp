@@ -11,50 +11,54 @@ using Keywords = Retrace::Keywords;
 
 // ---- shapes -------------------------------------------------------------------------------------------------------
 
-// Whether a tensor can be seen in another shape where it lies: at::detail::computeStride, of the example.
-bool can_be_seen_as(const TensorFacts& old, const std::vector<std::int64_t>& sizes) {
-  const std::vector<std::int64_t>&lengths = old.example_sizes, &strides = old.example_strides;
-  const auto unknown = [](auto number) { return number < 0; };
-  if (strides.size() != lengths.size() || lengths.empty()) return false;
-  if (std::ranges::any_of(lengths, unknown) || std::ranges::any_of(sizes, unknown)) return false;
-  auto view = static_cast<std::ptrdiff_t>(sizes.size()) - 1;
-  std::int64_t base_stride = strides.back(), elements = 1, seen = 1;
-  for (auto axis = static_cast<std::ptrdiff_t>(lengths.size()) - 1; axis >= 0; --axis) {
-    elements *= lengths[axis];
-    const bool ends = axis == 0 || (lengths[axis - 1] != 1 && strides[axis - 1] != elements * base_stride);
-    if (!ends) continue;
-    while (view >= 0 && (seen < elements || sizes[view] == 1)) seen *= sizes[view--];
-    if (seen != elements) return false;
-    if (axis == 0) break;
-    base_stride = strides[axis - 1];
-    elements = seen = 1;
-  }
-  return view == -1;
-}
-
-// A view where the tensor lies so that it can be one, or a copy of it. `stated`: the shape as the model said it.
-bool in_shape(Retrace& t, const FxCall& c, const std::string& stated) {
-  const TensorFacts old = t.facts(self(c));
+// at::native::reshape: a view where the tensor lies so that it can be one, or a copy of it. Where it lies in row-major
+// order the shape is passed on as it is, else what it leaves open is worked out first.
+bool in_shape(Retrace& t, const FxCall& c, std::vector<TracedSize> shape) {
   const std::string_view result = c.results.front();
-  if (old.row_major()) {
-    t.trace_contiguity(self(c));
-    return t.yield_view(self(c), "aten.view.default", {stated}), true;
+  const auto open = std::ranges::find_if(shape, [](const TracedSize& size) { return size.is(-1); });
+  const auto axis = static_cast<std::size_t>(open - shape.begin());
+  if (t.contiguous(self(c))) {
+    if (open != shape.end()) t.name_new_size(result, axis, self(c));
+    return t.yield_view(self(c), "aten.view.default", {text_of(shape)}), true;
   }
-  const std::string sizes = t.sizes_text(result);
-  if (can_be_seen_as(old, t.facts(result).example_sizes))
-    return t.yield_view(self(c), "aten.view.default", {sizes}), true;
-  const std::string copy = t.emit("aten.clone.default", {first(c)}, {{"memory_format", "torch.contiguous_format"}});
-  t.yield(t.emit("aten._unsafe_view.default", {copy, sizes}));
-  return true;
+  t.sizes().infer(shape, t.element_count(self(c)));
+  if (axis < shape.size()) t.name_size(result, axis, shape[axis]);
+  if (t.sizes().viewable(t.layout(self(c)), shape)) {
+    return t.yield_view(self(c), "aten.view.default", {text_of(shape)}), true;
+  }
+  return t.yield(t.emit_unsafe_view(self(c), shape)), true;
 }
 
-bool reshape(Retrace& t, const FxCall& c) { return in_shape(t, c, c.text("shape")); }
-bool as_result(Retrace& t, const FxCall& c) { return in_shape(t, c, t.sizes_text(c.results.front())); }
+bool as_result(Retrace& t, const FxCall& c) { return in_shape(t, c, t.layout(c.results.front()).sizes); }
+
+// The sizes are those of the result, as the model said them.
+bool reshape(Retrace& t, const FxCall& c) {
+  std::vector<TracedSize> shape = t.layout(c.results.front()).sizes;
+  const std::string stated = c.text("shape");
+  std::size_t begin = 1;
+  for (TracedSize& size : shape) {
+    if (begin >= stated.size()) return as_result(t, c);
+    const std::size_t end = std::min(stated.find(", ", begin), stated.size() - 1);
+    const std::string piece = stated.substr(begin, end - begin);
+    size.text = piece;
+    if (piece == "-1") size = number(-1);
+    begin = end + 2;
+  }
+  return in_shape(t, c, std::move(shape));
+}
 
 bool flatten(Retrace& t, const FxCall& c) {
-  const std::int64_t rank = t.facts(self(c)).rank();
-  const bool nothing = rank > 0 && axis_of(c, "start_dim", rank) == axis_of(c, "end_dim", rank, -1);
-  return nothing ? alias(t, c) : as_result(t, c);
+  const Layout whole = t.layout(self(c));
+  const auto rank = static_cast<std::int64_t>(whole.sizes.size());
+  const std::int64_t start = axis_of(c, "start_dim", rank), end = axis_of(c, "end_dim", rank, -1);
+  if (rank > 0 && start == end) return alias(t, c);
+  if (rank == 0 || start < 0 || start > end || end >= rank) return as_result(t, c);
+  const auto first = whole.sizes.begin() + start, last = whole.sizes.begin() + end + 1;
+  std::vector<TracedSize> shape(whole.sizes.begin(), first);
+  shape.push_back(t.sizes().element_count({first, last}));
+  t.name_size(c.results.front(), static_cast<std::size_t>(start), shape.back());
+  shape.insert(shape.end(), last, whole.sizes.end());
+  return in_shape(t, c, std::move(shape));
 }
 
 bool view_of_result_size(Retrace& t, const FxCall& c) {
@@ -67,7 +71,7 @@ bool expand_as(Retrace& t, const FxCall& c) {
 
 bool contiguous(Retrace& t, const FxCall& c) {
   const std::string format = c.text("memory_format", "torch.contiguous_format");
-  if (format == "torch.contiguous_format" && t.facts(self(c)).row_major()) return alias(t, c);
+  if (format == "torch.contiguous_format" && t.contiguous(self(c))) return alias(t, c);
   return t.yield(t.emit("aten.clone.default", {first(c)}, {{"memory_format", format}})), true;
 }
 
