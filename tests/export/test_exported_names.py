@@ -129,6 +129,14 @@ class Products(torch.nn.Module):
                 x.std(1, keepdim=True), x.t().ravel() + x.ravel())
 
 
+class Contractions(torch.nn.Module):
+    """Of tensors as they lie, and of those that have to be copied into order."""
+
+    def forward(self, x, y, z):
+        both = torch.tensordot(y, z, [[2, 1], [1, 2]])
+        return torch.tensordot(x, y[0].T, 1) + 1, both * 2, torch.tensordot(x.T, x, 0)
+
+
 class FromData(torch.nn.Module):
     """Numbers of the model's own, with a fraction and without."""
 
@@ -158,6 +166,7 @@ MODELS = {
     "signals": (Signals, (torch.randn(2, 8, 6),)),
     "choices": (Choices, (torch.randn(2, 3, 8, 4),)),
     "products": (Products, (torch.randn(3, 4), torch.randn(4, 5), torch.zeros(3, 2, dtype=torch.int64))),
+    "contractions": (Contractions, (torch.randn(3, 4), torch.randn(2, 3, 4), torch.randn(5, 4, 3))),
     "numbers from data": (FromData, (torch.randn(3, 4),)),
     "shuffle": (lambda: torch.nn.ChannelShuffle(2), (torch.randn(1, 4, 2, 2),)),
     "loop": (Loop, (torch.randn(3, 4),)),

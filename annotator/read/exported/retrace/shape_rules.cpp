@@ -175,6 +175,55 @@ bool rot90(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten.transpose.int", {turned, std::to_string(dims[0]), std::to_string(dims[1])})), true;
 }
 
+// The axes in that order, and what they become of the shape.
+std::string as_matrix(Retrace& t, const FxCall::Given& given, const std::vector<std::int64_t>& order,
+                      const std::vector<std::int64_t>& shape) {
+  const TensorFacts whole = t.facts(given.value);
+  TensorFacts turned = whole;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(order[i] < 0 ? order[i] + whole.rank() : order[i]);
+    turned.example_sizes[i] = whole.example_sizes[axis];
+    turned.example_strides[i] = whole.example_strides[axis];
+  }
+  const std::string permuted = t.emit("aten.permute.default", {given.text, list_text(order)});
+  if (can_be_seen_as(turned, shape)) return t.emit("aten.view.default", {permuted, list_text(shape)});
+  const std::string copy = t.emit("aten.clone.default", {permuted}, {{"memory_format", "torch.contiguous_format"}});
+  return t.emit("aten._unsafe_view.default", {copy, list_text(shape)});
+}
+
+// A product of matrices: of the axes that stay by those that are summed over.
+bool tensordot(Retrace& t, const FxCall& c) {
+  const FxCall::Given* other = c.find("other");
+  const TensorFacts a = t.facts(self(c)), b = t.facts(other == nullptr ? "" : other->value);
+  std::vector<std::int64_t> of_a = c.integers("dims_self"), of_b = c.integers("dims_other"), free_a, free_b;
+  const auto split = [](const TensorFacts& x, const std::vector<std::int64_t>& summed,
+                        std::vector<std::int64_t>& free) {
+    std::vector<std::int64_t> from_front = summed;
+    for (std::int64_t& axis : from_front) axis += axis < 0 ? x.rank() : 0;
+    for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
+      if (std::ranges::find(from_front, axis) == from_front.end()) free.push_back(axis);
+    }
+    const bool known = std::ranges::all_of(x.sizes, [](auto size) { return size >= 0; });
+    return known && x.example_strides.size() == x.sizes.size() && free.size() + summed.size() == x.sizes.size() &&
+           std::ranges::all_of(from_front, [&](auto axis) { return axis >= 0 && axis < x.rank(); });
+  };
+  if (!split(a, of_a, free_a) || !split(b, of_b, free_b) || of_a.size() != of_b.size()) return false;
+  if (free_a.empty() && free_b.empty()) return false;  // becomes aten.dot
+  const auto count = [](const TensorFacts& x, const std::vector<std::int64_t>& axes) {
+    std::int64_t product = 1;
+    for (const std::int64_t axis : axes)
+      product *= x.sizes[static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)];
+    return product;
+  };
+  const std::int64_t rows = count(a, free_a), inner = count(a, of_a), columns = count(b, free_b);
+  free_a.insert(free_a.end(), of_a.begin(), of_a.end());
+  of_b.insert(of_b.end(), free_b.begin(), free_b.end());
+  const std::string left = as_matrix(t, c.given.front(), free_a, {rows, inner});
+  const std::string right = as_matrix(t, *other, of_b, {inner, columns});
+  const std::string product = t.emit("aten.mm.default", {left, right});
+  return t.yield(t.emit("aten.view.default", {product, t.sizes_text(c.results.front())})), true;
+}
+
 // Groups of channels, mixed.
 bool channel_shuffle(Retrace& t, const FxCall& c) {
   std::vector<std::int64_t> sizes = t.facts(self(c)).sizes;
@@ -240,6 +289,7 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.squeeze", squeeze},
     {"aten.swapaxes", two_exchanged},
     {"aten.swapdims", two_exchanged},
+    {"aten.tensordot", tensordot},
     {"aten.to", to},
     {"aten.unflatten", view_of_result_size},
     {"aten.unsafe_chunk", chunk},
