@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "annotator/graph/tensor_values.h"
+#include "schema/source_stack.h"
 
 namespace whence {
 
@@ -128,9 +129,7 @@ Place place_of(const Program& program, const Node& node, std::string stage) {
   // A TorchScript value without a name of its own has a number, which tells nobody anything.
   if (node.origin.name.find_first_not_of("0123456789") != std::string::npos) place.node = node.origin.name;
   place.op = qualified(node);
-  if (node.origin.stack != none_id && !program.stacks[node.origin.stack].empty()) {
-    place.source = source_place(program.stacks[node.origin.stack].front());
-  }
+  if (node.origin.stack != none_id) place.source = source_place(program.stacks[node.origin.stack]);
   return place;
 }
 

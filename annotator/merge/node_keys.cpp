@@ -7,6 +7,7 @@
 #include "annotator/merge/keys.h"
 #include "annotator/merge/python_text.h"
 #include "annotator/view/python_list.h"
+#include "schema/source_stack.h"
 
 namespace whence {
 namespace {
@@ -121,7 +122,10 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   const Node& node = *operations_[op];
   // PyTorch's keys speak of one fx node: of a shared helper, of the first that it serves.
   const ScopeId spoken_of = place.origin.kind == OriginKind::shared ? node.origin.scope : place.scope;
-  if (key == keys::scopes) return spoken_of == place.scope ? std::nullopt : std::optional(way(place.scope));
+  if (key == keys::scopes) {
+    const bool said = spoken_of == place.scope && pytorch_says_modules(node);
+    return said ? std::nullopt : std::optional(way(place.scope));
+  }
   if (key == keys::name_space) return name_space(node, spoken_of);
   if (key == keys::class_hierarchy) return class_hierarchy(node, spoken_of);
   if (key == keys::name_scopes) return name_scopes(node, spoken_of);
@@ -137,6 +141,15 @@ std::vector<ModuleId> NodeKeys::modules_on_path(ScopeId scope) const {
   for (; scope != none_id; scope = program_.scopes[scope].parent) path.push_back(program_.scopes[scope].module);
   std::ranges::reverse(path);
   return path;
+}
+
+// PyTorch writes down no modules of operations in the graphs of cond and while_loop: of those, a .pt2 says none.
+bool NodeKeys::pytorch_says_modules(const Node& node) const {
+  return program_.source.kind != "torch.export" || node.origin.basis == ScopeBasis::observed;
+}
+
+std::vector<ModuleId> NodeKeys::modules_said(const Node& node, ScopeId scope) const {
+  return pytorch_says_modules(node) ? modules_on_path(scope) : std::vector<ModuleId>();
 }
 
 std::optional<std::string> NodeKeys::calls(ScopeId scope) const {
@@ -158,7 +171,7 @@ std::string NodeKeys::way(ScopeId scope) const {
 
 std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
   std::string text;
-  for (const ModuleId module : modules_on_path(scope)) {
+  for (const ModuleId module : modules_said(node, scope)) {
     text += program_.modules[module].path + ": " + program_.modules[module].type + "/";
   }
   return text + names_.name(node.origin.op) + ": " + names_.target(node.origin.op);
@@ -166,14 +179,14 @@ std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
 
 std::string NodeKeys::class_hierarchy(const Node& node, ScopeId scope) const {
   std::vector<std::string> classes;
-  for (const ModuleId module : modules_on_path(scope)) classes.push_back(program_.modules[module].type);
+  for (const ModuleId module : modules_said(node, scope)) classes.push_back(program_.modules[module].type);
   classes.push_back(names_.target(node.origin.op));
   return python_repr(classes);
 }
 
 std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
   std::vector<std::string> names;
-  for (const ModuleId module : modules_on_path(scope)) names.push_back(program_.modules[module].path);
+  for (const ModuleId module : modules_said(node, scope)) names.push_back(program_.modules[module].path);
   names.push_back(names_.name(node.origin.op));
   return python_repr(names);
 }
@@ -194,8 +207,9 @@ std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
 }
 
 std::optional<std::string> NodeKeys::source(const Node& node) const {
-  if (node.origin.stack == none_id || program_.stacks[node.origin.stack].empty()) return std::nullopt;
-  return source_place(program_.stacks[node.origin.stack].front());
+  if (node.origin.stack == none_id) return std::nullopt;
+  std::string place = source_place(program_.stacks[node.origin.stack]);
+  return place.empty() ? std::nullopt : std::optional(std::move(place));
 }
 
 // Only a fused node is all of its modules' own; a helper's users would be a list of whoever needs a constant.

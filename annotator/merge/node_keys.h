@@ -57,6 +57,8 @@ class NodeKeys {
   std::string name_space(const Node& node, ScopeId scope) const;
   std::string class_hierarchy(const Node& node, ScopeId scope) const;
   std::string name_scopes(const Node& node, ScopeId scope) const;
+  bool pytorch_says_modules(const Node& node) const;
+  std::vector<ModuleId> modules_said(const Node& node, ScopeId scope) const;
   std::optional<std::string> stack_trace(const Node& node) const;
   std::optional<std::string> source(const Node& node) const;
   std::optional<std::string> modules(const NodeOrigin& origin) const;

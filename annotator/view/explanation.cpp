@@ -6,6 +6,7 @@
 #include "annotator/merge/keys.h"
 #include "annotator/view/nearest_names.h"
 #include "annotator/view/python_list.h"
+#include "schema/source_stack.h"
 
 namespace whence {
 namespace {
@@ -58,7 +59,9 @@ ExplainedOperation explain_operation(const Recorded& recorded, std::int32_t inde
     result.scope.insert(result.scope.begin(), {module.path, module.type, scope.call});
   }
   if (node.origin.stack != none_id) {
-    for (const Frame& frame : program.stacks[node.origin.stack]) result.source.push_back(source_place(frame));
+    for (const Frame& frame : program.stacks[node.origin.stack]) {
+      if (!is_generated(frame)) result.source.push_back(source_place(frame));
+    }
   }
   return result;
 }

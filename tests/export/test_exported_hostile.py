@@ -354,8 +354,8 @@ def test_operators_that_ask_for_more_memory_than_there_is(make, tmp_path):
     path = saved(tmp_path / "good.pt2", Asks(), (torch.rand(5),))
 
     def of_any_size(document):
-        graph = graph_of(document)
-        next(given for given in graph["nodes"][0]["inputs"] if given["arg"] == {"as_int": 5})["arg"] = {"as_int": 10**12}
+        inputs = graph_of(document)["nodes"][0]["inputs"]
+        next(given for given in inputs if given["arg"] == {"as_int": 5})["arg"] = {"as_int": 10**12}
 
     command.run("export", path, "-o", tmp_path / "good.onnx")
     refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(of_any_size)), "E0306", "more memory than 4 GiB",

@@ -117,6 +117,34 @@ class Choices(torch.nn.Module):
         return halves, values.argsort(), hot, torch.nn.functional.hardshrink(x), torch.max(x, x.square()), x.std(1)
 
 
+class Products(torch.nn.Module):
+    """Grids, identities, outer products, statistics of two results, quarter turns."""
+
+    def forward(self, x, y, places):
+        similar = torch.nn.functional.cosine_similarity(x, x + 1, -1)
+        grids = torch.meshgrid(x[0], y[0], indexing="xy")
+        means = torch.var_mean(x, [0, 1]) + torch.std_mean(y, 1)
+        taken = torch.take_along_dim(x, places, -1) + torch.take_along_dim(x, places[:, :1], 1)
+        return (similar * 2, grids[0] + grids[1], sum(mean.sum() for mean in means), taken, torch.eye(3, 4) * x,
+                torch.kron(x, y), torch.outer(x[0], y[0]) + 1, torch.rot90(x, -1), x.narrow(1, 1, 2) * x.var(),
+                x.std(1, keepdim=True), x.t().ravel() + x.ravel())
+
+
+class Contractions(torch.nn.Module):
+    """Of tensors as they lie, and of those that have to be copied into order."""
+
+    def forward(self, x, y, z):
+        both = torch.tensordot(y, z, [[2, 1], [1, 2]])
+        return torch.tensordot(x, y[0].T, 1) + 1, both * 2, torch.tensordot(x.T, x, 0)
+
+
+class FromData(torch.nn.Module):
+    """Numbers of the model's own, with a fraction and without."""
+
+    def forward(self, x):
+        return torch.where(x > x.sum().item(), x, x.mean().item()) * 2, x * x.long().sum().item() + 1
+
+
 class Loop(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -160,6 +188,10 @@ MODELS = {
     "cells": (Cells, (torch.randn(3, 4),)),
     "signals": (Signals, (torch.randn(2, 8, 6),)),
     "choices": (Choices, (torch.randn(2, 3, 8, 4),)),
+    "products": (Products, (torch.randn(3, 4), torch.randn(4, 5), torch.zeros(3, 2, dtype=torch.int64))),
+    "contractions": (Contractions, (torch.randn(3, 4), torch.randn(2, 3, 4), torch.randn(5, 4, 3))),
+    "numbers from data": (FromData, (torch.randn(3, 4),)),
+    "shuffle": (lambda: torch.nn.ChannelShuffle(2), (torch.randn(1, 4, 2, 2),)),
     "loop": (Loop, (torch.randn(3, 4),)),
     "sizes": (Sizes, (torch.randn(4, 6, 8),)),
     "steps": (Steps, (torch.randn(4, 6, 8),)),

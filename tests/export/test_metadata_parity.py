@@ -317,6 +317,47 @@ def test_writes_to_buffers_and_inputs_are_outputs_of_the_signature(decomposed, t
     assert ("BUFFER_MUTATION", "target='table'") in mutations(ours[SIGNATURE])
 
 
+class Branches(torch.nn.Module):
+    """Modules inside a branch, in a module of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.rest = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.rest(self.first(x)), lambda x: x * 2, (x,))
+
+
+class Repeats(torch.nn.Module):
+    def forward(self, x):
+        return torch._higher_order_ops.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))
+
+
+def nodes_within(graph):
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from nodes_within(attribute.g)
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("model", [torch.nn.Sequential(Branches()), torch.nn.Sequential(Repeats())])
+def test_bodies_say_what_pytorch_says(model, decomposed, tmp_path):
+    """PyTorch says no modules there, and shows the code that torch.fx made; whence's own keys say the modules."""
+    program = torch.export.export(model, (torch.randn(3, 4),))
+    program = save(program.run_decompositions() if decomposed else program, tmp_path / "m.pt2")
+    theirs = torch.onnx.export(program, (), dynamo=True, verbose=False, optimize=False, opset_version=18).model_proto
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--annotate", "--opset", "18")
+    said = {tuple(metadata(node).get(key) for key in KEYS) for node in nodes_within(theirs.graph)}
+    ours = [metadata(node) for node in nodes_within(onnx.load(tmp_path / "m.onnx").graph)]
+    assert [keys for keys in ours if tuple(keys[key] for key in KEYS) not in said] == []
+    inside = [keys for keys in ours if keys["pkg.torch.onnx.name_scopes"].count(",") == 0]
+    assert inside and all("<eval_with_key>" in keys["pkg.torch.onnx.stack_trace"] for keys in inside)
+    assert all(ast.literal_eval(keys["pkg.whence.scopes"])[:2] == ["", "0"] for keys in inside)
+    assert "<eval_with_key>" not in "".join(keys.get("pkg.whence.source", "") for keys in ours)
+
+
 # ---- the same from TorchScript, and back again ---------------------------------------------------------------------
 
 

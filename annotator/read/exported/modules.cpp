@@ -17,9 +17,7 @@ std::string_view up_to(std::string_view& rest, char separator) {
 }
 
 // PyTorch's own call machinery says nothing about the model.
-bool is_machinery(const Frame& frame) {
-  return frame.file.ends_with("torch/nn/modules/module.py") || frame.file.starts_with("<eval_with_key>");
-}
+bool is_machinery(const Frame& frame) { return frame.file.ends_with("torch/nn/modules/module.py"); }
 
 // 'File "a.py", line 12, in forward'
 std::optional<Frame> frame_of(std::string_view line) {

@@ -1,10 +1,13 @@
-// Indices, Fourier transforms and arithmetic.
+// Indices, Fourier transforms, arithmetic and products.
+#include <numeric>
+
 #include "annotator/read/exported/retrace/rule_helpers.h"
 
 namespace whence {
 namespace {
 
 using Arguments = Retrace::Arguments;
+using Keywords = Retrace::Keywords;
 
 // ---- indices ------------------------------------------------------------------------------------------------------
 
@@ -187,15 +190,135 @@ bool larger_of_two(Retrace& t, const FxCall& c) {
   return t.yield(t.emit(target, {first(c), c.text("other")})), true;
 }
 
-bool std_deviation(Retrace& t, const FxCall& c) {
+std::string correction_of(const FxCall& c) {
   std::string correction = "1.0";
   if (c.text("unbiased", "True") == "False") correction = "0.0";
   if (c.text("correction") != "None") correction = c.text("correction");
-  if (correction.find('.') == std::string::npos) correction += ".0";
-  Arguments arguments = {first(c), c.text("dim"), correction};
-  if (c.text("keepdim", "False") != "False" || c.find("dim") == nullptr) return false;
-  const std::string variance = t.emit("prims.var.default", arguments);
+  return correction.find('.') == std::string::npos ? correction + ".0" : correction;
+}
+
+// The axes that are reduced, counted from the front; all where none are said.
+std::vector<std::int64_t> reduced_axes(const FxCall& c, std::int64_t rank) {
+  std::vector<std::int64_t> axes = c.integers("dim");  // none of the text None
+  for (std::int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+  if (axes.empty()) {
+    axes.resize(static_cast<std::size_t>(rank));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  return axes;
+}
+
+// What was reduced, with axes of one where the operator keeps them.
+std::string kept(Retrace& t, const FxCall& c, const std::string& reduced, const std::vector<std::int64_t>& axes) {
+  if (c.text("keepdim", "False") == "False") return reduced;
+  std::vector<std::int64_t> left;
+  for (std::int64_t axis = 0; axis < t.facts(self(c)).rank(); ++axis) {
+    if (std::ranges::find(axes, axis) == axes.end()) left.push_back(axis);
+  }
+  return t.emit("prims.broadcast_in_dim.default", {reduced, t.sizes_text(c.results.front()), list_text(left)});
+}
+
+bool std_deviation(Retrace& t, const FxCall& c) {
+  const std::vector<std::int64_t> axes = reduced_axes(c, t.facts(self(c)).rank());
+  const std::string variance =
+      kept(t, c, t.emit("prims.var.default", {first(c), list_text(axes), correction_of(c)}), axes);
   return t.yield(c.op == "aten.std" ? t.emit("aten.sqrt.default", {variance}) : variance), true;
+}
+
+// The deviation or variance, and the mean.
+bool with_mean(Retrace& t, const FxCall& c) {
+  const TensorFacts x = t.facts(self(c));
+  const std::vector<std::int64_t> axes = reduced_axes(c, x.rank());
+  if (c.results.size() != 2 || c.text("keepdim", "False") != "False") return false;
+  std::int64_t count = 1;
+  for (const std::int64_t axis : axes) {
+    if (axis < 0 || axis >= x.rank() || x.sizes[axis] < 0) return false;
+    if (__builtin_mul_overflow(count, x.sizes[axis], &count)) return false;
+  }
+  std::string spread = t.emit("prims.var.default", {first(c), list_text(axes), correction_of(c)});
+  const std::string sum = t.emit("prims.sum.default", {first(c), list_text(axes)});
+  const std::string mean = t.emit("prims.div.default", {sum, std::to_string(count) + ".0"});
+  if (c.op == "aten.std_mean") spread = t.emit("aten.sqrt.default", {spread});
+  return t.yield({spread, mean}), true;
+}
+
+// A number of the model's own: one with a fraction is taken to have the dtype of what it is used with.
+bool item(Retrace& t, const FxCall& c) {
+  const DType dtype = is_floating(t.facts(self(c)).dtype) ? DType::float32 : DType::undefined;
+  return t.yield(t.emit("aten._local_scalar_dense.default", {first(c)}, {}, dtype)), true;
+}
+
+// ---- products -----------------------------------------------------------------------------------------------------
+
+// With every axis of one tensor next to the same of the other.
+bool kron(Retrace& t, const FxCall& c) {
+  const FxCall::Given* given = c.find("other");
+  const TensorFacts a = t.facts(self(c)), b = t.facts(given == nullptr ? "" : given->value);
+  if (given == nullptr || a.rank() != b.rank()) return false;
+  std::vector<std::int64_t> first_shape, second_shape;
+  for (std::size_t axis = 0; axis < a.sizes.size(); ++axis) {
+    if (a.sizes[axis] < 0 || b.sizes[axis] < 0) return false;
+    first_shape.insert(first_shape.end(), {a.sizes[axis], 1});
+    second_shape.insert(second_shape.end(), {1, b.sizes[axis]});
+  }
+  const auto in_shape = [&](const std::string& of, const std::string& shape) {
+    return t.emit("aten._unsafe_view.default", {of, shape});
+  };
+  const std::string x = in_shape(first(c), list_text(first_shape)), y = in_shape(given->text, list_text(second_shape));
+  return t.yield(in_shape(t.emit("aten.mul.Tensor", {x, y}), t.sizes_text(c.results.front()))), true;
+}
+
+bool take_along_dim(Retrace& t, const FxCall& c) {
+  const FxCall::Given* given = c.find("indices");
+  const TensorFacts x = t.facts(self(c)), places = t.facts(given == nullptr ? "" : given->value);
+  const std::int64_t axis = axis_of(c, "dim", x.rank());
+  if (c.text("dim") == "None" || x.rank() != places.rank() || axis < 0 || axis >= x.rank()) return false;
+  std::vector<std::int64_t> wide = x.sizes, taken = places.sizes;
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    if (wide[i] < 0 || taken[i] < 0) return false;
+    if (static_cast<std::int64_t>(i) != axis) wide[i] = taken[i] = std::max(wide[i], taken[i]);
+  }
+  const std::string to = t.emit("aten.expand.default", {given->text, list_text(taken)}, {}, DType::int64);
+  const std::string from = t.emit("aten.expand.default", {first(c), list_text(wide)});
+  const std::string within = t.emit("aten.remainder.Scalar", {to, std::to_string(x.sizes[axis])}, {}, DType::int64);
+  return t.yield(t.emit("aten.gather.default", {from, std::to_string(axis), within})), true;
+}
+
+bool outer(Retrace& t, const FxCall& c) {
+  const std::vector<std::int64_t> sizes = t.facts(self(c)).sizes;
+  if (sizes.size() != 1 || sizes.front() < 0) return false;
+  const std::string column = t.emit("aten.view.default", {first(c), list_text({sizes.front(), 1})});
+  return t.yield(t.emit("aten.mul.Tensor", {column, c.text(c.find("vec2") != nullptr ? "vec2" : "other")})), true;
+}
+
+bool eye(Retrace& t, const FxCall& c) {
+  const std::vector<std::int64_t> sizes = t.facts(c.results.front()).sizes;
+  if (sizes.size() != 2 || sizes[0] < 0 || sizes[1] < 0) return false;
+  const auto numbers = [&](std::int64_t count) {
+    const Keywords keywords = {{"dtype", "torch.uint8"}, {"device", "cpu"}, {"pin_memory", "False"}};
+    return t.emit("aten.arange.default", {std::to_string(count)}, keywords, DType::uint8);
+  };
+  const std::string rows = numbers(sizes[0]), columns = numbers(sizes[1]);
+  const std::string column = t.emit("aten.unsqueeze.default", {rows, "-1"}, {}, DType::uint8);
+  const std::string equal = t.emit("aten.eq.Tensor", {column, columns}, {}, DType::boolean);
+  return t.yield(t.emit("aten._to_copy.default", {equal}, {{"dtype", c.text("dtype", "torch.float32")}})), true;
+}
+
+// The scalar_tensor takes its name before the clamps do.
+bool cosine_similarity(Retrace& t, const FxCall& c) {
+  if (t.facts(c.results.front()).dtype != DType::float32) return false;
+  const std::string other = c.text("x2"), axes = "[" + c.text("dim", "1") + "]";
+  const auto length = [&](const std::string& of) {
+    const std::string norm = t.emit("aten.linalg_vector_norm.default", {of, "2", axes, "True"});
+    return t.emit("aten.clone.default", {norm});
+  };
+  const std::string a = length(first(c)), b = length(other);
+  const std::string least =
+      t.emit("aten.scalar_tensor.default", {c.text("eps", "1e-08")}, {{"dtype", "torch.float32"}, {"device", "cpu"}});
+  const std::string least_a = t.emit("aten.clamp_min.Tensor", {a, least});
+  const std::string least_b = t.emit("aten.clamp_min.Tensor", {b, least});
+  const std::string y = t.emit("aten.div.Tensor", {other, least_b}), x = t.emit("aten.div.Tensor", {first(c), least_a});
+  return t.yield(t.emit("aten.sum.dim_IntList", {t.emit("aten.mul.Tensor", {x, y}), axes})), true;
 }
 
 bool rms_norm(Retrace& t, const FxCall& c) {
@@ -214,13 +337,16 @@ bool rms_norm(Retrace& t, const FxCall& c) {
 }
 
 constexpr auto table = std::to_array<RuleRow>({
+    {"aten._local_scalar_dense", item},
     {"aten.__and__", recipe<"bitwise_and.Tensor $self $other">},
     {"aten.__or__", recipe<"bitwise_or.Tensor $self $other">},
     {"aten.__xor__", recipe<"bitwise_xor.Tensor $self $other">},
     {"aten.argsort", argsort},
     {"aten.argwhere", recipe<"nonzero.default $self">},
     {"aten.cdist", recipe<"_cdist_forward.default $x1 $x2 $p=2.0 None">},
+    {"aten.cosine_similarity", cosine_similarity},
     {"aten.diff", diff},
+    {"aten.eye", eye},
     {"aten.fft_fft", fourier},
     {"aten.fft_fft2", fourier},
     {"aten.fft_fftshift", fftshift},
@@ -234,10 +360,13 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.imag", part_of_complex},
     {"aten.index_add", index_add},
     {"aten.index_copy", index_copy},
+    {"aten.item", item},
+    {"aten.kron", kron},
     {"aten.matrix_exp", recipe<"linalg_matrix_exp.default $self">},
     {"aten.max", larger_of_two},
     {"aten.min", larger_of_two},
     {"aten.one_hot", one_hot},
+    {"aten.outer", outer},
     {"aten.real", part_of_complex},
     {"aten.rms_norm", rms_norm},
     {"aten.rsub", reversed_sub},
@@ -246,9 +375,12 @@ constexpr auto table = std::to_array<RuleRow>({
             "sub.Tensor $self %4; mul.Tensor $self 0; where.self %2 %5 %6">},
     {"aten.square", recipe<"pow.Tensor_Scalar $self 2">},
     {"aten.std", std_deviation},
+    {"aten.std_mean", with_mean},
+    {"aten.take_along_dim", take_along_dim},
     {"aten.threshold", recipe<"le.Scalar $self $threshold; where.ScalarSelf %1 $value $self">},
     {"aten.trace", recipe<"diagonal_copy.default $self; sum.default %1">},
     {"aten.var", std_deviation},
+    {"aten.var_mean", with_mean},
     {"aten.where", where},
 });
 

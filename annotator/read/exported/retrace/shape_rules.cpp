@@ -134,6 +134,115 @@ bool chunk(Retrace& t, const FxCall& c) {
   return t.yield(t.items(t.emit("aten.split.Tensor", arguments), c.results.size())), true;
 }
 
+// A grid of each vector along an axis of its own; "xy" exchanges the first two.
+bool meshgrid(Retrace& t, const FxCall& c) {
+  std::vector<std::string> vectors;
+  each_reference(first(c), [&](FxId node) { vectors.push_back(reference_to(node)); });
+  const bool exchanged = c.text("indexing", "ij") == "xy" && vectors.size() > 1;
+  if (vectors.size() != c.results.size()) return false;
+  std::vector<std::string> grids(vectors.size());
+  const std::string sizes = t.sizes_text(c.results.front());
+  std::vector<std::size_t> order(vectors.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (exchanged) std::swap(order[0], order[1]);
+  for (std::size_t axis = 0; axis < order.size(); ++axis) {
+    std::vector<std::int64_t> shape(order.size(), 1);
+    shape[axis] = -1;
+    const std::string along = t.emit("aten.view.default", {vectors[order[axis]], list_text(shape)});
+    grids[order[axis]] = t.emit("aten.expand.default", {along, sizes});
+  }
+  return t.yield(grids), true;
+}
+
+bool narrow(Retrace& t, const FxCall& c) {
+  const std::int64_t start = c.integer("start", -1), length = c.integer("length", -1);
+  if (c.overload != "default" || start < 0 || length < 0) return false;
+  return t.yield_view(self(c), "aten.slice.Tensor", {c.text("dim"), c.text("start"), std::to_string(start + length)}),
+         true;
+}
+
+bool ravel(Retrace& t, const FxCall& c) {
+  if (t.facts(self(c)).row_major()) return in_shape(t, c, "[-1]");
+  const std::string copy = t.emit("aten.clone.default", {first(c)}, {{"memory_format", "torch.contiguous_format"}});
+  return t.yield(t.emit("aten.view.default", {copy, "[-1]"})), true;
+}
+
+// A quarter turn once, twice or three times.
+bool rot90(Retrace& t, const FxCall& c) {
+  const std::vector<std::int64_t> given = c.integers("dims");
+  const std::int64_t rank = t.facts(self(c)).rank(), turns = ((c.integer("k", 1) % 4) + 4) % 4;
+  if (given.size() != 2 && c.find("dims") != nullptr) return false;
+  std::vector<std::int64_t> dims = given.empty() ? std::vector<std::int64_t>{0, 1} : given;
+  if (turns != 1 && turns != 3) return false;
+  for (std::int64_t& dim : dims) dim += dim < 0 ? rank : 0;
+  const std::string turned = t.emit("aten.flip.default", {first(c), list_text({turns == 1 ? dims[1] : dims[0]})});
+  return t.yield(t.emit("aten.transpose.int", {turned, std::to_string(dims[0]), std::to_string(dims[1])})), true;
+}
+
+// The axes in that order, and what they become of the shape.
+std::string as_matrix(Retrace& t, const FxCall::Given& given, const std::vector<std::int64_t>& order,
+                      const std::vector<std::int64_t>& shape) {
+  const TensorFacts whole = t.facts(given.value);
+  TensorFacts turned = whole;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(order[i] < 0 ? order[i] + whole.rank() : order[i]);
+    turned.example_sizes[i] = whole.example_sizes[axis];
+    turned.example_strides[i] = whole.example_strides[axis];
+  }
+  const std::string permuted = t.emit("aten.permute.default", {given.text, list_text(order)});
+  if (can_be_seen_as(turned, shape)) return t.emit("aten.view.default", {permuted, list_text(shape)});
+  const std::string copy = t.emit("aten.clone.default", {permuted}, {{"memory_format", "torch.contiguous_format"}});
+  return t.emit("aten._unsafe_view.default", {copy, list_text(shape)});
+}
+
+// A product of matrices: of the axes that stay by those that are summed over.
+bool tensordot(Retrace& t, const FxCall& c) {
+  const FxCall::Given* other = c.find("other");
+  const TensorFacts a = t.facts(self(c)), b = t.facts(other == nullptr ? "" : other->value);
+  std::vector<std::int64_t> of_a = c.integers("dims_self"), of_b = c.integers("dims_other"), free_a, free_b;
+  const auto split = [](const TensorFacts& x, const std::vector<std::int64_t>& summed,
+                        std::vector<std::int64_t>& free) {
+    std::vector<std::int64_t> from_front = summed;
+    for (std::int64_t& axis : from_front) axis += axis < 0 ? x.rank() : 0;
+    for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
+      if (std::ranges::find(from_front, axis) == from_front.end()) free.push_back(axis);
+    }
+    const bool known = std::ranges::all_of(x.sizes, [](auto size) { return size >= 0; });
+    return known && x.example_strides.size() == x.sizes.size() && free.size() + summed.size() == x.sizes.size() &&
+           std::ranges::all_of(from_front, [&](auto axis) { return axis >= 0 && axis < x.rank(); });
+  };
+  if (!split(a, of_a, free_a) || !split(b, of_b, free_b) || of_a.size() != of_b.size()) return false;
+  if (free_a.empty() && free_b.empty()) return false;  // becomes aten.dot
+  const auto count = [](const TensorFacts& x, const std::vector<std::int64_t>& axes) {
+    std::int64_t product = 1;
+    for (const std::int64_t axis : axes)
+      product *= x.sizes[static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)];
+    return product;
+  };
+  const std::int64_t rows = count(a, free_a), inner = count(a, of_a), columns = count(b, free_b);
+  free_a.insert(free_a.end(), of_a.begin(), of_a.end());
+  of_b.insert(of_b.end(), free_b.begin(), free_b.end());
+  const std::string left = as_matrix(t, c.given.front(), free_a, {rows, inner});
+  const std::string right = as_matrix(t, *other, of_b, {inner, columns});
+  const std::string product = t.emit("aten.mm.default", {left, right});
+  return t.yield(t.emit("aten.view.default", {product, t.sizes_text(c.results.front())})), true;
+}
+
+// Groups of channels, mixed.
+bool channel_shuffle(Retrace& t, const FxCall& c) {
+  std::vector<std::int64_t> sizes = t.facts(self(c)).sizes;
+  const std::int64_t groups = c.integer("groups", 1);
+  if (sizes.size() < 3 || groups < 2 || sizes[1] < groups || !t.facts(self(c)).row_major()) return false;
+  const std::string whole = t.sizes_text(self(c));
+  sizes.insert(sizes.begin() + 1, groups);
+  sizes[2] /= groups;
+  if (std::ranges::any_of(sizes, [](auto size) { return size < 0; })) return false;
+  const std::string grouped = t.emit("aten.view.default", {first(c), list_text(sizes)});
+  const std::string mixed = t.emit("aten.transpose.int", {grouped, "1", "2"});
+  const std::string copy = t.emit("aten.clone.default", {mixed}, {{"memory_format", "torch.contiguous_format"}});
+  return t.yield(t.emit("aten._unsafe_view.default", {copy, whole})), true;
+}
+
 // ---- dtypes and copies --------------------------------------------------------------------------------------------
 
 // `to` in its forms: the tensor itself, or a copy.
@@ -159,6 +268,7 @@ bool noise_in_training(Retrace& t, const FxCall& c) { return c.text("train") == 
 
 constexpr auto table = std::to_array<RuleRow>({
     {"aten.alpha_dropout", noise_in_training},
+    {"aten.channel_shuffle", channel_shuffle},
     {"aten.chunk", chunk},
     {"aten.contiguous", contiguous},
     {"aten.detach", alias},
@@ -172,13 +282,18 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.mH", last_two_exchanged},
     {"aten.mT", last_two_exchanged},
     {"aten.moveaxis", movedim},
+    {"aten.meshgrid", meshgrid},
     {"aten.movedim", movedim},
+    {"aten.narrow", narrow},
     {"aten.numpy_T", reversed_axes},
+    {"aten.ravel", ravel},
     {"aten.reshape", reshape},
     {"aten.reshape_as", as_result},
+    {"aten.rot90", rot90},
     {"aten.squeeze", squeeze},
     {"aten.swapaxes", two_exchanged},
     {"aten.swapdims", two_exchanged},
+    {"aten.tensordot", tensordot},
     {"aten.to", to},
     {"aten.unflatten", view_of_result_size},
     {"aten.unsafe_chunk", chunk},

@@ -1,0 +1,16 @@
+// Which frames of a source stack lead to a place that somebody can look up. torch.export's stacks also hold frames of
+// code that torch.fx generated for the graphs of cond and while_loop; PyTorch writes them down, so they are kept.
+#pragma once
+
+#include <string>
+
+#include "schema/program.h"
+
+namespace whence {
+
+bool is_generated(const Frame& frame);
+
+// source_place() of the innermost frame that is not generated; empty where there is none.
+std::string source_place(const Stack& stack);
+
+}  // namespace whence
