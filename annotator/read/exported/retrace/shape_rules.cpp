@@ -162,9 +162,8 @@ bool narrow(Retrace& t, const FxCall& c) {
 }
 
 bool ravel(Retrace& t, const FxCall& c) {
-  if (t.facts(self(c)).row_major()) return in_shape(t, c, "[-1]");
-  const std::string copy = t.emit("aten.clone.default", {first(c)}, {{"memory_format", "torch.contiguous_format"}});
-  return t.yield(t.emit("aten.view.default", {copy, "[-1]"})), true;
+  if (t.contiguous(self(c))) return in_shape(t, c, {number(-1)});
+  return t.yield(t.emit("aten.view.default", {t.emit_contiguous(self(c)), "[-1]"})), true;
 }
 
 // A quarter turn once, twice or three times.
@@ -182,15 +181,17 @@ bool rot90(Retrace& t, const FxCall& c) {
 // The axes in that order, and what they become of the shape.
 std::string as_matrix(Retrace& t, const FxCall::Given& given, const std::vector<std::int64_t>& order,
                       const std::vector<std::int64_t>& shape) {
-  const TensorFacts whole = t.facts(given.value);
-  TensorFacts turned = whole;
+  const Layout whole = t.layout(given.value);
+  Layout turned = whole;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto axis = static_cast<std::size_t>(order[i] < 0 ? order[i] + whole.rank() : order[i]);
-    turned.example_sizes[i] = whole.example_sizes[axis];
-    turned.example_strides[i] = whole.example_strides[axis];
+    const std::size_t axis = order[i] < 0 ? order[i] + order.size() : static_cast<std::size_t>(order[i]);
+    turned.sizes[i] = whole.sizes[axis];
+    turned.strides[i] = whole.strides[axis];
   }
+  std::vector<TracedSize> seen;
+  for (const std::int64_t size : shape) seen.push_back(number(size));
   const std::string permuted = t.emit("aten.permute.default", {given.text, list_text(order)});
-  if (can_be_seen_as(turned, shape)) return t.emit("aten.view.default", {permuted, list_text(shape)});
+  if (t.sizes().viewable(turned, seen)) return t.emit("aten.view.default", {permuted, list_text(shape)});
   const std::string copy = t.emit("aten.clone.default", {permuted}, {{"memory_format", "torch.contiguous_format"}});
   return t.emit("aten._unsafe_view.default", {copy, list_text(shape)});
 }
@@ -198,7 +199,8 @@ std::string as_matrix(Retrace& t, const FxCall::Given& given, const std::vector<
 // A product of matrices: of the axes that stay by those that are summed over.
 bool tensordot(Retrace& t, const FxCall& c) {
   const FxCall::Given* other = c.find("other");
-  const TensorFacts a = t.facts(self(c)), b = t.facts(other == nullptr ? "" : other->value);
+  if (other == nullptr || !t.layout(self(c)).known() || !t.layout(other->value).known()) return false;
+  const TensorFacts a = t.facts(self(c)), b = t.facts(other->value);
   std::vector<std::int64_t> of_a = c.integers("dims_self"), of_b = c.integers("dims_other"), free_a, free_b;
   const auto split = [](const TensorFacts& x, const std::vector<std::int64_t>& summed,
                         std::vector<std::int64_t>& free) {
@@ -208,7 +210,7 @@ bool tensordot(Retrace& t, const FxCall& c) {
       if (std::ranges::find(from_front, axis) == from_front.end()) free.push_back(axis);
     }
     const bool known = std::ranges::all_of(x.sizes, [](auto size) { return size >= 0; });
-    return known && x.example_strides.size() == x.sizes.size() && free.size() + summed.size() == x.sizes.size() &&
+    return known && free.size() + summed.size() == x.sizes.size() &&
            std::ranges::all_of(from_front, [&](auto axis) { return axis >= 0 && axis < x.rank(); });
   };
   if (!split(a, of_a, free_a) || !split(b, of_b, free_b) || of_a.size() != of_b.size()) return false;
@@ -232,7 +234,7 @@ bool tensordot(Retrace& t, const FxCall& c) {
 bool channel_shuffle(Retrace& t, const FxCall& c) {
   std::vector<std::int64_t> sizes = t.facts(self(c)).sizes;
   const std::int64_t groups = c.integer("groups", 1);
-  if (sizes.size() < 3 || groups < 2 || sizes[1] < groups || !t.facts(self(c)).row_major()) return false;
+  if (sizes.size() < 3 || groups < 2 || sizes[1] < groups || !t.contiguous(self(c))) return false;
   const std::string whole = t.sizes_text(self(c));
   sizes.insert(sizes.begin() + 1, groups);
   sizes[2] /= groups;
