@@ -2,10 +2,12 @@
 #include "annotator/export/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <fcntl.h>
@@ -16,19 +18,34 @@
 namespace whence {
 namespace {
 
-// Side of the square tiles that a transpose goes by, so that reads and writes both stay in the cache.
-constexpr std::int64_t kTile = 32;
+constexpr std::int64_t cache_line = 64;  // bytes
 
-// [rows, columns] elements of Width bytes to [columns, rows], tile by tile; the result's rows are `stride` elements
-// long.
+// [rows, columns] elements of Width bytes to [columns, rows]; the result's rows are `stride` elements long. By square
+// tiles a cache line wide, turned aside: each line of the result is then written once and whole.
 template <std::size_t Width>
 void transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
-  for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
-    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
-      for (std::int64_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
-        for (std::int64_t c = c0; c < std::min(columns, c0 + kTile); ++c) {
-          std::memcpy(to + (c * stride + r) * Width, from + (r * columns + c) * Width, Width);
-        }
+  struct Element {
+    std::byte bytes[Width];
+  };
+  constexpr std::int64_t side = cache_line / static_cast<std::int64_t>(Width);
+  const auto turn = [&](std::int64_t r0, std::int64_t c0, auto height, auto width) {
+    std::array<std::array<Element, side>, side> turned;
+    std::array<Element, side> line;
+    for (std::int64_t r = 0; r < height; ++r) {
+      std::memcpy(line.data(), from + ((r0 + r) * columns + c0) * Width, static_cast<std::size_t>(width) * Width);
+      for (std::int64_t c = 0; c < width; ++c) turned[c][r] = line[c];
+    }
+    for (std::int64_t c = 0; c < width; ++c) {
+      std::memcpy(to + ((c0 + c) * stride + r0) * Width, turned[c].data(), static_cast<std::size_t>(height) * Width);
+    }
+  };
+  constexpr std::integral_constant<std::int64_t, side> whole;  // so that the compiler knows it
+  for (std::int64_t r0 = 0; r0 < rows; r0 += side) {
+    for (std::int64_t c0 = 0; c0 < columns; c0 += side) {
+      if (r0 + side <= rows && c0 + side <= columns) {
+        turn(r0, c0, whole, whole);
+      } else {
+        turn(r0, c0, std::min(side, rows - r0), std::min(side, columns - c0));
       }
     }
   }
@@ -69,7 +86,8 @@ bool transpose_from_file(const TensorData& matrix, std::byte* to) {
   if (fd < 0) return false;
   const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
   const std::size_t width = size_of(matrix.dtype), row = static_cast<std::size_t>(columns) * width;
-  const auto step = static_cast<std::int64_t>(std::max<std::size_t>(at_once / std::max<std::size_t>(row, 1), kTile));
+  const auto step =
+      static_cast<std::int64_t>(std::max<std::size_t>(at_once / std::max<std::size_t>(row, 1), cache_line));
   const Room piece(static_cast<std::size_t>(std::min(step, rows)) * row);
   bool whole = true;
   for (std::int64_t r = 0; r < rows && whole; r += step) {
