@@ -102,6 +102,17 @@ void ConvertSession::convert_nodes(const std::vector<Node>& nodes) {
   for (const Node& node : nodes) convert_node(node);
 }
 
+// A converter met a number that no list can have as its length, and the like: in an archive that PyTorch wrote nothing
+// says that, so it was damaged since, or made to harm.
+Error ConvertSession::contradiction(const Node& node, const std::string& what) const {
+  const bool from_archive = program_.source.kind == "torch.export";
+  return Error(from_archive ? Code::corrupt_file : Code::internal,
+               qualified(node) + ": its arguments contradict each other (" + what + ")",
+               from_archive ? "save the model again with torch.export.save; if that does not help, please report this"
+                            : "please report this with the command line and the file",
+               place_of(program_, node, "convert"));
+}
+
 void ConvertSession::convert_node(const Node& node) {
   const Node* enclosing = std::exchange(node_, &node);
   try {
@@ -125,6 +136,11 @@ void ConvertSession::convert_node(const Node& node) {
       record(error);
       poison_outputs(node);
     }
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& other) {
+    record(contradiction(node, other.what()));
+    poison_outputs(node);
   }
   node_ = enclosing;
 }

@@ -297,10 +297,11 @@ void Ctx::yield(Val value) { yield(std::vector<Val>{value}); }
 
 void Ctx::yield(const std::vector<Val>& values) {
   if (node_.list_output && values.size() != node_.outputs.size()) {
-    throw Error(Code::internal,
+    throw Error(session_.program().source.kind == "torch.export" ? Code::corrupt_file : Code::internal,
                 "the converter of " + schema_.key() + " yields " + std::to_string(values.size()) + " of " +
                     std::to_string(node_.outputs.size()) + " list elements",
-                "please report this", place_of(session_.program(), node_, "convert"));
+                "save the model again; if that does not help, please report this",
+                place_of(session_.program(), node_, "convert"));
   }
   for (std::size_t i = 0; i < node_.outputs.size(); ++i) {
     Val value = i < values.size() ? values[i] : absent;

@@ -112,6 +112,10 @@ class Ctx {
 
   // ---- refusing. `remedy` says what the user can do; never empty.
   [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const;
+  // For what PyTorch checks itself, and a damaged archive may say all the same.
+  void expect(bool holds, const std::string& what) const {
+    if (!holds) refuse(what, "save the model again; PyTorch refuses this too");
+  }
 
   const Node& node() const { return node_; }
   const OpSchema& schema() const { return schema_; }

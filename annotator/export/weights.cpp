@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "annotator/graph/tensor_values.h"
+#include "schema/result.h"
 
 namespace whence {
 namespace {
@@ -110,6 +111,11 @@ TensorData with_bytes(DType dtype, Ints shape, std::string bytes) {
 TensorData permuted(const TensorData& tensor, const Ints& permutation) {
   const std::size_t rank = tensor.shape.size();
   const std::size_t width = size_of(tensor.dtype);
+  const bool whole = static_cast<std::size_t>(tensor.element_count()) * width == tensor.bytes.size;
+  if (permutation.size() != rank || !whole) {
+    throw Error(Code::corrupt_file, "a constant of rank " + std::to_string(rank) + " is said to have another shape",
+                "save the model again with torch.export.save");
+  }
   const Room room(tensor.bytes.size);
   std::byte* to = room.bytes.get();
   if (rank == 2 && permutation == Ints{1, 0}) {

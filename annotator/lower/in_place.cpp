@@ -5,7 +5,9 @@
 #include <unordered_map>
 
 #include "annotator/export/op_table.h"
+#include "annotator/lower/pass.h"
 #include "annotator/lower/views.h"
+#include "schema/result.h"
 #include "schema/written_views.h"
 
 namespace whence {
@@ -176,8 +178,14 @@ bool has_functional_form(const std::string& key) {
 
 Written functional_form(const Program& program, const Node& node) {
   if (writes_out(node)) return {without_out(program, node), none_id};
+  const bool filled = node.target == "aten::fill_", copies = node.target == "aten::copy_";
+  if (argument_of(node, "self") == nullptr || (filled && argument_of(node, "value") == nullptr) ||
+      (copies && node.arguments.size() < 2)) {
+    throw Error(Code::corrupt_file, qualified(node) + ": an argument is missing", "save the model again",
+                place_of(program, node, "lower"));
+  }
   const Argument& self = *argument_of(node, "self");
-  if (node.target == "aten::copy_") return copied(program, node, node.arguments[1].value);  // src, or `other`
+  if (copies) return copied(program, node, node.arguments[1].value);  // src, or `other`
   if (node.target == "aten::fill_" && node.overload == "Tensor") {
     return copied(program, node, *argument_of(node, "value"));
   }

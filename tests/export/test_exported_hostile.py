@@ -309,7 +309,8 @@ def number_for_a_tensor(argument):
 
 
 def no_result(document):
-    graph_of(document)["nodes"][0] |= {"target": "torch.ops.aten.view.default", "outputs": [], "inputs": []}
+    inputs = [{"name": "self", "arg": {"as_tensor": {"name": "x"}}}, {"name": "size", "arg": {"as_ints": [2, 4]}}]
+    graph_of(document)["nodes"][0] |= {"target": "torch.ops.aten.view.default", "outputs": [], "inputs": inputs}
 
 
 def writes_to(argument):
@@ -334,6 +335,76 @@ def marks_in_names(document):  # characters that are marks of our own while name
 ])
 def test_sizes_and_names_that_cannot_be(good, tmp_path, change, words):
     refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", words, code=3)
+
+
+class Of(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def layer(module):
+    return lambda: (module, (torch.randn(2, 4, 6),))
+
+
+def function(of):
+    return lambda: (Of(of), (torch.randn(2, 4, 6),))
+
+
+MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize("make, argument, given, code, words", [
+    (function(lambda x: torch.tensordot(x, x, dims=([2], [2]))), "dims_other", {"as_ints": []}, 4, "axes"),
+    (function(lambda x: x.expand(3, 2, 4, 6)), "size", {"as_ints": [6]}, 4, "a size for each axis"),
+    (function(lambda x: x.as_strided((2, 3), (6, 1), 1)), "stride", {"as_ints": []}, 4, "a stride for each size"),
+    (function(lambda x: torch.cat([x, x])), "tensors", {"as_tensors": []}, 4, "tensors to join"),
+    (function(lambda x: torch.stack([x, x])), "tensors", {"as_tensors": []}, 4, "tensors to join"),
+    (function(lambda x: x.chunk(2)[0]), "chunks", {"as_int": 0}, 4, "at least one chunk"),
+    (function(lambda x: x.split([1, 3], 1)[0]), "split_sizes", {"as_ints": [4]}, 3, "1 of 2 list elements"),
+    (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_ints": [1] * 20}, 4, "no more axes"),
+    (function(lambda x: x.clone().fill_(2.0)), "value", None, 3, "missing"),
+    (function(lambda x: x.transpose(1, 2)), "dim1", None, 3, "'dim1' is missing"),
+    (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": []}, 4, "a size of the result"),
+    (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": [MOST]}, 4, "a size of the result"),
+    (layer(torch.nn.MaxPool2d(2)), "kernel_size", {"as_ints": [2, 2, 2]}, 3, "3 elements instead of 2"),
+    (layer(torch.nn.GroupNorm(2, 4)), "num_groups", {"as_int": MOST}, 3, "contradict each other"),
+    (layer(torch.nn.LSTM(6, 3, batch_first=True)), "hx", {"as_tensors": []}, 4, "a state for each kind"),
+    (layer(torch.nn.LSTM(6, 3, batch_first=True)), "num_layers", {"as_int": -1}, 3, "contradict each other"),
+])
+def test_arguments_that_contradict_each_other(make, argument, given, code, words, tmp_path):
+    model, inputs = make()
+
+    def change(document):
+        each = [given for node in graph_of(document)["nodes"] for given in node["inputs"] if given["name"] == argument]
+        assert len(each) == 1
+        each[0] |= {"name": "other_name"} if given is None else {"arg": given}
+    path = saved(tmp_path / "good.pt2", model, inputs)
+    said = refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(change)), words, code=code)
+    assert "E0901" not in said
+
+
+@pytest.mark.parametrize("model", [torch.nn.LSTM(6, 3, batch_first=True), torch.nn.GRU(6, 3),
+                                   torch.nn.InstanceNorm1d(4), torch.nn.GroupNorm(2, 4), torch.nn.Linear(6, 5),
+                                   torch.nn.ConstantPad1d(1, 2.0), torch.nn.Upsample(scale_factor=2, mode="linear")])
+@pytest.mark.parametrize("wrong", [[], [0, 0, 0], [MOST], [1] * 9])
+def test_sizes_that_contradict_the_operators(model, wrong, tmp_path):
+    """Every tensor of the graph, one after the other. What can still be written is no matter; how it ends is."""
+    path = saved(tmp_path / "good.pt2", model, (torch.randn(2, 4, 6),))
+    with zipfile.ZipFile(path) as archive:
+        document = json.loads(archive.read(next(each for each in archive.namelist() if each.endswith(PROGRAM))))
+    for name in graph_of(document)["tensor_values"]:
+        def change(document):
+            tensor = graph_of(document)["tensor_values"][name]
+            tensor["sizes"] = [{"as_int": size} for size in wrong]
+            tensor["strides"] = [{"as_int": 1}] * len(wrong)
+        broken = rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(change))
+        result = subprocess.run([str(command.BINARY), "export", broken, "-o", tmp_path / "out.onnx"],
+                                capture_output=True, text=True, timeout=120)
+        assert result.returncode in (0, 3, 4), (name, result.returncode, result.stderr)
 
 
 def test_names_of_many_modules_within_each_other(good, tmp_path):

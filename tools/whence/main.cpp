@@ -15,6 +15,7 @@
 
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/crashes.h"
 
 namespace whence {
 namespace {
@@ -109,6 +110,7 @@ ExitCode run_guarded(std::span<char*> arguments) {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  whence::report_crashes();
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the shell's limit is an error to report, not a reason to die
   // Bins of small freed blocks are emptied at every large free, which costs a sixth of the time of a large model.
   mallopt(M_MXFAST, 0);

@@ -3,6 +3,7 @@
 // windows differ in length and may overlap. They are separable, so each axis is pooled on its own: averages are
 // products with a matrix of weights, maxima are taken over the gathered elements of each window. Where `in` is dynamic,
 // matrix and positions are computed.
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -21,12 +22,17 @@ struct Adaptive {
   bool batched = true;  // [N, C, *spatial]
 };
 
+constexpr std::int64_t most_windows = 1 << 24;  // along an axis
+
 Adaptive read(Ctx& c) {
   Adaptive pool;
   pool.input = c.tensor("self");
   pool.axes = c.schema().find("output_size")->type.list_size;
   pool.output = c.integers("output_size");
   if (pool.output.size() == 1) pool.output.resize(pool.axes, pool.output.front());
+  const bool sane = std::ranges::all_of(pool.output, [](auto size) { return size >= 1 && size <= most_windows; });
+  c.expect(sane && std::ssize(pool.output) == pool.axes, "there is a size of the result for each spatial axis");
+  c.expect(c.rank(pool.input) > pool.axes, "the input has an axis of channels before its spatial ones");
   pool.batched = c.rank(pool.input) == pool.axes + 2;
   return pool;
 }

@@ -384,6 +384,23 @@ void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& nod
   node.arguments.push_back({std::string(memory_argument), {std::move(list)}});
 }
 
+// What the schema asks for: arguments that have no default, and lists of a stated length, where one number may stand
+// for all ("int[2]"; "int[1]" is a list of any length, for which one number may stand).
+void ExportedGraph::require_arguments(const Node& node) const {
+  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  if (schema == nullptr) return;
+  for (const SchemaArgument& formal : schema->arguments) {
+    const Argument* given = node.find(formal.name);
+    if (given == nullptr) reading_.corrupt("its argument '" + formal.name + "' is missing");
+    const auto* list = given->as<ArgumentList>();
+    const auto stated = static_cast<std::size_t>(formal.type.list_size);
+    if (list == nullptr || stated < 2 || list->size() == stated || list->size() == 1) continue;
+    if (formal.default_value && *formal.default_value == *given) continue;
+    reading_.corrupt("its argument '" + formal.name + "' has " + std::to_string(list->size()) +
+                     " elements instead of " + std::to_string(stated));
+  }
+}
+
 // Numbers stand for tensors only where an operator takes one or the other: x + 1. What is written to is a tensor.
 void ExportedGraph::require_tensors(const Node& node) const {
   constexpr std::array<std::string_view, 8> either = {"self", "other", "exponent", "value", "min", "max", "x", "y"};
@@ -452,6 +469,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     read_arguments(part.at("inputs"), node);
     fill_defaults(node);
     note_memory(graph, part.at("inputs"), node);
+    require_arguments(node);
     require_tensors(node);
   } else {
     read_arguments(part.at("inputs"), node);

@@ -54,6 +54,7 @@ class ExportedGraph {
   static void note_memory(const Part& graph, const Part& inputs, Node& node);
   void note_views(const Part& graph, const Part& inputs, const Node& node, Block& block);
   void heed_view(const Node& node);
+  void require_arguments(const Node& node) const;
   void require_tensors(const Node& node) const;
   void set_target(const std::string& target, Node& node);
   void set_symbolic_target(std::string_view function, Node& node);
