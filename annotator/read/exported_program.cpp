@@ -207,19 +207,23 @@ class ProgramReader {
       } else if (kind == "buffer_mutation" || kind == "parameter_mutation") {
         tell_of_state(spec.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").text());
       } else if (kind == "user_input_mutation") {
-        tell_of_state(spec.at("user_input_name").text());
+        tell_of_input(spec.at("user_input_name").text());
       }
     }
   }
 
   void tell_of_state(const std::string& name) {
-    notes_.push_back({Code::state_not_kept,
-                      Severity::warning,
-                      "the program writes to '" + name + "'; an ONNX file starts each run from the same state",
-                      place(),
-                      "return the new value as an output and feed it back, if the state matters",
-                      1,
-                      {}});
+    warn("the program writes to '" + name + "'; an ONNX file starts each run from the same state",
+         "return the new value as an output and feed it back, if the state matters");
+  }
+
+  void tell_of_input(const std::string& name) {
+    warn("the program writes to its input '" + name + "'; a run of the ONNX file leaves inputs as they are",
+         "return the new value as an output, if the caller needs it");
+  }
+
+  void warn(const std::string& what, const std::string& remedy) {
+    notes_.push_back({Code::state_not_kept, Severity::warning, what, place(), remedy, 1, {}});
   }
 
   // Results in a dict or dataclass have its keys, where each is one tensor.

@@ -179,7 +179,23 @@ class Steps(torch.nn.Module):
         return *steps, spread.masked_fill_(x > 0, 0.0) * 2
 
 
+class SeenOtherwise(torch.nn.Module):
+    """Operators that give a tensor another shape in place: what is written afterwards is written to the same memory."""
+
+    def forward(self, x):
+        turned, written, viewed, exchanged = x.clone(), x.clone(), x.clone(), x.clone()
+        turned.transpose_(0, 1)
+        written.transpose_(0, 1)
+        written.add_(1)
+        row = viewed[0]
+        viewed.t_()
+        row.mul_(2)
+        exchanged.swapaxes_(0, 1)
+        return turned[0], written[0] * 2, viewed + row.sum(), exchanged[0], x.clone().unsqueeze_(0).squeeze_(0) + 1
+
+
 MODELS = {
+    "seen otherwise": (SeenOtherwise, (torch.randn(3, 4),)),
     "views": (Views, (torch.randn(3, 6, 8),)),
     "writes": (Writes, (torch.randn(3, 4),)),
     "assigns": (Assigns, (torch.randn(3, 4), torch.randn(3, 4))),

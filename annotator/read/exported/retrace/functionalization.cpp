@@ -35,10 +35,15 @@ FxId Retrace::sync(Alias& alias) {
 void Retrace::write_back(const FxCall& call) {
   const auto found = call.given.empty() ? values_.end() : values_.find(call.given.front().value);
   if (found == values_.end() || made_.empty()) return;
-  const FxId made = aliases_[made_.front()].node;
+  const Alias result = aliases_[made_.front()];
+  const FxId made = result.node;
   Alias& written = aliases_[found->second];
   made_ = {found->second};
   if (written.node == made) return;
+  if (result.storage == written.storage) {  // t_ and its like: the tensor is seen otherwise, and nothing is written
+    written.node = made, written.view = result.view;
+    return;
+  }
   Storage& storage = storages_[written.storage];
   storage.pending.push_back({made, written.view});
   ++storage.generation;

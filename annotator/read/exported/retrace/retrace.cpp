@@ -152,6 +152,7 @@ void Retrace::run(const Part& node) {
   }
   call.in_place = is_in_place_name(call.op);
   if (call.in_place) call.op.pop_back();
+  if (call.in_place && call.op == "aten.transpose") call.overload = "int";  // other overloads are called alike
   if (dynamic_) trace_new_sizes(call);
   if (dynamic_ && call.in_place) trace_write(call);
   if (!apply_rule(*this, call)) stay(call);
