@@ -31,8 +31,8 @@ Adaptive read(Ctx& c) {
   pool.output = c.integers("output_size");
   if (pool.output.size() == 1) pool.output.resize(pool.axes, pool.output.front());
   const bool sane = std::ranges::all_of(pool.output, [](auto size) { return size >= 1 && size <= most_windows; });
-  c.expect(sane && std::ssize(pool.output) == pool.axes, "there is a size of the result for each spatial axis");
-  c.expect(c.rank(pool.input) > pool.axes, "the input has an axis of channels before its spatial ones");
+  c.expect(sane && std::ssize(pool.output) == pool.axes, "it needs a size of the result for each spatial axis");
+  c.expect(c.rank(pool.input) > pool.axes, "its input needs an axis of channels before the spatial ones");
   pool.batched = c.rank(pool.input) == pool.axes + 2;
   return pool;
 }

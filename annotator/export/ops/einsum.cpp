@@ -66,8 +66,8 @@ void einsum(Ctx& c) {
 void tensordot(Ctx& c) {
   const Val a = c.tensor("self"), b = c.tensor("other");
   const Ints axes_a = c.integers("dims_self"), axes_b = c.integers("dims_other");
-  c.expect(axes_a.size() == axes_b.size(), "as many axes of one tensor as of the other are summed over");
-  c.expect(c.rank(a) <= 26 && c.rank(b) <= 26, "tensors have at most 26 axes");
+  c.expect(axes_a.size() == axes_b.size(), "it has to sum over as many axes of one tensor as of the other");
+  c.expect(c.rank(a) <= 26 && c.rank(b) <= 26, "its tensors can have 26 axes at most");
   Equation equation{{"", ""}, "", true};
   for (int i = 0; i < c.rank(a); ++i) equation.operands[0].push_back(static_cast<char>('a' + i));
   for (int i = 0; i < c.rank(b); ++i) equation.operands[1].push_back(static_cast<char>('A' + i));

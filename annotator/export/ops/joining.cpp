@@ -30,7 +30,7 @@ bool join_sequence(Ctx& c, bool new_axis) {
 void cat(Ctx& c) {
   if (join_sequence(c, false)) return;
   std::vector<Val> parts = c.tensors("tensors");
-  c.expect(!parts.empty(), "there are tensors to join");
+  c.expect(!parts.empty(), "it needs tensors to join");
   const std::vector<Val> all = parts;
   std::erase_if(parts, [&c](Val part) { return is_empty_vector(c, part); });
   if (parts.empty()) return c.yield(all.front());
@@ -42,7 +42,7 @@ void cat(Ctx& c) {
 void stack(Ctx& c) {
   if (join_sequence(c, true)) return;
   std::vector<Val> parts = c.tensors("tensors");
-  c.expect(!parts.empty(), "there are tensors to join");
+  c.expect(!parts.empty(), "it needs tensors to join");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(parts[0]) + 1);
   for (Val& part : parts) part = c.unsqueeze(c.cast(part, c.output_dtype()), {axis});
   concatenate(c, std::move(parts), axis);
@@ -120,7 +120,7 @@ void chunk(Ctx& c) {
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const Size chunks = c.size("chunks");
   const auto whole = c.static_dim(x, axis), count = c.static_size(chunks);
-  c.expect(!count || *count >= 1, "there is at least one chunk");
+  c.expect(!count || *count >= 1, "it needs at least one chunk");
   if (whole && count) return split_by_size(c, x, axis, (*whole + *count - 1) / *count);
   if (count && !c.yields_sequence() && c.output_count() < *count) {
     c.refuse("the axis is dynamic, and the example is cut into fewer pieces than " + std::to_string(*count),

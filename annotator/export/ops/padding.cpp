@@ -13,7 +13,7 @@ namespace {
 // ONNX's order for all axes of `x`. Elements may be negative, which cuts.
 std::vector<Size> in_onnx_order(Ctx& c, Val x, const std::vector<Size>& pairs) {
   const std::size_t rank = c.rank(x);
-  c.expect(pairs.size() <= 2 * rank, "no more axes are padded than there are");
+  c.expect(pairs.size() <= 2 * rank, "it can pad no more axes than there are");
   std::vector<Size> pads(2 * rank, std::int64_t{0});
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
     const std::size_t axis = rank - 1 - i / 2;

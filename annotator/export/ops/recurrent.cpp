@@ -175,8 +175,8 @@ void run(Ctx& c, const Kind& kind, Val x, Val lengths, bool batch_first) {
   std::vector<Layer> layers = read_layers(c, directions);
 
   std::vector<Val> states = kind.cell_state ? c.tensors("hx") : std::vector<Val>{c.tensor("hx")};
-  c.expect(states.size() == (kind.cell_state ? 2 : 1), "there is a state for each kind of state");
-  c.expect(c.rank(x) == 3, "a sequence has an axis for time, for the batch and for features");
+  c.expect(states.size() == (kind.cell_state ? 2 : 1), "it needs a state for each kind of state");
+  c.expect(c.rank(x) == 3, "its input needs an axis for time, for the batch and for features");
   const std::vector<Val> hidden = by_layer(c, states[0], layers.size(), directions);
   const std::vector<Val> cell =
       kind.cell_state ? by_layer(c, states[1], layers.size(), directions) : std::vector<Val>(layers.size(), absent);
@@ -231,7 +231,7 @@ void cell(Ctx& c, const Kind& kind) {
   const Val b_ih = c.optional_tensor("b_ih"), b_hh = c.optional_tensor("b_hh");
   if (b_ih && b_hh) layer.biases.emplace_back(b_ih, b_hh);
   const std::vector<Val> states = kind.cell_state ? c.tensors("hx") : std::vector<Val>{c.tensor("hx")};
-  c.expect(states.size() == (kind.cell_state ? 2 : 1), "there is a state for each kind of state");
+  c.expect(states.size() == (kind.cell_state ? 2 : 1), "it needs a state for each kind of state");
   layer.hidden = as_sequence(states[0]);
   if (kind.cell_state) layer.cell = as_sequence(states[1]);
   const LayerResult result = emit_layer(c, kind, as_sequence(c.tensor("input")), absent, layer);

@@ -73,7 +73,7 @@ bool gives_recorded_size(Ctx& c, Val x, const std::vector<double>& factors) {
   const std::vector<Dim>* result = c.output_dims();
   if (!result) return true;
   c.expect(result->size() == factors.size() + 2 && c.dims(x).size() == result->size(),
-           "a factor is given for each axis behind batch and channels");
+           "it needs a factor for each axis behind batch and channels");
   for (std::size_t i = 0; i < factors.size(); ++i) {
     const std::int64_t in = c.dims(x)[i + 2].size, out = (*result)[i + 2].size;
     const float scaled = static_cast<float>(in) * static_cast<float>(factors[i]);

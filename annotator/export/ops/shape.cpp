@@ -131,12 +131,12 @@ std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
 
 // Element i of the result lies at offset + sum of index * stride among the elements of self in memory.
 void as_strided(Ctx& c) {
-  c.expect(c.sizes("size").size() == c.sizes("stride").size(), "there is a stride for each size");
+  c.expect(c.sizes("size").size() == c.sizes("stride").size(), "it needs a stride for each size");
   const Val x = in_memory_order(c, c.tensor("self"));
   const bool from_start = !c.has("storage_offset") || c.integer("storage_offset") == 0;
   if (const auto all = from_start ? as_reshaped(c, x, c.sizes("size")) : std::nullopt) return c.yield(*all);
   const Ints size = c.integers("size"), stride = c.integers("stride");
-  c.expect(std::ranges::all_of(size, [](auto each) { return each >= 0; }), "sizes are not negative");
+  c.expect(std::ranges::all_of(size, [](auto each) { return each >= 0; }), "its sizes must not be negative");
   const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
   const std::int64_t count = std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>());
   if (count > 1 << 20) c.refuse("as_strided with more than a million elements", "use unfold, reshape or slices");
@@ -375,7 +375,7 @@ void expand(Ctx& c) {
   std::vector<Size> sizes = c.sizes("size");
   if (has_output_shape(c, x, sizes)) return c.yield(x);
   const auto rank = static_cast<std::size_t>(c.rank(x));
-  c.expect(sizes.size() >= rank, "there is a size for each axis");
+  c.expect(sizes.size() >= rank, "it needs a size for each axis");
   const std::size_t added = sizes.size() - rank;
   for (std::size_t i = added; i < sizes.size(); ++i) {
     const Dim& dim = c.dims(x)[i - added];

@@ -166,7 +166,7 @@ bool ravel(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten.view.default", {t.emit_contiguous(self(c)), "[-1]"})), true;
 }
 
-// A quarter turn once, twice or three times.
+// A quarter turn, once or three times.
 bool rot90(Retrace& t, const FxCall& c) {
   const std::vector<std::int64_t> given = c.integers("dims");
   const std::int64_t rank = t.facts(self(c)).rank(), turns = ((c.integer("k", 1) % 4) + 4) % 4;
@@ -176,6 +176,12 @@ bool rot90(Retrace& t, const FxCall& c) {
   for (std::int64_t& dim : dims) dim += dim < 0 ? rank : 0;
   const std::string turned = t.emit("aten.flip.default", {first(c), list_text({turns == 1 ? dims[1] : dims[0]})});
   return t.yield(t.emit("aten.transpose.int", {turned, std::to_string(dims[0]), std::to_string(dims[1])})), true;
+}
+
+// A copy of a node's result in row-major order, in another shape.
+std::string copied_in_shape(Retrace& t, const std::string& of, const std::string& shape) {
+  const std::string copy = t.emit("aten.clone.default", {of}, {{"memory_format", "torch.contiguous_format"}});
+  return t.emit("aten._unsafe_view.default", {copy, shape});
 }
 
 // The axes in that order, and what they become of the shape.
@@ -192,8 +198,7 @@ std::string as_matrix(Retrace& t, const FxCall::Given& given, const std::vector<
   for (const std::int64_t size : shape) seen.push_back(number(size));
   const std::string permuted = t.emit("aten.permute.default", {given.text, list_text(order)});
   if (t.sizes().viewable(turned, seen)) return t.emit("aten.view.default", {permuted, list_text(shape)});
-  const std::string copy = t.emit("aten.clone.default", {permuted}, {{"memory_format", "torch.contiguous_format"}});
-  return t.emit("aten._unsafe_view.default", {copy, list_text(shape)});
+  return copied_in_shape(t, permuted, list_text(shape));
 }
 
 // A product of matrices: of the axes that stay by those that are summed over.
@@ -241,8 +246,7 @@ bool channel_shuffle(Retrace& t, const FxCall& c) {
   if (std::ranges::any_of(sizes, [](auto size) { return size < 0; })) return false;
   const std::string grouped = t.emit("aten.view.default", {first(c), list_text(sizes)});
   const std::string mixed = t.emit("aten.transpose.int", {grouped, "1", "2"});
-  const std::string copy = t.emit("aten.clone.default", {mixed}, {{"memory_format", "torch.contiguous_format"}});
-  return t.yield(t.emit("aten._unsafe_view.default", {copy, whole})), true;
+  return t.yield(copied_in_shape(t, mixed, whole)), true;
 }
 
 // ---- dtypes and copies --------------------------------------------------------------------------------------------
