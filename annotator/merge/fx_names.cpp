@@ -50,11 +50,6 @@ void collect_values(const Argument& argument, std::vector<ValueId>& values) {
   }
 }
 
-void append(std::string& list, const std::string& item) {
-  if (!list.empty()) list += ", ";
-  list += item;
-}
-
 // Every value of one reader ("a node") counts as one use.
 void count_once(std::vector<ValueId> values, std::vector<std::int32_t>& users) {
   std::ranges::sort(values);
@@ -141,7 +136,7 @@ std::string FxNames::format_argument(const Argument& argument) const {
     }
     std::string operator()(const ArgumentList& list) const {
       std::string items;
-      for (const Argument& element : list) append(items, names.format_argument(element));
+      for (const Argument& element : list) append_item(items, names.format_argument(element));
       return "[" + items + "]";
     }
   };
@@ -166,9 +161,9 @@ void FxNames::format_arguments(const Node& node, std::string& positional, std::s
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     const NamedArgument& argument = node.arguments[i];
     if (!keyword_only(argument)) {
-      if (i < needed) append(positional, format_argument(argument.value));
+      if (i < needed) append_item(positional, format_argument(argument.value));
     } else if (!at_default(argument)) {
-      append(keywords, argument.name + ": " + format_argument(argument.value));
+      append_item(keywords, argument.name + ": " + format_argument(argument.value));
     }
   }
   if (needed == 1) positional += ",";  // a tuple of one

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 
+#include "annotator/merge/python_text.h"
 #include "annotator/read/exported/checks.h"
 #include "annotator/read/exported/operands.h"
 #include "annotator/read/exported/retrace/argument_text.h"
 
 namespace whence {
 namespace {
-
-void append(std::string& list, const std::string& item) {
-  if (!list.empty()) list += ", ";
-  list += item;
-}
 
 // As torch.fx names a function: operators as they are, Python's own under "operator".
 std::string printed_target(const std::string& target) {
@@ -50,9 +46,9 @@ std::string call_text(const Part& node) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string value = argument_text(inputs[i].at("arg"), [](const Part& name) { return "%" + name.text(); });
     if (is_keyword(inputs[i])) {
-      append(keywords, inputs[i].at("name").text() + ": " + value);
+      append_item(keywords, inputs[i].at("name").text() + ": " + value);
     } else {
-      append(positional, value);
+      append_item(positional, value);
       ++given;
     }
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annotator/merge/python_text.h"
+
 namespace whence {
 namespace {
 
@@ -18,11 +20,6 @@ std::string name_base(std::string_view target) {
   std::string base(target.substr(target.rfind('.') + 1));
   while (base.starts_with("__") && base.size() > 4) base = base.substr(2, base.size() - 4);
   return base;
-}
-
-void append(std::string& list, std::string_view item) {
-  if (!list.empty()) list += ", ";
-  list += item;
 }
 
 }  // namespace
@@ -106,9 +103,9 @@ std::string FxGraph::printed(std::string_view argument) const {
 std::string FxGraph::text(FxId id) const {
   const FxNode& node = at(id);
   std::string positional, keywords;
-  for (const std::string& argument : node.positional) append(positional, printed(argument));
+  for (const std::string& argument : node.positional) append_item(positional, printed(argument));
   if (node.positional.size() == 1) positional += ",";  // a tuple of one
-  for (const auto& [name, argument] : node.keywords) append(keywords, name + ": " + printed(argument));
+  for (const auto& [name, argument] : node.keywords) append_item(keywords, name + ": " + printed(argument));
   const bool of_python = node.target.starts_with("operator.") || node.target.starts_with("torch.");
   return "%" + node.name + " : [num_users=" + std::to_string(node.users) +
          "] = call_function[target=" + (of_python ? "" : "torch.ops.") + node.target + "](args = (" + positional +
