@@ -130,8 +130,8 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
     const std::string what = torch_message(error);
     if (what.find("Unknown builtin op") != std::string::npos) {
       reject(path, Code::unsupported_feature, "the archive uses an operator that LibTorch does not have: " + what,
-             "load the library that defines it into the recorder through LD_PRELOAD; of an operator that Python "
-             "registered, save the model with torch.export.save");
+             "name the library that defines it: --library libmine.so; of an operator that Python registered, save the "
+             "model with torch.export.save");
     }
     if (reader_->file()->text().find("constants.pkl") == std::string_view::npos) {
       reject(path, Code::wrong_kind, "this zip file is no archive of PyTorch",

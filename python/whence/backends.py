@@ -25,7 +25,7 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log, quiet
-from .tracing import Trace, of_libraries, traced, traced_otherwise
+from .tracing import Trace, library_words, of_libraries, traced, traced_otherwise
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -208,7 +208,7 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         archive.save(str(saved))
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
-        words = ["--inputs", given, *_default_dtype()]
+        words = ["--inputs", given, *_default_dtype(), *library_words(archive)]
         wishes.heeded(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
     return job.finish()
 
@@ -318,7 +318,7 @@ def _scripted(backend: str, job: Job) -> Exported:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         job.model.save(str(saved))
         calls.save_inputs(given, inputs)
-        run_json("record", saved, "-o", job.sidecar, "--inputs", inputs, *_default_dtype())
+        run_json("record", saved, "-o", job.sidecar, "--inputs", inputs, *_default_dtype(), *library_words(job.model))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         _torch_export(job, given, axes)

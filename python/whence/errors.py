@@ -39,6 +39,7 @@ _OPTIONS = (
     (r"--custom-opset (\w+)=1", r"custom_opsets={'\1': 1}"),
     (r"--on-unsupported=domain", "operator_export_type='ONNX_ATEN_FALLBACK'"),
     (r"out of --dynamic", "out of dynamic_shapes or dynamic_axes"),
+    (r"name the library that defines it: --library (\S+);", r"torch.ops.load_library('\1') before;"),
     (r"with (it with )?--input or --inputs", "as args"),
     (r"--opset (\d+)", r"opset_version=\1"),
 )

@@ -15,7 +15,7 @@ from .command import run_json
 from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
 from .surroundings import exporting, said_to_be_exporting
-from .tracing import of_libraries
+from .tracing import library_words, of_libraries
 from .translations import DEFAULT_OPSET
 
 
@@ -41,6 +41,8 @@ def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_O
         with exporting(model, training, shown=False), said_to_be_exporting():
             archive, inputs = _archive(Path(folder), model, args, kwargs, backend)
         words = ["--inputs", inputs] if inputs else []
+        if isinstance(model, torch.jit.ScriptModule):
+            words += library_words(model)
         found = run_json("ops", "--missing", archive, "--opset", opset_version, *words, accepted=(0, 4))
     if "missing" not in found:  # it could not be read at all
         raise WhenceError([Diagnostic.from_json(entry) for entry in found["diagnostics"]])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from . import calls, nested
 from .axes import Axes
 from .errors import Diagnostic, WhenceWarning
-from .plugin import listening
+from .plugin import library, listening
 
 # Namespaces of operators that LibTorch itself has.
 _LIBTORCH = frozenset({"aten", "prim", "prims", "quantized", "_quantized", "quantization", "sparse", "mkl", "mkldnn",
@@ -73,6 +74,14 @@ def of_libraries(made: torch.jit.ScriptModule) -> list[str]:
     by_python = {name.partition(".")[0] for name in torch.library._defs}
     called = {node.kind() for node in _nodes(made.inlined_graph)}
     return sorted(name for name in called if name in by_python or name.partition("::")[0] not in _LIBTORCH)
+
+
+def library_words(scripted: torch.jit.ScriptModule) -> list[str]:
+    """For the command, a process of its own: the libraries of this one where a scripted module needs such operators."""
+    if not of_libraries(scripted):
+        return []
+    return [word for each in sorted(torch.ops.loaded_libraries) if Path(each).name != library().name
+            for word in ("--library", each)]
 
 
 def traced_otherwise(made: torch.jit.ScriptModule) -> set[str]:

@@ -314,6 +314,7 @@ ExitCode run(int argc, char** argv) {
   };
   try {
     done.stages.begin("read the archive");
+    load_operators(line.list("library"));
     sidecar.program = read_archive(read, notes);
     done.program = &sidecar.program;
     done.stages.begin("convert");

@@ -151,6 +151,7 @@ void declare_inputs(CommandLine& line, bool dynamic) {
   line.repeated("input", "SPEC",
                 "an example input to make, NAME=DTYPE[DIMS], with a range after it: 'ids=int64[1,16]<30522'");
   line.option("default-dtype", "DTYPE", "what torch.set_default_dtype was given where the model is used; float32");
+  line.repeated("library", "FILE", "a shared library that defines operators of the archive (TORCH_LIBRARY)");
   if (dynamic) line.repeated("dynamic", "SPEC", "axes that may vary at run time: 'input_ids:0=batch,1=seq'");
 }
 

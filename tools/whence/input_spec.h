@@ -17,7 +17,7 @@ namespace whence {
 InputSpec parse_input_spec(const std::string& text);              // throws Error(bad_input_spec)
 std::vector<DynamicAxis> parse_dynamic(const std::string& text);  // throws Error(bad_input_spec)
 
-// The options --inputs, --input and (for export) --dynamic: declared the same way wherever they occur.
+// The options --inputs, --input, --library and (for export) --dynamic: declared the same way wherever they occur.
 void declare_inputs(CommandLine& line, bool dynamic);
 ReadOptions parse_read_options(const CommandLine& line);  // of an archive given as positional "archive"
 

@@ -21,6 +21,7 @@ ExitCode missing(const CommandLine& line) {
   ExportOptions options;
   options.opset = static_cast<int>(line.integer_or("opset", default_opset));
   options.trace_composite = trace_composite;
+  load_operators(line.list("library"));
   const auto graph = export_program(read_archive(read, notes), options);
   const Diagnostics problems = graph ? Diagnostics{} : graph.diagnostics();
   if (line.json()) {
@@ -41,6 +42,7 @@ ExitCode run(int argc, char** argv) {
               "instead: what of this archive (.pt, .pt2) cannot be converted, and where; exit code 4 when any");
   line.option("inputs", "FILE",
               "for --missing, with a scripted archive: example inputs, as `whence export` takes them");
+  line.repeated("library", "FILE", "for --missing: a shared library that defines operators of the archive");
   line.option("opset", "N", "for --missing: 13 to 23, 20 by default");
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);

@@ -51,6 +51,7 @@ ExitCode run(int argc, char** argv) {
   const std::string output = line.text("output");
   require_distinct(options.path, output);
 
+  load_operators(line.list("library"));
   Diagnostics notes;
   Sidecar sidecar;
   sidecar.program = read_archive(options, notes);

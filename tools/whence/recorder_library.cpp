@@ -91,6 +91,20 @@ const RecorderApi& recorder() {
   return *api;
 }
 
+void load_operators(const std::vector<std::string>& libraries) {
+  for (const std::string& library : libraries) {
+    const Place place{.file = library, .stage = "load operators"};
+    if (!fs::exists(library))
+      throw Error(Code::missing_file, "no such file", "name the library that defines them", place);
+    recorder();
+    // With its path, so that nothing else of that name is found.
+    if (dlopen(fs::absolute(library).c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) continue;
+    throw Error(Code::wrong_kind, "this library cannot be loaded: " + std::string(dlerror()),
+                "build it against LibTorch " WHENCE_TORCH_VERSION " and without Python: link torch, not torch_python",
+                place);
+  }
+}
+
 bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics) {
   return recorder().trace_composite(call, steps, diagnostics);
 }

@@ -6,6 +6,9 @@
 // it was when whence was built.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "schema/program.h"
 #include "schema/recorder_api.h"
 
@@ -14,6 +17,10 @@ namespace whence {
 // Throws Error(needs_libtorch) when the library or LibTorch cannot be loaded, or is of another build.
 // Loaded once; never unloaded, since LibTorch does not survive that.
 const RecorderApi& recorder();
+
+// Loads libraries of a user's own operators (TORCH_LIBRARY), so that LibTorch knows them when an archive is read.
+// Throws Error: missing_file, wrong_kind for what cannot be loaded, needs_libtorch as recorder() does.
+void load_operators(const std::vector<std::string>& libraries);
 
 // RecorderApi::trace_composite, which loads LibTorch when it is first called; throws Error(needs_libtorch) as
 // recorder() does.
