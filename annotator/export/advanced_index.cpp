@@ -63,6 +63,7 @@ IndexLayout index_layout(Ctx& c, const std::vector<IndexedAxis>& axes, int rank)
     layout.index_rank = std::max(layout.index_rank, c.rank(entry.index));
   }
   const std::int64_t first = axes.front().axis, last = axes.back().axis;
+  c.expect(last < rank, "no more indices than self has axes");
   const bool neighbours = last - first + 1 == static_cast<std::int64_t>(axes.size());
   layout.before = neighbours ? static_cast<int>(first) : 0;
   for (std::int64_t axis = 0; axis < rank; ++axis) {

@@ -83,10 +83,27 @@ struct LayerResult {
   Val hidden, cell;  // final states [directions, N, H]
 };
 
+// H, from weights that fit together, all of them constants. Throws before anything is packed.
+std::int64_t checked_hidden_size(Ctx& c, const Kind& kind, const Layer& layer) {
+  const auto has_shape = [&](Val weight, const Ints& shape) {
+    c.expect(constant_weight(c, weight).shape == shape, "weights of a recurrent layer that fit together");
+  };
+  const Ints first = constant_weight(c, layer.w_ih.front()).shape;
+  const std::int64_t gates = static_cast<std::int64_t>(kind.gates.size());
+  c.expect(first.size() == 2 && first[0] % gates == 0, "weights of a recurrent layer with a row for each gate");
+  const std::int64_t hidden = first[0] / gates;
+  for (const Val weight : layer.w_ih) has_shape(weight, first);
+  for (const Val weight : layer.w_hh) has_shape(weight, {first[0], hidden});
+  for (const auto& [input, recurrent] : layer.biases) {
+    has_shape(input, {first[0]});
+    has_shape(recurrent, {first[0]});
+  }
+  return hidden;
+}
+
 LayerResult emit_layer(Ctx& c, const Kind& kind, Val x, Val lengths, const Layer& layer) {
   const std::size_t directions = layer.w_ih.size();
-  const std::int64_t hidden_size = constant_weight(c, layer.w_hh.front()).shape[1];
-  for (const Val weight : layer.w_ih) constant_weight(c, weight);  // refuses before anything is packed
+  const std::int64_t hidden_size = checked_hidden_size(c, kind, layer);
 
   Attributes attributes;
   if (*kind.activation) attributes.push_back({"activations", std::vector<std::string>(directions, kind.activation)});

@@ -4,6 +4,7 @@
 // and a weight that several convolutions share meets the same normalization in each.
 // Origins: fused; the node belongs to the modules of both.
 // Source: Jacob et al., Quantization and Training of Neural Networks, 2018, section 3.2.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -92,6 +93,18 @@ bool is_convolution(const GraphNode& node) { return is(node, "Conv") || is(node,
 
 bool bias_given(const GraphNode& conv) { return conv.inputs.size() > 2 && conv.inputs[2] != no_value; }
 
+// A hostile file may have statistics for other channels than the convolution makes.
+bool for_channels_of(const Rewriter& r, const GraphNode& conv, const GraphNode& norm) {
+  const TensorData& weight = *r.constant(conv.inputs[1]);
+  if (weight.shape.size() < 2 || weight.element_count() == 0) return false;
+  const std::int64_t groups = conv.int_attribute("group", 1);
+  if (groups <= 0 || weight.shape[0] % groups != 0) return false;
+  const std::int64_t channels = conv.op_type == "ConvTranspose" ? weight.shape[1] * groups : weight.shape[0];
+  const auto fits = [&](GraphValueId id) { return r.constant(id)->element_count() == channels; };
+  return std::all_of(norm.inputs.begin() + 1, norm.inputs.begin() + 5, fits) &&
+         (!bias_given(conv) || fits(conv.inputs[2]));
+}
+
 // Why the pair cannot be folded; empty when it can.
 std::string obstacle(const Rewriter& r, const GraphNode& conv, const GraphNode& norm) {
   if (norm.int_attribute("training_mode", 0) != 0) return "the normalization is in training mode";
@@ -105,6 +118,7 @@ std::string obstacle(const Rewriter& r, const GraphNode& conv, const GraphNode& 
   for (std::size_t i = 1; i < 5; ++i) {
     if (r.constant(norm.inputs[i]) == nullptr) return "the normalization's statistics are computed";
   }
+  if (!for_channels_of(r, conv, norm)) return "the normalization is of another number of channels";
   return "";
 }
 
