@@ -235,6 +235,9 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
 // ---- axes -------------------------------------------------------------------------------------------------------
 
 Val Ctx::transpose(Val value, const Ints& permutation) {
+  Ints sorted = permutation;
+  std::ranges::sort(sorted);
+  expect(sorted == axis_order(static_cast<int>(permutation.size())), "each axis once");
   return permutation == axis_order(static_cast<int>(permutation.size()))
              ? value
              : emit("Transpose", {value}, {{"perm", permutation}});

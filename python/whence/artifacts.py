@@ -47,12 +47,14 @@ class Artifacts:
             return self.folder / f"onnx_export_{self.time}.md"
         return self.report or None
 
-    def finish(self, failure: BaseException | None, verification: Any = None, archive: str = "") -> Path | None:
-        """Completes the report and gives it its name."""
+    def finish(self, failure: BaseException | None, verification: Any = None, archive: str = "",
+               in_memory: Path | None = None) -> Path | None:
+        """Completes the report and gives it its name. ``in_memory``: a file that nobody sees."""
         draft = self.draft()
         if draft is None:
             return None
         text = draft.read_text(encoding="utf-8") if draft.exists() else ""
+        text = text.replace(f"`{in_memory}`", "in memory") if in_memory else text
         result = _result(failure, verification, captured=bool(text))
         if not text:  # it ended before the command began
             said = "".join(traceback.format_exception(failure)) if failure else ""

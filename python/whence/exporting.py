@@ -122,7 +122,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
             raise
         finally:
             if any(each.startswith("native") for each in chain):
-                job.artifacts.finish(failure, program and program.verification, job.archive)
+                job.artifacts.finish(failure, program and program.verification, job.archive,
+                                     in_memory=folder and target)
         program.seconds = dict(job.seconds)
         for name, seconds in job.seconds.items() if profile else ():
             log.info("%8.3f s  %s", seconds, name)

@@ -367,6 +367,7 @@ MOST = 2**63 - 1
     (function(lambda x: x.split([1, 3], 1)[0]), "split_sizes", {"as_ints": [4]}, 3, "1 of 2 list elements"),
     (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_ints": [1] * 20}, 4, "no more axes"),
     (function(lambda x: x.clone().fill_(2.0)), "value", None, 3, "missing"),
+    (function(lambda x: x.permute(2, 0, 1)), "dims", {"as_ints": [2, 0, 0]}, 4, "each axis once"),
     (function(lambda x: x.transpose(1, 2)), "dim1", None, 3, "'dim1' is missing"),
     (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": []}, 4, "a size of the result"),
     (layer(torch.nn.AdaptiveAvgPool1d(3)), "output_size", {"as_ints": [MOST]}, 4, "a size of the result"),

@@ -239,6 +239,7 @@ def test_report_is_named_and_placed_as_pytorch_does(backend, tmp_path, quiet):
     text = ours.read_text()
     for part in ("`first`", "## Time", "## Verification", "equal", "## The exported program", "linear"):
         assert part in text
+    assert "Written: in memory" in text and "/whence-" not in text
 
 
 class Lacking(torch.nn.Module):

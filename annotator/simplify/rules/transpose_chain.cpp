@@ -16,7 +16,8 @@ Outcome transpose_chain(Rewriter& rewriter, std::int32_t index) {
 
   const auto& p = std::get<std::vector<std::int64_t>>(first->value);
   std::vector<std::int64_t> both = std::get<std::vector<std::int64_t>>(second->value);
-  for (std::int64_t& axis : both) axis = p[axis];
+  if (both.size() != p.size()) return refused("the two say different ranks");  // of a file that contradicts itself
+  for (std::int64_t& axis : both) axis = p[static_cast<std::size_t>(axis)];
 
   const GraphValueId result = outer.outputs[0];
   GraphNode merged = make_node("Transpose", {inner->inputs[0]}, joined(inner->origin, outer.origin));
