@@ -28,6 +28,25 @@ struct Val {
 };
 inline constexpr Val absent{};
 
+// A tensor's sizes. Indices are checked (std::out_of_range, which the driver reports as E0204 at the node): a damaged
+// archive may say another rank than the operator's tensors have.
+class Dims {
+ public:
+  explicit Dims(const std::vector<Dim>& dims) : dims_(&dims) {}
+  operator const std::vector<Dim>&() const { return *dims_; }
+  const Dim& operator[](std::size_t i) const { return dims_->at(i); }
+  const Dim& front() const { return dims_->at(0); }
+  const Dim& back() const { return dims_->at(size() - 1); }
+  std::size_t size() const { return dims_->size(); }
+  bool empty() const { return dims_->empty(); }
+  auto begin() const { return dims_->begin(); }
+  auto end() const { return dims_->end(); }
+  bool operator==(const Dims& other) const { return *dims_ == *other.dims_; }
+
+ private:
+  const std::vector<Dim>* dims_;
+};
+
 // A size or index: known while exporting, or computed by the graph at run time (an int64 scalar value).
 using Size = std::variant<std::int64_t, Val>;
 
@@ -61,8 +80,8 @@ class Ctx {
 
   // ---- what is known of values. Dims are those PyTorch gave when the example inputs ran.
   DType dtype(Val value) const;
-  int rank(Val value) const;  // refuses when unknown
-  const std::vector<Dim>& dims(Val value) const;
+  int rank(Val value) const;   // refuses when unknown
+  Dims dims(Val value) const;  // refuses when unknown; not to be kept while nodes are emitted
   std::optional<std::int64_t> static_dim(Val value, std::int64_t axis) const;  // negative axis counts from the end
   bool all_static(Val value) const;
   std::int64_t axis(std::int64_t axis, int rank) const;  // wraps negative, refuses when out of range

@@ -22,16 +22,16 @@ struct Ctx::ReshapeTarget {
 
 // ---- what is known ----------------------------------------------------------------------------------------------
 
-const std::vector<Dim>& Ctx::dims(Val value) const {
+Dims Ctx::dims(Val value) const {
   const auto& dims = session_.graph().values[value.id].dims;
   if (!dims) refuse("the rank of one of its tensors is not known", "give example inputs with --input or --inputs");
-  return *dims;
+  return Dims(*dims);
 }
 
 int Ctx::rank(Val value) const { return static_cast<int>(dims(value).size()); }
 
 std::optional<std::int64_t> Ctx::static_dim(Val value, std::int64_t axis) const {
-  const std::vector<Dim>& all = dims(value);
+  const Dims all = dims(value);
   const Dim& dim = all[this->axis(axis, static_cast<int>(all.size()))];
   return dim.is_static() ? std::optional<std::int64_t>(dim.size) : std::nullopt;
 }

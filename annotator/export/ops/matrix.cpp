@@ -154,7 +154,7 @@ void diagonal_scatter(Ctx& c) {
       c.emit("Range", {c.constant_int(-first), c.emit("Sub", {rows, c.constant_int(first)}), c.constant_int(1)});
   const Val last = c.emit("Sub", {c.dim_of(src, -1), c.constant_int(1)});
   const Val places = c.emit("Clip", {numbers, c.constant_int(0), last});
-  auto dims = c.dims(src);
+  std::vector<Dim> dims = c.dims(src);
   dims.back() = c.dims(x)[static_cast<std::size_t>(row)];
   const Val spread = c.typed(c.emit("Gather", {src, places}, {{"axis", rank - 2}}), c.dtype(src), dims);
   const Val matrices = c.transpose(x, order);

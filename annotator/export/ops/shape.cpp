@@ -298,11 +298,14 @@ void movedim(Ctx& c) {
   const int rank = c.rank(x);
   if (rank == 0) return c.yield(x);
   const Ints source = c.integers("source"), destination = c.integers("destination");
+  c.expect(source.size() == destination.size(), "a destination for each source");
   Ints order(rank, -1);
   std::vector<bool> moved(rank, false);
   for (std::size_t i = 0; i < source.size(); ++i) {
     const std::int64_t axis = c.axis(source[i], rank);
-    order[c.axis(destination[i], rank)] = axis;
+    std::int64_t& place = order[c.axis(destination[i], rank)];
+    c.expect(!moved[axis] && place < 0, "each axis once");
+    place = axis;
     moved[axis] = true;
   }
   std::int64_t next = 0;
@@ -361,7 +364,7 @@ void diagonal(Ctx& c) {
 // Whether broadcasting to `sizes` leaves the value as it is, in every run.
 bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const std::vector<Dim>* target = c.output_dims();
-  if (target == nullptr || static_cast<int>(target->size()) != c.rank(x) || *target != c.dims(x)) return false;
+  if (target == nullptr || static_cast<int>(target->size()) != c.rank(x) || !(c.dims(x) == Dims(*target))) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (may_widen(c.session().program(), c.dims(x)[i], c.static_size(sizes[i]))) return false;
   }

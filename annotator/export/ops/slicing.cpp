@@ -1,5 +1,6 @@
 // Parts of a tensor along an axis, and tensors with such a part replaced: slice, select, roll, flip, unfold and the
 // scatter forms that in-place writes to slices become.
+#include <algorithm>
 #include <limits>
 
 #include "annotator/export/axes.h"
@@ -126,6 +127,7 @@ void roll(Ctx& c) {
   const std::vector<Size> shifts = c.sizes("shifts");
   const std::vector<Dim> dims = c.dims(x);
   const Ints axes = c.integers("dims");
+  c.expect(shifts.size() == std::max<std::size_t>(axes.size(), 1), "a shift for each axis");
   if (axes.empty()) {
     if (dims.empty()) return c.yield(x);
     std::optional<std::int64_t> count = 1;
@@ -143,6 +145,8 @@ void roll(Ctx& c) {
   c.yield(x);
 }
 
+constexpr std::int64_t longest_window = std::int64_t{1} << 24U;  // their positions are written out
+
 // Windows of `size` elements, `step` apart, as a new last axis: a Gather with the windows' positions.
 void unfold(Ctx& c) {
   const Val x = c.tensor("self");
@@ -151,6 +155,8 @@ void unfold(Ctx& c) {
   if (rank == 0) return c.yield(c.unsqueeze(x, {0}));
   const std::int64_t axis = c.axis(c.integer("dimension"), rank);
   const auto whole = c.static_dim(x, axis);
+  c.expect(step > 0 && size >= 0 && (!whole || size <= *whole), "windows that fit into the axis");
+  if (size > longest_window) c.refuse("windows of " + std::to_string(size) + " elements", "use as_strided or slices");
   Val places;
   if (whole) {
     Ints table;
