@@ -59,7 +59,7 @@ void Functionalizer::write(Node& node) {
   const Argument& target = written_argument(node);
   if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
   const ValueId self = memory_.renamed(target.as<ValueRef>()->id);
-  reports_.tell_of_state(node, memory_.owner(self));
+  reports_.tell_of_write(node, memory_.owner(self));
   const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
   if (node.target == "aten::set_" && node.overload == "source_Tensor") return stand_for(node, self, result);
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
@@ -94,7 +94,7 @@ void Functionalizer::write_list(Node& node) {
     const auto* value = element.as<ValueRef>();
     if (value == nullptr) continue;
     written.push_back(memory_.renamed(value->id));
-    reports_.tell_of_state(node, memory_.owner(written.back()));
+    reports_.tell_of_write(node, memory_.owner(written.back()));
   }
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   Node functional = std::move(*functional_form(program_, node).node);

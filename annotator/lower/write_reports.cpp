@@ -24,25 +24,31 @@ void WriteReports::report(const Diagnostic& diagnostic) {
   lowering_.failures.push_back(diagnostic);
 }
 
-void WriteReports::tell_of_state(const Node& node, ValueId memory) {
+void WriteReports::tell_of_write(const Node& node, ValueId memory) {
   const Program& program = lowering_.program;
   const Value& value = program.values[memory];
-  if (value.source != ValueSource::parameter || node.target == "aten::requires_grad_") return;
-  const Parameter& parameter = program.parameters[value.index];
+  if (node.target == "aten::requires_grad_") return;
+  if (value.source == ValueSource::parameter) {
+    tell(node,
+         "the model writes to '" + program.parameters[value.index].name +
+             "'; each run of the ONNX file starts from the archive's value",
+         "return the new value as an output and take it as an input, if later runs need it");
+  } else if (value.source == ValueSource::input && value.index >= 0) {
+    tell(node,
+         "the model writes to its input '" + program.inputs[value.index].name +
+             "'; a run of the ONNX file leaves inputs as they are",
+         "return the new value as an output, if the caller needs it");
+  }
+}
+
+void WriteReports::tell(const Node& node, const std::string& what, const std::string& remedy) {
   for (Diagnostic& known : lowering_.notes) {
-    if (known.code != Code::state_not_kept || known.message.find("'" + parameter.name + "'") == std::string::npos)
-      continue;
+    if (known.message != what) continue;
     ++known.count;
     return;
   }
   lowering_.notes.push_back(
-      {Code::state_not_kept,
-       Severity::warning,
-       "the model writes to '" + parameter.name + "'; each run of the ONNX file starts from the archive's value",
-       place_of(program, node, "lower"),
-       "return the new value as an output and take it as an input, if later runs need it",
-       1,
-       {}});
+      {Code::state_not_kept, Severity::warning, what, place_of(lowering_.program, node, "lower"), remedy, 1, {}});
 }
 
 }  // namespace whence

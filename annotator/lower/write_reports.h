@@ -13,10 +13,13 @@ class WriteReports {
 
   Diagnostic refusal(const Node& node, const std::string& why) const;
   void report(const Diagnostic& diagnostic);  // once for each place
-  // A write to a parameter or buffer is followed within the run and told, for an ONNX file starts each run anew.
-  void tell_of_state(const Node& node, ValueId memory);
+  // A write to a parameter, a buffer or an input is followed within the run and told: an ONNX file starts each run
+  // anew, and leaves what it is given.
+  void tell_of_write(const Node& node, ValueId memory);
 
  private:
+  void tell(const Node& node, const std::string& what, const std::string& remedy);  // once, and how often
+
   Lowering& lowering_;
 };
 

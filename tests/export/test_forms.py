@@ -74,6 +74,33 @@ def test_writes_to_buffers_are_told(tmp_path):
         np.testing.assert_allclose(run(path, x)[0], (x * (held + 1)).numpy())
 
 
+class WritesToInput(nn.Module):
+    def forward(self, x, y):
+        x.mul_(2)
+        x[0] = 1
+        return x + y
+
+
+SPECS = ("--input", "x=float32[3]", "--input", "y=float32[3]")
+
+
+@pytest.mark.parametrize("kind", ["trace", "script", "exported", "decomposed"])
+def test_writes_to_inputs_are_told(tmp_path, kind):
+    x, y = torch.rand(3), torch.rand(3)
+    if kind in ("trace", "script"):
+        model = torch.jit.script(WritesToInput()) if kind == "script" else WritesToInput()
+        path, said = export(model, tmp_path, *SPECS, inputs=(x, y))
+    else:
+        program = torch.export.export(WritesToInput(), (x, y))
+        torch.export.save(program if kind == "exported" else program.run_decompositions(), tmp_path / "m.pt2")
+        path = tmp_path / "m.onnx"
+        said = command.run("export", tmp_path / "m.pt2", "-o", path).stderr
+    assert said.count("E0308") == 1 and "its input 'x'" in said and "'y'" not in said
+    given = torch.rand(3)
+    wanted = WritesToInput()(given.clone(), y)
+    np.testing.assert_allclose(run(path, given, y)[0], wanted.numpy())
+
+
 class Keeps(nn.Module):
     def __init__(self):
         super().__init__()
