@@ -144,7 +144,7 @@ std::string FxNames::format_argument(const Argument& argument) const {
 }
 
 // Positional ones until the last that is not at its default; keyword-only ones that are not at their default.
-void FxNames::format_arguments(const Node& node, std::string& positional, std::string& keywords) const {
+FxLine FxNames::line_of(const Node& node) const {
   const OpSchema* schema = OpTable::get().schema(qualified(node));
   const auto at_default = [&](const NamedArgument& argument) {
     const SchemaArgument* formal = schema == nullptr ? nullptr : schema->find(argument.name);
@@ -158,15 +158,16 @@ void FxNames::format_arguments(const Node& node, std::string& positional, std::s
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     if (!keyword_only(node.arguments[i]) && !at_default(node.arguments[i])) needed = i + 1;
   }
+  FxLine line;
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     const NamedArgument& argument = node.arguments[i];
     if (!keyword_only(argument)) {
-      if (i < needed) append_item(positional, format_argument(argument.value));
+      if (i < needed) line.positional(format_argument(argument.value));
     } else if (!at_default(argument)) {
-      append_item(keywords, argument.name + ": " + format_argument(argument.value));
+      line.keyword(argument.name, format_argument(argument.value));
     }
   }
-  if (needed == 1) positional += ",";  // a tuple of one
+  return line;
 }
 
 std::string FxNames::target(std::int32_t op) const {
@@ -193,10 +194,7 @@ std::int32_t FxNames::users_of(const Node& node) const {
 std::string FxNames::format(std::int32_t op) const {
   const Node& node = *operations_[op];
   if (const std::string& text = text_of(node); !text.empty()) return text;
-  std::string positional, keywords;
-  format_arguments(node, positional, keywords);
-  return "%" + name(op) + " : [num_users=" + std::to_string(users_of(node)) + "] = call_function[target=torch.ops." +
-         torch_target(node) + "](args = (" + positional + "), kwargs = {" + keywords + "})";
+  return line_of(node).text(name(op), users_of(node), "torch.ops." + torch_target(node));
 }
 
 }  // namespace whence

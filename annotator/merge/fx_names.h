@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/merge/fx_line.h"
 #include "schema/op_schema.h"
 #include "schema/program.h"
 
@@ -33,7 +34,7 @@ class FxNames {
   std::int32_t users_of(const Node& node) const;
   void count_users() const;
   std::string format_argument(const Argument& argument) const;
-  void format_arguments(const Node& node, std::string& positional, std::string& keywords) const;
+  FxLine line_of(const Node& node) const;
 
   const Program& program_;
   const bool given_;  // the program was an fx graph, so everything has its name

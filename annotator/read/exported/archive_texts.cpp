@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "annotator/merge/python_text.h"
+#include "annotator/merge/fx_line.h"
 #include "annotator/read/exported/checks.h"
 #include "annotator/read/exported/operands.h"
 #include "annotator/read/exported/retrace/argument_text.h"
@@ -39,22 +39,18 @@ Results results_of(const Part& node) {
   return results;
 }
 
-std::string call_text(const Part& node) {
-  std::string positional, keywords;
-  std::size_t given = 0;
+FxLine line_of(const Part& node) {
+  FxLine line;
   const Part inputs = node.at("inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string value = argument_text(inputs[i].at("arg"), [](const Part& name) { return "%" + name.text(); });
     if (is_keyword(inputs[i])) {
-      append_item(keywords, inputs[i].at("name").text() + ": " + value);
+      line.keyword(inputs[i].at("name").view(), value);
     } else {
-      append_item(positional, value);
-      ++given;
+      line.positional(value);
     }
   }
-  if (given == 1) positional += ",";  // a tuple of one
-  return "call_function[target=" + printed_target(node.at("target").text()) + "](args = (" + positional +
-         "), kwargs = {" + keywords + "})";
+  return line;
 }
 
 }  // namespace
@@ -102,7 +98,7 @@ std::string ArchiveTexts::of(const Part& node) {
   for (const std::string_view result : results.names) {
     users += results.several ? std::min(users_of(result), 1) : users_of(result);
   }
-  return "%" + name + " : [num_users=" + std::to_string(users) + "] = " + call_text(node);
+  return line_of(node).text(name, users, printed_target(node.at("target").text()));
 }
 
 }  // namespace whence

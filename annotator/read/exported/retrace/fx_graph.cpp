@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "annotator/merge/python_text.h"
+#include "annotator/merge/fx_line.h"
 
 namespace whence {
 namespace {
@@ -13,10 +13,12 @@ void each_argument(const FxNode& node, Visit visit) {
   for (const auto& [name, argument] : node.keywords) each_reference(argument, visit);
 }
 
+bool of_python(std::string_view target) { return target.starts_with("operator.") || target.starts_with("torch."); }
+
 // "view" of "aten.view.default", "mul" of "operator.mul": what torch.fx names a node by.
 std::string name_base(std::string_view target) {
-  const bool of_python = target.starts_with("operator.") || target.starts_with("torch.");
-  if (const std::size_t end = target.rfind('.'); !of_python && target.find('.') != end) target = target.substr(0, end);
+  if (const std::size_t end = target.rfind('.'); !of_python(target) && target.find('.') != end)
+    target = target.substr(0, end);
   std::string base(target.substr(target.rfind('.') + 1));
   while (base.starts_with("__") && base.size() > 4) base = base.substr(2, base.size() - 4);
   return base;
@@ -102,14 +104,10 @@ std::string FxGraph::printed(std::string_view argument) const {
 
 std::string FxGraph::text(FxId id) const {
   const FxNode& node = at(id);
-  std::string positional, keywords;
-  for (const std::string& argument : node.positional) append_item(positional, printed(argument));
-  if (node.positional.size() == 1) positional += ",";  // a tuple of one
-  for (const auto& [name, argument] : node.keywords) append_item(keywords, name + ": " + printed(argument));
-  const bool of_python = node.target.starts_with("operator.") || node.target.starts_with("torch.");
-  return "%" + node.name + " : [num_users=" + std::to_string(node.users) +
-         "] = call_function[target=" + (of_python ? "" : "torch.ops.") + node.target + "](args = (" + positional +
-         "), kwargs = {" + keywords + "})";
+  FxLine line;
+  for (const std::string& argument : node.positional) line.positional(printed(argument));
+  for (const auto& [name, argument] : node.keywords) line.keyword(name, printed(argument));
+  return line.text(node.name, node.users, (of_python(node.target) ? "" : "torch.ops.") + node.target);
 }
 
 }  // namespace whence
