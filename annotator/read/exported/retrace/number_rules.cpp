@@ -174,6 +174,7 @@ bool diff(Retrace& t, const FxCall& c) {
   TracedSize length = t.sizes().add(whole, number(-1), "sub");
   t.sizes().compare("gt", number(times), whole);
   for (std::int64_t i = 0; i < times; ++i) {
+    if (i + 1 == times) t.name_size(c.results.front(), axis, length);
     const std::string front = narrowed(t, c, result, 0, whole, length);
     if (!whole.is_number()) t.sizes().ask(front, axis);
     const std::string back = narrowed(t, c, result, 1, whole, length);

@@ -121,6 +121,7 @@ class Retrace {
   void trace_storage(const Layout& layout, DType dtype);
   void trace_write(const FxCall& call);
   void trace_new_sizes(const FxCall& call);
+  void trace_open_size(const FxCall& call);
 
   struct Asked {  // what PyTorch keeps of a tensor once it was asked for
     std::optional<TracedSize> count;

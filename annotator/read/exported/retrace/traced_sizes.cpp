@@ -1,6 +1,7 @@
 // What PyTorch computes of symbolic sizes while it traces: nobody reads it in the end, but it takes names.
 // Source: torch/fx/experimental/proxy_tensor.py (__sym_dispatch__) of PyTorch 2.13, and what a trace of it shows.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <unordered_set>
 #include <utility>
@@ -10,6 +11,28 @@
 
 namespace whence {
 namespace {
+
+// Which sizes of an operator's result are new symbols to PyTorch. What it takes over is the very object that the input
+// has (proxy_tensor.py, track_tensor), so these are those that the operator's meta function computes: of an arange,
+// which is also what a mask and a cumsum are made of (torch/_refs), of a shape's -1, of what is joined or repeated.
+struct NewSizes {
+  std::string_view op;
+  enum Which : std::uint8_t { all, along, along_each, of_space, left_open } which;
+};
+
+constexpr auto new_sizes = std::to_array<NewSizes>({
+    {"aten.arange", NewSizes::all},
+    {"aten.cat", NewSizes::along},
+    {"aten.cumprod", NewSizes::along},
+    {"aten.cumsum", NewSizes::along},
+    {"aten.index_select", NewSizes::along},
+    {"aten.repeat", NewSizes::all},
+    {"aten.roll", NewSizes::along_each},
+    {"aten.slice", NewSizes::along},
+    {"aten.tril", NewSizes::all},
+    {"aten.triu", NewSizes::all},
+    {"aten.view", NewSizes::left_open},
+});
 
 std::int64_t number_or_unknown(const Part& size) {
   const auto number = size.maybe("as_int");
@@ -95,32 +118,46 @@ void Retrace::name_sizes(const Part& inputs) {
   }
 }
 
-// Sizes that PyTorch does not take over from an input of the operator, it asks for anew: of a slice's axis, of an
-// arange, and those that a shape leaves open.
+// Sizes that PyTorch does not take over from an input of the operator, it asks for anew.
 void Retrace::trace_new_sizes(const FxCall& call) {
-  const bool arange = call.op == "aten.arange", slice = call.op == "aten.slice", view = call.op == "aten.view";
-  if (call.results.empty() || (!arange && !slice && !view)) return;
+  const auto known = std::ranges::find(new_sizes, call.op, &NewSizes::op);
+  if (known == new_sizes.end() || call.results.empty()) return;
   const TensorFacts result = facts(call.results.front());
-  std::int64_t axis = 0;
-  if (slice) axis = call.integer("dim") + (call.integer("dim") < 0 ? result.rank() : 0);
-  if (view) {
-    const std::string shape = call.text("size");
-    const std::size_t open = shape.find("-1");
-    if (open == std::string::npos) return;
-    axis = std::count(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(open), ',');
+  const auto ask = [&](std::int64_t axis) {
+    axis += axis < 0 ? result.rank() : 0;
+    if (axis >= 0 && axis < result.rank() && result.sizes[axis] < 0) graph_.skip("sym_size_int");
+  };
+  switch (known->which) {
+    case NewSizes::along:
+      return ask(call.integer("dim"));
+    case NewSizes::along_each:
+      std::ranges::for_each(call.integers("dims"), ask);
+      return;
+    case NewSizes::all:
+    case NewSizes::of_space:
+      for (std::int64_t axis = known->which == NewSizes::all ? 0 : 2; axis < result.rank(); ++axis) ask(axis);
+      return;
+    case NewSizes::left_open:
+      return trace_open_size(call);
   }
-  if (axis < 0 || axis >= result.rank() || result.sizes[static_cast<std::size_t>(axis)] >= 0) return;
-  if (view) return name_new_size(call.results.front(), static_cast<std::size_t>(axis), call.given.front().value);
-  graph_.skip("sym_size_int");
+}
+
+// Of a view's shape with -1 in it.
+void Retrace::trace_open_size(const FxCall& call) {
+  const std::string shape = call.text("size");
+  const std::size_t open = shape.find("-1");
+  if (open == std::string::npos) return;
+  const auto axis = std::count(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(open), ',');
+  name_new_size(call.results.front(), static_cast<std::size_t>(axis), call.given.front().value);
 }
 
 void Retrace::name_new_size(std::string_view value, std::size_t axis, std::string_view reshaped) {
   const std::vector<TracedSize> sizes = layout(value).sizes, before = layout(reshaped).sizes;
   if (axis >= sizes.size() || sizes[axis].is_number()) return;
-  const auto same = [&](const TracedSize& size) {
-    return size.number == sizes[axis].number && size.unknown == sizes[axis].unknown;
+  const auto same = [](const TracedSize& a, const TracedSize& b) {
+    return a.number == b.number && a.unknown == b.unknown;
   };
-  if (std::ranges::none_of(before, same)) graph_.skip("sym_size_int");
+  if (!std::ranges::equal(sizes, before, same)) graph_.skip("sym_size_int");
 }
 
 void Retrace::name_size(std::string_view value, std::size_t axis, TracedSize& size) {
