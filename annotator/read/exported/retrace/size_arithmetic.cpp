@@ -128,6 +128,13 @@ std::string SizeArithmetic::trace(const char* op, const TracedSize& a, const Tra
   return note(op, {a.text, b.text});
 }
 
+// PyTorch has one node for each expression in the end (torch/fx/passes/runtime_assert.py): the first, although what
+// is computed again takes a name again.
+std::string SizeArithmetic::compute(const char* op, const TracedSize& a, const TracedSize& b) {
+  std::string node = trace(op, a, b);
+  return computed_.try_emplace(op + (" " + a.text) + " " + b.text, std::move(node)).first->second;
+}
+
 TracedSize SizeArithmetic::ask(const std::string& tensor, std::int64_t axis) {
   FxNode node;
   node.target = "aten.sym_size.int";
@@ -144,7 +151,9 @@ TracedSize SizeArithmetic::add(const TracedSize& a, const TracedSize& b, const c
         static_cast<std::int64_t>(static_cast<std::uint64_t>(a.number) + static_cast<std::uint64_t>(b.number)));
   }
   TracedSize result = unknown_size();
-  result.text = trace(name, a, b);
+  result.text = compute(name, a, b);
+  if (b.is(0)) return a;
+  if (a.is(0) && name == std::string_view("add")) return b;
   return result;
 }
 
@@ -153,7 +162,7 @@ TracedSize SizeArithmetic::mul(const TracedSize& a, const TracedSize& b) {
   if (b.is(1)) return a;
   TracedSize result = product(a, b);
   if (!a.is_number() || !b.is_number()) {
-    const std::string node = trace("mul", a, b);
+    const std::string node = compute("mul", a, b);
     if (result.is_number()) return result;
     result.text = node;
     each_reference(node, [&](FxId id) { products_.emplace(id, result); });
@@ -161,8 +170,7 @@ TracedSize SizeArithmetic::mul(const TracedSize& a, const TracedSize& b) {
   return result;
 }
 
-// The first product on the way to what was `read` that is the same: PyTorch has one node for each expression in the end
-// (torch/fx/passes/runtime_assert.py), and these live on because they are read.
+// The first product on the way to what was `read` that is the same, which lives on because it is read.
 std::string SizeArithmetic::earlier(const TracedSize& size, const TracedSize& read) const {
   std::string found;
   std::string_view next = read.text;
@@ -180,7 +188,7 @@ TracedSize SizeArithmetic::floordiv(const TracedSize& a, const TracedSize& b) {
   if (a.is_number() && b.is_number()) {
     return number(b.number == 0 || b.number == -1 ? 0 : a.number / b.number);
   }
-  const std::string node = trace("floordiv", a, b);
+  const std::string node = compute("floordiv", a, b);
   TracedSize result = quotient(a, b).value_or(TracedSize{1, {"//"}, {}, {}});
   if (result.is_number()) return number(result.number);
   if (a.example && b.example && *b.example > 0) result.example = *a.example / *b.example;
@@ -194,7 +202,7 @@ TracedSize SizeArithmetic::mod(const TracedSize& a, const TracedSize& b) {
   if (a.is_number() && b.is_number()) {
     return number(b.number == 0 || b.number == -1 ? 0 : a.number % b.number);
   }
-  const std::string node = trace("mod", a, b);
+  const std::string node = compute("mod", a, b);
   if (quotient(a, b)) return number(0);
   TracedSize result = {1, {"%"}, {}, node};
   if (a.example && b.example && *b.example > 0) result.example = *a.example % *b.example;

@@ -72,11 +72,13 @@ class SizeArithmetic {
 
  private:
   std::string trace(const char* op, const TracedSize& a, const TracedSize& b);
+  std::string compute(const char* op, const TracedSize& a, const TracedSize& b);
   std::string earlier(const TracedSize& size, const TracedSize& read) const;
   std::optional<bool> contiguous_or_unknown(const Layout& tensor, const TracedSize& count);
 
   FxGraph& graph_;
   std::unordered_map<FxId, TracedSize> products_;
+  std::unordered_map<std::string, std::string> computed_;  // by what is computed: its first node
 };
 
 }  // namespace whence
