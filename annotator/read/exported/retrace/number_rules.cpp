@@ -41,14 +41,18 @@ bool argsort(Retrace& t, const FxCall& c) {
 bool one_hot(Retrace& t, const FxCall& c) {
   const std::string classes = c.text("num_classes", "-1");
   if (classes.starts_with('-')) return false;
+  Layout places = t.layout(self(c));
   for (const char* op : {"ge", "lt"}) {  // a check of the values, which nobody reads
-    const std::string fits = t.emit("aten." + std::string(op) + ".Scalar",
-                                    {first(c), std::string(op) == "ge" ? "0" : classes}, {}, DType::boolean);
-    t.check(t.emit("aten.all.default", {fits}, {}, DType::boolean));
+    const std::string fits = t.emit_of(places, "aten." + std::string(op) + ".Scalar",
+                                       {first(c), std::string(op) == "ge" ? "0" : classes}, {}, DType::boolean);
+    t.check(t.emit_of({}, "aten.all.default", {fits}, {}, DType::boolean));
   }
-  const std::string column = t.emit("aten.unsqueeze.default", {first(c), "-1"});
-  const std::string numbers =
-      t.emit("aten.arange.default", {classes}, {{"dtype", "torch.int64"}, {"device", "cpu"}, {"pin_memory", "False"}});
+  places.sizes.push_back(number(1));
+  places.strides.push_back(number(1));
+  const std::string column = t.emit_of(places, "aten.unsqueeze.default", {first(c), "-1"});
+  TracedSize count = number(c.integer("num_classes", 0));
+  count.text = classes;
+  const std::string numbers = t.emit_arange(count, DType::int64);
   const std::string equal = t.emit("aten.eq.Tensor", {column, numbers}, {}, DType::boolean);
   return t.yield(t.emit("aten._to_copy.default", {equal}, {{"dtype", "torch.int64"}})), true;
 }
@@ -292,16 +296,14 @@ bool outer(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten.mul.Tensor", {column, c.text(c.find("vec2") != nullptr ? "vec2" : "other")})), true;
 }
 
+// The decomposition is PyTorch's own, beneath what counts storages: only the result has one.
 bool eye(Retrace& t, const FxCall& c) {
-  const std::vector<std::int64_t> sizes = t.facts(c.results.front()).sizes;
-  if (sizes.size() != 2 || sizes[0] < 0 || sizes[1] < 0) return false;
-  const auto numbers = [&](std::int64_t count) {
-    const Keywords keywords = {{"dtype", "torch.uint8"}, {"device", "cpu"}, {"pin_memory", "False"}};
-    return t.emit("aten.arange.default", {std::to_string(count)}, keywords, DType::uint8);
-  };
-  const std::string rows = numbers(sizes[0]), columns = numbers(sizes[1]);
-  const std::string column = t.emit("aten.unsqueeze.default", {rows, "-1"}, {}, DType::uint8);
-  const std::string equal = t.emit("aten.eq.Tensor", {column, columns}, {}, DType::boolean);
+  const Layout whole = t.layout(c.results.front());
+  if (whole.sizes.size() != 2) return false;
+  const std::string rows = t.emit_arange(whole.sizes[0], DType::uint8);
+  const std::string columns = t.emit_arange(whole.sizes[1], DType::uint8);
+  const std::string column = t.emit_of({}, "aten.unsqueeze.default", {rows, "-1"}, {}, DType::uint8);
+  const std::string equal = t.emit_of({}, "aten.eq.Tensor", {column, columns}, {}, DType::boolean);
   return t.yield(t.emit("aten._to_copy.default", {equal}, {{"dtype", c.text("dtype", "torch.float32")}})), true;
 }
 
@@ -326,12 +328,18 @@ bool rms_norm(Retrace& t, const FxCall& c) {
   const TensorFacts x = t.facts(self(c));
   if (x.dtype != DType::float32) return false;
   std::vector<std::int64_t> axes;
+  Layout reduced = t.layout(self(c));
   const auto normalized = static_cast<std::int64_t>(c.integers("normalized_shape").size());
-  for (std::int64_t axis = x.rank() - normalized; axis < x.rank(); ++axis) axes.push_back(axis);
+  for (std::int64_t axis = std::max<std::int64_t>(x.rank() - normalized, 0); axis < x.rank(); ++axis) {
+    axes.push_back(axis);
+    reduced.sizes[axis] = number(1);
+  }
+  reduced.pack();
   const std::string eps = c.text("eps") == "None" ? "1.1920928955078125e-07" : c.text("eps");
   const std::string squares = t.emit("aten.pow.Tensor_Scalar", {first(c), "2"});
-  const std::string mean = t.emit("aten.mean.dim", {squares, list_text(axes), "True"});
-  const std::string root = t.emit("aten.rsqrt.default", {t.emit("aten.add.Scalar", {mean, eps})});
+  const std::string mean = t.emit_of(reduced, "aten.mean.dim", {squares, list_text(axes), "True"});
+  const std::string added = t.emit_of(reduced, "aten.add.Scalar", {mean, eps});
+  const std::string root = t.emit_of(reduced, "aten.rsqrt.default", {added});
   std::string result = t.emit("aten.mul.Tensor", {first(c), root});
   if (c.text("weight") != "None") result = t.emit("aten.mul.Tensor", {result, c.text("weight")});
   return t.yield(t.emit("aten.type_as.default", {result, first(c)})), true;

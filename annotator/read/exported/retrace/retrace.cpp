@@ -245,8 +245,20 @@ FxId Retrace::add(std::string target, Arguments positional, Keywords keywords, D
 }
 
 std::string Retrace::emit(std::string target, Arguments positional, Keywords keywords, DType dtype) {
+  if (call_->several || call_->results.empty()) {
+    last_ = add(std::move(target), std::move(positional), std::move(keywords), dtype);
+    return reference_to(last_);
+  }
+  const Layout as_result = dynamic_ ? layout(call_->results.front()) : Layout();
+  return emit_of(as_result, std::move(target), std::move(positional), std::move(keywords), dtype);
+}
+
+std::string Retrace::emit_of(const Layout& layout, std::string target, Arguments positional, Keywords keywords,
+                             DType dtype) {
   last_ = add(std::move(target), std::move(positional), std::move(keywords), dtype);
-  if (!call_->several && !call_->results.empty()) trace_storage(call_->results.front());
+  FxNode& node = graph_.at(last_);
+  if (!layout.sizes.empty()) node.rank = static_cast<int>(layout.sizes.size());
+  trace_storage(layout, node.dtype);
   return reference_to(last_);
 }
 
@@ -282,7 +294,7 @@ std::vector<std::string> Retrace::items(const std::string& node, std::size_t cou
 }
 
 void Retrace::check(const std::string& node) {
-  emit("aten._assert_async.default", {node});
+  emit_of({}, "aten._assert_async.default", {node});
   graph_.at(last_).check = true;
 }
 
@@ -316,6 +328,8 @@ void Retrace::view_of(std::string_view value, const std::string& node, std::stri
 
 void Retrace::describe(FxNode& node, std::string_view value) const {
   const auto known = archive_->at("tensor_values").maybe(value);
+  const auto numbers = archive_->maybe("sym_float_values");
+  if (!known && numbers && numbers->has(value)) node.dtype = DType::float32;
   if (!known) return;
   node.dtype = exported_dtype(known->at("dtype").integer());
   node.rank = static_cast<int>(known->at("sizes").size());

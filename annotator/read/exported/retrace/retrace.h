@@ -43,6 +43,9 @@ class Retrace {
   // A node that calls `target`, e.g. "aten.view.default". Its result is taken to be as the operator's own, unless
   // `dtype` says otherwise.
   std::string emit(std::string target, Arguments positional, Keywords keywords = {}, DType dtype = DType::undefined);
+  // A node whose result has a layout of its own.
+  std::string emit_of(const Layout& layout, std::string target, Arguments positional, Keywords keywords = {},
+                      DType dtype = DType::undefined);
   // Nodes that take the results out of one that has several.
   std::vector<std::string> items(const std::string& node, std::size_t count);
 
@@ -65,7 +68,10 @@ class Retrace {
   std::string emit_unsafe_view(std::string_view value, const std::vector<TracedSize>& shape);  // of such a copy
   // A size that follows from a shape's -1, unless what is reshaped has it.
   void name_new_size(std::string_view value, std::size_t axis, std::string_view reshaped);
+  void name_open_size(const TracedSize& size);                                 // the same, of a shape that is new
   void name_size(std::string_view value, std::size_t axis, TracedSize& size);  // computed on the way
+  // 0, 1, ... up to a length, which PyTorch asks for anew.
+  std::string emit_arange(const TracedSize& length, DType dtype);
 
  private:
   // torch's FunctionalTensorWrapper: a value, and how it follows from the storage that it shares with others.

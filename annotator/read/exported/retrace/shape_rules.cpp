@@ -134,6 +134,19 @@ bool chunk(Retrace& t, const FxCall& c) {
   return t.yield(t.items(t.emit("aten.split.Tensor", arguments), c.results.size())), true;
 }
 
+// A vector along an axis of its own, of as many as there are vectors.
+std::string along_axis(Retrace& t, const std::string& vector, const Layout& grid, std::size_t axis) {
+  const std::size_t rank = grid.sizes.size();
+  std::vector<std::int64_t> shape(rank, 1);
+  shape[axis] = -1;
+  const TracedSize &length = grid.sizes[axis], &stride = grid.strides[axis];
+  Layout seen = {std::vector<TracedSize>(rank, number(1)), std::vector<TracedSize>(rank, stride)};
+  seen.sizes[axis] = length;
+  for (std::size_t i = 0; i < axis; ++i) seen.strides[i] = product(stride, length);
+  t.name_open_size(length);
+  return t.emit_of(seen, "aten.view.default", {vector, list_text(shape)});
+}
+
 // A grid of each vector along an axis of its own; "xy" exchanges the first two.
 bool meshgrid(Retrace& t, const FxCall& c) {
   std::vector<std::string> vectors;
@@ -141,15 +154,14 @@ bool meshgrid(Retrace& t, const FxCall& c) {
   const bool exchanged = c.text("indexing", "ij") == "xy" && vectors.size() > 1;
   if (vectors.size() != c.results.size()) return false;
   std::vector<std::string> grids(vectors.size());
-  const std::string sizes = t.sizes_text(c.results.front());
   std::vector<std::size_t> order(vectors.size());
   std::iota(order.begin(), order.end(), 0);
   if (exchanged) std::swap(order[0], order[1]);
   for (std::size_t axis = 0; axis < order.size(); ++axis) {
-    std::vector<std::int64_t> shape(order.size(), 1);
-    shape[axis] = -1;
-    const std::string along = t.emit("aten.view.default", {vectors[order[axis]], list_text(shape)});
-    grids[order[axis]] = t.emit("aten.expand.default", {along, sizes});
+    const Layout grid = t.layout(c.results[order[axis]]);
+    if (!grid.known() || grid.sizes.size() != order.size()) return false;
+    const std::string along = along_axis(t, vectors[order[axis]], grid, axis);
+    grids[order[axis]] = t.emit_of(grid, "aten.expand.default", {along, text_of(grid.sizes)});
   }
   return t.yield(grids), true;
 }

@@ -160,6 +160,10 @@ void Retrace::name_new_size(std::string_view value, std::size_t axis, std::strin
   if (!std::ranges::equal(sizes, before, same)) graph_.skip("sym_size_int");
 }
 
+void Retrace::name_open_size(const TracedSize& size) {
+  if (!size.is_number()) graph_.skip("sym_size_int");
+}
+
 void Retrace::name_size(std::string_view value, std::size_t axis, TracedSize& size) {
   const auto known = archive_->at("tensor_values").maybe(value);
   if (!known || size.is_number() || axis >= known->at("sizes").size()) return;
@@ -233,6 +237,13 @@ std::string Retrace::emit_contiguous(std::string_view value) {
   copied.pack();
   trace_storage(copied, facts(value).dtype);
   return reference_to(last_);
+}
+
+std::string Retrace::emit_arange(const TracedSize& length, DType dtype) {
+  name_open_size(length);
+  const std::string name = "torch." + std::string(name_of(dtype));
+  return emit_of({}, "aten.arange.default", {length.text},
+                 {{"dtype", name}, {"device", "cpu"}, {"pin_memory", "False"}}, dtype);
 }
 
 // PyTorch works out the strides of the result once more, from those of the copy.
