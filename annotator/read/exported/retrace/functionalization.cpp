@@ -151,6 +151,7 @@ FxId Retrace::again(const View& view, FxId of) {
 FxId Retrace::forward(std::int32_t view, FxId base) {
   for (const View* step : path_to(view)) {
     base = again(*step, base);
+    for (int i = 0; i < step->new_sizes; ++i) graph_.skip("sym_size_int");
     remade_.emplace_back(step->maker, base);
   }
   return base;

@@ -253,6 +253,10 @@ bool item(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten._local_scalar_dense.default", {first(c)}, {}, dtype)), true;
 }
 
+bool zeros(Retrace& t, const FxCall& c) {
+  return t.yield(t.emit("aten.zeros_like.default", {first(c)}, {{"pin_memory", "False"}})), true;
+}
+
 // ---- products -----------------------------------------------------------------------------------------------------
 
 // With every axis of one tensor next to the same of the other.
@@ -391,6 +395,7 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.var", std_deviation},
     {"aten.var_mean", with_mean},
     {"aten.where", where},
+    {"aten.zero", zeros},
 });
 
 }  // namespace

@@ -139,6 +139,7 @@ void Retrace::run(const Part& node) {
   call_ = &call;
   made_.clear();
   last_ = -1;
+  new_sizes_ = 0;
   if (is_check(node.at("target").view())) {
     emit_as_given(call);
     graph_.at(last_).check = true;
@@ -320,7 +321,7 @@ void Retrace::view_of(std::string_view value, const std::string& node, std::stri
   const auto found = values_.find(value);
   if (found == values_.end()) return yield(node);
   const Alias viewed = aliases_[found->second];
-  views_.push_back({viewed.view, std::move(target), std::move(rest), std::string(value), maker_});
+  views_.push_back({viewed.view, std::move(target), std::move(rest), std::string(value), maker_, new_sizes_});
   // PyTorch's new views are of generation 0, so one of a storage that was written to is made again where it is read.
   made_.push_back(static_cast<AliasId>(aliases_.size()));
   aliases_.push_back({node_of(node), viewed.storage, static_cast<std::int32_t>(views_.size()) - 1, 0});

@@ -82,6 +82,7 @@ class Retrace {
     Arguments rest;
     std::string viewed;  // the archive's name of what it views
     const void* maker;   // the archive's node
+    int new_sizes;       // that are asked for whenever it is made again
   };
   struct Alias {
     FxId node = -1;
@@ -127,6 +128,7 @@ class Retrace {
   void trace_storage(const Layout& layout, DType dtype);
   void trace_write(const FxCall& call);
   void trace_new_sizes(const FxCall& call);
+  void ask_size();
   void trace_open_size(const FxCall& call);
 
   struct Asked {  // what PyTorch keeps of a tensor once it was asked for
@@ -165,6 +167,7 @@ class Retrace {
   const FxCall* call_ = nullptr;
   std::vector<AliasId> made_;
   FxId last_ = -1;
+  int new_sizes_ = 0;
   FxId most_nodes_ = 0;  // long chains of views, each written to, would be made again without end
 };
 

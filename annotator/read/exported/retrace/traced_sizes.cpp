@@ -125,7 +125,7 @@ void Retrace::trace_new_sizes(const FxCall& call) {
   const TensorFacts result = facts(call.results.front());
   const auto ask = [&](std::int64_t axis) {
     axis += axis < 0 ? result.rank() : 0;
-    if (axis >= 0 && axis < result.rank() && result.sizes[axis] < 0) graph_.skip("sym_size_int");
+    if (axis >= 0 && axis < result.rank() && result.sizes[axis] < 0) ask_size();
   };
   switch (known->which) {
     case NewSizes::along:
@@ -157,11 +157,16 @@ void Retrace::name_new_size(std::string_view value, std::size_t axis, std::strin
   const auto same = [](const TracedSize& a, const TracedSize& b) {
     return a.number == b.number && a.unknown == b.unknown;
   };
-  if (!std::ranges::equal(sizes, before, same)) graph_.skip("sym_size_int");
+  if (!std::ranges::equal(sizes, before, same)) ask_size();
 }
 
 void Retrace::name_open_size(const TracedSize& size) {
-  if (!size.is_number()) graph_.skip("sym_size_int");
+  if (!size.is_number()) ask_size();
+}
+
+void Retrace::ask_size() {
+  graph_.skip("sym_size_int");
+  ++new_sizes_;
 }
 
 void Retrace::name_size(std::string_view value, std::size_t axis, TracedSize& size) {
