@@ -170,6 +170,39 @@ class Sizes(torch.nn.Module):
         return joined * 2, repeated * 2 + 1, columns, x.flatten(0, 1) == x.reshape(-1, 8), again
 
 
+class Heads(torch.nn.Module):
+    """What language models do to a batch of any length: sizes that are new symbols to PyTorch."""
+
+    def forward(self, x):
+        batch, length = x.shape[:2]
+        heads = x.view(batch, -1, 2, 4).transpose(1, 2) * 2
+        places = (x[..., 0] > 0).cumsum(1) * x.new_ones(length, length).tril().triu(-1)[0]
+        longer = torch.cat([x, x[:, :1]], 1).roll((1, 2), (1, 0)) * 2
+        return heads, places.view(-1, length) + 1, longer, x[0].repeat(batch, 1) - 1, x.diff(n=2, dim=1), x.diff(dim=1)
+
+
+class Tables(torch.nn.Module):
+    """Operators that PyTorch makes of several, between which tensors have other sizes than the result."""
+
+    def forward(self, x):
+        x = torch.nn.functional.rms_norm(x, (8,)) * x.shape[1] ** 0.5
+        rows, columns = torch.meshgrid(x[:, 0, 0], x[0, :, 0], indexing="ij")
+        x = x.clone()
+        x[1].zero_()
+        hot = torch.nn.functional.one_hot(x.argmax(2), 9)
+        return hot * 2, torch.eye(x.shape[1], x.shape[0]) + rows.T * columns.T, x
+
+
+class Shifted(torch.nn.Module):
+    """Writes to views of a tensor of any sizes, which make other views anew."""
+
+    def forward(self, x):
+        x = x * 2
+        x[:, 1:].mul_(3)
+        x[:, :, 0].fill_(1.0)
+        return x[:, :-1] * 2
+
+
 class Steps(torch.nn.Module):
     """Differences and writes in place, before which PyTorch compares sizes."""
 
@@ -211,6 +244,9 @@ MODELS = {
     "loop": (Loop, (torch.randn(3, 4),)),
     "sizes": (Sizes, (torch.randn(4, 6, 8),)),
     "steps": (Steps, (torch.randn(4, 6, 8),)),
+    "heads": (Heads, (torch.randn(4, 6, 8),)),
+    "tables": (Tables, (torch.randn(4, 6, 8),)),
+    "shifted": (Shifted, (torch.randn(4, 6, 8),)),
 }
 
 
@@ -259,18 +295,18 @@ def test_models(name, decomposed, tmp_path):
 
 
 @pytest.mark.parametrize("axes", [(0,), (0, 1)], ids=["batch", "batch and length"])
-@pytest.mark.parametrize("name", ["sizes", "steps"])
+@pytest.mark.parametrize("name", ["sizes", "steps", "heads", "tables", "shifted"])
 def test_any_sizes(name, axes, tmp_path):
     model, inputs = MODELS[name]
     dynamic = {axis: (BATCH, LENGTH)[axis] for axis in axes}
     assert differences(torch.export.export(model().eval(), inputs, dynamic_shapes=(dynamic,)), tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["gpt2", "vit", "mobilenet_v2", "shared_block"])
-def test_public_models_of_any_batch(name, tmp_path):
+@pytest.mark.parametrize("name, axes", [("gpt2", 1), ("gpt2", 2), ("vit", 1), ("mobilenet_v2", 1), ("shared_block", 1)])
+def test_public_models_of_any_batch(name, axes, tmp_path):
     entry = zoo.MODELS[name]
     inputs = dict(entry.inputs(entry.second))
-    sizes = {argument: {0: BATCH} for argument in inputs}
+    sizes = {argument: dict(enumerate((BATCH, LENGTH)[:axes])) for argument in inputs}
     assert differences(torch.export.export(entry.model(), (), inputs, dynamic_shapes=sizes), tmp_path) == []
 
 

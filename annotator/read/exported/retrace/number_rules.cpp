@@ -149,9 +149,9 @@ std::string put_together(Retrace& t, const FxCall& c, std::int64_t axis, TracedS
   return whole;
 }
 
-// at::narrow with a `length` of 1 less than the axis has.
+// at::narrow with a `length` of 1 less than the axis has, whose own length has the name `whole_name` if it has one.
 std::string narrowed(Retrace& t, const FxCall& c, const std::string& of, std::int64_t start, const TracedSize& whole,
-                     const TracedSize& length) {
+                     const TracedSize& length, const std::string& whole_name) {
   SizeArithmetic& sizes = t.sizes();
   const TracedSize from = number(start);
   sizes.compare("ge", length, number(0));
@@ -161,7 +161,8 @@ std::string narrowed(Retrace& t, const FxCall& c, const std::string& of, std::in
     sizes.note("le", {whole.text, ""});
     sizes.note("sub", {whole.text, length.text});
   }
-  const std::string end = sizes.add(from, length).text;
+  std::string end = sizes.add(from, length).text;
+  if (start == 1 && !whole_name.empty()) end = whole_name;
   return t.emit("aten.slice.Tensor", {of, c.text("dim", "-1"), from.text, end});
 }
 
@@ -175,15 +176,17 @@ bool diff(Retrace& t, const FxCall& c) {
   if (whole.is_number() && whole.number < times) return false;
   std::string result = put_together(t, c, axis, whole);
   if (result.empty()) return false;
+  std::string whole_name = result == first(c) ? whole.text : "";
   TracedSize length = t.sizes().add(whole, number(-1), "sub");
   t.sizes().compare("gt", number(times), whole);
   for (std::int64_t i = 0; i < times; ++i) {
     if (i + 1 == times) t.name_size(c.results.front(), axis, length);
-    const std::string front = narrowed(t, c, result, 0, whole, length);
+    const std::string front = narrowed(t, c, result, 0, whole, length, whole_name);
     if (!whole.is_number()) t.sizes().ask(front, axis);
-    const std::string back = narrowed(t, c, result, 1, whole, length);
+    const std::string back = narrowed(t, c, result, 1, whole, length, whole_name);
     whole = whole.is_number() ? length : t.sizes().ask(back, axis);
     result = t.emit("aten.sub.Tensor", {back, front});
+    whole_name = length.text;
     length = t.sizes().add(length, number(-1), "sub");
   }
   return t.yield(result), true;
@@ -328,6 +331,13 @@ bool cosine_similarity(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten.sum.dim_IntList", {t.emit("aten.mul.Tensor", {x, y}), axes})), true;
 }
 
+// A node's result in row-major order.
+std::string in_order(Retrace& t, const std::string& node, Layout layout) {
+  if (t.sizes().contiguous(layout, t.sizes().element_count(layout.sizes))) return node;
+  layout.pack();
+  return t.emit_of(layout, "aten.clone.default", {node}, {{"memory_format", "torch.contiguous_format"}});
+}
+
 bool rms_norm(Retrace& t, const FxCall& c) {
   const TensorFacts x = t.facts(self(c));
   if (x.dtype != DType::float32) return false;
@@ -346,6 +356,8 @@ bool rms_norm(Retrace& t, const FxCall& c) {
   const std::string root = t.emit_of(reduced, "aten.rsqrt.default", {added});
   std::string result = t.emit("aten.mul.Tensor", {first(c), root});
   if (c.text("weight") != "None") result = t.emit("aten.mul.Tensor", {result, c.text("weight")});
+  result = in_order(t, result, t.layout(self(c)));
+  in_order(t, root, reduced);  // which a backward pass would read
   return t.yield(t.emit("aten.type_as.default", {result, first(c)})), true;
 }
 

@@ -151,9 +151,10 @@ TracedSize SizeArithmetic::add(const TracedSize& a, const TracedSize& b, const c
         static_cast<std::int64_t>(static_cast<std::uint64_t>(a.number) + static_cast<std::uint64_t>(b.number)));
   }
   TracedSize result = unknown_size();
-  result.text = compute(name, a, b);
+  const bool subtracted = name == std::string_view("sub");
+  result.text = compute(name, a, subtracted ? number(-b.number) : b);
   if (b.is(0)) return a;
-  if (a.is(0) && name == std::string_view("add")) return b;
+  if (a.is(0) && !subtracted) return b;
   return result;
 }
 

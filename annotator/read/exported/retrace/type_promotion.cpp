@@ -148,7 +148,7 @@ std::optional<Operand> operand_of(const FxGraph& graph, const std::string& text)
     each_reference(text, [&](FxId read) { id = read; });
     const FxNode& node = graph.at(id);
     if (node.dtype == DType::undefined) return Operand{DType::int64};  // a size
-    if (node.rank < 0) return Operand{node.dtype};                      // a number that follows from sizes
+    if (node.rank < 0) return Operand{node.dtype};                     // a number that follows from sizes
     return Operand{node.dtype, node.rank > 0 ? Operand::Weight::with_axes : Operand::Weight::without_axes};
   }
   if (text.ends_with('j') || text.ends_with("j)")) return Operand{DType::complex64};
