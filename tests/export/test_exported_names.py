@@ -178,7 +178,9 @@ class Heads(torch.nn.Module):
         heads = x.view(batch, -1, 2, 4).transpose(1, 2) * 2
         places = (x[..., 0] > 0).cumsum(1) * x.new_ones(length, length).tril().triu(-1)[0]
         longer = torch.cat([x, x[:, :1]], 1).roll((1, 2), (1, 0)) * 2
-        return heads, places.view(-1, length) + 1, longer, x[0].repeat(batch, 1) - 1, x.diff(n=2, dim=1), x.diff(dim=1)
+        each = heads.reshape(batch * 2, -1, 4).bmm(heads.reshape(batch * 2, length, -1).mT) * 2
+        steps = x.diff(n=2, dim=1), x.diff(dim=1)
+        return heads, each, places.view(-1, length) + 1, longer, x[0].repeat(batch, 1) - 1, *steps
 
 
 class Tables(torch.nn.Module):

@@ -147,6 +147,8 @@ void Retrace::run(const Part& node) {
   }
   const std::string_view size = call.results.size() == 1 ? expression_of(call.results.front()) : std::string_view();
   if (const auto known = sizes_.find(size); !size.empty() && known != sizes_.end()) {
+    constexpr std::string_view computed = "operator.";
+    if (call.op.starts_with(computed)) graph_.skip(call.op.substr(computed.size()));  // once more
     bind(call.results.front(), fresh(known->second));
     main_[maker_] = known->second;
     return;
@@ -158,7 +160,10 @@ void Retrace::run(const Part& node) {
   if (dynamic_ && call.in_place) trace_write(call);
   if (!apply_rule(*this, call)) stay(call);
   if (last_ >= 0) main_[maker_] = last_;
-  if (!size.empty() && last_ >= 0) sizes_.emplace(size, last_);
+  if (!size.empty() && last_ >= 0) {
+    sizes_.emplace(size, last_);
+    arithmetic_.remember(last_);
+  }
   if (call.in_place) write_back(call);
   for (std::size_t i = 0; i < made_.size() && i < call.results.size(); ++i) bind(call.results[i], made_[i]);
 }

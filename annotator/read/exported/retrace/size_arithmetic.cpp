@@ -135,6 +135,19 @@ std::string SizeArithmetic::compute(const char* op, const TracedSize& a, const T
   return computed_.try_emplace(op + (" " + a.text) + " " + b.text, std::move(node)).first->second;
 }
 
+void SizeArithmetic::remember(FxId computed) {
+  constexpr std::string_view python = "operator.";
+  const FxNode& node = graph_.at(computed);
+  if (!node.target.starts_with(python) || node.positional.size() != 2) return;
+  computed_.try_emplace(node.target.substr(python.size()) + " " + node.positional[0] + " " + node.positional[1],
+                        reference_to(computed));
+}
+
+void SizeArithmetic::read_instead(const std::string& computed, const std::string& same) {
+  if (computed == same) return;
+  each_reference(computed, [&](FxId id) { graph_.at(id).check = true; });
+}
+
 TracedSize SizeArithmetic::ask(const std::string& tensor, std::int64_t axis) {
   FxNode node;
   node.target = "aten.sym_size.int";
@@ -196,6 +209,7 @@ TracedSize SizeArithmetic::floordiv(const TracedSize& a, const TracedSize& b) {
   result.text = earlier(result, a);
   if (result.text.empty()) result.text = earlier(result, b);
   if (result.text.empty()) result.text = node;
+  read_instead(node, result.text);
   return result;
 }
 

@@ -49,6 +49,9 @@ class SizeArithmetic {
   TracedSize mul(const TracedSize& a, const TracedSize& b);
   TracedSize add(const TracedSize& a, const TracedSize& b, const char* name = "add");
   TracedSize ask(const std::string& tensor, std::int64_t axis);  // a size that nobody has asked for
+  void remember(FxId computed);                                  // what the archive computes
+  // Where the same is read by another name what is computed is taken out, but only once it has kept what it reads.
+  void read_instead(const std::string& computed, const std::string& same);
   std::string note(const char* op, std::vector<std::string> arguments);
   TracedSize floordiv(const TracedSize& a, const TracedSize& b);
   TracedSize mod(const TracedSize& a, const TracedSize& b);

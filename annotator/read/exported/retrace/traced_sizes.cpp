@@ -176,7 +176,9 @@ void Retrace::name_size(std::string_view value, std::size_t axis, TracedSize& si
   if (!expression) return;
   const std::string_view key = expression->at("expr_str").view();
   each_reference(size.text, [&](FxId node) { sizes_.emplace(key, node); });
-  if (const auto named = sizes_.find(key); named != sizes_.end()) size.text = reference_to(named->second);
+  const auto named = sizes_.find(key);
+  if (named == sizes_.end()) return;
+  arithmetic_.read_instead(std::exchange(size.text, reference_to(named->second)), reference_to(named->second));
 }
 
 // The symbol that a value of the archive is, or what sympy writes of it; empty for tensors.
