@@ -114,21 +114,7 @@ void Retrace::replace(const FlatMap<FxId, FxId>& nodes) {
     const auto found = nodes.find(node);
     return found == nodes.end() ? node : found->second;
   };
-  const auto renew = [&](std::string& text) {
-    std::string renewed;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-      if (text[at] == '\x01') {
-        renewed += reference_to(kept(read_reference(text, at)));
-      } else {
-        renewed += text[at];
-      }
-    }
-    text = std::move(renewed);
-  };
-  for (FxId node = 0; node < graph_.size(); ++node) {
-    std::ranges::for_each(graph_.at(node).positional, renew);
-    for (auto& [name, text] : graph_.at(node).keywords) renew(text);
-  }
+  for (FxId node = 0; node < graph_.size(); ++node) graph_.replace_arguments(node, kept);
   for (Alias& alias : aliases_) alias.node = kept(alias.node);
   for (auto known = main_.begin(); known != main_.end(); ++known) known.value() = kept(known->second);
   graph_.replace_results(kept);

@@ -61,6 +61,20 @@ class FxGraph {
   void replace_results(Kept kept) {
     for (FxId& node : results_) node = kept(node);
   }
+  // What a node reads.
+  template <class Kept>
+  void replace_arguments(FxId node, Kept kept) {
+    const auto renew = [&](std::string& text) {
+      std::string renewed;
+      for (std::size_t position = 0; position < text.size(); ++position) {
+        text[position] == '\x01' ? (void)(renewed += reference_to(kept(read_reference(text, position))))
+                                 : renewed.push_back(text[position]);
+      }
+      text = std::move(renewed);
+    };
+    for (std::string& text : at(node).positional) renew(text);
+    for (auto& [name, text] : at(node).keywords) renew(text);
+  }
 
   void drop_unread();  // marks what is alive
   void count_users();

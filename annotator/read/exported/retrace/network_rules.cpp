@@ -1,10 +1,11 @@
-// Normalisation, convolution, pooling and the cells of recurrent networks.
+// Normalisation, convolution and pooling.
 #include "annotator/read/exported/retrace/rule_helpers.h"
 
 namespace whence {
 namespace {
 
 using Arguments = Retrace::Arguments;
+using Keywords = Retrace::Keywords;
 
 // ---- normalisation and convolution ----------------------------------------------------------------------------------
 
@@ -17,17 +18,20 @@ bool batch_norm(Retrace& t, const FxCall& c) {
   return t.yield(t.items(node, 3).front()), true;
 }
 
-// aten.convolution with every argument.
-bool convolution(Retrace& t, const FxCall& c, bool transposed, const std::string& padding) {
-  const auto rank = static_cast<std::size_t>(t.facts(self(c)).rank());
+// aten.convolution with every argument, of one sample too.
+bool convolution(Retrace& t, const FxCall& c, bool transposed, const std::string& padding, std::string input) {
+  const FxCall::Given* weight = c.find("weight");
+  const auto rank = static_cast<std::size_t>(t.facts(weight == nullptr ? "" : weight->value).rank());
   if (rank < 3) return false;
+  const bool alone = t.facts(self(c)).sizes.size() + 1 == rank;
+  if (alone) input = t.emit("aten.unsqueeze.default", {input, "0"});
   const auto one_for_each_axis = [&](const char* name, std::int64_t otherwise) {
     std::vector<std::int64_t> numbers = c.integers(name);
     if (numbers.size() == 1) numbers.resize(rank - 2, numbers.front());
     if (numbers.empty()) numbers.resize(rank - 2, otherwise);
     return list_text(numbers);
   };
-  const Arguments arguments = {first(c),
+  const Arguments arguments = {input,
                                c.text("weight"),
                                c.text("bias"),
                                one_for_each_axis("stride", 1),
@@ -36,10 +40,11 @@ bool convolution(Retrace& t, const FxCall& c, bool transposed, const std::string
                                transposed ? "True" : "False",
                                one_for_each_axis("output_padding", 0),
                                c.text("groups", "1")};
-  return t.yield(t.emit("aten.convolution.default", arguments)), true;
+  const std::string node = t.emit("aten.convolution.default", arguments);
+  return t.yield(alone ? t.emit("aten.squeeze.dim", {node, "0"}) : node), true;
 }
 
-bool conv_transpose(Retrace& t, const FxCall& c) { return convolution(t, c, true, ""); }
+bool conv_transpose(Retrace& t, const FxCall& c) { return convolution(t, c, true, "", first(c)); }
 
 // `padding` in words.
 bool conv_in_words(Retrace& t, const FxCall& c) {
@@ -50,27 +55,123 @@ bool conv_in_words(Retrace& t, const FxCall& c) {
   std::vector<std::int64_t> dilation = c.integers("dilation"), padding;
   if (dilation.size() <= 1) dilation.resize(weight.size() - 2, dilation.empty() ? 1 : dilation.front());
   if (dilation.size() != weight.size() - 2) return false;
+  std::vector<std::int64_t> behind;  // what is padded on that side alone, from the last axis on
   for (std::size_t axis = 2; axis < weight.size(); ++axis) {
     const std::int64_t total = c.text("padding") == "same" ? dilation[axis - 2] * (weight[axis] - 1) : 0;
-    if (total % 2 != 0) return false;  // is padded on one side first
     padding.push_back(total / 2);
+    behind.insert(behind.begin(), {0, total % 2});
   }
-  return convolution(t, c, false, list_text(padding));
+  const bool even = std::ranges::all_of(behind, [](auto more) { return more == 0; });
+  const std::string input = even ? first(c) : t.emit("aten.constant_pad_nd.default", {first(c), list_text(behind)});
+  return convolution(t, c, false, list_text(padding), input);
 }
 
 // ---- pooling ------------------------------------------------------------------------------------------------------
+
+// Windows along an axis: where their elements are, and how many each has where that differs.
+struct Windows {
+  std::string places, offsets, counts;
+  std::int64_t longest = 0;
+};
+
+Windows windows_along(Retrace& t, std::int64_t size, std::int64_t wanted) {
+  const auto whole = [&](const char* op, Arguments arguments, Keywords keywords = {}) {
+    return t.emit(op, std::move(arguments), std::move(keywords), DType::int64);
+  };
+  const auto divided = [&](const std::string& what) {
+    return whole("aten.div.Tensor_mode", {what, std::to_string(wanted)}, {{"rounding_mode", "trunc"}});
+  };
+  const auto times = [&](const std::string& what) { return whole("aten.mul.Tensor", {what, std::to_string(size)}); };
+  const Keywords integers = {{"dtype", "torch.int64"}, {"device", "cpu"}, {"pin_memory", "False"}};
+  const std::int64_t left = size % wanted;
+  const bool of_several_sizes = left != 0 && wanted % left != 0;
+  Windows windows;
+  windows.longest = size / wanted + (left == 0 ? 0 : 1) + (of_several_sizes ? 1 : 0);
+  const std::string numbers = whole("aten.arange.default", {std::to_string(wanted)}, integers);
+  const std::string starts = divided(times(numbers));
+  windows.offsets = whole("aten.arange.default", {std::to_string(windows.longest)}, integers);
+  const std::string column = whole("aten.unsqueeze.default", {starts, "-1"});
+  windows.places = whole("aten.add.Tensor", {column, windows.offsets});
+  if (!of_several_sizes) return windows;
+  const std::string last = whole("aten.scalar_tensor.default", {std::to_string(size - 1)}, integers);
+  windows.places = whole("aten.minimum.default", {windows.places, last});
+  const std::string after = times(whole("aten.add.Tensor", {numbers, "1"}));
+  const std::string rounded_up = whole("aten.add.Tensor", {after, std::to_string(wanted)});
+  const std::string ends = divided(whole("aten.sub.Tensor", {rounded_up, "1"}));
+  windows.counts = whole("aten.sub.Tensor", {ends, starts});
+  return windows;
+}
+
+// Of windows that are not all as long: what they hold is looked up, filled up with zeros and added up.
+// Source: adaptive_avg_pool2d of torch/_decomp/decompositions.py.
+std::string average_of_windows(Retrace& t, const std::string& of, std::int64_t rank, const Windows& high,
+                               const Windows& wide) {
+  const auto column = [&](const std::string& what, DType dtype = DType::int64) {
+    return t.emit("aten.unsqueeze.default", {what, "-1"}, {}, dtype);
+  };
+  std::string before;
+  for (std::int64_t axis = 2; axis < rank; ++axis) before += "None, ";
+  const std::string rows = column(column(high.places));
+  std::string all = t.emit("aten.index.Tensor", {of, "[" + before + rows + ", " + wide.places + "]"});
+  if (high.counts.empty() && wide.counts.empty()) return t.emit("aten.mean.dim", {all, "[-3, -1]"});
+  std::string counted_high = std::to_string(high.longest), counted_wide = std::to_string(wide.longest);
+  const auto filled_up = [&](const Windows& windows, bool rows) {
+    std::string beyond = t.emit("aten.ge.Tensor", {windows.offsets, column(windows.counts)}, {}, DType::boolean);
+    if (rows) beyond = column(column(beyond, DType::boolean), DType::boolean);
+    all = t.emit("aten.masked_fill.Scalar", {all, beyond, "0.0"});
+  };
+  if (!high.counts.empty()) filled_up(high, true), counted_high = column(high.counts);
+  if (!wide.counts.empty()) filled_up(wide, false), counted_wide = wide.counts;
+  std::string sum;
+  for (std::int64_t i = 0; i < high.longest * wide.longest; ++i) {
+    const auto pick = [&](const std::string& from, std::int64_t axis, std::int64_t place) {
+      return t.emit("aten.select.int", {from, std::to_string(axis), std::to_string(place)});
+    };
+    const std::string one = pick(pick(all, rank - 1, i / wide.longest), rank, i % wide.longest);
+    sum = sum.empty() ? one : t.emit("aten.add.Tensor", {sum, one});
+  }
+  if (high.counts.empty()) std::swap(counted_high, counted_wide);
+  const std::string count = t.emit("aten.mul.Tensor", {counted_high, counted_wide}, {}, DType::int64);
+  return t.emit("aten.div.Tensor", {sum, count});
+}
+
+struct Extent {
+  std::int64_t height, width;
+};
+
+// "" where that is not known. `rank`: of what is pooled.
+std::string adaptive_average(Retrace& t, const std::string& of, std::int64_t rank, Extent given, Extent wanted) {
+  constexpr std::int64_t most = 4096;  // elements of a window, which are written out
+  if (wanted.height == 1 && wanted.width == 1) return t.emit("aten.mean.dim", {of, "[-1, -2]", "True"});
+  if (given.height < 1 || given.width < 1 || wanted.height < 1 || wanted.width < 1) return "";
+  if (given.height % wanted.height == 0 && given.width % wanted.width == 0) {
+    const std::string window = list_text({given.height / wanted.height, given.width / wanted.width});
+    return t.emit("aten.avg_pool2d.default", {of, window, window});
+  }
+  const std::int64_t rows = given.height / wanted.height + 2, columns = given.width / wanted.width + 2;
+  if (rows > most || columns > most || rows * columns > most) return "";
+  const Windows high = windows_along(t, given.height, wanted.height);
+  const Windows wide = windows_along(t, given.width, wanted.width);
+  return average_of_windows(t, of, rank, high, wide);
+}
 
 bool adaptive_avg_pool2d(Retrace& t, const FxCall& c) {
   const std::vector<std::int64_t> sizes = t.facts(self(c)).sizes, wanted = t.facts(c.results.front()).sizes;
   if (sizes.size() < 3 || wanted.size() != sizes.size()) return false;
   const std::size_t height = sizes.size() - 2, width = sizes.size() - 1;
-  if (wanted[height] == 1 && wanted[width] == 1) {
-    return t.yield(t.emit("aten.mean.dim", {first(c), "[-1, -2]", "True"})), true;
-  }
-  if (sizes[height] < 1 || sizes[width] < 1 || wanted[height] < 1 || wanted[width] < 1) return false;
-  if (sizes[height] % wanted[height] != 0 || sizes[width] % wanted[width] != 0) return false;
-  const std::string window = list_text({sizes[height] / wanted[height], sizes[width] / wanted[width]});
-  return t.yield(t.emit("aten.avg_pool2d.default", {first(c), window, window})), true;
+  const std::string node = adaptive_average(t, first(c), static_cast<std::int64_t>(sizes.size()),
+                                            {sizes[height], sizes[width]}, {wanted[height], wanted[width]});
+  return !node.empty() && (t.yield(node), true);
+}
+
+bool adaptive_avg_pool1d(Retrace& t, const FxCall& c) {
+  const std::vector<std::int64_t> sizes = t.facts(self(c)).sizes, wanted = t.facts(c.results.front()).sizes;
+  if (sizes.size() < 2 || wanted.size() != sizes.size()) return false;
+  if (wanted.back() < 1 || (sizes.back() < 1 && wanted.back() != 1)) return false;
+  const std::string row = t.emit("aten.unsqueeze.default", {first(c), "-2"});
+  const std::string node = adaptive_average(t, row, static_cast<std::int64_t>(sizes.size()) + 1, {1, sizes.back()},
+                                            {1, wanted.back()});
+  return !node.empty() && (t.yield(t.emit("aten.squeeze.dim", {node, "-2"})), true);
 }
 
 bool adaptive_avg_pool3d(Retrace& t, const FxCall& c) {
@@ -82,46 +183,8 @@ bool adaptive_avg_pool3d(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten._adaptive_avg_pool3d.default", {first(c), c.text("output_size")})), true;
 }
 
-// ---- cells of recurrent networks ----------------------------------------------------------------------------------
-
-std::vector<std::string> gates(Retrace& t, const std::string& sum, std::size_t count, std::string_view state) {
-  const std::string width = std::to_string(t.facts(state).sizes.back());
-  return t.items(t.emit("aten.unsafe_split.Tensor", {sum, width, "1"}), count);
-}
-
-bool lstm_cell(Retrace& t, const FxCall& c) {
-  const std::string states = c.text("hx");  // "[h, c]"
-  const std::size_t comma = states.find(", ");
-  if (comma == std::string::npos || t.facts(c.results.front()).rank() != 2) return false;
-  const std::string hidden = states.substr(1, comma - 1), cell = states.substr(comma + 2, states.size() - comma - 3);
-  const std::string recurrent = t.emit("aten.linear.default", {hidden, c.text("w_hh"), c.text("b_hh")});
-  const std::string input = t.emit("aten.linear.default", {first(c), c.text("w_ih"), c.text("b_ih")});
-  const auto parts = gates(t, t.emit("aten.add.Tensor", {recurrent, input}), 4, c.results.front());
-  const auto sigmoid = [&](const std::string& of) { return t.emit("aten.sigmoid.default", {of}); };
-  const std::string in = sigmoid(parts[0]), forget = sigmoid(parts[1]), next = t.emit("aten.tanh.default", {parts[2]}),
-                    out = sigmoid(parts[3]);
-  const std::string kept = t.emit("aten.mul.Tensor", {forget, cell});
-  const std::string new_cell = t.emit("aten.add.Tensor", {kept, t.emit("aten.mul.Tensor", {in, next})});
-  const std::string new_hidden = t.emit("aten.mul.Tensor", {out, t.emit("aten.tanh.default", {new_cell})});
-  return t.yield({new_hidden, new_cell}), true;
-}
-
-bool gru_cell(Retrace& t, const FxCall& c) {
-  if (t.facts(c.results.front()).rank() != 2) return false;
-  const std::string_view state = c.results.front();
-  const auto input = gates(t, t.emit("aten.linear.default", {first(c), c.text("w_ih"), c.text("b_ih")}), 3, state);
-  const auto recurrent =
-      gates(t, t.emit("aten.linear.default", {c.text("hx"), c.text("w_hh"), c.text("b_hh")}), 3, state);
-  const auto add = [&](const std::string& a, const std::string& b) { return t.emit("aten.add.Tensor", {a, b}); };
-  const std::string reset = t.emit("aten.sigmoid.default", {add(recurrent[0], input[0])});
-  const std::string update = t.emit("aten.sigmoid.default", {add(recurrent[1], input[1])});
-  const std::string gated = t.emit("aten.mul.Tensor", {recurrent[2], reset});
-  const std::string next = t.emit("aten.tanh.default", {add(input[2], gated)});
-  const std::string change = t.emit("aten.sub.Tensor", {c.text("hx"), next});
-  return t.yield(add(t.emit("aten.mul.Tensor", {change, update}), next)), true;
-}
-
 constexpr auto table = std::to_array<RuleRow>({
+    {"aten.adaptive_avg_pool1d", adaptive_avg_pool1d},
     {"aten.adaptive_avg_pool2d", adaptive_avg_pool2d},
     {"aten._adaptive_avg_pool2d", adaptive_avg_pool2d},
     {"aten.adaptive_avg_pool3d", adaptive_avg_pool3d},
@@ -132,8 +195,6 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.conv_transpose1d", conv_transpose},
     {"aten.conv_transpose2d", conv_transpose},
     {"aten.conv_transpose3d", conv_transpose},
-    {"aten.gru_cell", gru_cell},
-    {"aten.lstm_cell", lstm_cell},
 });
 
 }  // namespace

@@ -37,10 +37,13 @@ struct Text {
   char value[n];
 };
 
+using Named = std::vector<std::pair<std::string_view, std::string>>;
+
 // Emits what a recipe says:
-// "abs.default $self; le.Scalar %1 $lambd=0.5": operators of aten after each other, each with what it is given: an
-// argument of the operator that is replaced ($name, with its default), the result of a step (%1), or a number.
-std::string emit_recipe(Retrace& t, const FxCall& c, std::string_view recipe);
+// "abs $self; le.Scalar %1 $lambd=0.5; zeros_like $self pin_memory:False": operators of aten after each other, each with
+// what it is given: an argument of the operator that is replaced ($name, with its default), what is `named` so, the
+// result of a step (%1), a number, a list of such without spaces, or a keyword.
+std::string emit_recipe(Retrace& t, const FxCall& c, std::string_view recipe, const Named& named = {});
 
 template <Text text>
 bool recipe(Retrace& t, const FxCall& c) {

@@ -9,8 +9,6 @@
 namespace whence {
 namespace {
 
-using Arguments = Retrace::Arguments;
-
 struct ViewOperator {
   std::string_view op;
   const char* inverse;  // nullptr: what is written is what is viewed
@@ -63,39 +61,13 @@ std::string inverted(const std::string& order, std::int64_t rank) {
 bool apply_rule(Retrace& trace, const FxCall& call) {
   static const auto rules = [] {
     std::unordered_map<std::string_view, Rule> by_operator;
-    for (const auto family : {shape_rules(), network_rules(), number_rules()}) {
+    for (const auto family : {shape_rules(), network_rules(), recurrent_rules(), loss_rules(), number_rules()}) {
       for (const RuleRow& row : family) by_operator.emplace(row.op, row.rule);
     }
     return by_operator;
   }();
   const auto found = rules.find(call.op);
   return found != rules.end() && !call.results.empty() && found->second(trace, call);
-}
-
-std::string emit_recipe(Retrace& t, const FxCall& c, std::string_view recipe) {
-  std::vector<std::string> steps;
-  const auto next = [](std::string_view& text, char end) {
-    const std::size_t at = std::min(text.find(end), text.size());
-    const std::string_view word = text.substr(0, at);
-    text.remove_prefix(std::min(at + 1, text.size()));
-    return word;
-  };
-  const auto value = [&](std::string_view word) -> std::string {
-    if (word.starts_with('%')) return steps[static_cast<std::size_t>(word[1] - '1')];
-    if (!word.starts_with('$')) return std::string(word);
-    word.remove_prefix(1);
-    const std::string_view name = next(word, '=');
-    return c.text(name, word.empty() ? "None" : std::string(word));
-  };
-  while (!recipe.empty()) {
-    std::string_view step = next(recipe, ';');
-    while (step.starts_with(' ')) step.remove_prefix(1);
-    const std::string target = "aten." + std::string(next(step, ' '));
-    Arguments arguments;
-    while (!step.empty()) arguments.push_back(value(next(step, ' ')));
-    steps.push_back(t.emit(target, arguments));
-  }
-  return steps.back();
 }
 
 bool is_view(std::string_view op) { return view_operator(op) != nullptr; }

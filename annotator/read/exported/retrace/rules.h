@@ -21,6 +21,8 @@ struct RuleRow {
 
 std::span<const RuleRow> shape_rules();
 std::span<const RuleRow> network_rules();
+std::span<const RuleRow> recurrent_rules();
+std::span<const RuleRow> loss_rules();
 std::span<const RuleRow> number_rules();
 
 // The operator's rule, where there is one.

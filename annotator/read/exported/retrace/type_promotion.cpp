@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "schema/flat_map.h"
+
 namespace whence {
 namespace {
 
@@ -14,7 +16,9 @@ enum class Kind : std::uint8_t {
   plain,     // as what the arguments are promoted to
   to_float,  // the same, but no integer
   compared,  // the same, but no half precision
-  added_up,  // the same, but integers of 64 bits
+  reduced,   // the same, but no half precision, of which the result is again
+  added_up,  // the same, but integers of 64 bits, or as `dtype` says
+  truth,     // as truth values
 };
 
 struct Promotion {
@@ -33,6 +37,10 @@ constexpr auto promotions = std::to_array<Promotion>({
     {"addcdiv", to_float, 0, 2},
     {"addcmul", plain, 0, 2},
     {"addr", plain, 0, 2},
+    {"all", truth, 0, 0},
+    {"amax", reduced, 0, 0},
+    {"amin", reduced, 0, 0},
+    {"any", truth, 0, 0},
     {"asin", to_float, 0, 0},
     {"asinh", to_float, 0, 0},
     {"atan", to_float, 0, 0},
@@ -76,7 +84,7 @@ constexpr auto promotions = std::to_array<Promotion>({
     {"i0", to_float, 0, 0},
     {"igamma", to_float, 0, 1},
     {"igammac", to_float, 0, 1},
-    {"l1_loss", compared, 0, 1},
+    {"l1_loss", reduced, 0, 1},
     {"lcm", plain, 0, 1},
     {"le", compared, 0, 1},
     {"lerp", plain, 0, 2},
@@ -95,7 +103,7 @@ constexpr auto promotions = std::to_array<Promotion>({
     {"lt", compared, 0, 1},
     {"maximum", plain, 0, 1},
     {"minimum", plain, 0, 1},
-    {"mse_loss", compared, 0, 1},
+    {"mse_loss", reduced, 0, 1},
     {"mul", plain, 0, 1},
     {"ne", compared, 0, 1},
     {"nextafter", plain, 0, 1},
@@ -110,13 +118,15 @@ constexpr auto promotions = std::to_array<Promotion>({
     {"sin", to_float, 0, 0},
     {"sinc", to_float, 0, 0},
     {"sinh", to_float, 0, 0},
-    {"smooth_l1_loss", compared, 0, 1},
+    {"smooth_l1_loss", reduced, 0, 1},
     {"sqrt", to_float, 0, 0},
+    {"std", reduced, 0, 0},
     {"sub", plain, 0, 1},
     {"sum", added_up, 0, 0},
     {"tan", to_float, 0, 0},
     {"tanh", to_float, 0, 0},
     {"true_divide", to_float, 0, 1},
+    {"var", reduced, 0, 0},
     {"vdot", plain, 0, 1},
     {"where", plain, 1, 2},
     {"xlogy", to_float, 0, 1},
@@ -173,10 +183,23 @@ DType promoted(const std::vector<Operand>& operands, Kind kind) {
     }
     if (result != DType::undefined) break;
   }
+  if (kind == truth) return DType::boolean;
   if (kind == to_float && highest < 2) return DType::float32;
   if (kind == added_up && highest < 2) return DType::int64;
-  if (kind == compared && (result == DType::float16 || result == DType::bfloat16)) return DType::float32;
   return result;
+}
+
+// In which it is computed.
+DType computed_as(DType promoted, Kind kind) {
+  const bool wide = kind == compared || kind == reduced || kind == added_up;
+  return wide && (promoted == DType::float16 || promoted == DType::bfloat16) ? DType::float32 : promoted;
+}
+
+DType stated_dtype(const FxNode& node) {
+  for (const auto& [name, text] : node.keywords) {
+    if (name == "dtype" && text.starts_with("torch.")) return parse_dtype(text).value_or(DType::undefined);
+  }
+  return DType::undefined;
 }
 
 // The overload that takes tensors where numbers were.
@@ -194,7 +217,20 @@ Kind kind_of(const Promotion& promotion, const FxNode& node) {
   return rounded ? plain : promotion.kind;
 }
 
-void promote_node(FxGraph& graph, FxId id, const Promotion& promotion) {
+constexpr const char* cast_name = "convert_element_type_default";
+
+FxNode cast_to(DType dtype, std::string argument) {
+  FxNode cast;
+  cast.target = "prims.convert_element_type.default";
+  cast.positional = {std::move(argument)};
+  cast.keywords = {{"dtype", "torch." + std::string(name_of(dtype))}};
+  cast.dtype = dtype;
+  cast.alive = true;
+  return cast;
+}
+
+// Casts what it is given; its result too, where that is computed in more precision: the cast, or -1.
+FxId promote_node(FxGraph& graph, FxId id, const Promotion& promotion) {
   std::vector<Operand> operands;
   const auto each = [&](auto visit) {
     const std::size_t count = graph.at(id).positional.size();
@@ -203,33 +239,44 @@ void promote_node(FxGraph& graph, FxId id, const Promotion& promotion) {
     }
   };
   each([&](std::size_t, const Operand& operand) { operands.push_back(operand); });
-  const DType wanted = promoted(operands, kind_of(promotion, graph.at(id)));
-  if (wanted == DType::undefined) return;
+  const Kind kind = kind_of(promotion, graph.at(id));
+  DType result = promoted(operands, kind);
+  if (kind == added_up && stated_dtype(graph.at(id)) != DType::undefined) result = stated_dtype(graph.at(id));
+  const DType wanted = computed_as(result, kind);
+  if (wanted == DType::undefined) return -1;
   bool changed = false;
   each([&](std::size_t i, const Operand& operand) {
     if (operand.dtype == wanted) return;
     const bool number = operand.weight == Operand::Weight::number;
-    FxNode cast;
-    cast.target = number ? "aten.scalar_tensor.default" : "prims.convert_element_type.default";
-    cast.positional = {graph.at(id).positional[i]};
-    cast.keywords = {{"dtype", "torch." + std::string(name_of(wanted))}};
-    cast.dtype = wanted;
-    cast.alive = true;
-    const std::string name = number ? "scalar_tensor_default" : "convert_element_type_default";
+    FxNode cast = cast_to(wanted, graph.at(id).positional[i]);
+    if (number) cast.target = "aten.scalar_tensor.default";
+    const std::string name = number ? "scalar_tensor_default" : cast_name;
     graph.at(id).positional[i] = reference_to(graph.call(std::move(cast), name));
     changed = true;
   });
-  if (changed) graph.at(id).target = of_tensors(graph.at(id).target);
+  if (!changed) return -1;
+  graph.at(id).target = of_tensors(graph.at(id).target);
+  const bool as_computed = kind != reduced && (kind != added_up || stated_dtype(graph.at(id)) != DType::undefined);
+  return as_computed || wanted == result ? -1 : graph.call(cast_to(result, reference_to(id)), cast_name);
 }
 
 }  // namespace
 
 void promote_types(FxGraph& graph) {
   const FxId end = graph.size();  // casts come behind it
+  FlatMap<FxId, FxId> casts;    // by what they are of, whose readers read them
+  const auto kept = [&](FxId node) {
+    const auto cast = casts.find(node);
+    return cast == casts.end() ? node : cast->second;
+  };
   for (FxId id = 0; id < end; ++id) {
     if (!graph.at(id).alive) continue;
-    if (const Promotion* promotion = promotion_of(graph.at(id).target)) promote_node(graph, id, *promotion);
+    if (!casts.empty()) graph.replace_arguments(id, kept);
+    const Promotion* promotion = promotion_of(graph.at(id).target);
+    const FxId cast = promotion == nullptr ? -1 : promote_node(graph, id, *promotion);
+    if (cast >= 0) casts.emplace(id, cast);
   }
+  graph.replace_results(kept);
 }
 
 }  // namespace whence
