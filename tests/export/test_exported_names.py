@@ -10,6 +10,7 @@ import warnings
 import onnx
 import pytest
 import torch
+import torch.nn.functional as functional
 from torch.onnx._internal.exporter import _core, _registration
 
 import command
@@ -229,7 +230,105 @@ class SeenOtherwise(torch.nn.Module):
         return turned[0], written[0] * 2, viewed + row.sum(), exchanged[0], x.clone().unsqueeze_(0).squeeze_(0) + 1
 
 
+class Losses(torch.nn.Module):
+    """Of each element, then their mean or sum."""
+
+    def forward(self, x, y, labels):
+        shares = y.sigmoid()
+        of_two = functional.binary_cross_entropy(x.sigmoid(), shares), functional.binary_cross_entropy_with_logits(
+            x, shares, weight=shares, pos_weight=shares[0], reduction="sum")
+        distances = [loss(x, y, reduction=reduction) for reduction in ("mean", "sum", "none")
+                     for loss in (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss,
+                                  functional.huber_loss, functional.soft_margin_loss, functional.poisson_nll_loss)]
+        ranked = functional.margin_ranking_loss(x, y, shares), functional.hinge_embedding_loss(x, y)
+        alike = functional.cosine_embedding_loss(x, y, shares[:, 0]), functional.triplet_margin_loss(x, y, shares)
+        spread = functional.kl_div(x, shares, reduction="batchmean"), functional.kl_div(x, y, log_target=True)
+        classes = functional.nll_loss(x, labels), functional.cross_entropy(x, labels, label_smoothing=0.1)
+        return *of_two, *distances, *ranked, *alike, *spread, *classes, x - 1, x * 2 + y, x.exp()
+
+
+class Pools(torch.nn.Module):
+    """Windows of several sizes, whose elements are looked up; of one size; of the whole."""
+
+    def forward(self, x):
+        lines = x.flatten(2)
+        averages = [functional.adaptive_avg_pool2d(x, size) for size in (3, 5, (1, 3), (4, 2), 1, 9)]
+        of_lines = [functional.adaptive_avg_pool1d(lines, size) for size in (1, 7, 16)]
+        largest = functional.adaptive_max_pool2d(x, (4, 2)), *functional.adaptive_max_pool1d(lines, 8, True)
+        larger = [functional.interpolate(x, size=(7, 9), mode="nearest-exact"),
+                  functional.interpolate(x, scale_factor=2, mode="nearest-exact"),
+                  functional.interpolate(lines, scale_factor=2, mode="linear"),
+                  functional.interpolate(lines, size=5, mode="linear", align_corners=True)]
+        return *averages, *of_lines, *largest, *larger, x[0].unsqueeze(0) * 2 + 1
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = torch.nn.RNN(4, 5, 2, batch_first=True, bidirectional=True)
+        self.relu = torch.nn.RNN(10, 3, nonlinearity="relu", bias=False)
+        self.cell = torch.nn.RNNCell(3, 4)
+
+    def forward(self, x):
+        whole, last = self.rnn(x)
+        whole, steps = self.relu(whole)
+        return self.cell(whole[0]), last.sum(0) + 1, steps * 2, x.tanh()
+
+
+class Joined(torch.nn.Module):
+    """Tensors that are put together and taken apart, and seen with more axes."""
+
+    def forward(self, x, y):
+        row = x[0]
+        stacked = torch.hstack([x, y]), torch.vstack([row, row]), torch.dstack([x, y]), torch.column_stack([row, row])
+        spread = torch.broadcast_tensors(x, row, y[:, :1])
+        seen = torch.atleast_3d(x), torch.atleast_2d(row), torch.atleast_1d(x.sum()), torch.broadcast_to(row, (2, 4))
+        split = *x.hsplit(2), *x.tensor_split((1, 2), 0), *torch.chunk(y, 2, 1)
+        turned = x.fliplr(), torch.rot90(y, 2), torch.diag(row), torch.diag_embed(x), x.unsqueeze(0).squeeze((0,))
+        inner = torch.inner(x, y), torch.inner(row, row), torch.chain_matmul(x, y.t(), x), x.vdot(y) if x.dim() == 1 else x
+        return *stacked, *spread, *seen, *split, *turned, *inner, x.unsqueeze(1).view(3, 4) * 2
+
+
+class Statistics(torch.nn.Module):
+    """What is counted, accumulated and looked up in ranges."""
+
+    def forward(self, x, limits):
+        quantiles = x.quantile(0.5, 1), x.quantile(0.25), torch.quantile(x, limits[:2].sigmoid(), 1), x.nanquantile(0.5, 1)
+        counts = x.count_nonzero(1), x.nansum(1), x.nanmean(), x.any(1), x.all()
+        places = torch.bucketize(x, limits), torch.bucketize(x, limits, right=True), torch.isin(x, limits)
+        areas = torch.trapezoid(x), torch.trapezoid(x, x + 1), torch.cumulative_trapezoid(x), x.cumprod(0)
+        functions = torch.hypot(x, x), torch.fmax(x, x), x.nan_to_num(), x.lgamma(), x.clip(0, 1), x.copysign(-x)
+        lengths = functional.pairwise_distance(x, x), torch.dist(x, x), torch.linalg.norm(x, dim=-1), x.index_fill(1, x[0].argsort(stable=True)[:2], 1.0)
+        return *quantiles, *counts, *places, *areas, *functions, *lengths, *torch.var_mean(x, 1, keepdim=True), (x - 1) * 2
+
+
+class Halves(torch.nn.Module):
+    """Computed in single precision, and cast back."""
+
+    def forward(self, x):
+        largest = (x - x.amax(-1, keepdim=True)).exp()
+        whole = x.sum(-1) + x.cumsum(-1)[:, 0], x.sum(-1, dtype=torch.float32) * 2, x.prod(-1) > 1
+        return largest / largest.sum(-1, keepdim=True), *whole, functional.rms_norm(x, (4,)), functional.mse_loss(x, x * 2)
+
+
+class Detached(torch.nn.Module):
+    """Rounded, while its gradient passes."""
+
+    def forward(self, x):
+        return x + (x.round() - x).detach(), x.detach() * 2, torch.empty_like(x).zero_() + x
+
+
 MODELS = {
+    "detached": (Detached, (torch.randn(3, 4),)),
+    "halves": (Halves, (torch.randn(3, 4).half(),)),
+    "joined": (Joined, (torch.randn(3, 4), torch.randn(3, 4))),
+    "losses": (Losses, (torch.randn(3, 4), torch.randn(3, 4), torch.tensor([0, 3, 1]))),
+    "pools": (Pools, (torch.randn(2, 3, 8, 4),)),
+    "recurrent": (Recurrent, (torch.randn(2, 3, 4),)),
+    "statistics": (Statistics, (torch.randn(3, 4), torch.arange(5.0))),
+    "convolutions": (lambda: torch.nn.Sequential(
+        torch.nn.Conv2d(3, 3, 4, padding="same"), torch.nn.ConvTranspose2d(3, 4, 3)), (torch.randn(3, 6, 6),)),
+    "weight norm": (lambda: torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 5)), (torch.randn(3, 4),)),
     "seen otherwise": (SeenOtherwise, (torch.randn(3, 4),)),
     "views": (Views, (torch.randn(3, 6, 8),)),
     "writes": (Writes, (torch.randn(3, 4),)),

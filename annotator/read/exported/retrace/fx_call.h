@@ -25,6 +25,7 @@ struct FxCall {
     std::string text;
     std::string_view value;  // the archive's name of the tensor; empty for anything else
     bool keyword = false;
+    std::vector<std::string_view> values = {};  // of a list of tensors
   };
   std::string op, overload;  // "aten.view", "default"
   std::vector<Given> given;

@@ -1,4 +1,7 @@
 // Normalisation, convolution and pooling.
+#include <charconv>
+
+#include "annotator/merge/python_text.h"
 #include "annotator/read/exported/retrace/rule_helpers.h"
 
 namespace whence {
@@ -64,6 +67,84 @@ bool conv_in_words(Retrace& t, const FxCall& c) {
   const bool even = std::ranges::all_of(behind, [](auto more) { return more == 0; });
   const std::string input = even ? first(c) : t.emit("aten.constant_pad_nd.default", {first(c), list_text(behind)});
   return convolution(t, c, false, list_text(padding), input);
+}
+
+bool weight_norm(Retrace& t, const FxCall& c) {
+  const std::int64_t rank = t.facts(self(c)).rank(), kept = axis_of(c, "dim", rank);
+  std::vector<std::int64_t> axes;
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    if (axis != kept) axes.push_back(axis);
+  }
+  return t.yield(emit_recipe(t, c, "linalg_vector_norm $v 2 $axes True; div.Tensor $g %1; mul.Tensor $v %2",
+                             {{"axes", list_text(axes)}})),
+         true;
+}
+
+// ---- pictures made larger ------------------------------------------------------------------------------------------
+
+std::vector<double> scales_of(const FxCall& c) {
+  std::vector<double> scales;
+  const std::string said = c.text("scale_factors");
+  for (const char *at = said.data(), *const end = at + said.size(); at < end;) {
+    double number = 0;
+    const auto [after, failed] = std::from_chars(at, end, number);
+    if (failed == std::errc()) scales.push_back(number);
+    at = failed == std::errc() ? after : at + 1;
+  }
+  return scales;
+}
+
+// Between the two elements that are next to a place. Source: _upsample_linear of torch/_decomp/decompositions.py.
+bool linear_of_lines(Retrace& t, const FxCall& c) {
+  const TensorFacts x = t.facts(self(c));
+  const std::vector<std::int64_t> wanted = t.facts(c.results.front()).sizes;
+  if (x.rank() != 3 || wanted.size() != 3 || c.overload != "vec" || x.dtype != DType::float32) return false;
+  const std::int64_t given = x.sizes.back(), count = wanted.back();
+  if (given < 1 || count < 1) return false;
+  const std::vector<double> scales = scales_of(c);
+  const bool corners = c.text("align_corners") == "True", scaled = scales.size() == 1 && scales.front() > 0;
+  double step = scaled ? 1.0 / scales.front() : static_cast<double>(given) / static_cast<double>(count);
+  if (corners) step = count > 1 ? static_cast<double>(given - 1) / static_cast<double>(count - 1) : 0.0;
+  const Named sizes = {{"count", std::to_string(count)}, {"last", std::to_string(given - 1)}, {"step", python_float(step)}};
+  const std::string numbers = emit_recipe(
+      t, c, "arange/int64 $count device:cpu pin_memory:False; _to_copy %1 dtype:torch.float32", sizes);
+  Named named = sizes;
+  named.emplace_back("numbers", numbers);
+  named.emplace_back("place", emit_recipe(t, c,
+                                          corners ? "mul.Tensor $numbers $step"
+                                                  : "add.Tensor $numbers 0.5; mul.Tensor %1 $step; sub.Tensor %2 0.5",
+                                          named));
+  return t.yield(emit_recipe(t, c,
+                             "clamp $place 0.0; view %1 [$count]; _to_copy/int64 %2 dtype:torch.int64; "
+                             "add.Tensor/int64 %3 1; clamp/int64 %4 None $last; "
+                             "_unsafe_index.Tensor $input [None,None,%3]; _unsafe_index.Tensor $input [None,None,%5]; "
+                             "sub.Tensor %2 %3; clamp %8 0.0 1.0; sub.Tensor %7 %6; mul.Tensor %10 %9; "
+                             "add.Tensor %6 %11",
+                             named)),
+         true;
+}
+
+// The nearest element of each axis, looked up. Source: _upsample_nearest of torch/_decomp/decompositions.py.
+bool nearest_exact(Retrace& t, const FxCall& c) {
+  const std::vector<std::int64_t> sizes = t.facts(self(c)).sizes, wanted = t.facts(c.results.front()).sizes;
+  if (sizes.size() < 3 || sizes.size() != wanted.size() || c.overload != "vec") return false;
+  const std::vector<double> scales = scales_of(c);
+  std::string places = "None, None";
+  for (std::size_t axis = 2; axis < sizes.size(); ++axis) {
+    if (sizes[axis] < 1 || wanted[axis] < 1) return false;
+    const auto size = static_cast<double>(sizes[axis]);
+    const bool scaled = scales.size() == sizes.size() - 2 && scales[axis - 2] > 0;
+    const double step = size / (scaled ? size * scales[axis - 2] : static_cast<double>(wanted[axis]));
+    std::string place = emit_recipe(t, c,
+                                    "arange/float32 $count dtype:torch.float32 device:cpu pin_memory:False; "
+                                    "add.Tensor %1 0.5; mul.Tensor %2 $step; _to_copy/int64 %3 dtype:torch.int64",
+                                    {{"count", std::to_string(wanted[axis])}, {"step", python_float(step)}});
+    for (std::size_t i = axis + 1; i < sizes.size(); ++i) {
+      place = t.emit("aten.unsqueeze.default", {place, "-1"}, {}, DType::int64);
+    }
+    places += ", " + place;
+  }
+  return t.yield(t.emit("aten._unsafe_index.Tensor", {first(c), "[" + places + "]"})), true;
 }
 
 // ---- pooling ------------------------------------------------------------------------------------------------------
@@ -174,6 +255,24 @@ bool adaptive_avg_pool1d(Retrace& t, const FxCall& c) {
   return !node.empty() && (t.yield(t.emit("aten.squeeze.dim", {node, "-2"})), true);
 }
 
+// Of windows that are all as long, the largest and where it is; others stay.
+bool adaptive_max_pool(Retrace& t, const FxCall& c) {
+  const std::vector<std::int64_t> sizes = t.facts(self(c)).sizes, wanted = t.facts(c.results.front()).sizes;
+  const std::size_t axes = static_cast<std::size_t>(c.op[sizeof("aten.adaptive_max_pool") - 1] - '0');
+  if (sizes.size() < axes || sizes.size() != wanted.size() || c.results.size() != 2) return false;
+  std::vector<std::int64_t> window;
+  for (std::size_t axis = sizes.size() - axes; axis < sizes.size(); ++axis) {
+    if (sizes[axis] < 1 || wanted[axis] < 1 || sizes[axis] % wanted[axis] != 0) return false;
+    window.push_back(sizes[axis] / wanted[axis]);
+  }
+  if (axes == 3) return t.yield(t.items(t.emit("aten.max_pool3d_with_indices.default", {first(c), list_text(window)}), 2)), true;
+  std::string of = first(c);
+  if (axes == 1) of = t.emit("aten.unsqueeze.default", {of, "-2"}), window.insert(window.begin(), 1);
+  std::vector<std::string> both = t.items(t.emit("aten.max_pool2d_with_indices.default", {of, list_text(window)}), 2);
+  for (std::size_t i = both.size(); axes == 1 && i-- > 0;) both[i] = t.emit("aten.squeeze.dim", {both[i], "-2"});
+  return t.yield(both), true;
+}
+
 bool adaptive_avg_pool3d(Retrace& t, const FxCall& c) {
   const std::vector<std::int64_t> wanted = t.facts(c.results.front()).sizes;
   if (wanted.size() < 3) return false;
@@ -184,10 +283,18 @@ bool adaptive_avg_pool3d(Retrace& t, const FxCall& c) {
 }
 
 constexpr auto table = std::to_array<RuleRow>({
+    {"aten._upsample_nearest_exact1d", nearest_exact},
+    {"aten._upsample_nearest_exact2d", nearest_exact},
+    {"aten._upsample_nearest_exact3d", nearest_exact},
+    {"aten._weight_norm", weight_norm},
+    {"aten.upsample_linear1d", linear_of_lines},
     {"aten.adaptive_avg_pool1d", adaptive_avg_pool1d},
     {"aten.adaptive_avg_pool2d", adaptive_avg_pool2d},
     {"aten._adaptive_avg_pool2d", adaptive_avg_pool2d},
     {"aten.adaptive_avg_pool3d", adaptive_avg_pool3d},
+    {"aten.adaptive_max_pool1d", adaptive_max_pool},
+    {"aten.adaptive_max_pool2d", adaptive_max_pool},
+    {"aten.adaptive_max_pool3d", adaptive_max_pool},
     {"aten.batch_norm", batch_norm},
     {"aten.conv1d", conv_in_words},
     {"aten.conv2d", conv_in_words},

@@ -1,4 +1,4 @@
-// Indices, Fourier transforms, arithmetic and products.
+// Indices, Fourier transforms, arithmetic and statistics.
 #include <numeric>
 
 #include "annotator/read/exported/retrace/rule_helpers.h"
@@ -25,17 +25,46 @@ bool put(Retrace& t, const FxCall& c, bool accumulate) {
 bool index_add(Retrace& t, const FxCall& c) { return c.text("alpha", "1") == "1" && put(t, c, true); }
 bool index_copy(Retrace& t, const FxCall& c) { return put(t, c, false); }
 
+// One number wherever an index says.
+bool index_fill(Retrace& t, const FxCall& c) {
+  const TensorFacts x = t.facts(self(c));
+  const FxCall::Given* index = c.find("index");
+  const std::int64_t axis = axis_of(c, "dim", x.rank());
+  if (c.overload != "int_Scalar" || index == nullptr || axis < 0 || axis >= x.rank()) return false;
+  const TensorFacts places = t.facts(index->value);
+  std::vector<std::int64_t> sizes = x.sizes;
+  sizes[static_cast<std::size_t>(axis)] = places.rank() == 1 ? places.sizes.front() : 1;
+  if (std::ranges::any_of(sizes, [](auto size) { return size < 0; })) return false;
+  std::string indices;
+  for (std::int64_t i = 0; i < axis; ++i) indices += "None, ";
+  const std::string value = emit_recipe(t, c,
+                                        "scalar_tensor $value dtype:$dtype layout:torch.strided device:cpu "
+                                        "pin_memory:False; expand %1 $sizes",
+                                        {{"dtype", "torch." + std::string(name_of(x.dtype))}, {"sizes", list_text(sizes)}});
+  return t.yield(t.emit("aten.index_put.default", {first(c), "[" + indices + index->text + "]", value})), true;
+}
+
 bool where(Retrace& t, const FxCall& c) {
   if (c.overload != "default") return false;
   const std::string node = t.emit("aten.nonzero.default", {first(c)}, {}, DType::int64);
   return t.yield(t.items(t.emit("aten.unbind.int", {node, "1"}), c.results.size())), true;
 }
 
+bool sort_stable(Retrace& t, const FxCall& c) {
+  Keywords keywords;
+  for (std::size_t i = 1; i < c.given.size(); ++i) keywords.emplace_back(c.given[i].name, c.given[i].text);
+  return t.yield(t.items(t.emit("aten.sort.stable", {first(c)}, keywords), 2).back()), true;
+}
+
+bool msort(Retrace& t, const FxCall& c) {
+  return t.yield(t.items(t.emit("aten.sort.default", {first(c), "0"}), 2).front()), true;
+}
+
 bool argsort(Retrace& t, const FxCall& c) {
   Arguments arguments;
   for (const FxCall::Given& given : c.given) arguments.push_back(given.text);
-  const bool stable = c.overload == "stable";
-  return !stable && (t.yield(t.items(t.emit("aten.sort.default", arguments), 2).back()), true);
+  if (c.overload == "stable") return sort_stable(t, c);
+  return t.yield(t.items(t.emit("aten.sort.default", arguments), 2).back()), true;
 }
 
 bool one_hot(Retrace& t, const FxCall& c) {
@@ -62,6 +91,17 @@ bool part_of_complex(Retrace& t, const FxCall& c) {
   const std::string pairs = t.emit("aten.view_as_real.default", {first(c)});
   const std::string axis = std::to_string(t.facts(self(c)).rank());
   return t.yield(t.emit("aten.select.int", {pairs, axis, c.op == "aten.imag" ? "1" : "0"})), true;
+}
+
+// The axes that are reduced, counted from the front; all where none are said.
+std::vector<std::int64_t> reduced_axes(const FxCall& c, std::int64_t rank) {
+  std::vector<std::int64_t> axes = c.integers("dim");  // none of the text None
+  for (std::int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+  if (axes.empty()) {
+    axes.resize(static_cast<std::size_t>(rank));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  return axes;
 }
 
 // ---- Fourier transforms -------------------------------------------------------------------------------------------
@@ -108,11 +148,10 @@ bool fourier(Retrace& t, const FxCall& c) {
 
 bool fftshift(Retrace& t, const FxCall& c) {
   const TensorFacts x = t.facts(self(c));
-  const std::vector<std::int64_t> axes = c.integers("dim");
+  const std::vector<std::int64_t> axes = reduced_axes(c, x.rank());
   std::vector<std::int64_t> shifts;
-  for (std::int64_t axis : axes) {
-    axis += axis < 0 ? x.rank() : 0;
-    if (axis < 0 || axis >= x.rank()) return false;
+  for (const std::int64_t axis : axes) {
+    if (axis < 0 || axis >= x.rank() || x.sizes[axis] < 0) return false;
     const std::int64_t size = x.sizes[axis];
     shifts.push_back(c.op == "aten.fft_fftshift" ? size / 2 : (size + 1) / 2);
   }
@@ -205,17 +244,6 @@ std::string correction_of(const FxCall& c) {
   return correction.find('.') == std::string::npos ? correction + ".0" : correction;
 }
 
-// The axes that are reduced, counted from the front; all where none are said.
-std::vector<std::int64_t> reduced_axes(const FxCall& c, std::int64_t rank) {
-  std::vector<std::int64_t> axes = c.integers("dim");  // none of the text None
-  for (std::int64_t& axis : axes) axis += axis < 0 ? rank : 0;
-  if (axes.empty()) {
-    axes.resize(static_cast<std::size_t>(rank));
-    std::iota(axes.begin(), axes.end(), 0);
-  }
-  return axes;
-}
-
 // What was reduced, with axes of one where the operator keeps them.
 std::string kept(Retrace& t, const FxCall& c, const std::string& reduced, const std::vector<std::int64_t>& axes) {
   if (c.text("keepdim", "False") == "False") return reduced;
@@ -237,14 +265,14 @@ bool std_deviation(Retrace& t, const FxCall& c) {
 bool with_mean(Retrace& t, const FxCall& c) {
   const TensorFacts x = t.facts(self(c));
   const std::vector<std::int64_t> axes = reduced_axes(c, x.rank());
-  if (c.results.size() != 2 || c.text("keepdim", "False") != "False") return false;
+  if (c.results.size() != 2) return false;
   std::int64_t count = 1;
   for (const std::int64_t axis : axes) {
     if (axis < 0 || axis >= x.rank() || x.sizes[axis] < 0) return false;
     if (__builtin_mul_overflow(count, x.sizes[axis], &count)) return false;
   }
-  std::string spread = t.emit("prims.var.default", {first(c), list_text(axes), correction_of(c)});
-  const std::string sum = t.emit("prims.sum.default", {first(c), list_text(axes)});
+  std::string spread = kept(t, c, t.emit("prims.var.default", {first(c), list_text(axes), correction_of(c)}), axes);
+  const std::string sum = kept(t, c, t.emit("prims.sum.default", {first(c), list_text(axes)}), axes);
   const std::string mean = t.emit("prims.div.default", {sum, std::to_string(count) + ".0"});
   if (c.op == "aten.std_mean") spread = t.emit("aten.sqrt.default", {spread});
   return t.yield({spread, mean}), true;
@@ -256,81 +284,6 @@ bool item(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten._local_scalar_dense.default", {first(c)}, {}, dtype)), true;
 }
 
-bool zeros(Retrace& t, const FxCall& c) {
-  return t.yield(t.emit("aten.zeros_like.default", {first(c)}, {{"pin_memory", "False"}})), true;
-}
-
-// ---- products -----------------------------------------------------------------------------------------------------
-
-// With every axis of one tensor next to the same of the other.
-bool kron(Retrace& t, const FxCall& c) {
-  const FxCall::Given* given = c.find("other");
-  const TensorFacts a = t.facts(self(c)), b = t.facts(given == nullptr ? "" : given->value);
-  if (given == nullptr || a.rank() != b.rank()) return false;
-  std::vector<std::int64_t> first_shape, second_shape;
-  for (std::size_t axis = 0; axis < a.sizes.size(); ++axis) {
-    if (a.sizes[axis] < 0 || b.sizes[axis] < 0) return false;
-    first_shape.insert(first_shape.end(), {a.sizes[axis], 1});
-    second_shape.insert(second_shape.end(), {1, b.sizes[axis]});
-  }
-  const auto in_shape = [&](const std::string& of, const std::string& shape) {
-    return t.emit("aten._unsafe_view.default", {of, shape});
-  };
-  const std::string x = in_shape(first(c), list_text(first_shape)), y = in_shape(given->text, list_text(second_shape));
-  return t.yield(in_shape(t.emit("aten.mul.Tensor", {x, y}), t.sizes_text(c.results.front()))), true;
-}
-
-bool take_along_dim(Retrace& t, const FxCall& c) {
-  const FxCall::Given* given = c.find("indices");
-  const TensorFacts x = t.facts(self(c)), places = t.facts(given == nullptr ? "" : given->value);
-  const std::int64_t axis = axis_of(c, "dim", x.rank());
-  if (c.text("dim") == "None" || x.rank() != places.rank() || axis < 0 || axis >= x.rank()) return false;
-  std::vector<std::int64_t> wide = x.sizes, taken = places.sizes;
-  for (std::size_t i = 0; i < wide.size(); ++i) {
-    if (wide[i] < 0 || taken[i] < 0) return false;
-    if (static_cast<std::int64_t>(i) != axis) wide[i] = taken[i] = std::max(wide[i], taken[i]);
-  }
-  const std::string to = t.emit("aten.expand.default", {given->text, list_text(taken)}, {}, DType::int64);
-  const std::string from = t.emit("aten.expand.default", {first(c), list_text(wide)});
-  const std::string within = t.emit("aten.remainder.Scalar", {to, std::to_string(x.sizes[axis])}, {}, DType::int64);
-  return t.yield(t.emit("aten.gather.default", {from, std::to_string(axis), within})), true;
-}
-
-bool outer(Retrace& t, const FxCall& c) {
-  const std::vector<std::int64_t> sizes = t.facts(self(c)).sizes;
-  if (sizes.size() != 1 || sizes.front() < 0) return false;
-  const std::string column = t.emit("aten.view.default", {first(c), list_text({sizes.front(), 1})});
-  return t.yield(t.emit("aten.mul.Tensor", {column, c.text(c.find("vec2") != nullptr ? "vec2" : "other")})), true;
-}
-
-// The decomposition is PyTorch's own, beneath what counts storages: only the result has one.
-bool eye(Retrace& t, const FxCall& c) {
-  const Layout whole = t.layout(c.results.front());
-  if (whole.sizes.size() != 2) return false;
-  const std::string rows = t.emit_arange(whole.sizes[0], DType::uint8);
-  const std::string columns = t.emit_arange(whole.sizes[1], DType::uint8);
-  const std::string column = t.emit_of({}, "aten.unsqueeze.default", {rows, "-1"}, {}, DType::uint8);
-  const std::string equal = t.emit_of({}, "aten.eq.Tensor", {column, columns}, {}, DType::boolean);
-  return t.yield(t.emit("aten._to_copy.default", {equal}, {{"dtype", c.text("dtype", "torch.float32")}})), true;
-}
-
-// The scalar_tensor takes its name before the clamps do.
-bool cosine_similarity(Retrace& t, const FxCall& c) {
-  if (t.facts(c.results.front()).dtype != DType::float32) return false;
-  const std::string other = c.text("x2"), axes = "[" + c.text("dim", "1") + "]";
-  const auto length = [&](const std::string& of) {
-    const std::string norm = t.emit("aten.linalg_vector_norm.default", {of, "2", axes, "True"});
-    return t.emit("aten.clone.default", {norm});
-  };
-  const std::string a = length(first(c)), b = length(other);
-  const std::string least =
-      t.emit("aten.scalar_tensor.default", {c.text("eps", "1e-08")}, {{"dtype", "torch.float32"}, {"device", "cpu"}});
-  const std::string least_a = t.emit("aten.clamp_min.Tensor", {a, least});
-  const std::string least_b = t.emit("aten.clamp_min.Tensor", {b, least});
-  const std::string y = t.emit("aten.div.Tensor", {other, least_b}), x = t.emit("aten.div.Tensor", {first(c), least_a});
-  return t.yield(t.emit("aten.sum.dim_IntList", {t.emit("aten.mul.Tensor", {x, y}), axes})), true;
-}
-
 // A node's result in row-major order.
 std::string in_order(Retrace& t, const std::string& node, Layout layout) {
   if (t.sizes().contiguous(layout, t.sizes().element_count(layout.sizes))) return node;
@@ -340,7 +293,9 @@ std::string in_order(Retrace& t, const std::string& node, Layout layout) {
 
 bool rms_norm(Retrace& t, const FxCall& c) {
   const TensorFacts x = t.facts(self(c));
-  if (x.dtype != DType::float32) return false;
+  if (x.dtype != DType::float32 && x.dtype != DType::float16 && x.dtype != DType::bfloat16) return false;
+  std::string of = first(c);
+  if (x.dtype != DType::float32) of = emit_recipe(t, c, "_to_copy/float32 $input dtype:torch.float32");
   std::vector<std::int64_t> axes;
   Layout reduced = t.layout(self(c));
   const auto normalized = static_cast<std::int64_t>(c.integers("normalized_shape").size());
@@ -350,11 +305,11 @@ bool rms_norm(Retrace& t, const FxCall& c) {
   }
   reduced.pack();
   const std::string eps = c.text("eps") == "None" ? "1.1920928955078125e-07" : c.text("eps");
-  const std::string squares = t.emit("aten.pow.Tensor_Scalar", {first(c), "2"});
-  const std::string mean = t.emit_of(reduced, "aten.mean.dim", {squares, list_text(axes), "True"});
-  const std::string added = t.emit_of(reduced, "aten.add.Scalar", {mean, eps});
-  const std::string root = t.emit_of(reduced, "aten.rsqrt.default", {added});
-  std::string result = t.emit("aten.mul.Tensor", {first(c), root});
+  const std::string squares = t.emit("aten.pow.Tensor_Scalar", {of, "2"}, {}, DType::float32);
+  const std::string mean = t.emit_of(reduced, "aten.mean.dim", {squares, list_text(axes), "True"}, {}, DType::float32);
+  const std::string shifted = t.emit_of(reduced, "aten.add.Scalar", {mean, eps}, {}, DType::float32);
+  const std::string root = t.emit_of(reduced, "aten.rsqrt.default", {shifted}, {}, DType::float32);
+  std::string result = t.emit("aten.mul.Tensor", {of, root}, {}, DType::float32);
   if (c.text("weight") != "None") result = t.emit("aten.mul.Tensor", {result, c.text("weight")});
   result = in_order(t, result, t.layout(self(c)));
   in_order(t, root, reduced);  // which a backward pass would read
@@ -367,11 +322,11 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.__or__", recipe<"bitwise_or.Tensor $self $other">},
     {"aten.__xor__", recipe<"bitwise_xor.Tensor $self $other">},
     {"aten.argsort", argsort},
+    {"aten.msort", msort},
+    {"aten.zero", recipe<"zeros_like $self pin_memory:False">},
     {"aten.argwhere", recipe<"nonzero.default $self">},
     {"aten.cdist", recipe<"_cdist_forward.default $x1 $x2 $p=2.0 None">},
-    {"aten.cosine_similarity", cosine_similarity},
     {"aten.diff", diff},
-    {"aten.eye", eye},
     {"aten.fft_fft", fourier},
     {"aten.fft_fft2", fourier},
     {"aten.fft_fftshift", fftshift},
@@ -385,13 +340,11 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.imag", part_of_complex},
     {"aten.index_add", index_add},
     {"aten.index_copy", index_copy},
+    {"aten.index_fill", index_fill},
     {"aten.item", item},
-    {"aten.kron", kron},
-    {"aten.matrix_exp", recipe<"linalg_matrix_exp.default $self">},
     {"aten.max", larger_of_two},
     {"aten.min", larger_of_two},
     {"aten.one_hot", one_hot},
-    {"aten.outer", outer},
     {"aten.real", part_of_complex},
     {"aten.rms_norm", rms_norm},
     {"aten.rsub", reversed_sub},
@@ -401,13 +354,11 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.square", recipe<"pow.Tensor_Scalar $self 2">},
     {"aten.std", std_deviation},
     {"aten.std_mean", with_mean},
-    {"aten.take_along_dim", take_along_dim},
     {"aten.threshold", recipe<"le.Scalar $self $threshold; where.ScalarSelf %1 $value $self">},
     {"aten.trace", recipe<"diagonal_copy.default $self; sum.default %1">},
     {"aten.var", std_deviation},
     {"aten.var_mean", with_mean},
     {"aten.where", where},
-    {"aten.zero", zeros},
 });
 
 }  // namespace

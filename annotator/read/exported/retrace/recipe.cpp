@@ -25,7 +25,8 @@ struct Kitchen {
     const std::string_view name = next(word, '=');
     const auto found = std::ranges::find(named, name, &Named::value_type::first);
     if (found != named.end()) return found->second;
-    return call.text(name, word.empty() ? "None" : std::string(word));
+    const std::string given = call.text(name);
+    return given == "None" && !word.empty() ? std::string(word) : given;
   }
 
   std::string list(std::string_view words) const {
@@ -42,7 +43,9 @@ std::string emit_recipe(Retrace& t, const FxCall& c, std::string_view recipe, co
   while (!recipe.empty()) {
     std::string_view step = next(recipe, ';');
     while (step.starts_with(' ')) step.remove_prefix(1);
-    std::string target = "aten." + std::string(next(step, ' '));
+    std::string_view written = next(step, ' ');
+    std::string target(next(written, '/'));
+    if (!target.starts_with("prims.")) target.insert(0, "aten.");
     if (target.find('.') == target.rfind('.')) target += ".default";
     Retrace::Arguments arguments;
     Retrace::Keywords keywords;
@@ -58,7 +61,7 @@ std::string emit_recipe(Retrace& t, const FxCall& c, std::string_view recipe, co
     const bool compares = target.starts_with("aten.eq.") || target.starts_with("aten.ne.") ||
                           target.starts_with("aten.lt.") || target.starts_with("aten.le.") ||
                           target.starts_with("aten.gt.") || target.starts_with("aten.ge.");
-    const DType dtype = compares ? DType::boolean : DType::undefined;
+    const DType dtype = compares ? DType::boolean : parse_dtype(written).value_or(DType::undefined);
     kitchen.steps.push_back(t.emit(target, std::move(arguments), std::move(keywords), dtype));
   }
   return kitchen.steps.back();

@@ -86,12 +86,6 @@ std::pair<std::string, std::string> run_pass(Retrace& t, const Pass& pass) {
   return {whole, t.emit("aten.squeeze.dim", {remembered, "0"})};
 }
 
-std::vector<std::string> nodes_in(const std::string& list) {
-  std::vector<std::string> nodes;
-  each_reference(list, [&](FxId node) { nodes.push_back(reference_to(node)); });
-  return nodes;
-}
-
 bool rnn(Retrace& t, const FxCall& c) {
   constexpr std::int64_t most = 10000;  // steps, and layers of them, written out
   const std::int64_t layers = c.integer("num_layers", 1);

@@ -156,6 +156,7 @@ void Retrace::run(const Part& node) {
   call.in_place = is_in_place_name(call.op);
   if (call.in_place) call.op.pop_back();
   if (call.in_place && call.op == "aten.transpose") call.overload = "int";  // other overloads are called alike
+  call.op = plain_name(std::move(call.op));
   if (dynamic_) trace_new_sizes(call);
   if (dynamic_ && call.in_place) trace_write(call);
   if (!apply_rule(*this, call)) stay(call);
@@ -219,6 +220,9 @@ FxCall Retrace::read(const Part& node) {
     given.text = argument_text(argument, named);
     if (is_tuple(call, i)) given.text = "(" + given.text.substr(1, given.text.size() - 2) + ")";
     if (const auto tensor = argument.maybe("as_tensor")) given.value = tensor->at("name").view();
+    if (const auto tensors = argument.maybe("as_tensors")) {
+      for (std::size_t each = 0; each < tensors->size(); ++each) given.values.push_back((*tensors)[each].at("name").view());
+    }
     given.keyword = is_keyword(inputs[i]);
   }
   const Part outputs = node.at("outputs");

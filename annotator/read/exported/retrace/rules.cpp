@@ -38,6 +38,47 @@ constexpr std::array<ViewOperator, 18> views = {{
     {"aten._conj", "aten._conj.default", nothing},
 }};
 
+constexpr auto synonyms = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"aten.absolute", "aten.abs"},
+    {"aten.arccos", "aten.acos"},
+    {"aten.arccosh", "aten.acosh"},
+    {"aten.arcsin", "aten.asin"},
+    {"aten.arcsinh", "aten.asinh"},
+    {"aten.arctan", "aten.atan"},
+    {"aten.arctan2", "aten.atan2"},
+    {"aten.arctanh", "aten.atanh"},
+    {"aten.broadcast_to", "aten.expand"},
+    {"aten.clip", "aten.clamp"},
+    {"aten.fix", "aten.trunc"},
+    {"aten.ger", "aten.outer"},
+    {"aten.linalg_multi_dot", "aten.chain_matmul"},
+    {"aten.matrix_H", "aten.adjoint"},
+    {"aten.negative", "aten.neg"},
+    {"aten.not_equal", "aten.ne"},
+    {"aten.row_stack", "aten.vstack"},
+    {"aten.special_digamma", "aten.digamma"},
+    {"aten.special_erf", "aten.erf"},
+    {"aten.special_erfc", "aten.erfc"},
+    {"aten.special_erfinv", "aten.erfinv"},
+    {"aten.special_exp2", "aten.exp2"},
+    {"aten.special_expit", "aten.sigmoid"},
+    {"aten.special_expm1", "aten.expm1"},
+    {"aten.special_gammainc", "aten.igamma"},
+    {"aten.special_gammaincc", "aten.igammac"},
+    {"aten.special_gammaln", "aten.lgamma"},
+    {"aten.special_i0", "aten.i0"},
+    {"aten.special_log1p", "aten.log1p"},
+    {"aten.special_logit", "aten.logit"},
+    {"aten.special_logsumexp", "aten.logsumexp"},
+    {"aten.special_multigammaln", "aten.mvlgamma"},
+    {"aten.special_psi", "aten.digamma"},
+    {"aten.special_round", "aten.round"},
+    {"aten.special_sinc", "aten.sinc"},
+    {"aten.special_xlogy", "aten.xlogy"},
+    {"aten.vdot", "aten.dot"},
+});
+static_assert(std::ranges::is_sorted(synonyms));
+
 const ViewOperator* view_operator(std::string_view op) {
   const auto found = std::ranges::find(views, op, &ViewOperator::op);
   return found == views.end() ? nullptr : &*found;
@@ -61,13 +102,19 @@ std::string inverted(const std::string& order, std::int64_t rank) {
 bool apply_rule(Retrace& trace, const FxCall& call) {
   static const auto rules = [] {
     std::unordered_map<std::string_view, Rule> by_operator;
-    for (const auto family : {shape_rules(), network_rules(), recurrent_rules(), loss_rules(), number_rules()}) {
+    for (const auto family : {shape_rules(), joining_rules(), network_rules(), recurrent_rules(), loss_rules(),
+                              number_rules(), product_rules(), statistics_rules()}) {
       for (const RuleRow& row : family) by_operator.emplace(row.op, row.rule);
     }
     return by_operator;
   }();
   const auto found = rules.find(call.op);
   return found != rules.end() && !call.results.empty() && found->second(trace, call);
+}
+
+std::string plain_name(std::string op) {
+  const auto found = std::ranges::lower_bound(synonyms, op, {}, [](const auto& row) { return row.first; });
+  return found != synonyms.end() && found->first == op ? std::string(found->second) : op;
 }
 
 bool is_view(std::string_view op) { return view_operator(op) != nullptr; }

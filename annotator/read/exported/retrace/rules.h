@@ -23,10 +23,16 @@ std::span<const RuleRow> shape_rules();
 std::span<const RuleRow> network_rules();
 std::span<const RuleRow> recurrent_rules();
 std::span<const RuleRow> loss_rules();
+std::span<const RuleRow> joining_rules();
+std::span<const RuleRow> product_rules();
+std::span<const RuleRow> statistics_rules();
 std::span<const RuleRow> number_rules();
 
 // The operator's rule, where there is one.
 bool apply_rule(Retrace& trace, const FxCall& call);
+
+// "aten.ne" of "aten.not_equal", which ATen makes of it with the same arguments.
+std::string plain_name(std::string op);
 
 // Whether the result of "aten.select" and its like shares memory with the first argument.
 bool is_view(std::string_view op);

@@ -9,6 +9,8 @@ namespace {
 using Arguments = Retrace::Arguments;
 using Keywords = Retrace::Keywords;
 
+bool copy(Retrace& t, const FxCall& c) { return t.yield(t.emit("aten.clone.default", {first(c)})), true; }
+
 // ---- shapes -------------------------------------------------------------------------------------------------------
 
 // at::native::reshape: a view where the tensor lies so that it can be one, or a copy of it. Where it lies in row-major
@@ -110,19 +112,27 @@ bool last_two_exchanged(Retrace& t, const FxCall& c) {
   return t.yield_view(self(c), "aten.transpose.int", {"-2", "-1"}), true;
 }
 
+bool last_two_exchanged_of_real(Retrace& t, const FxCall& c) {
+  return !is_complex(t.facts(self(c)).dtype) && last_two_exchanged(t, c);
+}
+
 bool two_exchanged(Retrace& t, const FxCall& c) {
   if (c.given.size() != 3) return false;
   return t.yield_view(self(c), "aten.transpose.int", {c.given[1].text, c.given[2].text}), true;
 }
 
-// Axes that are 1 long, counted from the front.
+// Axes that are 1 long, counted from the front, one after the other from the last.
 bool squeeze(Retrace& t, const FxCall& c) {
   if (c.overload != "dims") return false;
   const TensorFacts whole = t.facts(self(c));
   std::vector<std::int64_t> axes = c.integers("dim");
   for (std::int64_t& axis : axes) axis += axis < 0 ? whole.rank() : 0;
   std::erase_if(axes, [&](auto axis) { return axis < 0 || axis >= whole.rank() || whole.sizes[axis] != 1; });
-  return t.yield_view(self(c), "prims.squeeze.default", {list_text(axes)}), true;
+  if (axes.size() < 2) return t.yield_view(self(c), "prims.squeeze.default", {list_text(axes)}), true;
+  std::ranges::sort(axes, std::greater<>());
+  std::string node = first(c);
+  for (const std::int64_t axis : axes) node = t.emit("prims.squeeze.default", {node, list_text({axis})});
+  return t.yield(node), true;
 }
 
 bool chunk(Retrace& t, const FxCall& c) {
@@ -178,16 +188,38 @@ bool ravel(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten.view.default", {t.emit_contiguous(self(c)), "[-1]"})), true;
 }
 
-// A quarter turn, once or three times.
 bool rot90(Retrace& t, const FxCall& c) {
   const std::vector<std::int64_t> given = c.integers("dims");
   const std::int64_t rank = t.facts(self(c)).rank(), turns = ((c.integer("k", 1) % 4) + 4) % 4;
   if (given.size() != 2 && c.find("dims") != nullptr) return false;
   std::vector<std::int64_t> dims = given.empty() ? std::vector<std::int64_t>{0, 1} : given;
-  if (turns != 1 && turns != 3) return false;
+  if (turns == 0) return copy(t, c);
   for (std::int64_t& dim : dims) dim += dim < 0 ? rank : 0;
-  const std::string turned = t.emit("aten.flip.default", {first(c), list_text({turns == 1 ? dims[1] : dims[0]})});
+  const std::vector<std::int64_t> flipped = turns == 2 ? dims : std::vector{turns == 1 ? dims[1] : dims[0]};
+  const std::string turned = t.emit("aten.flip.default", {first(c), list_text(flipped)});
+  if (turns == 2) return t.yield(turned), true;
   return t.yield(t.emit("aten.transpose.int", {turned, std::to_string(dims[0]), std::to_string(dims[1])})), true;
+}
+
+// Axes of one before and behind those that there are.
+bool at_least(Retrace& t, const FxCall& c) {
+  const std::int64_t rank = t.facts(self(c)).rank(), wanted = c.op[sizeof("aten.atleast_") - 1] - '0';
+  if (c.overload != "default") return false;
+  if (rank >= wanted) return alias(t, c);
+  if (rank == 0) {
+    return t.yield_view(self(c), "aten.view.default", {list_text(std::vector<std::int64_t>(wanted, 1))}), true;
+  }
+  if (wanted == 2) return t.yield_view(self(c), "aten.unsqueeze.default", {"0"}), true;
+  if (rank == 2) return t.yield_view(self(c), "aten.unsqueeze.default", {"-1"}), true;
+  return recipe<"unsqueeze $self 0; unsqueeze %1 -1">(t, c);
+}
+
+bool take(Retrace& t, const FxCall& c) { return recipe<"view $self [-1]; index.Tensor %1 [$index]">(t, c); }
+
+bool diagonal(Retrace& t, const FxCall& c) {
+  return t.yield_view(self(c), "aten.diagonal.default",
+                      {c.text("offset", "0"), c.text("dim1", "-2"), c.text("dim2", "-1")}),
+         true;
 }
 
 // A copy of a node's result in row-major order, in another shape.
@@ -214,11 +246,11 @@ std::string as_matrix(Retrace& t, const FxCall::Given& given, const std::vector<
 }
 
 // A product of matrices: of the axes that stay by those that are summed over.
-bool tensordot(Retrace& t, const FxCall& c) {
+bool contract(Retrace& t, const FxCall& c, const std::vector<std::int64_t>& of_a, std::vector<std::int64_t> of_b) {
   const FxCall::Given* other = c.find("other");
   if (other == nullptr || !t.layout(self(c)).known() || !t.layout(other->value).known()) return false;
   const TensorFacts a = t.facts(self(c)), b = t.facts(other->value);
-  std::vector<std::int64_t> of_a = c.integers("dims_self"), of_b = c.integers("dims_other"), free_a, free_b;
+  std::vector<std::int64_t> free_a, free_b;
   const auto split = [](const TensorFacts& x, const std::vector<std::int64_t>& summed,
                         std::vector<std::int64_t>& free) {
     std::vector<std::int64_t> from_front = summed;
@@ -245,6 +277,16 @@ bool tensordot(Retrace& t, const FxCall& c) {
   const std::string right = as_matrix(t, *other, of_b, {inner, columns});
   const std::string product = t.emit("aten.mm.default", {left, right});
   return t.yield(t.emit("aten.view.default", {product, t.sizes_text(c.results.front())})), true;
+}
+
+bool tensordot(Retrace& t, const FxCall& c) { return contract(t, c, c.integers("dims_self"), c.integers("dims_other")); }
+
+bool inner(Retrace& t, const FxCall& c) {
+  const FxCall::Given* other = c.find("other");
+  const std::int64_t a = t.facts(self(c)).rank(), b = t.facts(other == nullptr ? "" : other->value).rank();
+  if (a == 0 || b == 0) return false;
+  if (a > 1 || b > 1) return contract(t, c, {-1}, {-1});
+  return recipe<"permute $self [-1]; permute $other [-1]; dot %1 %2; view %3 []">(t, c);
 }
 
 // Groups of channels, mixed.
@@ -275,7 +317,7 @@ bool to(Retrace& t, const FxCall& c) {
   return t.yield(t.emit("aten._to_copy.default", {first(c)}, keywords)), true;
 }
 
-bool copy(Retrace& t, const FxCall& c) { return t.yield(t.emit("aten.clone.default", {first(c)})), true; }
+bool detach(Retrace& t, const FxCall& c) { return c.in_place && alias(t, c); }
 
 // A copy, as its decomposition says; written in place, nothing.
 bool dropout(Retrace& t, const FxCall& c) {
@@ -285,19 +327,27 @@ bool dropout(Retrace& t, const FxCall& c) {
 bool noise_in_training(Retrace& t, const FxCall& c) { return c.text("train") == "False" && alias(t, c); }
 
 constexpr auto table = std::to_array<RuleRow>({
+    {"aten.adjoint", last_two_exchanged_of_real},
     {"aten.alpha_dropout", noise_in_training},
+    {"aten.atleast_1d", at_least},
+    {"aten.atleast_2d", at_least},
+    {"aten.atleast_3d", at_least},
     {"aten.channel_shuffle", channel_shuffle},
     {"aten.chunk", chunk},
     {"aten.contiguous", contiguous},
-    {"aten.detach", alias},
+    {"aten.detach", detach},
     {"aten.dropout", dropout},
     {"aten.expand_as", expand_as},
     {"aten.feature_alpha_dropout", noise_in_training},
     {"aten.feature_dropout", noise_in_training},
     {"aten.flatten", flatten},
+    {"aten.fliplr", recipe<"flip $self [1]">},
+    {"aten.flipud", recipe<"flip $self [0]">},
+    {"aten.inner", inner},
     {"aten.lift_fresh", copy},
     {"aten.lift_fresh_copy", copy},
-    {"aten.mH", last_two_exchanged},
+    {"aten.linalg_diagonal", diagonal},
+    {"aten.mH", last_two_exchanged_of_real},
     {"aten.mT", last_two_exchanged},
     {"aten.moveaxis", movedim},
     {"aten.meshgrid", meshgrid},
@@ -311,6 +361,7 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.squeeze", squeeze},
     {"aten.swapaxes", two_exchanged},
     {"aten.swapdims", two_exchanged},
+    {"aten.take", take},
     {"aten.tensordot", tensordot},
     {"aten.to", to},
     {"aten.unflatten", view_of_result_size},
