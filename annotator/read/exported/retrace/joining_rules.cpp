@@ -21,7 +21,7 @@ bool broadcast_tensors(Retrace& t, const FxCall& c) {
   return true;
 }
 
-// Concatenated along an axis, once each has `rank` axes.
+// Concatenated along an axis, once each has as many axes as that takes. One that has is returned as it is.
 bool stack(Retrace& t, const FxCall& c) {
   const FxCall::Given* tensors = c.find("tensors");
   if (tensors == nullptr || tensors->values.empty()) return false;
@@ -36,7 +36,12 @@ bool stack(Retrace& t, const FxCall& c) {
     if (sizes.size() > 1) continue;
     nodes[i] = t.emit("aten.view.default", {nodes[i], list_text({sizes.empty() ? 1 : sizes.front(), 1})});
   }
-  Arguments arguments = {list_of(t.items(t.emit(ranked, {list_of(nodes)}), nodes.size()))};
+  const std::vector<std::string> taken = t.items(t.emit(ranked, {list_of(nodes)}), nodes.size());
+  const std::int64_t rank = c.op == "aten.vstack" ? 2 : c.op == "aten.dstack" ? 3 : columns ? 2 : 1;
+  for (std::size_t i = 0; i < taken.size() && i < tensors->values.size(); ++i) {
+    if (t.facts(tensors->values[i]).rank() >= rank) t.read_from(tensors->values[i], taken[i]);
+  }
+  Arguments arguments = {list_of(taken)};
   if (!axis.empty()) arguments.push_back(axis);
   return t.yield(t.emit("aten.cat.default", arguments)), true;
 }
@@ -81,8 +86,8 @@ bool chain(Retrace& t, const FxCall& c) {
                e = static_cast<double>(sizes[5]);
   const auto product = [&](const std::string& x, const std::string& y) { return t.emit("aten.mm.default", {x, y}); };
   const bool front_first = a * d * (b + e) < b * e * (a + d);
-  const std::string whole = front_first ? product(product(nodes[0], nodes[1]), nodes[2])
-                                        : product(nodes[0], product(nodes[1], nodes[2]));
+  const std::string whole =
+      front_first ? product(product(nodes[0], nodes[1]), nodes[2]) : product(nodes[0], product(nodes[1], nodes[2]));
   return t.yield(t.emit("aten.view.default", {whole, t.sizes_text(c.results.front())})), true;
 }
 

@@ -62,8 +62,7 @@ bool cross_entropy_of_two(Retrace& t, const FxCall& c) {
 }
 
 bool cross_entropy_of_two_logits(Retrace& t, const FxCall& c) {
-  const std::string_view plain =
-      "sub.Tensor 1 $target; mul.Tensor %1 $self; log_sigmoid $self; sub.Tensor %2 %3";
+  const std::string_view plain = "sub.Tensor 1 $target; mul.Tensor %1 $self; log_sigmoid $self; sub.Tensor %2 %3";
   const std::string_view of_positives =
       "sub.Tensor $pos_weight 1; mul.Tensor %1 $target; add.Tensor %2 1; sub.Tensor 1 $target; mul.Tensor %4 $self; "
       "log_sigmoid $self; mul.Tensor %3 %6; sub.Tensor %5 %7";

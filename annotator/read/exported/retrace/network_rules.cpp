@@ -105,9 +105,10 @@ bool linear_of_lines(Retrace& t, const FxCall& c) {
   const bool corners = c.text("align_corners") == "True", scaled = scales.size() == 1 && scales.front() > 0;
   double step = scaled ? 1.0 / scales.front() : static_cast<double>(given) / static_cast<double>(count);
   if (corners) step = count > 1 ? static_cast<double>(given - 1) / static_cast<double>(count - 1) : 0.0;
-  const Named sizes = {{"count", std::to_string(count)}, {"last", std::to_string(given - 1)}, {"step", python_float(step)}};
-  const std::string numbers = emit_recipe(
-      t, c, "arange/int64 $count device:cpu pin_memory:False; _to_copy %1 dtype:torch.float32", sizes);
+  const Named sizes = {
+      {"count", std::to_string(count)}, {"last", std::to_string(given - 1)}, {"step", python_float(step)}};
+  const std::string numbers =
+      emit_recipe(t, c, "arange/int64 $count device:cpu pin_memory:False; _to_copy %1 dtype:torch.float32", sizes);
   Named named = sizes;
   named.emplace_back("numbers", numbers);
   named.emplace_back("place", emit_recipe(t, c,
@@ -250,8 +251,8 @@ bool adaptive_avg_pool1d(Retrace& t, const FxCall& c) {
   if (sizes.size() < 2 || wanted.size() != sizes.size()) return false;
   if (wanted.back() < 1 || (sizes.back() < 1 && wanted.back() != 1)) return false;
   const std::string row = t.emit("aten.unsqueeze.default", {first(c), "-2"});
-  const std::string node = adaptive_average(t, row, static_cast<std::int64_t>(sizes.size()) + 1, {1, sizes.back()},
-                                            {1, wanted.back()});
+  const std::string node =
+      adaptive_average(t, row, static_cast<std::int64_t>(sizes.size()) + 1, {1, sizes.back()}, {1, wanted.back()});
   return !node.empty() && (t.yield(t.emit("aten.squeeze.dim", {node, "-2"})), true);
 }
 
@@ -265,7 +266,8 @@ bool adaptive_max_pool(Retrace& t, const FxCall& c) {
     if (sizes[axis] < 1 || wanted[axis] < 1 || sizes[axis] % wanted[axis] != 0) return false;
     window.push_back(sizes[axis] / wanted[axis]);
   }
-  if (axes == 3) return t.yield(t.items(t.emit("aten.max_pool3d_with_indices.default", {first(c), list_text(window)}), 2)), true;
+  if (axes == 3)
+    return t.yield(t.items(t.emit("aten.max_pool3d_with_indices.default", {first(c), list_text(window)}), 2)), true;
   std::string of = first(c);
   if (axes == 1) of = t.emit("aten.unsqueeze.default", {of, "-2"}), window.insert(window.begin(), 1);
   std::vector<std::string> both = t.items(t.emit("aten.max_pool2d_with_indices.default", {of, list_text(window)}), 2);

@@ -37,10 +37,11 @@ bool index_fill(Retrace& t, const FxCall& c) {
   if (std::ranges::any_of(sizes, [](auto size) { return size < 0; })) return false;
   std::string indices;
   for (std::int64_t i = 0; i < axis; ++i) indices += "None, ";
-  const std::string value = emit_recipe(t, c,
-                                        "scalar_tensor $value dtype:$dtype layout:torch.strided device:cpu "
-                                        "pin_memory:False; expand %1 $sizes",
-                                        {{"dtype", "torch." + std::string(name_of(x.dtype))}, {"sizes", list_text(sizes)}});
+  const std::string value =
+      emit_recipe(t, c,
+                  "scalar_tensor $value dtype:$dtype layout:torch.strided device:cpu "
+                  "pin_memory:False; expand %1 $sizes",
+                  {{"dtype", "torch." + std::string(name_of(x.dtype))}, {"sizes", list_text(sizes)}});
   return t.yield(t.emit("aten.index_put.default", {first(c), "[" + indices + index->text + "]", value})), true;
 }
 
@@ -255,17 +256,23 @@ std::string kept(Retrace& t, const FxCall& c, const std::string& reduced, const 
 }
 
 bool std_deviation(Retrace& t, const FxCall& c) {
-  const std::vector<std::int64_t> axes = reduced_axes(c, t.facts(self(c)).rank());
-  const std::string variance =
-      kept(t, c, t.emit("prims.var.default", {first(c), list_text(axes), correction_of(c)}), axes);
-  return t.yield(c.op == "aten.std" ? t.emit("aten.sqrt.default", {variance}) : variance), true;
+  const TensorFacts x = t.facts(self(c));
+  const std::vector<std::int64_t> axes = reduced_axes(c, x.rank());
+  const bool half = x.dtype == DType::float16 || x.dtype == DType::bfloat16, root = c.op == "aten.std";
+  const std::string of = half ? emit_recipe(t, c, "_to_copy/float32 $self dtype:torch.float32") : first(c);
+  const std::string variance = kept(t, c, t.emit("prims.var.default", {of, list_text(axes), correction_of(c)}), axes);
+  const std::string spread =
+      root ? t.emit("aten.sqrt.default", {variance}, {}, half ? DType::float32 : x.dtype) : variance;
+  const std::string dtype = "torch." + std::string(name_of(x.dtype));
+  if (half && root) return t.yield(t.emit("aten._to_copy.default", {spread}, {{"dtype", dtype}})), true;
+  return t.yield(half ? t.emit("prims.convert_element_type.default", {spread, dtype}) : spread), true;
 }
 
 // The deviation or variance, and the mean.
 bool with_mean(Retrace& t, const FxCall& c) {
   const TensorFacts x = t.facts(self(c));
   const std::vector<std::int64_t> axes = reduced_axes(c, x.rank());
-  if (c.results.size() != 2) return false;
+  if (c.results.size() != 2 || x.dtype == DType::float16 || x.dtype == DType::bfloat16) return false;
   std::int64_t count = 1;
   for (const std::int64_t axis : axes) {
     if (axis < 0 || axis >= x.rank() || x.sizes[axis] < 0) return false;

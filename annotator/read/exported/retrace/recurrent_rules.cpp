@@ -91,9 +91,11 @@ bool rnn(Retrace& t, const FxCall& c) {
   const std::int64_t layers = c.integer("num_layers", 1);
   const std::vector<std::int64_t> sizes = t.facts(self(c)).sizes;
   const bool batch_first = c.text("batch_first") == "True";
-  const std::size_t directions = c.text("bidirectional") == "True" ? 2 : 1, each = c.text("has_biases") == "True" ? 4 : 2;
+  const std::size_t directions = c.text("bidirectional") == "True" ? 2 : 1,
+                    each = c.text("has_biases") == "True" ? 4 : 2;
   const std::vector<std::string> weights = nodes_in(c.text("params"));
-  if (c.overload != "input" || c.text("train") == "True" || sizes.size() != 3 || layers < 1 || layers > most) return false;
+  if (c.overload != "input" || c.text("train") == "True" || sizes.size() != 3 || layers < 1 || layers > most)
+    return false;
   const std::size_t passes = static_cast<std::size_t>(layers) * directions;
   const std::int64_t steps = sizes[batch_first ? 1 : 0];
   if (weights.size() != passes * each || steps < 1 || steps > most / static_cast<std::int64_t>(passes)) return false;

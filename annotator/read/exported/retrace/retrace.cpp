@@ -221,7 +221,8 @@ FxCall Retrace::read(const Part& node) {
     if (is_tuple(call, i)) given.text = "(" + given.text.substr(1, given.text.size() - 2) + ")";
     if (const auto tensor = argument.maybe("as_tensor")) given.value = tensor->at("name").view();
     if (const auto tensors = argument.maybe("as_tensors")) {
-      for (std::size_t each = 0; each < tensors->size(); ++each) given.values.push_back((*tensors)[each].at("name").view());
+      for (std::size_t each = 0; each < tensors->size(); ++each)
+        given.values.push_back((*tensors)[each].at("name").view());
     }
     given.keyword = is_keyword(inputs[i]);
   }
@@ -316,6 +317,10 @@ void Retrace::yield(const std::vector<std::string>& nodes) {
 
 void Retrace::yield_same(std::string_view value) {
   if (const auto found = values_.find(value); found != values_.end()) made_.push_back(found->second);
+}
+
+void Retrace::read_from(std::string_view value, const std::string& node) {
+  if (const auto found = values_.find(value); found != values_.end()) aliases_[found->second].node = node_of(node);
 }
 
 void Retrace::yield_view(std::string_view value, std::string target, Arguments rest) {

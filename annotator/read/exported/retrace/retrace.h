@@ -53,6 +53,8 @@ class Retrace {
   void yield(const std::string& node);  // the operator's result
   void yield(const std::vector<std::string>& nodes);  // its results
   void yield_same(std::string_view value);            // it returns this value as it is
+  // An operator that returned this value as it is, among others: it is read from the node that took it out.
+  void read_from(std::string_view value, const std::string& node);
   // The result is a view: what is written to it is written to `value`.
   void yield_view(std::string_view value, std::string target, Arguments rest);
 

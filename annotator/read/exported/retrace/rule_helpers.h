@@ -40,9 +40,9 @@ struct Text {
 using Named = std::vector<std::pair<std::string_view, std::string>>;
 
 // Emits what a recipe says:
-// "abs $self; le.Scalar %1 $lambd=0.5; zeros_like $self pin_memory:False": operators of aten after each other, each with
-// what it is given: an argument of the operator that is replaced ($name, with its default), what is `named` so, the
-// result of a step (%1), a number, a list of such without spaces, or a keyword. A step whose result is not of the
+// "abs $self; le.Scalar %1 $lambd=0.5; zeros_like $self pin_memory:False": operators of aten after each other, each
+// with what it is given: an argument of the operator that is replaced ($name, with its default), what is `named` so,
+// the result of a step (%1), a number, a list of such without spaces, or a keyword. A step whose result is not of the
 // operator's dtype says which: "arange/int64 4".
 std::string emit_recipe(Retrace& t, const FxCall& c, std::string_view recipe, const Named& named = {});
 

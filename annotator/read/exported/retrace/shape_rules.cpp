@@ -279,7 +279,9 @@ bool contract(Retrace& t, const FxCall& c, const std::vector<std::int64_t>& of_a
   return t.yield(t.emit("aten.view.default", {product, t.sizes_text(c.results.front())})), true;
 }
 
-bool tensordot(Retrace& t, const FxCall& c) { return contract(t, c, c.integers("dims_self"), c.integers("dims_other")); }
+bool tensordot(Retrace& t, const FxCall& c) {
+  return contract(t, c, c.integers("dims_self"), c.integers("dims_other"));
+}
 
 bool inner(Retrace& t, const FxCall& c) {
   const FxCall::Given* other = c.find("other");

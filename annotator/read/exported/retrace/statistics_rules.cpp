@@ -25,14 +25,13 @@ bool prim(Retrace& t, const FxCall& c) {
   return recipe<text>(t, c);
 }
 
-bool sgn(Retrace& t, const FxCall& c) {
-  return !is_complex(t.facts(self(c)).dtype) && recipe<"sign $self">(t, c);
-}
+bool sgn(Retrace& t, const FxCall& c) { return !is_complex(t.facts(self(c)).dtype) && recipe<"sign $self">(t, c); }
 
 bool float_power(Retrace& t, const FxCall& c) {
   return c.overload == "Tensor_Tensor" &&
-         recipe<"_to_copy $exponent dtype:torch.float64; _to_copy $self dtype:torch.float64; "
-                "pow.Tensor_Tensor %2 %1">(t, c);
+         recipe<
+             "_to_copy $exponent dtype:torch.float64; _to_copy $self dtype:torch.float64; "
+             "pow.Tensor_Tensor %2 %1">(t, c);
 }
 
 bool distance(Retrace& t, const FxCall& c) {
@@ -42,9 +41,10 @@ bool distance(Retrace& t, const FxCall& c) {
 
 bool nan_to_num(Retrace& t, const FxCall& c) {
   if (t.facts(self(c)).dtype != DType::float32) return false;
-  return recipe<"isnan/bool $self; where.ScalarSelf %1 $nan=0.0 $self; isneginf/bool $self; "
-                "where.ScalarSelf %3 $neginf=-3.4028234663852886e+38 %2; isposinf/bool $self; "
-                "where.ScalarSelf %5 $posinf=3.4028234663852886e+38 %4">(t, c);
+  return recipe<
+      "isnan/bool $self; where.ScalarSelf %1 $nan=0.0 $self; isneginf/bool $self; "
+      "where.ScalarSelf %3 $neginf=-3.4028234663852886e+38 %2; isposinf/bool $self; "
+      "where.ScalarSelf %5 $posinf=3.4028234663852886e+38 %4">(t, c);
 }
 
 // ---- sums ---------------------------------------------------------------------------------------------------------
@@ -58,7 +58,8 @@ Arguments axes_given(const FxCall& c, const std::string& of) {
 
 bool count_nonzero(Retrace& t, const FxCall& c) {
   const std::string differ = t.emit("aten.ne.Scalar", {first(c), "0"}, {}, DType::boolean);
-  const std::string axes = c.overload == "default" && c.text("dim") != "None" ? "[" + c.text("dim") + "]" : c.text("dim");
+  const std::string axes =
+      c.overload == "default" && c.text("dim") != "None" ? "[" + c.text("dim") + "]" : c.text("dim");
   return t.yield(t.emit("aten.sum.dim_IntList", {differ, axes})), true;
 }
 
@@ -67,9 +68,7 @@ std::string sum_of_numbers(Retrace& t, const FxCall& c) {
   return t.emit("aten.sum.dim_IntList", axes_given(c, numbers));
 }
 
-bool nansum(Retrace& t, const FxCall& c) {
-  return c.text("dtype") == "None" && (t.yield(sum_of_numbers(t, c)), true);
-}
+bool nansum(Retrace& t, const FxCall& c) { return c.text("dtype") == "None" && (t.yield(sum_of_numbers(t, c)), true); }
 
 bool nanmean(Retrace& t, const FxCall& c) {
   if (c.text("dtype") != "None") return false;
@@ -82,7 +81,8 @@ bool nanmean(Retrace& t, const FxCall& c) {
 bool cumprod(Retrace& t, const FxCall& c) {
   const TensorFacts x = t.facts(self(c));
   const std::int64_t axis = axis_of(c, "dim", x.rank());
-  if (axis < 0 || axis >= x.rank() || x.sizes[axis] < 0 || !is_floating(x.dtype) || c.text("dtype") != "None") return false;
+  if (axis < 0 || axis >= x.rank() || x.sizes[axis] < 0 || !is_floating(x.dtype) || c.text("dtype") != "None")
+    return false;
   const std::string copies = t.emit("aten.unsqueeze.default", {first(c), std::to_string(axis + 1)});
   std::string within = emit_recipe(t, c,
                                    "arange/int64 $length device:cpu pin_memory:False; unsqueeze/int64 %1 1; "
@@ -99,8 +99,9 @@ bool cumprod(Retrace& t, const FxCall& c) {
 bool trapezoid(Retrace& t, const FxCall& c) {
   const TensorFacts y = t.facts(self(c));
   if (c.overload == "dx") {
-    return recipe<"select.int $y $dim=-1 -1; select.int $y $dim=-1 0; add.Tensor %2 %1; mul.Scalar %3 0.5; "
-                  "sum.dim_IntList $y [$dim=-1]; sub.Tensor %5 %4; mul.Scalar %6 $dx=1.0">(t, c);
+    return recipe<
+        "select.int $y $dim=-1 -1; select.int $y $dim=-1 0; add.Tensor %2 %1; mul.Scalar %3 0.5; "
+        "sum.dim_IntList $y [$dim=-1]; sub.Tensor %5 %4; mul.Scalar %6 $dx=1.0">(t, c);
   }
   const FxCall::Given* x = c.find("x");
   if (x == nullptr || t.facts(x->value).sizes != y.sizes) return false;
@@ -117,15 +118,17 @@ bool cumulative_trapezoid(Retrace& t, const FxCall& c) {
   if (c.overload != "dx") return false;
   const std::string dx = c.text("dx", "1.0");
   if (dx != "1.0") return false;
-  return recipe<"slice.Tensor $y $dim=-1 0 -1; slice.Tensor $y $dim=-1 1; add.Tensor %1 %2; mul.Scalar %3 0.5; "
-                "cumsum %4 $dim=-1">(t, c);
+  return recipe<
+      "slice.Tensor $y $dim=-1 0 -1; slice.Tensor $y $dim=-1 1; add.Tensor %1 %2; mul.Scalar %3 0.5; "
+      "cumsum %4 $dim=-1">(t, c);
 }
 
 // Between the two values that are next to a place in the sorted ones. Source: aten/src/ATen/native/Sorting.cpp.
 bool quantile(Retrace& t, const FxCall& c) {
   TensorFacts x = t.facts(self(c));
   const bool of_all = c.text("dim") == "None", one = c.overload == "scalar", skips_nan = c.op == "aten.nanquantile";
-  if (c.text("interpolation", "linear") != "linear" || c.text("keepdim", "False") == "True" || x.rank() == 0) return false;
+  if (c.text("interpolation", "linear") != "linear" || c.text("keepdim", "False") == "True" || x.rank() == 0)
+    return false;
   if (std::ranges::any_of(x.sizes, [](auto size) { return size < 1; })) return false;
   if (!of_all && axis_of(c, "dim", x.rank()) != x.rank() - 1) return false;
   const std::string dtype = "torch." + std::string(name_of(x.dtype));
@@ -149,11 +152,12 @@ bool quantile(Retrace& t, const FxCall& c) {
   std::vector<std::int64_t> wanted = x.sizes;
   wanted.back() = count;
   if (skips_nan) {
-    const std::string number = emit_recipe(t, c,
-                                           "isnan/bool $values; logical_not/bool %1; sum.dim_IntList/int64 %2 [-1] True; "
-                                           "sub.Scalar/int64 %3 1; mul.Tensor $place %4; lt.Scalar %5 0; "
-                                           "masked_fill.Scalar %5 %6 0",
-                                           {{"values", values}, {"place", place}});
+    const std::string number =
+        emit_recipe(t, c,
+                    "isnan/bool $values; logical_not/bool %1; sum.dim_IntList/int64 %2 [-1] True; "
+                    "sub.Scalar/int64 %3 1; mul.Tensor $place %4; lt.Scalar %5 0; "
+                    "masked_fill.Scalar %5 %6 0",
+                    {{"values", values}, {"place", place}});
     place = number;
   } else {
     place = t.emit("aten.mul.Scalar", {place, last});
@@ -221,7 +225,8 @@ bool bucketize(Retrace& t, const FxCall& c) {
     std::string middle = t.emit("aten.add.Tensor", {start, half});
     if (!active.empty()) middle = t.emit("aten.where.ScalarOther", {active, middle, "0"});
     const std::string value = t.emit("aten.index.Tensor", {boundaries->text, "[" + middle + "]"}, {}, limits.dtype);
-    const std::string before = t.emit(right ? "aten.gt.Tensor" : "aten.ge.Tensor", {value, first(c)}, {}, DType::boolean);
+    const std::string before =
+        t.emit(right ? "aten.gt.Tensor" : "aten.ge.Tensor", {value, first(c)}, {}, DType::boolean);
     if (active.empty()) {
       const std::string next = t.emit("aten.add.Tensor", {middle, "1"});
       start = t.emit("aten.where.self", {before, start, next});
@@ -255,9 +260,8 @@ constexpr auto table = std::to_array<RuleRow>({
     {"aten.hypot", prim<"prims.hypot.default $self $other">},
     {"aten.i0", prim<"prims.bessel_i0.default $self">},
     {"aten.isin", isin},
-    {"aten.ldexp",
-     recipe<"new_full $self [] 2.0 dtype:torch.float32 pin_memory:False; pow.Tensor_Tensor %1 $other; "
-            "mul.Tensor $self %2">},
+    {"aten.ldexp", recipe<"new_full $self [] 2.0 dtype:torch.float32 pin_memory:False; pow.Tensor_Tensor %1 $other; "
+                          "mul.Tensor $self %2">},
     {"aten.lgamma", prim<"prims.lgamma.default $self">},
     {"aten.nan_to_num", nan_to_num},
     {"aten.nanmean", nanmean},

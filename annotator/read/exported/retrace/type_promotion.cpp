@@ -31,6 +31,7 @@ using enum Kind;
 
 // Operators that take one argument as it is, such as relu, are left out.
 constexpr auto promotions = std::to_array<Promotion>({
+    {"abs", reduced, 0, 0},
     {"acos", to_float, 0, 0},
     {"acosh", to_float, 0, 0},
     {"add", plain, 0, 1},
@@ -84,6 +85,12 @@ constexpr auto promotions = std::to_array<Promotion>({
     {"i0", to_float, 0, 0},
     {"igamma", to_float, 0, 1},
     {"igammac", to_float, 0, 1},
+    {"isfinite", compared, 0, 0},
+    {"isinf", compared, 0, 0},
+    {"isnan", compared, 0, 0},
+    {"isneginf", compared, 0, 0},
+    {"isposinf", compared, 0, 0},
+    {"isreal", compared, 0, 0},
     {"l1_loss", reduced, 0, 1},
     {"lcm", plain, 0, 1},
     {"le", compared, 0, 1},
@@ -96,6 +103,7 @@ constexpr auto promotions = std::to_array<Promotion>({
     {"logaddexp", plain, 0, 1},
     {"logaddexp2", plain, 0, 1},
     {"logical_and", compared, 0, 1},
+    {"logical_not", compared, 0, 0},
     {"logical_or", compared, 0, 1},
     {"logical_xor", compared, 0, 1},
     {"logit", to_float, 0, 0},
@@ -115,6 +123,7 @@ constexpr auto promotions = std::to_array<Promotion>({
     {"remainder", plain, 0, 1},
     {"rsqrt", to_float, 0, 0},
     {"sigmoid", to_float, 0, 0},
+    {"signbit", compared, 0, 0},
     {"sin", to_float, 0, 0},
     {"sinc", to_float, 0, 0},
     {"sinh", to_float, 0, 0},
@@ -264,7 +273,7 @@ FxId promote_node(FxGraph& graph, FxId id, const Promotion& promotion) {
 
 void promote_types(FxGraph& graph) {
   const FxId end = graph.size();  // casts come behind it
-  FlatMap<FxId, FxId> casts;    // by what they are of, whose readers read them
+  FlatMap<FxId, FxId> casts;      // by what they are of, whose readers read them
   const auto kept = [&](FxId node) {
     const auto cast = casts.find(node);
     return cast == casts.end() ? node : cast->second;
