@@ -285,7 +285,7 @@ class Joined(torch.nn.Module):
         seen = torch.atleast_3d(x), torch.atleast_2d(row), torch.atleast_1d(x.sum()), torch.broadcast_to(row, (2, 4))
         split = *x.hsplit(2), *x.tensor_split((1, 2), 0), *torch.chunk(y, 2, 1)
         turned = x.fliplr(), torch.rot90(y, 2), torch.diag(row), torch.diag_embed(x), x.unsqueeze(0).squeeze((0,))
-        inner = torch.inner(x, y), torch.inner(row, row), torch.chain_matmul(x, y.t(), x), x.vdot(y) if x.dim() == 1 else x
+        inner = torch.inner(x, y), torch.inner(row, row), torch.chain_matmul(x, y.t(), x), row.vdot(y[0])
         return *stacked, *spread, *seen, *split, *turned, *inner, x.unsqueeze(1).view(3, 4) * 2
 
 
@@ -293,13 +293,16 @@ class Statistics(torch.nn.Module):
     """What is counted, accumulated and looked up in ranges."""
 
     def forward(self, x, limits):
-        quantiles = x.quantile(0.5, 1), x.quantile(0.25), torch.quantile(x, limits[:2].sigmoid(), 1), x.nanquantile(0.5, 1)
+        quantiles = (x.quantile(0.5, 1), x.quantile(0.25), torch.quantile(x, limits[:2].sigmoid(), 1),
+                     x.nanquantile(0.5, 1))
         counts = x.count_nonzero(1), x.nansum(1), x.nanmean(), x.any(1), x.all()
         places = torch.bucketize(x, limits), torch.bucketize(x, limits, right=True), torch.isin(x, limits)
         areas = torch.trapezoid(x), torch.trapezoid(x, x + 1), torch.cumulative_trapezoid(x), x.cumprod(0)
         functions = torch.hypot(x, x), torch.fmax(x, x), x.nan_to_num(), x.lgamma(), x.clip(0, 1), x.copysign(-x)
-        lengths = functional.pairwise_distance(x, x), torch.dist(x, x), torch.linalg.norm(x, dim=-1), x.index_fill(1, x[0].argsort(stable=True)[:2], 1.0)
-        return *quantiles, *counts, *places, *areas, *functions, *lengths, *torch.var_mean(x, 1, keepdim=True), (x - 1) * 2
+        lengths = functional.pairwise_distance(x, x), torch.dist(x, x), torch.linalg.norm(x, dim=-1)
+        filled = x.index_fill(1, x[0].argsort(stable=True)[:2], 1.0)
+        spread = torch.var_mean(x, 1, keepdim=True)
+        return *quantiles, *counts, *places, *areas, *functions, *lengths, filled, *spread, (x - 1) * 2
 
 
 class Halves(torch.nn.Module):
@@ -308,7 +311,9 @@ class Halves(torch.nn.Module):
     def forward(self, x):
         largest = (x - x.amax(-1, keepdim=True)).exp()
         whole = x.sum(-1) + x.cumsum(-1)[:, 0], x.sum(-1, dtype=torch.float32) * 2, x.prod(-1) > 1
-        return largest / largest.sum(-1, keepdim=True), *whole, functional.rms_norm(x, (4,)), functional.mse_loss(x, x * 2)
+        losses = functional.mse_loss(x, x * 2), functional.l1_loss(x, x * 2)
+        spread = x.std(1), x.var(1, keepdim=True), x.isnan(), functional.rms_norm(x, (4,))
+        return largest / largest.sum(-1, keepdim=True), *whole, *losses, *spread
 
 
 class Detached(torch.nn.Module):
