@@ -323,7 +323,19 @@ class Detached(torch.nn.Module):
         return x + (x.round() - x).detach(), x.detach() * 2, torch.empty_like(x).zero_() + x
 
 
+class Unread(torch.nn.Module):
+    """Operators whose last node nobody reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.lstm = torch.nn.LSTMCell(4, 5), torch.nn.LSTM(4, 5)
+
+    def forward(self, x):
+        return self.cell(x)[0], torch.meshgrid(x[0], x[:, 1])[0], self.lstm(x[None])[1][0], x.max(1)[1], x.sort(1)[0]
+
+
 MODELS = {
+    "unread": (Unread, (torch.randn(3, 4),)),
     "detached": (Detached, (torch.randn(3, 4),)),
     "halves": (Halves, (torch.randn(3, 4).half(),)),
     "joined": (Joined, (torch.randn(3, 4), torch.randn(3, 4))),

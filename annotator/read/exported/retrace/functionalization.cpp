@@ -116,7 +116,7 @@ void Retrace::replace(const FlatMap<FxId, FxId>& nodes) {
   };
   for (FxId node = 0; node < graph_.size(); ++node) graph_.replace_arguments(node, kept);
   for (Alias& alias : aliases_) alias.node = kept(alias.node);
-  for (auto known = main_.begin(); known != main_.end(); ++known) known.value() = kept(known->second);
+  for (auto known = main_.begin(); known != main_.end(); ++known) known.value().main = kept(known->second.main);
   graph_.replace_results(kept);
 }
 

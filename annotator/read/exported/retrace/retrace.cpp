@@ -68,13 +68,29 @@ Retrace::Retrace(const Part& graph, Reading& reading, const Part* program) : rea
   }
   for (const FxId size : asked_) graph_.give_name(size, "sym_size_int");
   graph_.drop_unread();
-  for (const auto& [maker, again] : remade_) {  // a view that was made again before anybody read it
-    const auto made = main_.find(maker);
-    if (made != main_.end() && !graph_.at(made->second).alive && graph_.at(again).alive) made.value() = again;
-  }
+  choose_among_alive();
   promote_types(graph_);
   graph_.count_users();
   archive_ = nullptr;
+}
+
+// The node that an operator is named by may be one whose result nobody reads.
+void Retrace::choose_among_alive() {
+  for (const auto& [maker, again] : remade_) {  // a view that was made again before anybody read it
+    const auto made = main_.find(maker);
+    if (made != main_.end() && !graph_.at(made->second.main).alive && graph_.at(again).alive)
+      made.value() = {again, again};
+  }
+  for (auto made = main_.begin(); made != main_.end(); ++made) {
+    FxId id = made->second.main;
+    const auto computes = [&] {
+      const FxNode& node = graph_.at(id);
+      return node.alive && !node.check && node.target.starts_with("aten.");
+    };
+    if (graph_.at(id).alive) continue;
+    while (id > made->second.first && !computes()) --id;
+    if (computes()) made.value().main = id;
+  }
 }
 
 // First what inputs hold in the end, then what the program returns; what is written to an input is that input.
@@ -95,7 +111,7 @@ void Retrace::return_results(const Part& graph, const Mutations& mutations) {
 
 std::string Retrace::text(const Part& node) const {
   const auto found = main_.find(node.identity());
-  return found == main_.end() ? "" : graph_.text(found->second);
+  return found == main_.end() ? "" : graph_.text(found->second.main);
 }
 
 const std::string* Retrace::name(std::string_view value) const {
@@ -137,6 +153,7 @@ void Retrace::run(const Part& node) {
   maker_ = node.identity();
   FxCall call = read(node);
   call_ = &call;
+  const FxId before = graph_.size();
   made_.clear();
   last_ = -1;
   new_sizes_ = 0;
@@ -150,7 +167,7 @@ void Retrace::run(const Part& node) {
     constexpr std::string_view computed = "operator.";
     if (call.op.starts_with(computed)) graph_.skip(call.op.substr(computed.size()));  // once more
     bind(call.results.front(), fresh(known->second));
-    main_[maker_] = known->second;
+    main_[maker_] = {known->second, known->second};
     return;
   }
   call.in_place = is_in_place_name(call.op);
@@ -160,7 +177,7 @@ void Retrace::run(const Part& node) {
   if (dynamic_) trace_new_sizes(call);
   if (dynamic_ && call.in_place) trace_write(call);
   if (!apply_rule(*this, call)) stay(call);
-  if (last_ >= 0) main_[maker_] = last_;
+  if (last_ >= 0) main_[maker_] = {before, last_};
   if (!size.empty() && last_ >= 0) {
     sizes_.emplace(size, last_);
     arithmetic_.remember(last_);

@@ -100,11 +100,17 @@ class Retrace {
     std::vector<Update> pending;
   };
 
+  // What became of an operator: `main` names it, the last of the nodes from `first` on.
+  struct Emitted {
+    FxId first = -1, main = -1;
+  };
+
   struct Mutations {
     std::size_t count = 0;                                 // results that are written to inputs
     FlatMap<std::string_view, std::string_view> input_of;  // by the result
   };
 
+  void choose_among_alive();
   void return_results(const Part& graph, const Mutations& mutations);
   Mutations write_as_stated(const Part& signature);
   void assign(std::string_view input, std::string_view value);
@@ -162,7 +168,7 @@ class Retrace {
   std::vector<Alias> aliases_;
   std::vector<Storage> storages_;
   std::vector<View> views_;
-  FlatMap<const void*, FxId> main_;                   // of the archive's nodes
+  FlatMap<const void*, Emitted> main_;                // by the archive's node
   std::vector<std::pair<const void*, FxId>> remade_;  // views that were made again, by the archive's node
   // Of the operator being traced.
   const void* maker_ = nullptr;
