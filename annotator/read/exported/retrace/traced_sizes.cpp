@@ -17,7 +17,7 @@ namespace {
 // which is also what a mask and a cumsum are made of (torch/_refs), of a shape's -1, of what is joined or repeated.
 struct NewSizes {
   std::string_view op;
-  enum Which : std::uint8_t { all, along, along_each, of_space, left_open } which;
+  enum Which : std::uint8_t { all, along, along_each, left_open } which;
 };
 
 constexpr auto new_sizes = std::to_array<NewSizes>({
@@ -134,8 +134,7 @@ void Retrace::trace_new_sizes(const FxCall& call) {
       std::ranges::for_each(call.integers("dims"), ask);
       return;
     case NewSizes::all:
-    case NewSizes::of_space:
-      for (std::int64_t axis = known->which == NewSizes::all ? 0 : 2; axis < result.rank(); ++axis) ask(axis);
+      for (std::int64_t axis = 0; axis < result.rank(); ++axis) ask(axis);
       return;
     case NewSizes::left_open:
       return trace_open_size(call);
