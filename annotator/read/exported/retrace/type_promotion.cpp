@@ -266,7 +266,10 @@ FxId promote_node(FxGraph& graph, FxId id, const Promotion& promotion) {
   if (!changed) return -1;
   graph.at(id).target = of_tensors(graph.at(id).target);
   const bool as_computed = kind != reduced && (kind != added_up || stated_dtype(graph.at(id)) != DType::undefined);
-  return as_computed || wanted == result ? -1 : graph.call(cast_to(result, reference_to(id)), cast_name);
+  if (as_computed || wanted == result) return -1;
+  FxNode cast = cast_to(result, reference_to(id));
+  cast.rank = graph.at(id).rank;
+  return graph.call(std::move(cast), cast_name);
 }
 
 }  // namespace
