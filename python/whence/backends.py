@@ -25,7 +25,7 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log, quiet
-from .tracing import Trace, library_words, of_libraries, traced, traced_otherwise
+from .tracing import Trace, baked_by_export, library_words, of_libraries, traced, traced_otherwise
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -166,10 +166,20 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Export
     try:
         return _instead_of_trace(job, call, axes, WhenceError([replace(trace.baked_size, severity="error")]))
     except WhenceError:
-        if not all(what.automatic for each in axes.values() for what in each.values()):
+        if not _all_wishes(axes):
             raise
     warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
     return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
+
+
+def _all_wishes(axes: Axes) -> bool:
+    return all(what.automatic for each in axes.values() for what in each.values())
+
+
+def _refuse_or_tell(baked: Diagnostic, axes: Axes) -> None:
+    if not _all_wishes(axes):
+        raise WhenceError([replace(baked, severity="error")])
+    warnings.warn(str(baked), WhenceWarning, stacklevel=5)
 
 
 def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception) -> Exported:
@@ -231,6 +241,8 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
     fixed = [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
     wishes.tell_of_fixed(axes, fixed)
+    if baked := baked_by_export(job.model, program, call.tensors, wishes.without(axes, fixed)):
+        _refuse_or_tell(baked, axes)
     own_name = {theirs: name for name, theirs in name_in_program.items()}
     for name, axis, sizes in capturing.bounds(program, shapes):
         warnings.warn(str(Diagnostic("E0304", "baked_size", "warning", f"the file holds where axis {axis} of "

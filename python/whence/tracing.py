@@ -106,7 +106,7 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
 
 def _size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
                 axes: Axes, of_sizes: list[Place]) -> Diagnostic | None:
-    others = [(_sizes(given, axes), given) for given in _at_other_sizes(tensors, axes)]
+    others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others.append(("other data", {name: _other_data(tensor) for name, tensor in tensors.items()}))
     for what, given in others:
@@ -119,19 +119,38 @@ def _size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: M
         except RuntimeError:
             return None  # the export tells of it, with the operation that fails
         if not alike(found, wanted):
-            return _baked_size(what, of_sizes)
+            return baked_size(what, of_sizes)
     return None
 
 
-def _sizes(given: Mapping[str, torch.Tensor], axes: Axes) -> str:
+def baked_by_export(model: torch.nn.Module, program: torch.export.ExportedProgram,
+                    tensors: Mapping[str, torch.Tensor], axes: Axes) -> Diagnostic | None:
+    """E0304 where the program computes something else than the model at other sizes: torch.export takes
+    ``int(size * 0.5)`` for a number of the example without a word."""
+    def compared(given: Mapping[str, torch.Tensor]) -> bool | None:
+        copy = program.module(check_guards=False)
+        try:
+            wanted = computed(model, model, tuple(given.values()))
+            return alike(computed(copy, copy, tuple(given.values())), wanted)
+        except Exception:  # one of the two does not take these sizes, with errors of every kind, and will say so
+            return None
+
+    others = list(at_other_sizes(tensors, axes))
+    if not others or not compared(tensors):  # nothing can be said of models that draw numbers
+        return None
+    wrong = next((given for given in others if compared(given) is False), None)
+    return None if wrong is None else baked_size(sizes_of(wrong, axes), holder="exported program")
+
+
+def sizes_of(given: Mapping[str, torch.Tensor], axes: Axes) -> str:
     return ", ".join(f"axis {axis} of '{name}' at {given[name].shape[axis]}" for name, each in axes.items()
                      for axis in each)
 
 
-def _baked_size(what: str, of_sizes: list[Place]) -> Diagnostic:
+def baked_size(what: str, of_sizes: list[Place] = (), holder: str = "trace") -> Diagnostic:
     lines = ", ".join(f"{file}:{line}" for file, line in dict.fromkeys(of_sizes))
-    return Diagnostic("E0304", "baked_size", "warning", "the trace holds a size of the example, and so does the file: "
-                      f"with {what} the model computes something else"
+    return Diagnostic("E0304", "baked_size", "warning", f"the {holder} holds a size of the example, and so does the "
+                      f"file: with {what} the model computes something else"
                       + (f". Sizes were used as numbers in {lines}" if lines else ""),
                       "script the module, so that loops and conditions on sizes stay, or leave the axis fixed")
 
@@ -143,8 +162,9 @@ def _other_data(tensor: torch.Tensor) -> torch.Tensor:
     return -tensor if tensor.is_floating_point() else tensor
 
 
-def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with all dynamic axes longer: by one, and, as some models take multiples alone, twice as long."""
+def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+    """The tensors with all dynamic axes longer: by one; as some models take multiples alone, twice as long; and where
+    that is still short, so that few numbers computed of it are others, four times."""
     def longer(size_of: Callable[[int, int], int]) -> dict[str, torch.Tensor]:
         grown = dict(tensors)
         for name, each in axes.items():
@@ -156,6 +176,7 @@ def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator
     if any(axes.values()):
         yield longer(lambda size, times: size + times)
         yield longer(lambda size, _: 2 * size)
+        yield longer(lambda size, _: 4 * size if size < 16 else size)
 
 
 def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:

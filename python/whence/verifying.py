@@ -61,7 +61,7 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
     """
     onnx = running.needs("onnx", "verifying")
     input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
-    path = getattr(path, "path", path)
+    program, path = path, getattr(path, "path", path)  # held: a program in memory has a file as long as it lives
     session = running.session(path)
     results: list[tuple[str, int, Any]] = []
     try:

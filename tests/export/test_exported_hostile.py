@@ -379,7 +379,8 @@ MOST = 2**63 - 1
     (layer(torch.nn.MaxPool2d(2)), "kernel_size", {"as_ints": [2, 2, 2]}, 3, "3 elements instead of 2"),
     (layer(torch.nn.GroupNorm(2, 4)), "num_groups", {"as_int": MOST}, 3, "contradict each other"),
     (layer(torch.nn.LSTM(6, 3, batch_first=True)), "hx", {"as_tensors": []}, 4, "a state for each kind"),
-    (layer(torch.nn.LSTM(6, 3, batch_first=True)), "num_layers", {"as_int": -1}, 3, "contradict each other"),
+    (layer(torch.nn.LSTM(6, 3, batch_first=True)), "num_layers", {"as_int": -1}, 4, "weights for each layer"),
+    (layer(torch.nn.RNN(6, 3)), "num_layers", {"as_int": 2**40}, 4, "weights for each layer"),
 ])
 def test_arguments_that_contradict_each_other(make, argument, given, code, words, tmp_path):
     model, inputs = make()
@@ -410,6 +411,17 @@ def test_sizes_that_contradict_the_operators(model, wrong, tmp_path):
             tensor["sizes"] = [{"as_int": size} for size in wrong]
             tensor["strides"] = [{"as_int": 1}] * len(wrong)
         ends_cleanly(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(change)), name)
+
+
+@pytest.mark.parametrize("columns", [[0, 1], [[0, 1], [1, 2]]])
+def test_more_indices_than_axes(columns, tmp_path):
+    path = saved(tmp_path / "good.pt2", *function(lambda x: x[:, 1:, columns])())
+
+    def change(document):
+        (indices,) = [given["arg"]["as_optional_tensors"] for node in graph_of(document)["nodes"]
+                      for given in node["inputs"] if given["name"] == "indices"]
+        indices[:0] = [{"as_none": True}] * 3
+    refused(rewritten(path, tmp_path / "m.pt2", PROGRAM, of_json(change)), "no more indices", code=4)
 
 
 def ends_cleanly(broken, what):

@@ -3,6 +3,7 @@
 from typing import Dict, List, Tuple
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -432,3 +433,27 @@ def test_what_sequences_cannot_hold_is_refused(model, words, tmp_path):
     assert words in said, said
     assert "help:" in said or "remedy" in said or "try" in said, said
     assert not path.exists()
+
+
+class Cuts(nn.Module):
+    """Lists of numbers, cut as Python cuts them: backwards, beyond their ends, by any step."""
+
+    def forward(self, x):
+        sizes = list(x.shape)
+        numbers = [1, 2, 3, 4, 5]
+        parts = [numbers[::-1], numbers[1::2], numbers[-2::-2], numbers[10:1:-1], numbers[3:-9:-1], numbers[:2:3],
+                 numbers[2:1], numbers[4:0:-9], numbers[-9:9], numbers[::9223372036854775807]]
+        total = torch.zeros(0, dtype=torch.int64)
+        for part in parts:
+            total = torch.cat([total, torch.tensor(part, dtype=torch.int64), torch.tensor([0])])
+        return x.reshape(sizes[::-1]), total
+
+
+def test_lists_are_cut_as_python_cuts_them(tmp_path):
+    x = torch.rand(2, 3)
+    archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
+    torch.jit.script(Cuts()).save(str(archive))
+    command.run("export", archive, "-o", path, "--input", "x=float32[2,3]")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for got, want in zip(session.run(None, {"x": x.numpy()}), Cuts()(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(got), want)

@@ -401,6 +401,29 @@ def test_dynamic_axes_are_wishes(model, make, backend, rows):
         torch.testing.assert_close(got, want.detach())
 
 
+class Halves(torch.nn.Module):
+    def forward(self, x):
+        return x[:int(x.shape[0] * 0.5)]
+
+
+class Roots(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.pad(x, (int(x.shape[0] ** 0.5), 0))
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+@pytest.mark.parametrize("model", [Halves(), Roots()])
+def test_numbers_that_torch_export_takes_of_a_size_without_a_word_are_refused(model, backend):
+    """Under Dim.AUTO, and a name alone is one, it makes a constant of int(size * 0.5)."""
+    with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at") as raised:
+        whence.export(model, torch.randn(4, 3), backend=backend, dynamic_shapes={"x": {0: "n"}})
+    assert raised.value.code == "E0304"
+    with pytest.warns(whence.WhenceWarning, match="E0304"):  # a wish; the file is right at the example's size
+        program = whence.export(model, torch.randn(4, 3), backend=backend, dynamic_axes={"x": [0]})
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(program(x)[0], model(x))
+
+
 @pytest.mark.parametrize("backend", NATIVE)
 def test_dynamic_shapes_are_promises(backend):
     with pytest.raises(Exception, match="E0304|specialized"):

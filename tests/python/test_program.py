@@ -256,6 +256,7 @@ def test_a_file_without_weights_is_run_and_verified_with_the_models(backend):
         program = whence.export(model, (x,), verify=True, export_params=False, backend=backend)
     assert not program.model_proto.graph.initializer or len(program.model_proto.graph.input) > 4
     assert program.verification.ok and whence.verify(program, model, (x * 2,)).ok
+    assert whence.verify(whence.export(model, (x,), backend=backend), model, (x,)).ok, "nobody else holds the program"
     equal(program(x), model(x))
     with torch.no_grad():
         model.first.bias += 1

@@ -27,6 +27,7 @@ void index(Ctx& c) {
   }
   const std::vector<IndexedAxis> axes = indexed_axes(c, indices);
   if (axes.empty()) return c.yield(x);
+  c.expect(axes.back().axis < c.rank(x), "no more indices than self has axes");
   if (axes.size() == 1) return c.yield(c.emit("Gather", {x, axes[0].index}, {{"axis", axes[0].axis}}));
 
   const int rank = c.rank(x);

@@ -170,7 +170,9 @@ std::vector<Layer> read_layers(Ctx& c, std::size_t directions) {
   const std::vector<Val> parameters = c.tensors("params");
   const bool biased = c.flag("has_biases");
   const std::size_t each = biased ? 4 : 2;
-  std::vector<Layer> layers(static_cast<std::size_t>(c.integer("num_layers")));
+  const std::int64_t count = c.integer("num_layers");
+  c.expect(count > 0 && count <= static_cast<std::int64_t>(parameters.size()), "weights for each layer");
+  std::vector<Layer> layers(static_cast<std::size_t>(count));
   if (parameters.size() != layers.size() * directions * each) {
     c.refuse("an LSTM with projections (proj_size)", "project the output with a linear layer instead");
   }
