@@ -323,6 +323,12 @@ class Detached(torch.nn.Module):
         return x + (x.round() - x).detach(), x.detach() * 2, torch.empty_like(x).zero_() + x
 
 
+class Rotary(torch.nn.Module):
+    def forward(self, x):
+        angles = torch.outer(torch.arange(x.shape[1]).float(), torch.ones(4))
+        return x[..., :4] * angles.cos(), x.view(x.shape[0], x.shape[1], 2, 4) * 2
+
+
 class Unread(torch.nn.Module):
     """Operators whose last node nobody reads."""
 
@@ -335,6 +341,7 @@ class Unread(torch.nn.Module):
 
 
 MODELS = {
+    "rotary": (Rotary, (torch.randn(4, 6, 8),)),
     "unread": (Unread, (torch.randn(3, 4),)),
     "detached": (Detached, (torch.randn(3, 4),)),
     "halves": (Halves, (torch.randn(3, 4).half(),)),
@@ -413,7 +420,7 @@ def test_models(name, decomposed, tmp_path):
 
 
 @pytest.mark.parametrize("axes", [(0,), (0, 1)], ids=["batch", "batch and length"])
-@pytest.mark.parametrize("name", ["sizes", "steps", "heads", "tables", "shifted"])
+@pytest.mark.parametrize("name", ["sizes", "steps", "heads", "tables", "shifted", "rotary"])
 def test_any_sizes(name, axes, tmp_path):
     model, inputs = MODELS[name]
     dynamic = {axis: (BATCH, LENGTH)[axis] for axis in axes}

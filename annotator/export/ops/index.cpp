@@ -63,6 +63,7 @@ void take_along_dim(Ctx& c) {
   if (!c.has("dim")) return c.yield(c.emit("Gather", {flat(c, x), flat(c, index)}));
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const std::vector<Size> of_x = shape_of(c, x), of_index = shape_of(c, index);
+  c.expect(of_x.size() == of_index.size(), "indices with the axes of self");
   // Expand leaves an axis as it is where it is asked for 1.
   std::vector<Size> wider_x(of_x.size(), Size{1}), wider_index = wider_x;
   for (std::size_t i = 0; i < of_x.size(); ++i) {

@@ -46,10 +46,13 @@ bool take_along_dim(Retrace& t, const FxCall& c) {
 }
 
 bool outer(Retrace& t, const FxCall& c) {
-  const std::vector<std::int64_t> sizes = t.facts(self(c)).sizes;
-  if (sizes.size() != 1 || sizes.front() < 0) return false;
-  const std::string column = t.emit("aten.view.default", {first(c), list_text({sizes.front(), 1})});
-  return t.yield(t.emit("aten.mul.Tensor", {column, c.text(c.find("vec2") != nullptr ? "vec2" : "other")})), true;
+  if (t.facts(self(c)).rank() != 1) return false;
+  Layout column = t.layout(self(c));
+  const std::string shape = "[" + column.sizes.front().text + ", 1]";
+  column.sizes.push_back(number(1));
+  column.pack();
+  const std::string view = t.emit_of(column, "aten.view.default", {first(c), shape});
+  return t.yield(t.emit("aten.mul.Tensor", {view, c.text(c.find("vec2") != nullptr ? "vec2" : "other")})), true;
 }
 
 bool matrix_power(Retrace& t, const FxCall& c) {
