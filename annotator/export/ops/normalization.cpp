@@ -84,11 +84,24 @@ Val batch_norm_training(Ctx& c, Val x, std::string_view eps) {
                      3)[0];
 }
 
+// A layer that has seen no data. ONNX Runtime keeps equal constants once and moves running statistics where they lie,
+// so that statistics of 0 and 1 would move biases and weights of 0 and 1 with them, those of other layers too.
+bool fresh_statistics(Ctx& c) {
+  const auto uniform = [&](std::string_view name) {
+    const TensorData* data = c.constant(c.tensor(name));
+    if (data == nullptr || data->element_count() < 1) return false;
+    const auto bytes = data->bytes.span();
+    const std::size_t size = bytes.size() / static_cast<std::size_t>(data->element_count());
+    return std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(size), bytes.end(), bytes.begin());
+  };
+  return uniform("running_mean") || uniform("running_var");
+}
+
 // With the batch's own statistics, as in training or without running ones.
 Val batch_norm_batch(Ctx& c, Val x, std::string_view eps) {
   constexpr int with_training_mode = 14;
   const bool has_running = c.schema().find("running_mean") && c.has("running_mean") && c.has("running_var");
-  if (has_running && c.opset() >= with_training_mode) return batch_norm_training(c, x, eps);
+  if (has_running && c.opset() >= with_training_mode && !fresh_statistics(c)) return batch_norm_training(c, x, eps);
   const int rank = c.rank(x);
   const Ints axes = all_but_channels(c, x);
   const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
