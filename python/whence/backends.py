@@ -235,7 +235,7 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
 
     functions = autograd.inlined() if job.autograd_inlining else autograd.kept(run)
     shapes = shapes_for_torch_export(call.tensors, axes)
-    with job.stage("torch.export"), functions, torch.no_grad():
+    with job.stage("torch.export"), functions, torch.no_grad(), calls.state_kept(job.model):
         program = capturing.captured(job.model, tuple(call.tensors.values()), shapes)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
     left = dict(zip(call.tensors, capturing.left_open(program, shapes)))

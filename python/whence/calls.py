@@ -207,8 +207,8 @@ def _warn_of_changed_inputs(before: list[list], after: list[list]) -> None:
 
 
 def trace(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.jit.ScriptModule:
-    """torch.jit.trace inside ``tensors_only``. What the model writes into its arguments and buffers is taken back."""
-    with torch.no_grad(), buffers_kept(model):
+    """torch.jit.trace inside ``tensors_only``. What the model writes into its arguments and state is taken back."""
+    with torch.no_grad(), state_kept(model):
         if not tensors:
             return torch.jit.trace(model, (), strict=False, check_trace=False)
         return torch.jit.trace(model, example_kwarg_inputs=nested.copied(dict(tensors)), strict=False,
@@ -227,15 +227,24 @@ def save_inputs(inputs: Mapping[str, Any], path: Path) -> None:
 
 
 @contextmanager
-def buffers_kept(model: torch.nn.Module) -> Iterator[None]:
-    """After the block the buffers are the tensors that they were, with the contents that they had."""
-    held = [(module, name, buffer, buffer.detach().clone()) for module in model.modules()
-            for name, buffer in module._buffers.items() if buffer is not None]
+def state_kept(model: torch.nn.Module) -> Iterator[None]:
+    """After the block buffers, and tensors, numbers and None that are plain attributes, are what they were, with the
+    contents that they had: models count, cache and accumulate in them."""
+    held = [(values, name, value, *_content(value)) for module in model.modules()
+            for values in (module._buffers, vars(module)) for name, value in values.items()
+            if value is None or isinstance(value, (torch.Tensor, int, float))]
     try:
         yield
     finally:
         with torch.no_grad():
-            for module, name, buffer, before in held:
-                if buffer._version > 0 and not torch.equal(buffer, before):
-                    buffer.copy_(before)
-                module._buffers[name] = buffer
+            for values, name, value, version, before in held:
+                if before is not None and value._version != version:
+                    value.copy_(before)
+                values[name] = value
+
+
+def _content(value: Any) -> tuple[int, torch.Tensor | None]:
+    """A tensor's version, and a copy; nobody can write to one of inference mode."""
+    if not isinstance(value, torch.Tensor) or value.is_inference():
+        return 0, None
+    return value._version, value.detach().clone()

@@ -187,8 +187,8 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
 
 
 def computed(model: torch.nn.Module, run: Callable, tensors: tuple) -> list[torch.Tensor]:
-    """What ``run`` returns, the same each time: generators and the model's buffers are afterwards as before."""
-    with torch.no_grad(), calls.buffers_kept(model), torch.random.fork_rng([]):
+    """What ``run`` returns, the same each time: generators and the model's state are afterwards as before."""
+    with torch.no_grad(), calls.state_kept(model), torch.random.fork_rng([]):
         torch.manual_seed(0)
         return nested.tensors_in(run(*nested.copied(tensors)))
 
