@@ -1,3 +1,10 @@
+// Recipes: what an operator is decomposed into, as a line of text that a rule's table can hold.
+//
+//   sub.Tensor $self $target; abs %1; mul.Tensor %2 [$dim=-1] dtype:torch.float32
+//
+// Steps stand between semicolons: an operator (of aten, overload default, where it says nothing else), `/dtype` of its
+// result where that is not the operator's own, then arguments: $name is one of the operator's, with its default after
+// `=`; %1 the result of the first step; [a,b] a list; name:value a keyword. The last step is the result.
 #include <algorithm>
 
 #include "annotator/read/exported/retrace/rule_helpers.h"

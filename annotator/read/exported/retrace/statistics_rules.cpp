@@ -132,7 +132,9 @@ bool quantile(Retrace& t, const FxCall& c) {
   if (std::ranges::any_of(x.sizes, [](auto size) { return size < 1; })) return false;
   if (!of_all && axis_of(c, "dim", x.rank()) != x.rank() - 1) return false;
   const std::string dtype = "torch." + std::string(name_of(x.dtype));
-  const std::int64_t count = one ? 1 : t.facts(c.find("q") == nullptr ? "" : c.find("q")->value).sizes.front();
+  const FxCall::Given* places = c.find("q");
+  if (places == nullptr || (!one && t.facts(places->value).rank() != 1)) return false;
+  const std::int64_t count = one ? 1 : t.facts(places->value).sizes.front();
   std::string values = first(c), place = c.text("q");
   const Keywords there = {{"layout", "torch.strided"}, {"device", "cpu"}};
   const auto with = [&](const std::string& dtype, Keywords more = {}) {
