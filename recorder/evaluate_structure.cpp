@@ -318,7 +318,8 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   if (name == "slice" && node.inputs().size() >= 3) {
     const auto size = static_cast<std::int64_t>(items.size());
     const auto given = node.inputs().size() > 3 ? in(3).settled() : std::nullopt;
-    const std::int64_t step = given && given->isInt() ? given->toInt() : 1;
+    // A step beyond the list is as one just beyond it.
+    const std::int64_t step = std::clamp(given && given->isInt() ? given->toInt() : 1, -size - 1, size + 1);
     if (step == 0) return false;
     const std::int64_t least = step < 0 ? -1 : 0, most = step < 0 ? size - 1 : size;  // as Python cuts
     const auto bound = [&](std::size_t i, std::int64_t otherwise) {
@@ -329,14 +330,8 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
     };
     const std::int64_t begin = bound(1, step < 0 ? most : least), end = bound(2, step < 0 ? least : most);
     std::vector<Term> part;
-    // Counted, as a step of any length may go far beyond both.
-    const std::int64_t span = step < 0 ? begin - end : end - begin;
-    const std::uint64_t stride = step < 0 ? -static_cast<std::uint64_t>(step) : static_cast<std::uint64_t>(step);
-    for (std::uint64_t from = 0; span > 0 && from < static_cast<std::uint64_t>(span); from += stride) {
-      const auto offset = static_cast<std::int64_t>(from);
-      part.push_back(items[static_cast<std::size_t>(step < 0 ? begin - offset : begin + offset)]);
-      if (stride >= static_cast<std::uint64_t>(span)) break;
-    }
+    for (std::int64_t i = begin; step < 0 ? i > end : i < end; i += step)
+      part.push_back(items[static_cast<std::size_t>(i)]);
     return set(Term::container(first.kind, std::move(part), depth_));
   }
   if (changes_first_argument(node)) refuse_change();

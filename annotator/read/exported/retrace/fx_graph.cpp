@@ -91,15 +91,7 @@ void FxGraph::count_users() {
 }
 
 std::string FxGraph::printed(std::string_view argument) const {
-  std::string text;
-  for (std::size_t next = 0; next < argument.size(); ++next) {
-    if (argument[next] == '\x01') {
-      text += "%" + at(read_reference(argument, next)).name;
-    } else {
-      text += argument[next];
-    }
-  }
-  return text;
+  return with_references(argument, [&](FxId node) { return "%" + at(node).name; });
 }
 
 std::string FxGraph::text(FxId id) const {

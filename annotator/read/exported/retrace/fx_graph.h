@@ -46,6 +46,20 @@ void each_reference(std::string_view text, Visit visit) {
   }
 }
 
+// The text with `written(node)` in the place of each reference.
+template <class Written>
+std::string with_references(std::string_view text, Written written) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\x01') {
+      result += written(read_reference(text, at));
+    } else {
+      result += text[at];
+    }
+  }
+  return result;
+}
+
 class FxGraph {
  public:
   void reserve(std::size_t more);
@@ -65,12 +79,7 @@ class FxGraph {
   template <class Kept>
   void replace_arguments(FxId node, Kept kept) {
     const auto renew = [&](std::string& text) {
-      std::string renewed;
-      for (std::size_t position = 0; position < text.size(); ++position) {
-        text[position] == '\x01' ? (void)(renewed += reference_to(kept(read_reference(text, position))))
-                                 : renewed.push_back(text[position]);
-      }
-      text = std::move(renewed);
+      text = with_references(text, [&](FxId read) { return reference_to(kept(read)); });
     };
     for (std::string& text : at(node).positional) renew(text);
     for (auto& [name, text] : at(node).keywords) renew(text);

@@ -1,10 +1,4 @@
-// Recipes: what an operator is decomposed into, as a line of text that a rule's table can hold.
-//
-//   sub.Tensor $self $target; abs %1; mul.Tensor %2 [$dim=-1] dtype:torch.float32
-//
-// Steps stand between semicolons: an operator (of aten, overload default, where it says nothing else), `/dtype` of its
-// result where that is not the operator's own, then arguments: $name is one of the operator's, with its default after
-// `=`; %1 the result of the first step; [a,b] a list; name:value a keyword. The last step is the result.
+// emit_recipe() of rule_helpers.h: reads a recipe, a line of text that a table of rules can hold, and emits its steps.
 #include <algorithm>
 
 #include "annotator/read/exported/retrace/rule_helpers.h"
@@ -38,7 +32,7 @@ struct Kitchen {
 
   std::string list(std::string_view words) const {
     std::string text;
-    while (!words.empty()) text += (text.empty() ? "" : ", ") + value(next(words, ','));
+    while (!words.empty()) append_item(text, value(next(words, ',')));
     return "[" + text + "]";
   }
 };

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/merge/python_text.h"
 #include "annotator/read/exported/retrace/rules.h"
 
 namespace whence {
@@ -55,7 +56,7 @@ inline std::vector<std::string> nodes_in(const std::string& list) {
 
 inline std::string list_of(const std::vector<std::string>& nodes) {
   std::string text;
-  for (const std::string& node : nodes) text += (text.empty() ? "" : ", ") + node;
+  for (const std::string& node : nodes) append_item(text, node);
   return "[" + text + "]";
 }
 

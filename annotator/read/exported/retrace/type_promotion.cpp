@@ -249,8 +249,8 @@ FxId promote_node(FxGraph& graph, FxId id, const Promotion& promotion) {
   };
   each([&](std::size_t, const Operand& operand) { operands.push_back(operand); });
   const Kind kind = kind_of(promotion, graph.at(id));
-  DType result = promoted(operands, kind);
-  if (kind == added_up && stated_dtype(graph.at(id)) != DType::undefined) result = stated_dtype(graph.at(id));
+  const DType stated = kind == added_up ? stated_dtype(graph.at(id)) : DType::undefined;
+  const DType result = stated == DType::undefined ? promoted(operands, kind) : stated;
   const DType wanted = computed_as(result, kind);
   if (wanted == DType::undefined) return -1;
   bool changed = false;
@@ -265,8 +265,8 @@ FxId promote_node(FxGraph& graph, FxId id, const Promotion& promotion) {
   });
   if (!changed) return -1;
   graph.at(id).target = of_tensors(graph.at(id).target);
-  const bool as_computed = kind != reduced && (kind != added_up || stated_dtype(graph.at(id)) != DType::undefined);
-  if (as_computed || wanted == result) return -1;
+  const bool cast_back = kind == reduced || (kind == added_up && stated == DType::undefined);
+  if (!cast_back || wanted == result) return -1;
   FxNode cast = cast_to(result, reference_to(id));
   cast.rank = graph.at(id).rank;
   return graph.call(std::move(cast), cast_name);
