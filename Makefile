@@ -10,7 +10,7 @@
 #   make lint      format and clang-tidy
 #   make clean     remove what was built, keep the virtual environment and the cache
 #
-# Honoured from the environment: TORCH_DIR (LibTorch), ONNX_ROOT (ONNX C++ 1.20.1), VENV (a virtual environment),
+# Honoured from the environment: TORCH_DIR (LibTorch), ONNX_ROOT (ONNX C++ 1.23.2), VENV (a virtual environment),
 # PIP_EXTRA_INDEX_URL (for example PyTorch's index of CPU wheels, which are ten times smaller).
 
 PREFIX ?= /usr/local

@@ -2,7 +2,7 @@
 # ONNX C++ from its PyPI source, built once into the user's cache. ONNX_ROOT names another installation.
 . "$(dirname "$0")/common.sh"
 
-version=1.20.1
+version=1.23.2
 target=${ONNX_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/whence/onnx-$version}
 ready() { [ -f "$target/lib/cmake/ONNX/ONNXConfig.cmake" ]; }
 
