@@ -193,18 +193,14 @@ c10::IValue Archive::traced_inputs() {
 
 Bytes Archive::bytes_of(const at::Tensor& tensor, std::string* member) const {
   const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
-  Bytes bytes;
-  bytes.owner = std::make_shared<at::Tensor>(dense);
-  bytes.data = static_cast<const std::byte*>(dense.const_data_ptr());
-  bytes.size = dense.nbytes();
+  Bytes bytes = Bytes::part_of(std::make_shared<at::Tensor>(dense), dense.const_data_ptr(), dense.nbytes());
   const char* begin = reader_->private_data();
-  const char* at = reinterpret_cast<const char*>(bytes.data);
+  const char* at = static_cast<const char*>(dense.const_data_ptr());
   if (at < begin || at >= begin + reader_->size()) return bytes;
-  bytes.file = path_;
-  bytes.offset = static_cast<std::uint64_t>(at - begin);
-  auto found = members_.upper_bound(bytes.offset);
+  const auto offset = static_cast<std::uint64_t>(at - begin);
+  auto found = members_.upper_bound(offset);
   if (member != nullptr && found != members_.begin()) *member = std::prev(found)->second;
-  return bytes;
+  return std::move(bytes).stored_in(path_, offset);
 }
 
 void refuse_side_effects(Archive& archive) {

@@ -20,9 +20,7 @@ TensorData data_of(const c10::IValue& value) {
   TensorData data;
   data.dtype = dtype_of(tensor);
   data.shape = tensor.sizes().vec();
-  data.bytes.owner = std::make_shared<at::Tensor>(tensor);
-  data.bytes.data = static_cast<const std::byte*>(tensor.const_data_ptr());
-  data.bytes.size = tensor.nbytes();
+  data.bytes = Bytes::part_of(std::make_shared<at::Tensor>(tensor), tensor.const_data_ptr(), tensor.nbytes());
   return data;
 }
 

@@ -251,11 +251,9 @@ void LiveModules::add_parameters(Program& program, const std::map<std::string, M
       row.data.shape = tensor.shape;
       if (tensor.data.defined() && tensor.dtype != DType::undefined) {
         const auto dense = std::make_shared<at::Tensor>(tensor.data.cpu().contiguous());
-        row.data.bytes.owner = dense;
-        row.data.bytes.data = static_cast<const std::byte*>(dense->const_data_ptr());
-        row.data.bytes.size = dense->nbytes();
+        row.data.bytes = Bytes::part_of(dense, dense->const_data_ptr(), dense->nbytes());
       } else {
-        row.data.bytes.size = static_cast<std::size_t>(row.data.element_count()) * size_of(tensor.dtype);
+        row.data.bytes = Bytes::left_out(static_cast<std::size_t>(row.data.element_count()) * size_of(tensor.dtype));
       }
       program.parameters.push_back(std::move(row));
     }

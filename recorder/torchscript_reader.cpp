@@ -6,6 +6,7 @@
 #include "recorder/composite.h"
 #include "recorder/evaluator.h"
 #include "recorder/example_inputs.h"
+#include "recorder/restore.h"
 #include "recorder/torch_error.h"
 #include "recorder_abi.h"
 #include "schema/digests.h"
@@ -113,9 +114,17 @@ Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& n
   }
 }
 
+Archive opened(const ReadOptions& options) {
+  volatile std::sig_atomic_t unobserved = 0;
+  volatile std::sig_atomic_t& reading = options.reading != nullptr ? *options.reading : unobserved;
+  const Restore done(reading);
+  reading = 1;
+  return Archive(options.path);
+}
+
 Program read(const ReadOptions& options, Diagnostics& notes) {
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(to_scalar_type(options.default_dtype))));
-  Archive archive(options.path);
+  Archive archive = opened(options);
   if (!archive.module().find_method("forward")) {
     throw Error(Code::wrong_kind, "the module has no forward method",
                 "save a module whose forward was traced or scripted", {.file = options.path, .stage = "read"});

@@ -164,16 +164,17 @@ void AtomicFile::copy_from(int fd, std::uint64_t offset, std::uint64_t size) {
 }
 
 void AtomicFile::write(const Bytes& bytes) {
-  if (bytes.when_written) return write(bytes.when_written());
-  if (bytes.file.empty() || bytes.size < kSpanFromFile) return write(bytes.data, bytes.size);
-  if (bytes.file != source_path_) {
+  if (bytes.made_when_written()) return write(bytes.made());
+  const auto content = bytes.in_memory().value();
+  if (bytes.file().empty() || content.size() < kSpanFromFile) return write(content.data(), content.size());
+  if (bytes.file() != source_path_) {
     if (source_fd_ >= 0) ::close(source_fd_);
-    source_fd_ = ::open(bytes.file.c_str(), O_RDONLY | O_CLOEXEC);
-    source_path_ = bytes.file;
+    source_fd_ = ::open(bytes.file().c_str(), O_RDONLY | O_CLOEXEC);
+    source_path_ = bytes.file();
   }
   // Removed or renamed since it was mapped: the mapping still holds the bytes.
-  if (source_fd_ < 0) return write(bytes.data, bytes.size);
-  copy_from(source_fd_, bytes.offset, bytes.size);
+  if (source_fd_ < 0) return write(content.data(), content.size());
+  copy_from(source_fd_, bytes.offset(), content.size());
 }
 
 void AtomicFile::commit() {

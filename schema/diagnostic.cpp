@@ -72,6 +72,8 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::newer_version, "newer_version", ExitCode::malformed, "A file was written in a format newer than this whence reads."},
       {Code::sidecar_mismatch, "sidecar_mismatch", ExitCode::malformed, "A sidecar, or another record of a model, and an ONNX file do not belong together."},
       {Code::run_failed, "run_failed", ExitCode::malformed, "PyTorch failed while it ran the model on the example inputs."},
+      {Code::libtorch_crash, "libtorch_crash", ExitCode::malformed, "LibTorch crashed while it read an archive."},
+      {Code::file_changed, "file_changed", ExitCode::malformed, "An input became shorter while it was read."},
       {Code::no_converter, "no_converter", ExitCode::unsupported, "whence has no converter for an operator of the model."},
       {Code::converter_refused, "converter_refused", ExitCode::unsupported, "An operator is used with arguments that ONNX, or whence, cannot express."},
       {Code::unsupported_feature, "unsupported_feature", ExitCode::unsupported, "The model or file uses something that whence does not support."},

@@ -37,6 +37,8 @@ enum class Code : std::uint16_t {
   newer_version = 205,
   sidecar_mismatch = 206,
   run_failed = 207,
+  libtorch_crash = 208,
+  file_changed = 209,
   // 03xx unsupported
   no_converter = 301,
   converter_refused = 302,

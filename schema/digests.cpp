@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,22 +38,23 @@ class Hasher {
 // Columns are gathered into rows block by block, so that reading stays close to sequential. The width of an element is
 // a constant here: with one known only at run time every element would cost a call.
 template <std::size_t element>
-void gather_columns(const TensorData& matrix, std::size_t first, std::size_t count, std::byte* gathered) {
+void gather_columns(const TensorData& matrix, const std::byte* from, std::size_t first, std::size_t count,
+                    std::byte* gathered) {
   constexpr std::size_t tile = 32;  // rows whose lines of the cache are written to at once
   const auto rows = static_cast<std::size_t>(matrix.shape[0]), columns = static_cast<std::size_t>(matrix.shape[1]);
   for (std::size_t top = 0; top < rows; top += tile) {
     const std::size_t bottom = std::min(rows, top + tile);
     for (std::size_t column = 0; column < count; ++column) {
       for (std::size_t row = top; row < bottom; ++row) {
-        std::memcpy(gathered + (column * rows + row) * element,
-                    matrix.bytes.data + (row * columns + first + column) * element, element);
+        std::memcpy(gathered + (column * rows + row) * element, from + (row * columns + first + column) * element,
+                    element);
       }
     }
   }
 }
 
 template <std::size_t element>
-std::string transposed_digest(const TensorData& matrix) {
+std::string transposed_digest(const TensorData& matrix, const std::byte* from) {
   const auto rows = static_cast<std::size_t>(matrix.shape[0]), columns = static_cast<std::size_t>(matrix.shape[1]);
   const std::size_t block =
       std::max<std::size_t>(1, std::min(columns, chunk / std::max<std::size_t>(1, rows * element)));
@@ -60,24 +62,24 @@ std::string transposed_digest(const TensorData& matrix) {
   Hasher hasher;
   for (std::size_t first = 0; first < columns; first += block) {
     const std::size_t count = std::min(block, columns - first);
-    gather_columns<element>(matrix, first, count, gathered.data());
+    gather_columns<element>(matrix, from, first, count, gathered.data());
     hasher.add(gathered.data(), count * rows * element);
   }
   return hasher.hex();
 }
 
-std::string transposed_digest(const TensorData& matrix) {
+std::string transposed_digest(const TensorData& matrix, const std::byte* from) {
   switch (size_of(matrix.dtype)) {
     case 1:
-      return transposed_digest<1>(matrix);
+      return transposed_digest<1>(matrix, from);
     case 2:
-      return transposed_digest<2>(matrix);
+      return transposed_digest<2>(matrix, from);
     case 4:
-      return transposed_digest<4>(matrix);
+      return transposed_digest<4>(matrix, from);
     case 8:
-      return transposed_digest<8>(matrix);
+      return transposed_digest<8>(matrix, from);
     default:
-      return transposed_digest<16>(matrix);
+      return transposed_digest<16>(matrix, from);
   }
 }
 
@@ -105,15 +107,15 @@ std::uint16_t to_bfloat16(float value) {
 }
 
 template <class T, std::uint16_t (*narrow)(float)>
-std::string cast_digest(const TensorData& tensor) {
-  const std::size_t count = tensor.bytes.size / sizeof(T);
+std::string cast_digest(std::span<const std::byte> content) {
+  const std::size_t count = content.size() / sizeof(T);
   constexpr std::size_t most = std::size_t{1} << 13;  // what stays in the first cache
   std::array<T, most> read;
   std::array<std::uint16_t, most> cast;
   Hasher hasher;
   for (std::size_t first = 0; first < count; first += most) {
     const std::size_t here = std::min(most, count - first);
-    std::memcpy(read.data(), tensor.bytes.data + first * sizeof(T), here * sizeof(T));  // it may not be aligned
+    std::memcpy(read.data(), content.data() + first * sizeof(T), here * sizeof(T));  // it may not be aligned
     for (std::size_t i = 0; i < here; ++i) cast[i] = narrow(static_cast<float>(read[i]));
     hasher.add(cast.data(), here * sizeof(std::uint16_t));
   }
@@ -121,9 +123,9 @@ std::string cast_digest(const TensorData& tensor) {
 }
 
 template <class T>
-void add_cast_digests(Parameter& parameter) {
-  parameter.digest_float16 = cast_digest<T, to_float16>(parameter.data);
-  parameter.digest_bfloat16 = cast_digest<T, to_bfloat16>(parameter.data);
+void add_cast_digests(Parameter& parameter, std::span<const std::byte> content) {
+  parameter.digest_float16 = cast_digest<T, to_float16>(content);
+  parameter.digest_bfloat16 = cast_digest<T, to_bfloat16>(content);
 }
 
 }  // namespace
@@ -131,15 +133,16 @@ void add_cast_digests(Parameter& parameter) {
 void compute_digests(Program& program) {
   for (Parameter& parameter : program.parameters) {
     const TensorData& data = parameter.data;
-    if (data.dtype == DType::undefined || (data.bytes.data == nullptr && data.bytes.size > 0)) continue;
-    Hasher content;
-    for (std::size_t at = 0; at < data.bytes.size; at += chunk) {
-      content.add(data.bytes.data + at, std::min(chunk, data.bytes.size - at));
+    const auto content = data.bytes.in_memory();
+    if (data.dtype == DType::undefined || !content) continue;
+    Hasher hasher;
+    for (std::size_t at = 0; at < content->size(); at += chunk) {
+      hasher.add(content->data() + at, std::min(chunk, content->size() - at));
     }
-    parameter.digest = content.hex();
-    if (data.shape.size() == 2) parameter.digest_transposed = transposed_digest(data);
-    if (data.dtype == DType::float32) add_cast_digests<float>(parameter);
-    if (data.dtype == DType::float64) add_cast_digests<double>(parameter);
+    parameter.digest = hasher.hex();
+    if (data.shape.size() == 2) parameter.digest_transposed = transposed_digest(data, content->data());
+    if (data.dtype == DType::float32) add_cast_digests<float>(parameter, *content);
+    if (data.dtype == DType::float64) add_cast_digests<double>(parameter, *content);
   }
 }
 

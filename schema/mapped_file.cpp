@@ -58,7 +58,7 @@ Bytes MappedFile::slice(const std::shared_ptr<MappedFile>& self, std::size_t off
                     path_ + " (" + std::to_string(size_) + " bytes)",
                 "copy or download the file again", {.file = path_, .stage = "read"});
   }
-  return {.owner = self, .data = data_ + offset, .size = size, .file = path_, .offset = offset};
+  return Bytes::part_of(self, data_ + offset, size).stored_in(path_, offset);
 }
 
 void MappedFile::release(std::size_t offset, std::size_t size) const {

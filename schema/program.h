@@ -144,7 +144,7 @@ struct Parameter {
   ParameterKind kind = ParameterKind::parameter;
   bool trainable = false;  // requires_grad
   bool persistent = true;
-  TensorData data;                // data.bytes.file / offset say where in the archive
+  TensorData data;                // data.bytes.file() and offset() say where in the archive
   std::string member;             // archive member, "model/data/3"; empty when materialised
   std::string digest;             // xxh3-128 of the contiguous bytes, 32 hex digits; empty when not asked for
   std::string digest_transposed;  // of the transpose, matrices only

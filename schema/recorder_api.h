@@ -2,6 +2,7 @@
 // Both sides are built together; `abi`, a digest of what they share, guards against a library of another build.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,6 +50,8 @@ struct ReadOptions {
   std::uint64_t seed = 0;
   // Of floating numbers that a script makes of others: 3 / 2 (torch.set_default_dtype). An archive does not say it.
   DType default_dtype = DType::float32;
+  // Set while LibTorch reads the archive, for who handles signals: a crash there is LibTorch's.
+  volatile std::sig_atomic_t* reading = nullptr;
 };
 
 // One call of an operator that ATen defines by other operators: `call` reads inputs 0, 1, ...; each is made anew, with

@@ -59,9 +59,9 @@ class ProgramReader {
         cell.corrupt("the shape is larger than any memory");
       }
     }
-    if (expected != data.bytes.size) {
+    if (expected != data.bytes.size()) {
       cell.corrupt("dtype and shape make " + std::to_string(expected) + " bytes, the row says " +
-                   std::to_string(data.bytes.size));
+                   std::to_string(data.bytes.size()));
     }
   }
 
@@ -76,11 +76,11 @@ class ProgramReader {
       parameter.persistent = row.next().flag();
       data.dtype = row.next().dtype();
       data.shape = row.next().sizes();
-      data.bytes.file = row.next().word_or_null();
+      std::string file = row.next().word_or_null();
       parameter.member = row.next().word_or_null();
-      data.bytes.offset = static_cast<std::uint64_t>(row.next().size());
+      const auto offset = static_cast<std::uint64_t>(row.next().size());
       const Cell bytes = row.next();
-      data.bytes.size = static_cast<std::size_t>(bytes.size());
+      data.bytes = Bytes::left_out(static_cast<std::size_t>(bytes.size())).stored_in(std::move(file), offset);
       check_bytes(bytes, data);
       parameter.digest = row.next().word_or_null();
       parameter.digest_transposed = row.next().word_or_null();
@@ -173,7 +173,7 @@ class ProgramReader {
       const Cell size = row.next();
       const Cell content = row.next();
       if (content.is_null()) {
-        constant.data.bytes.size = static_cast<std::size_t>(size.size());
+        constant.data.bytes = Bytes::left_out(static_cast<std::size_t>(size.size()));
       } else {
         auto bytes = from_base64(content.word());
         if (!bytes) content.corrupt("the data are not base64");

@@ -184,10 +184,10 @@ class Writer {
       row.flag(parameter.persistent);
       row.word(name_of(parameter.data.dtype));
       row.integers(parameter.data.shape);
-      row.word_or_null(base_name(parameter.data.bytes.file));
+      row.word_or_null(base_name(parameter.data.bytes.file()));
       row.word_or_null(parameter.member);
-      row.integer(static_cast<std::int64_t>(parameter.data.bytes.offset));
-      row.integer(static_cast<std::int64_t>(parameter.data.bytes.size));
+      row.integer(static_cast<std::int64_t>(parameter.data.bytes.offset()));
+      row.integer(static_cast<std::int64_t>(parameter.data.bytes.size()));
       row.word_or_null(parameter.digest);
       row.word_or_null(parameter.digest_transposed);
       row.word_or_null(parameter.digest_float16);
@@ -197,15 +197,14 @@ class Writer {
 
   void constants() {
     table(sidecar_form::constants, program_.constants, [](RowWriter& row, const Constant& constant) {
-      const Bytes& bytes = constant.data.bytes;
-      const bool at_hand = bytes.data != nullptr || bytes.size == 0;
-      const bool held = at_hand && bytes.size <= sidecar_form::inline_limit;
+      const auto bytes = constant.data.bytes.in_memory();
+      const bool held = bytes && bytes->size() <= sidecar_form::inline_limit;
       row.text(constant.name);
       row.word(name_of(constant.data.dtype));
       row.integers(constant.data.shape);
-      row.integer(static_cast<std::int64_t>(bytes.size));
-      held ? row.word(to_base64(bytes.span())) : row.raw("null");
-      row.word_or_null(held ? "" : at_hand ? digest_of(bytes.data, bytes.size) : constant.digest);
+      row.integer(static_cast<std::int64_t>(constant.data.bytes.size()));
+      held ? row.word(to_base64(*bytes)) : row.raw("null");
+      row.word_or_null(held ? "" : bytes ? digest_of(bytes->data(), bytes->size()) : constant.digest);
       row.integers(constant.ops);
     });
   }

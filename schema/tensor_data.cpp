@@ -5,17 +5,44 @@
 
 namespace whence {
 
-Bytes Bytes::owned(std::string text) {
-  auto owner = std::make_shared<const std::string>(std::move(text));
+Bytes Bytes::part_of(std::shared_ptr<const void> owner, const void* data, std::size_t size) {
   Bytes bytes;
-  bytes.data = reinterpret_cast<const std::byte*>(owner->data());
-  bytes.size = owner->size();
-  bytes.owner = std::move(owner);
+  bytes.owner_ = std::move(owner);
+  bytes.data_ = static_cast<const std::byte*>(data);
+  bytes.size_ = size;
   return bytes;
+}
+
+Bytes Bytes::owned(std::string text) {
+  const auto owner = std::make_shared<const std::string>(std::move(text));
+  return part_of(owner, owner->data(), owner->size());
 }
 
 Bytes Bytes::copy_of(const void* data, std::size_t size) {
   return owned(std::string(static_cast<const char*>(data), size));
+}
+
+Bytes Bytes::left_out(std::size_t size) {
+  Bytes bytes;
+  bytes.size_ = size;
+  return bytes;
+}
+
+Bytes Bytes::made_when_written(std::size_t size, std::function<Bytes()> make) {
+  Bytes bytes = left_out(size);
+  bytes.make_ = std::move(make);
+  return bytes;
+}
+
+Bytes Bytes::stored_in(std::string file, std::uint64_t offset) && {
+  file_ = std::move(file);
+  offset_ = offset;
+  return std::move(*this);
+}
+
+std::optional<std::span<const std::byte>> Bytes::in_memory() const {
+  if (data_ == nullptr && size_ > 0) return std::nullopt;
+  return std::span(data_, size_);
 }
 
 std::int64_t TensorData::element_count() const {

@@ -19,8 +19,9 @@ std::string content_key(const TensorData& data) {
   std::string key(1, static_cast<char>(data.dtype));
   for (const std::int64_t size : data.shape) key += std::to_string(size) + ',';
   key += '|';
-  if (data.bytes.size > largest_verbatim) return key + digest_of(data.bytes.data, data.bytes.size);
-  return key.append(reinterpret_cast<const char*>(data.bytes.data), data.bytes.size);
+  const auto bytes = data.bytes.in_memory().value();
+  if (bytes.size() > largest_verbatim) return key + digest_of(bytes.data(), bytes.size());
+  return key.append(as_text(bytes));
 }
 
 ConstantId content_of(const Value& value) { return value.source == ValueSource::constant ? value.index : value.known; }
@@ -102,15 +103,10 @@ void ConvertSession::convert_nodes(const std::vector<Node>& nodes) {
   for (const Node& node : nodes) convert_node(node);
 }
 
-// A converter met a number that no list can have as its length, and the like: in an archive that PyTorch wrote nothing
-// says that, so it was damaged since, or made to harm.
-Error ConvertSession::contradiction(const Node& node, const std::string& what) const {
-  const bool from_archive = program_.source.kind == "torch.export";
-  return Error(from_archive ? Code::corrupt_file : Code::internal,
-               qualified(node) + ": its arguments contradict each other (" + what + ")",
-               from_archive ? "save the model again with torch.export.save; if that does not help, please report this"
-                            : "please report this with the command line and the file",
-               place_of(program_, node, "convert"));
+// Whatever a converter did not foresee, also of a damaged archive: no check found what is wrong with it.
+Error ConvertSession::defect(const Node& node, const std::string& what) const {
+  return Error(Code::internal, "the converter of " + qualified(node) + " failed: " + what,
+               "please report this with the command line and the file", place_of(program_, node, "convert"));
 }
 
 void ConvertSession::convert_node(const Node& node) {
@@ -139,7 +135,7 @@ void ConvertSession::convert_node(const Node& node) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& other) {
-    record(contradiction(node, other.what()));
+    record(defect(node, other.what()));
     poison_outputs(node);
   }
   node_ = enclosing;

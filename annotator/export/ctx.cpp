@@ -185,9 +185,9 @@ std::vector<Size> Ctx::sizes(std::string_view name) {
   }
   if (given.is_none()) return sizes;
   const auto data = known(given);
-  if (data && data->shape.size() == 1) {
-    for (std::int64_t i = 0; i < data->shape[0]; ++i)
-      sizes.emplace_back(integer_at(*data, static_cast<std::size_t>(i)));
+  const auto elements = data && data->shape.size() == 1 ? Elements::of(*data) : std::nullopt;
+  if (elements) {
+    for (std::size_t i = 0; i < elements->size(); ++i) sizes.emplace_back(elements->integer(i));
     return sizes;
   }
   // int[2] given as one int: it stands for both.

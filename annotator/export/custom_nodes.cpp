@@ -83,7 +83,7 @@ Argument ConvertSession::as_written(const Argument& argument) const {
   const TensorData* content = known(reference->id);
   if (content == nullptr) return argument;
   const auto number = [&](auto value) {
-    std::memcpy(&value, content->bytes.span().data(), sizeof value);
+    std::memcpy(&value, content->bytes.in_memory().value().data(), sizeof value);
     return Argument{value};
   };
   if (content->dtype == DType::float64) return number(double{});

@@ -26,17 +26,14 @@ double huge(DType dtype) {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-bool masks(const TensorData& mask, std::size_t index) {
-  if (mask.dtype == DType::boolean) return mask.bytes.data[index] == std::byte{0};
-  return number_at(mask, index) == kMinusInfinity;
-}
-
 bool constant_masks_whole_row(const TensorData& mask) {
-  const auto count = static_cast<std::size_t>(mask.element_count());
+  const auto elements = Elements::of(mask);
+  if (!elements) return true;
+  const double masked = mask.dtype == DType::boolean ? 0 : kMinusInfinity;
   const auto width = static_cast<std::size_t>(mask.shape.empty() ? 1 : mask.shape.back());
-  for (std::size_t row = 0; row < count; row += width) {
+  for (std::size_t row = 0; row < elements->size(); row += width) {
     std::size_t column = 0;
-    while (column < width && masks(mask, row + column)) ++column;
+    while (column < width && elements->number(row + column) == masked) ++column;
     if (column == width) return true;
   }
   return false;
@@ -85,9 +82,9 @@ class MaskTrace {
     return result;
   }
 
-  // A model's own weights are taken for ordinary numbers.
+  // A model's own weights are taken for ordinary numbers, in whatever order.
   static Reach constant(const Initializer& initializer) {
-    return initializer.parameter ? Reach{} : numbers(initializer.data);
+    return initializer.parameter || initializer.rearranged ? Reach{} : numbers(initializer.data);
   }
 
   // ConstantOfShape holds its number in an attribute.
@@ -98,10 +95,12 @@ class MaskTrace {
   }
 
   static Reach numbers(const TensorData& data) {
+    if (!is_floating(data.dtype)) return {};
+    const auto elements = Elements::of(data);
+    if (!elements) return {true, true};
     Reach result;
-    if (!is_floating(data.dtype) || !has_number_form(data.dtype)) return result;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(data.element_count()); ++i) {
-      const double number = number_at(data, i);
+    for (std::size_t i = 0; i < elements->size(); ++i) {
+      const double number = elements->number(i);
       result.infinite = result.infinite || std::isinf(number);
       result.huge = result.huge || std::abs(number) > huge(data.dtype);
     }

@@ -72,7 +72,7 @@ Transpose transpose_of(std::size_t width) {
 // Memory for the result that nobody clears before it is written.
 struct Room {
   explicit Room(std::size_t size) : bytes(std::make_shared_for_overwrite<std::byte[]>(size)), size(size) {}
-  Bytes take() const { return {.owner = bytes, .data = bytes.get(), .size = size, .file = "", .offset = 0}; }
+  Bytes take() const { return Bytes::part_of(bytes, bytes.get(), size); }
 
   std::shared_ptr<std::byte[]> bytes;
   std::size_t size;
@@ -82,8 +82,8 @@ struct Room {
 // memory. False when the file does not give them.
 bool transpose_from_file(const TensorData& matrix, std::byte* to) {
   constexpr std::size_t at_once = std::size_t{1} << 20;  // bytes
-  if (matrix.bytes.file.empty()) return false;
-  const int fd = ::open(matrix.bytes.file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (matrix.bytes.file().empty()) return false;
+  const int fd = ::open(matrix.bytes.file().c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
   const std::size_t width = size_of(matrix.dtype), row = static_cast<std::size_t>(columns) * width;
@@ -94,7 +94,7 @@ bool transpose_from_file(const TensorData& matrix, std::byte* to) {
   for (std::int64_t r = 0; r < rows && whole; r += step) {
     const std::int64_t count = std::min(step, rows - r);
     const std::size_t size = static_cast<std::size_t>(count) * row;
-    const auto offset = static_cast<off_t>(matrix.bytes.offset + static_cast<std::size_t>(r) * row);
+    const auto offset = static_cast<off_t>(matrix.bytes.offset() + static_cast<std::size_t>(r) * row);
     whole = ::pread(fd, piece.bytes.get(), size, offset) == static_cast<ssize_t>(size);
     if (whole) transpose_of(width)(piece.bytes.get(), to + static_cast<std::size_t>(r) * width, count, columns, rows);
   }
@@ -111,16 +111,18 @@ TensorData with_bytes(DType dtype, Ints shape, std::string bytes) {
 TensorData permuted(const TensorData& tensor, const Ints& permutation) {
   const std::size_t rank = tensor.shape.size();
   const std::size_t width = size_of(tensor.dtype);
-  const bool whole = static_cast<std::size_t>(tensor.element_count()) * width == tensor.bytes.size;
+  const bool whole = static_cast<std::size_t>(tensor.element_count()) * width == tensor.bytes.size();
   if (permutation.size() != rank || !whole) {
     throw Error(Code::corrupt_file, "a constant of rank " + std::to_string(rank) + " is said to have another shape",
                 "save the model again with torch.export.save");
   }
-  const Room room(tensor.bytes.size);
+  const Room room(tensor.bytes.size());
   std::byte* to = room.bytes.get();
   if (rank == 2 && permutation == Ints{1, 0}) {
     const std::int64_t rows = tensor.shape[0];
-    if (!transpose_from_file(tensor, to)) transpose_of(width)(tensor.bytes.data, to, rows, tensor.shape[1], rows);
+    if (!transpose_from_file(tensor, to)) {
+      transpose_of(width)(tensor.bytes.in_memory().value().data(), to, rows, tensor.shape[1], rows);
+    }
     return {tensor.dtype, {tensor.shape[1], rows}, room.take()};
   }
 
@@ -130,9 +132,10 @@ TensorData permuted(const TensorData& tensor, const Ints& permutation) {
     shape[i] = tensor.shape[permutation[i]];
     step[i] = strides[permutation[i]];
   }
+  const std::byte* from = tensor.bytes.in_memory().value().data();
   std::int64_t at = 0;
   for (std::int64_t n = tensor.element_count(); n > 0; --n, to += width) {
-    std::memcpy(to, tensor.bytes.data + at * width, width);
+    std::memcpy(to, from + at * width, width);
     for (std::size_t i = rank; i-- > 0;) {
       at += step[i];
       if (++index[i] < shape[i]) break;
@@ -147,11 +150,10 @@ TensorData transposed(const TensorData& matrix) { return permuted(matrix, {1, 0}
 
 TensorData transposed_when_written(const TensorData& matrix) {
   constexpr std::size_t small = std::size_t{1} << 16;  // bytes
-  if (matrix.bytes.size <= small) return transposed(matrix);
-  TensorData result{matrix.dtype, {matrix.shape[1], matrix.shape[0]}, {}};
-  result.bytes.size = matrix.bytes.size;
-  result.bytes.when_written = [matrix] { return transposed(matrix).bytes; };
-  return result;
+  if (matrix.bytes.size() <= small) return transposed(matrix);
+  return {matrix.dtype, {matrix.shape[1], matrix.shape[0]}, Bytes::made_when_written(matrix.bytes.size(), [matrix] {
+            return transposed(matrix).bytes;
+          })};
 }
 
 TensorData reshaped(TensorData tensor, const Ints& shape) {
@@ -160,11 +162,11 @@ TensorData reshaped(TensorData tensor, const Ints& shape) {
 }
 
 TensorData rows(const TensorData& tensor, std::int64_t begin, std::int64_t end) {
-  const std::size_t row = tensor.shape[0] == 0 ? 0 : tensor.bytes.size / tensor.shape[0];
+  const std::string_view content = as_text(tensor.bytes.in_memory().value());
+  const std::size_t row = tensor.shape[0] == 0 ? 0 : content.size() / tensor.shape[0];
   Ints shape = tensor.shape;
   shape[0] = end - begin;
-  std::string bytes(reinterpret_cast<const char*>(tensor.bytes.data) + begin * row, (end - begin) * row);
-  return with_bytes(tensor.dtype, std::move(shape), std::move(bytes));
+  return with_bytes(tensor.dtype, std::move(shape), std::string(content.substr(begin * row, (end - begin) * row)));
 }
 
 TensorData concatenated(const std::vector<TensorData>& parts) {
@@ -172,10 +174,10 @@ TensorData concatenated(const std::vector<TensorData>& parts) {
   shape[0] = 0;
   std::string bytes;
   bytes.reserve(std::accumulate(parts.begin(), parts.end(), std::size_t{0},
-                                [](std::size_t sum, const TensorData& part) { return sum + part.bytes.size; }));
+                                [](std::size_t sum, const TensorData& part) { return sum + part.bytes.size(); }));
   for (const TensorData& part : parts) {
     shape[0] += part.shape[0];
-    bytes.append(reinterpret_cast<const char*>(part.bytes.data), part.bytes.size);
+    bytes.append(as_text(part.bytes.in_memory().value()));
   }
   return with_bytes(parts.front().dtype, std::move(shape), std::move(bytes));
 }
@@ -184,10 +186,9 @@ TensorData filled(const Ints& shape, double value, DType dtype) {
   const TensorData scalar = number_scalar(value, dtype);
   TensorData result{dtype, shape, {}};
   std::string bytes;
-  bytes.reserve(result.element_count() * scalar.bytes.size);
-  for (std::int64_t n = result.element_count(); n > 0; --n) {
-    bytes.append(reinterpret_cast<const char*>(scalar.bytes.data), scalar.bytes.size);
-  }
+  const std::string_view element = as_text(scalar.bytes.in_memory().value());
+  bytes.reserve(result.element_count() * element.size());
+  for (std::int64_t n = result.element_count(); n > 0; --n) bytes.append(element);
   result.bytes = Bytes::owned(std::move(bytes));
   return result;
 }
@@ -204,7 +205,12 @@ Val derived_constant(Ctx& c, Val source, std::string_view suffix,
     made.origin = merge_origins(made.origin, NodeOrigin{OriginKind::own, {op}}, OriginKind::shared);
     return Val{made.value};
   }
-  return Val{graph.add_initializer(name, make(*c.constant(source)), NodeOrigin{OriginKind::own, {op}}, false)};
+  const std::int32_t held = graph.values[source.id].initializer;
+  const bool of_weights = held >= 0 && (graph.initializers[held].parameter || graph.initializers[held].rearranged);
+  const GraphValueId derived =
+      graph.add_initializer(name, make(*c.constant(source)), NodeOrigin{OriginKind::own, {op}}, false);
+  graph.initializers.back().rearranged = of_weights;
+  return Val{derived};
 }
 
 Val per_channel(Ctx& c, Val weight, int trailing) {

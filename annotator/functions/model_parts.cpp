@@ -62,12 +62,9 @@ class Reader {
     StoredTensor tensor;
     const std::string header = split_message(message, place_, [&](const wire::Field& field) {
       if (!field.is_bytes(tensor_raw_data)) return false;
-      const char* const file = parts_.file->text().data();
-      tensor.raw.owner = parts_.file;
-      tensor.raw.data = parts_.file->data() + (field.bytes.data() - file);
-      tensor.raw.size = field.bytes.size();
-      tensor.raw.file = parts_.file->path();
-      tensor.raw.offset = static_cast<std::uint64_t>(field.bytes.data() - file);
+      const auto offset = static_cast<std::size_t>(field.bytes.data() - parts_.file->text().data());
+      tensor.raw =
+          Bytes::part_of(parts_.file, field.bytes.data(), field.bytes.size()).stored_in(parts_.file->path(), offset);
       return true;
     });
     parse(tensor.header, header, place_);
@@ -81,12 +78,14 @@ class Reader {
 }  // namespace
 
 bool StoredTensor::small() const {
-  return !external() && raw.size <= small_tensor && header.ByteSizeLong() <= 2 * small_tensor;
+  return !external() && (!raw || raw->size() <= small_tensor) && header.ByteSizeLong() <= 2 * small_tensor;
 }
 
 onnx::TensorProto StoredTensor::whole() const {
   onnx::TensorProto tensor = header;
-  if (raw.data != nullptr) tensor.set_raw_data(raw.data, raw.size);
+  if (!raw) return tensor;
+  const auto bytes = raw->in_memory().value();
+  tensor.set_raw_data(bytes.data(), bytes.size());
   return tensor;
 }
 
@@ -140,8 +139,7 @@ void write_model_parts(const ModelParts& parts, const std::string& path) {
   layout.graph_head = graph_head.SerializeAsString();
   layout.graph_tail = graph_tail.SerializeAsString();
   for (const StoredTensor& tensor : parts.initializers) {
-    layout.initializers.push_back(
-        {tensor.header.SerializeAsString(), tensor.raw.data == nullptr ? nullptr : &tensor.raw});
+    layout.initializers.push_back({tensor.header.SerializeAsString(), tensor.raw ? &*tensor.raw : nullptr});
   }
   if (layout.size() > protobuf_limit) {
     throw Error(Code::over_limit,

@@ -18,7 +18,7 @@ inline constexpr std::size_t small_tensor = 1024;  // bytes
 // An initializer: its header with name, dtype and shape, and its raw_data where it has any.
 struct StoredTensor {
   onnx::TensorProto header;  // without raw_data
-  Bytes raw;                 // data is null when the values lie in a typed field or in another file
+  std::optional<Bytes> raw;  // absent when the values lie in a typed field or in another file
 
   bool external() const { return header.data_location() == onnx::TensorProto::EXTERNAL; }
   // Within the file, and so few bytes that it may stand in a function and be looked at by shape inference.

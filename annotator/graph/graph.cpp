@@ -2,9 +2,10 @@
 #include "annotator/graph/graph.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <utility>
+
+#include "annotator/graph/tensor_values.h"
 
 namespace whence {
 namespace {
@@ -101,23 +102,17 @@ const TensorData* Graph::constant(GraphValueId value) const {
   if (held.captured != no_value) return outer->constant(held.captured);
   if (held.initializer < 0) return nullptr;
   const TensorData& data = initializers[held.initializer].data;
-  return data.bytes.when_written ? nullptr : &data;
+  return data.bytes.in_memory() ? &data : nullptr;
 }
 
 std::optional<std::vector<std::int64_t>> Graph::integers(GraphValueId value) const {
   const TensorData* data = constant(value);
   if (data == nullptr || data->shape.size() > 1) return std::nullopt;
   if (data->dtype != DType::int64 && data->dtype != DType::int32) return std::nullopt;
-  std::vector<std::int64_t> result(static_cast<std::size_t>(data->element_count()));
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    if (data->dtype == DType::int64) {
-      std::memcpy(&result[i], data->bytes.data + i * sizeof(std::int64_t), sizeof(std::int64_t));
-    } else {
-      std::int32_t element = 0;
-      std::memcpy(&element, data->bytes.data + i * sizeof element, sizeof element);
-      result[i] = element;
-    }
-  }
+  const auto elements = Elements::of(*data);
+  if (!elements) return std::nullopt;
+  std::vector<std::int64_t> result(elements->size());
+  for (std::size_t i = 0; i < result.size(); ++i) result[i] = elements->integer(i);
   return result;
 }
 

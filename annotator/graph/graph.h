@@ -71,16 +71,17 @@ struct GraphValue {
   std::int32_t producer = -1;            // node index; -1 for inputs and initializers
   std::int32_t initializer = -1;         // index into initializers
   bool is_input = false;
-  bool sequence = false;  // a list of tensors; dtype is that of its elements
-  bool optional = false;  // a tensor or nothing
+  bool sequence = false;             // a list of tensors; dtype is that of its elements
+  bool optional = false;             // a tensor or nothing
   GraphValueId captured = no_value;  // in a body: the value of the enclosing graph that this stands for
 };
 
 struct Initializer {
   GraphValueId value = no_value;
   TensorData data;
-  NodeOrigin origin;       // operations that use or made it; empty ops for a parameter as the model holds it
-  bool parameter = false;  // a parameter or buffer of the model, under its qualified name
+  NodeOrigin origin;        // operations that use or made it; empty ops for a parameter as the model holds it
+  bool parameter = false;   // a parameter or buffer of the model, under its qualified name
+  bool rearranged = false;  // the numbers of a parameter in another order or shape
 };
 
 class Graph {
@@ -104,7 +105,7 @@ class Graph {
   std::int32_t add_node(GraphNode node);  // sets producer of its outputs
   GraphValueId add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter);
 
-  // Data of an initializer, also a captured one; nullptr for others, and for bytes that are made only when written.
+  // Data of an initializer, also a captured one; nullptr for others, and where its bytes are not in memory.
   const TensorData* constant(GraphValueId value) const;
   // Small integer constants as a vector (int64 or int32 initializers of rank 0 or 1).
   std::optional<std::vector<std::int64_t>> integers(GraphValueId value) const;

@@ -52,9 +52,9 @@ void with_type(DType dtype, Visit&& visit) {
 }
 
 template <class T>
-T element(const TensorData& data, std::size_t index) {
+T element(const std::byte* data, std::size_t index) {
   T value{};
-  std::memcpy(&value, data.bytes.data + index * sizeof(T), sizeof(T));
+  std::memcpy(&value, data + index * sizeof(T), sizeof(T));
   return value;
 }
 
@@ -106,33 +106,42 @@ bool has_number_form(DType dtype) {
   return known;
 }
 
-double number_at(const TensorData& data, std::size_t index) {
+std::optional<Elements> Elements::of(const TensorData& data) {
+  const auto bytes = data.bytes.in_memory();
+  const auto count = static_cast<std::size_t>(data.element_count());
+  if (!bytes || !has_number_form(data.dtype) || bytes->size() / size_of(data.dtype) < count) return std::nullopt;
+  return Elements(data.dtype, bytes->data(), count);
+}
+
+double Elements::number(std::size_t index) const {
   double number = 0;
-  with_type(data.dtype, [&](auto type) { number = widen(element<decltype(type)>(data, index)); });
+  with_type(dtype_, [&](auto type) { number = widen(element<decltype(type)>(data_, index)); });
   return number;
 }
 
-std::int64_t integer_at(const TensorData& data, std::size_t index) {
+std::int64_t Elements::integer(std::size_t index) const {
   std::int64_t number = 0;
-  with_type(data.dtype, [&](auto type) {
+  with_type(dtype_, [&](auto type) {
     using T = decltype(type);
     if constexpr (std::is_integral_v<T>) {
-      number = static_cast<std::int64_t>(element<T>(data, index));
+      number = static_cast<std::int64_t>(element<T>(data_, index));
     } else {
-      number = truncate(widen(element<T>(data, index)));
+      number = truncate(widen(element<T>(data_, index)));
     }
   });
   return number;
 }
 
 std::optional<double> single_number(const TensorData& data) {
-  if (data.element_count() != 1 || !has_number_form(data.dtype)) return std::nullopt;
-  return number_at(data, 0);
+  const auto elements = Elements::of(data);
+  if (!elements || elements->size() != 1) return std::nullopt;
+  return elements->number(0);
 }
 
 std::optional<std::int64_t> single_integer(const TensorData& data) {
-  if (data.element_count() != 1 || !holds_integers(data.dtype)) return std::nullopt;
-  return integer_at(data, 0);
+  const auto elements = Elements::of(data);
+  if (!elements || elements->size() != 1 || !holds_integers(data.dtype)) return std::nullopt;
+  return elements->integer(0);
 }
 
 TensorData integer_scalar(std::int64_t value, DType dtype) { return scalar(value, dtype); }
@@ -145,13 +154,13 @@ TensorData integer_vector(const std::vector<std::int64_t>& values) {
 
 std::optional<TensorData> cast_tensor(const TensorData& data, DType dtype) {
   if (data.dtype == dtype) return data;
-  if (!has_number_form(data.dtype) || !has_number_form(dtype)) return std::nullopt;
-  const auto count = static_cast<std::size_t>(data.element_count());
-  std::string bytes(count * size_of(dtype), '\0');
+  const auto elements = Elements::of(data);
+  if (!elements || !has_number_form(dtype)) return std::nullopt;
+  std::string bytes(elements->size() * size_of(dtype), '\0');
   with_type(dtype, [&](auto type) {
     using T = decltype(type);
-    for (std::size_t i = 0; i < count; ++i) {
-      const T value = holds_integers(data.dtype) ? narrow<T>(integer_at(data, i)) : narrow<T>(number_at(data, i));
+    for (std::size_t i = 0; i < elements->size(); ++i) {
+      const T value = holds_integers(data.dtype) ? narrow<T>(elements->integer(i)) : narrow<T>(elements->number(i));
       std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
     }
   });

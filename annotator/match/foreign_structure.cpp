@@ -127,7 +127,7 @@ class Builder {
     const DType dtype = from_onnx(tensor.data_type);
     if (!has_number_form(dtype) || tensor.external) return;
     if (tensor.raw.size() == size_of(dtype) && tensor.raw.size() <= largest_number) {
-      entry.number = number_at({dtype, {}, Bytes::copy_of(tensor.raw.data(), tensor.raw.size())}, 0);
+      entry.number = single_number({dtype, {}, Bytes::copy_of(tensor.raw.data(), tensor.raw.size())}).value();
       entry.single = true;
       return;
     }

@@ -22,19 +22,19 @@ namespace {
 // tensor reads from one stretch of zero pages, which costs address space and no memory.
 class ZeroPages {
  public:
-  static Bytes of(std::size_t size) {
+  explicit ZeroPages(std::size_t size) {
     void* pages =
         mmap(nullptr, std::max<std::size_t>(size, 1), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) {
       throw Error(Code::over_limit, "no address space for a tensor of " + std::to_string(size) + " bytes",
                   "free memory, or match on another machine", {.stage = "match"});
     }
-    Bytes bytes;
-    bytes.owner = std::shared_ptr<const void>(pages, [size](void* at) { munmap(at, std::max<std::size_t>(size, 1)); });
-    bytes.data = static_cast<const std::byte*>(pages);
-    bytes.size = size;
-    return bytes;
+    pages_ = std::shared_ptr<const void>(pages, [size](void* at) { munmap(at, std::max<std::size_t>(size, 1)); });
   }
+  Bytes of(std::size_t size) const { return Bytes::part_of(pages_, pages_.get(), size); }
+
+ private:
+  std::shared_ptr<const void> pages_;
 };
 
 Program with_zero_weights(const Program& program) {
@@ -42,19 +42,15 @@ Program with_zero_weights(const Program& program) {
   std::vector<TensorData*> missing;
   std::size_t largest = 0;
   const auto look_at = [&](TensorData& data) {
-    if (data.bytes.data != nullptr || data.bytes.when_written || data.bytes.size == 0) return;
+    if (data.bytes.in_memory() || data.bytes.made_when_written()) return;
     missing.push_back(&data);
-    largest = std::max(largest, data.bytes.size);
+    largest = std::max(largest, data.bytes.size());
   };
   for (Parameter& parameter : filled.parameters) look_at(parameter.data);
   for (Constant& constant : filled.constants) look_at(constant.data);
   if (missing.empty()) return filled;
-  const Bytes zeros = ZeroPages::of(largest);
-  for (TensorData* data : missing) {
-    const std::size_t size = data->bytes.size;
-    data->bytes = zeros;
-    data->bytes.size = size;
-  }
+  const ZeroPages zeros(largest);
+  for (TensorData* data : missing) data->bytes = zeros.of(data->bytes.size());
   return filled;
 }
 
@@ -149,9 +145,10 @@ class Overlay {
     // The same parameter is the same value in all forms; so is a small constant of the same content.
     std::string key = initializer.parameter ? "p" + name : "";
     const TensorData& data = initializer.data;
-    if (!initializer.parameter && data.bytes.data != nullptr && data.bytes.size <= 64) {
+    const auto content = data.bytes.in_memory();
+    if (!initializer.parameter && content && content->data() != nullptr && content->size() <= 64) {
       key = "c" + std::to_string(static_cast<int>(data.dtype)) + ":" + std::to_string(data.shape.size()) + ":" +
-            std::string(reinterpret_cast<const char*>(data.bytes.data), data.bytes.size);
+            std::string(as_text(*content));
     }
     // What is computed from a parameter is named after it, alike in all forms.
     if (key.empty() && !name.empty() && name.front() != '/') {
@@ -174,9 +171,9 @@ class Overlay {
     tensor.name = name;
     tensor.data_type = to_onnx(data.dtype);
     tensor.dims = data.shape;
-    if (tensor.elements() == 1 && data.bytes.data != nullptr && has_number_form(data.dtype)) {
+    if (const auto number = single_number(data)) {
       tensor.single = true;
-      tensor.number = number_at(data, 0);
+      tensor.number = *number;
     }
   }
 

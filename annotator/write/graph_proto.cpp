@@ -47,9 +47,9 @@ onnx::TensorProto tensor_header(const TensorData& data, const std::string& name)
                 "ONNX has no tensors of dtype " + std::string(name_of(data.dtype)) + ": " + name,
                 "convert the tensor to another dtype in the model", {.stage = "write"});
   }
-  if (data.bytes.size != static_cast<std::uint64_t>(data.element_count()) * size_of(data.dtype)) {
+  if (data.bytes.size() != static_cast<std::uint64_t>(data.element_count()) * size_of(data.dtype)) {
     throw Error(Code::corrupt_file,
-                "tensor " + name + " has " + std::to_string(data.bytes.size) + " bytes for " +
+                "tensor " + name + " has " + std::to_string(data.bytes.size()) + " bytes for " +
                     std::to_string(data.element_count()) + " elements: the model says two things of its shape",
                 "save the model again; if that does not help, please report this with it", {.stage = "write"});
   }
@@ -171,7 +171,8 @@ void GraphProtoMaker::fill_attribute(const Attribute& attribute, onnx::Attribute
   } else if (const auto* tensor = std::get_if<TensorData>(&attribute.value)) {
     proto.set_type(onnx::AttributeProto::TENSOR);
     *proto.mutable_t() = whence::tensor_header(*tensor, "");
-    proto.mutable_t()->set_raw_data(tensor->bytes.data, tensor->bytes.size);
+    const auto bytes = tensor->bytes.in_memory().value();
+    proto.mutable_t()->set_raw_data(bytes.data(), bytes.size());
   } else if (const auto* type = std::get_if<TensorType>(&attribute.value)) {
     proto.set_type(onnx::AttributeProto::TYPE_PROTO);
     proto.mutable_tp()->mutable_tensor_type()->set_elem_type(to_onnx(type->dtype));
@@ -189,8 +190,9 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
     onnx::TensorProto& tensor = *proto.add_initializer();
     tensor = whence::tensor_header(initializer.data, names_.of(graph, initializer.value));
     const Bytes& held = initializer.data.bytes;
-    const Bytes bytes = held.when_written ? held.when_written() : held;
-    tensor.set_raw_data(bytes.data, bytes.size);
+    const Bytes written = held.made_when_written() ? held.made() : held;
+    const auto bytes = written.in_memory().value();
+    tensor.set_raw_data(bytes.data(), bytes.size());
   }
   fill_interface(graph, proto);
   return proto;

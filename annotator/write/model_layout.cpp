@@ -13,7 +13,7 @@ constexpr std::uint32_t tensor_raw_data = 9;
 }  // namespace
 
 std::uint64_t ModelLayout::Tensor::size() const {
-  return raw == nullptr ? head.size() : head.size() + wire::field_head_size(tensor_raw_data, raw->size) + raw->size;
+  return raw == nullptr ? head.size() : head.size() + wire::field_head_size(tensor_raw_data, raw->size()) + raw->size();
 }
 
 std::uint64_t ModelLayout::graph_size() const {
@@ -37,7 +37,7 @@ void ModelLayout::write(AtomicFile& file) const {
     wire::append_field_head(frame, graph_initializer, tensor.size());
     frame += tensor.head;
     if (tensor.raw == nullptr) continue;
-    wire::append_field_head(frame, tensor_raw_data, tensor.raw->size);
+    wire::append_field_head(frame, tensor_raw_data, tensor.raw->size());
     file.write(frame);
     frame.clear();
     file.write(*tensor.raw);

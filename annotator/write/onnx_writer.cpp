@@ -61,8 +61,8 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
     const Bytes& bytes = initializer.data.bytes;
     ModelLayout::Tensor piece;
     // Axes and shapes are read by shape inference, which does not open other files.
-    const bool always_inline = is_integral(initializer.data.dtype) && !initializer.parameter && bytes.size <= 1024;
-    if (model_file.empty() || bytes.size <= options.external.threshold || always_inline) {
+    const bool always_inline = is_integral(initializer.data.dtype) && !initializer.parameter && bytes.size() <= 1024;
+    if (model_file.empty() || bytes.size() <= options.external.threshold || always_inline) {
       piece.raw = &bytes;
     } else {
       const bool own_file = options.external.file_per_tensor;
@@ -71,10 +71,10 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
         layout.files.push_back(file_names.claim(model_file + "." + (own_file ? file_part(tensor.name()) : "data")));
       }
       const std::uint64_t offset = (end + alignment - 1) / alignment * alignment;
-      end = offset + bytes.size;
+      end = offset + bytes.size();
       add_entry(tensor, "location", layout.files.back());
       add_entry(tensor, "offset", std::to_string(offset));
-      add_entry(tensor, "length", std::to_string(bytes.size));
+      add_entry(tensor, "length", std::to_string(bytes.size()));
       tensor.set_data_location(onnx::TensorProto::EXTERNAL);
       layout.external.push_back({layout.files.size() - 1, offset, &bytes});
     }

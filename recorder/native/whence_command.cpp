@@ -147,6 +147,10 @@ Diagnostics run_whence(const std::string& given, const std::vector<std::string>&
   if (json.is_object() && json.contains("diagnostics")) diagnostics = to_diagnostics(json["diagnostics"]);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return diagnostics;
   if (!diagnostics.empty()) throw Error(std::move(diagnostics));
+  if (WIFSIGNALED(status)) {
+    throw Error(Code::internal, command + " crashed (signal " + std::to_string(WTERMSIG(status)) + ")",
+                "please report this with the model", {.stage = "record"});
+  }
   throw Error(Code::needs_command, command + " ended without a result, status " + std::to_string(status),
               command_remedy, {.stage = "record"});
 }

@@ -27,11 +27,9 @@ std::string refusals(GraphBuilder& g) {
 }
 
 std::vector<float> floats(const Graph& graph, GraphValueId value) {
-  const TensorData& data = *graph.constant(value);
+  const Elements elements = Elements::of(*graph.constant(value)).value();
   std::vector<float> result;
-  for (std::int64_t i = 0; i < data.element_count(); ++i) {
-    result.push_back(static_cast<float>(number_at(data, static_cast<std::size_t>(i))));
-  }
+  for (std::size_t i = 0; i < elements.size(); ++i) result.push_back(static_cast<float>(elements.number(i)));
   return result;
 }
 

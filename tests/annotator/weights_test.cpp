@@ -25,11 +25,11 @@ TEST(Weights, TransposedMovesEveryElement) {
       const std::string bytes = numbered(rows * columns, width);
       const TensorData turned = transposed({dtype, {rows, columns}, Bytes::owned(bytes)});
       ASSERT_EQ(turned.shape, (Ints{columns, rows}));
-      ASSERT_EQ(turned.bytes.size, bytes.size());
+      ASSERT_EQ(turned.bytes.size(), bytes.size());
       for (std::int64_t r = 0; r < rows; ++r) {
         for (std::int64_t c = 0; c < columns; ++c) {
           const auto from = static_cast<std::size_t>(r * columns + c), to = static_cast<std::size_t>(c * rows + r);
-          ASSERT_EQ(std::memcmp(turned.bytes.data + to * width, &bytes[from * width], width), 0)
+          ASSERT_EQ(std::memcmp(turned.bytes.in_memory().value().data() + to * width, &bytes[from * width], width), 0)
               << name_of(dtype) << " " << r << ", " << c << " of " << rows << " x " << columns;
         }
       }

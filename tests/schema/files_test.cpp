@@ -33,12 +33,12 @@ TEST(MappedFile, ShowsTheWholeFileAndSlices) {
   const auto file = MappedFile::open(folder / "a");
   EXPECT_EQ(file->text(), "0123456789");
   const Bytes slice = file->slice(file, 3, 4);
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice.data), slice.size), "3456");
-  EXPECT_EQ(slice.file, folder / "a");
-  EXPECT_EQ(slice.offset, 3u);
+  EXPECT_EQ(as_text(slice.in_memory().value()), "3456");
+  EXPECT_EQ(slice.file(), folder / "a");
+  EXPECT_EQ(slice.offset(), 3u);
   file->release(0, file->size());  // advice only: the bytes stay readable
   EXPECT_EQ(file->text(), "0123456789");
-  EXPECT_EQ(file->slice(file, 10, 0).size, 0u);
+  EXPECT_EQ(file->slice(file, 10, 0).size(), 0u);
   expect_error(Code::truncated_file, [&] { file->slice(file, 3, 8); });
   expect_error(Code::truncated_file, [&] { file->slice(file, 11, 0); });
   expect_error(Code::truncated_file, [&] { file->slice(file, 3, SIZE_MAX); });

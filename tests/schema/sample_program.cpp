@@ -17,9 +17,7 @@ Parameter weight() {
   weight.trainable = true;
   weight.data.dtype = DType::float32;
   weight.data.shape = {4, 3};
-  weight.data.bytes.file = "/somewhere/model.pt";
-  weight.data.bytes.offset = 512;
-  weight.data.bytes.size = 48;
+  weight.data.bytes = Bytes::left_out(48).stored_in("/somewhere/model.pt", 512);
   weight.member = "model/data/0";
   weight.digest = "0123456789abcdef0123456789abcdef";
   weight.digest_transposed = "fedcba9876543210fedcba9876543210";

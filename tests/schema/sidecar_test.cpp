@@ -63,16 +63,16 @@ TEST(Sidecar, ReadsBackWhatMatters) {
 TEST(Sidecar, HoldsSmallConstantsAndRefersToTheRest) {
   const Sidecar read = parsed(to_json_text(sample_sidecar()));
   const Constant& small = read.program.constants[0];
-  ASSERT_EQ(small.data.bytes.size, 8u);
-  EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(small.data.bytes.data), -7);
+  ASSERT_EQ(small.data.bytes.size(), 8u);
+  EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(small.data.bytes.in_memory().value().data()), -7);
   const Constant& large = read.program.constants[1];
-  EXPECT_EQ(large.data.bytes.data, nullptr);
-  EXPECT_EQ(large.data.bytes.size, 5000u);
+  EXPECT_FALSE(large.data.bytes.in_memory());
+  EXPECT_EQ(large.data.bytes.size(), 5000u);
   EXPECT_EQ(large.digest.size(), 32u);
   const Parameter& weight = read.program.parameters[0];
-  EXPECT_EQ(weight.data.bytes.data, nullptr);
-  EXPECT_EQ(weight.data.bytes.file, "model.pt");  // without the recording machine's folder
-  EXPECT_EQ(weight.data.bytes.offset, 512u);
+  EXPECT_FALSE(weight.data.bytes.in_memory());
+  EXPECT_EQ(weight.data.bytes.file(), "model.pt");  // without the recording machine's folder
+  EXPECT_EQ(weight.data.bytes.offset(), 512u);
 }
 
 TEST(Sidecar, RefusesNamesThatAreNotUtf8) {

@@ -1,13 +1,19 @@
 #include "tools/whence/crashes.h"
 
-#include <csignal>
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "schema/result.h"
 
 namespace whence {
+
+volatile std::sig_atomic_t reading_archive = 0;
+
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -16,29 +22,112 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-// Made before anything can go wrong: a handler may not allocate.
-std::string message;
+constexpr std::array kSignals = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
 
-void end(int) {
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
-  ::_exit(static_cast<int>(ExitCode::malformed));
+// Made before anything can go wrong: a handler may not allocate.
+struct Messages {
+  std::string defect, libtorch, file_changed;
+};
+Messages messages;
+int message_fd = STDERR_FILENO;
+
+// A stack that overflowed has no room for the handler.
+alignas(16) std::array<std::byte, 32768> handler_stack;
+
+std::string line(const Diagnostic& diagnostic, bool json) {
+  if (json) return "{\"diagnostics\": [" + to_json(diagnostic) + "]}\n";
+  return (::isatty(STDERR_FILENO) != 0 ? "\n" : "") + to_text(diagnostic) + "\n";  // below a line of progress
+}
+
+Messages make_messages(bool json) {
+  const auto error = [&](Code code, const char* message, const char* remedy) {
+    return line({code, Severity::error, message, {}, remedy, 1, {}}, json);
+  };
+  return {
+      error(Code::internal, "whence crashed; the files that it was to write are as they were",
+            "please report this with the command line and the file"),
+      error(Code::libtorch_crash, "LibTorch crashed while it read the archive; no file was written",
+            "see whether torch.jit.load reads it in Python; if it does, please report this, otherwise save the model "
+            "again"),
+      error(Code::file_changed, "an input became shorter, or could not be read any more, while it was read",
+            "keep the inputs unchanged until the command is done, and run it again"),
+  };
+}
+
+void say(std::string_view text) { [[maybe_unused]] const auto written = ::write(message_fd, text.data(), text.size()); }
+
+std::uintptr_t hexadecimal(const char*& at) {
+  std::uintptr_t number = 0;
+  for (;; ++at) {
+    const char digit = *at;
+    if (digit >= '0' && digit <= '9') {
+      number = number * 16 + static_cast<std::uintptr_t>(digit - '0');
+    } else if (digit >= 'a' && digit <= 'f') {
+      number = number * 16 + static_cast<std::uintptr_t>(digit - 'a' + 10);
+    } else {
+      return number;
+    }
+  }
+}
+
+// A line of /proc/self/maps, "7f00-7f10 r--p 00000000 fe:00 1234   /path", of a file that is mapped to be read as data.
+bool is_data_of_file(const char* line, std::uintptr_t address) {
+  const std::uintptr_t begin = hexadecimal(line);
+  if (*line++ != '-') return false;
+  const std::uintptr_t end = hexadecimal(line);
+  const bool executable = line[0] == ' ' && line[3] == 'x';
+  return begin <= address && address < end && !executable && std::string_view(line).find('/') != std::string_view::npos;
+}
+
+// Whether `address` lies in a mapping of a file. Reads with system calls alone, as a handler must.
+bool in_mapped_file(const void* address) {
+  const int fd = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  std::array<char, 512> line{};  // the rest of a longer one is a path
+  std::size_t length = 0;
+  bool found = false;
+  char letter = 0;
+  while (!found && ::read(fd, &letter, 1) == 1) {
+    if (letter != '\n') {
+      if (length + 1 < line.size()) line[length++] = letter;
+      continue;
+    }
+    line[length] = '\0';
+    found = is_data_of_file(line.data(), reinterpret_cast<std::uintptr_t>(address));
+    length = 0;
+  }
+  ::close(fd);
+  return found;
+}
+
+void end(int signal, siginfo_t* info, void*) {
+  if (reading_archive != 0) {
+    say(messages.libtorch);
+    ::_exit(static_cast<int>(ExitCode::malformed));
+  }
+  if (signal == SIGBUS && info->si_code == BUS_ADRERR && in_mapped_file(info->si_addr)) {
+    say(messages.file_changed);
+    ::_exit(static_cast<int>(ExitCode::malformed));
+  }
+  say(messages.defect);
+  // The handler is gone by now (SA_RESETHAND): the signal ends the process when the handler returns.
+  ::raise(signal);
 }
 
 }  // namespace
 
-void report_crashes() {
+void report_crashes(bool json) {
   if (sanitized) return;
-  message = "\n" +
-            to_text(Diagnostic{Code::corrupt_file,
-                               Severity::error,
-                               "a file that was given contradicts itself in a way that nobody foresaw",
-                               Place{},
-                               "write or save the file again; if that does not help, please report this with the "
-                               "command line and the file",
-                               1,
-                               {}}) +
-            "\n";
-  for (const int signal : {SIGABRT, SIGFPE, SIGSEGV, SIGBUS}) std::signal(signal, end);
+  messages = make_messages(json);
+  message_fd = json ? STDOUT_FILENO : STDERR_FILENO;
+  stack_t stack{};
+  stack.ss_sp = handler_stack.data();
+  stack.ss_size = handler_stack.size();
+  ::sigaltstack(&stack, nullptr);
+  struct sigaction action {};
+  action.sa_sigaction = end;
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+  for (const int signal : kSignals) ::sigaction(signal, &action, nullptr);
 }
 
 }  // namespace whence

@@ -1,12 +1,20 @@
-// The last line of defence against a file that contradicts itself in a way that nobody foresaw: whence is built with
-// the standard library's checks of indices, and one that fails ends in a message and an exit code, not in a dead
-// process.
+// What a signal says of itself before the process ends by it. A crash is a defect in whence and is reported as one,
+// never as the fault of a file; files are written aside and renamed at the end, so none is left half written.
 #pragma once
+
+#include <csignal>
 
 namespace whence {
 
-// SIGABRT, SIGFPE, SIGSEGV and SIGBUS end in E0204 and the exit code of malformed input. Files are written aside and
-// renamed at the end, so none is left half written in its place. Not in builds with sanitizers, which report better.
-void report_crashes();
+// From now on SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV print E0901 and are raised again: the status is 128 + n in a
+// shell, and the system makes a core dump where it makes one. Two signals are no defect in whence, and end in an exit
+// code:
+//   E0208  LibTorch crashed while it read an archive (reading_archive)
+//   E0209  a mapped input became shorter while it was read (SIGBUS)
+// `json`: the message is a JSON object on standard output. Not in builds with sanitizers, which report better.
+void report_crashes(bool json);
+
+// True while LibTorch reads an archive; the recorder sets it (ReadOptions::reading).
+extern volatile std::sig_atomic_t reading_archive;
 
 }  // namespace whence

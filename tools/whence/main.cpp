@@ -110,12 +110,12 @@ ExitCode run_guarded(std::span<char*> arguments) {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  whence::report_crashes();
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the shell's limit is an error to report, not a reason to die
   // Bins of small freed blocks are emptied at every large free, which costs a sixth of the time of a large model.
   mallopt(M_MXFAST, 0);
-  const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
-  const auto code = whence::run_guarded(arguments.subspan(argc > 0 ? 1 : 0));
+  const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
+  whence::report_crashes(whence::wants_json(arguments));
+  const auto code = whence::run_guarded(arguments);
   // Files are committed by now. Taking LibTorch's dispatcher apart at exit would cost as much as loading it did.
   std::cout.flush();
   std::fflush(nullptr);

@@ -14,6 +14,7 @@
 #include "recorder_abi.h"
 #include "schema/result.h"
 #include "tools/whence/cli.h"
+#include "tools/whence/crashes.h"
 
 namespace whence {
 namespace {
@@ -119,7 +120,9 @@ Program read_archive(const ReadOptions& options, Diagnostics& notes) {
   }
   Program program;
   Diagnostics diagnostics;
-  const bool read = recorder().read_torchscript(options, program, diagnostics);
+  ReadOptions observed = options;
+  observed.reading = &reading_archive;
+  const bool read = recorder().read_torchscript(observed, program, diagnostics);
   if (!read) throw Error(std::move(diagnostics));
   notes.insert(notes.end(), diagnostics.begin(), diagnostics.end());
   write_out_kernels(program);

@@ -42,7 +42,7 @@ Val transposed_weight(Ctx& c, Val weight) {
   if (!c.constant(weight)) return c.transpose(weight, {1, 0});
   if (only_multiplied_transposed(c)) return derived_constant(c, weight, "T", transposed_when_written);
   constexpr std::size_t small = 32768;  // bytes: such a constant is transposed while exporting
-  const bool copied = c.session().as_other_exporters() || c.constant(weight)->bytes.size <= small;
+  const bool copied = c.session().as_other_exporters() || c.constant(weight)->bytes.size() <= small;
   return copied ? c.transpose(weight, {1, 0}) : absent;
 }
 

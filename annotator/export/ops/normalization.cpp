@@ -90,7 +90,7 @@ bool fresh_statistics(Ctx& c) {
   const auto uniform = [&](std::string_view name) {
     const TensorData* data = c.constant(c.tensor(name));
     if (data == nullptr || data->element_count() < 1) return false;
-    const auto bytes = data->bytes.span();
+    const auto bytes = data->bytes.in_memory().value();
     const std::size_t size = bytes.size() / static_cast<std::size_t>(data->element_count());
     return std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(size), bytes.end(), bytes.begin());
   };

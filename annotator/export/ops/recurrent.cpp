@@ -4,6 +4,7 @@
 // direction w_ih [gates * H, in], w_hh [gates * H, H] and two biases. ONNX: X [T, N, in], W [directions, gates * H,
 // in], R [directions, gates * H, H], B [directions, 2 * gates * H], Y [T, directions, N, H]. Gates stand in another
 // order, so the weights are repacked once, while exporting.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -136,10 +137,8 @@ Val joined(Ctx& c, Val sequence, std::size_t directions, bool batch_first) {
 // Whether a state is known to be all zeros, which ONNX takes for granted when the input is left out.
 bool is_zero(Ctx& c, Val state) {
   const auto zeros = [](const TensorData& data) {
-    for (const std::byte byte : data.bytes.span()) {
-      if (byte != std::byte{0}) return false;
-    }
-    return true;
+    const auto bytes = data.bytes.in_memory().value();
+    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
   };
   if (const TensorData* data = c.constant(state)) return zeros(*data);
   const Graph& graph = c.graph();

@@ -43,8 +43,8 @@ std::int64_t extent(const Reading& reading, const std::vector<std::int64_t>& siz
 }
 
 // The elements in order, as if the tensor had been made contiguous.
-Bytes gathered(const Bytes& memory, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides,
-               std::size_t element) {
+Bytes gathered(std::span<const std::byte> memory, const std::vector<std::int64_t>& sizes,
+               const std::vector<std::int64_t>& strides, std::size_t element) {
   std::int64_t count = 1;
   for (const std::int64_t size : sizes) count *= size;
   std::string text(static_cast<std::size_t>(count) * element, '\0');
@@ -53,7 +53,7 @@ Bytes gathered(const Bytes& memory, const std::vector<std::int64_t>& sizes, cons
     std::int64_t at = 0;
     for (std::size_t axis = 0; axis < sizes.size(); ++axis) at += index[axis] * strides[axis];
     std::memcpy(text.data() + static_cast<std::size_t>(i) * element,
-                memory.data + static_cast<std::size_t>(at) * element, element);
+                memory.data() + static_cast<std::size_t>(at) * element, element);
     for (std::size_t axis = sizes.size(); axis-- > 0 && ++index[axis] == sizes[axis];) index[axis] = 0;
   }
   return Bytes::owned(std::move(text));
@@ -158,7 +158,8 @@ StoredTensors::Tensor StoredTensors::read(const Part& payload) const {
   }
   const Bytes memory = archive_.bytes(tensor.member, first, size);
   require_sane(data.shape, element);
-  data.bytes = row_major(data.shape, strides) ? memory : gathered(memory, data.shape, strides, element);
+  data.bytes =
+      row_major(data.shape, strides) ? memory : gathered(memory.in_memory().value(), data.shape, strides, element);
   tensor.storage = tensor.member + "+" + std::to_string(offset);
   for (std::size_t i = 0; i < strides.size(); ++i) {
     tensor.storage += "," + std::to_string(data.shape[i]) + "/" + std::to_string(strides[i]);

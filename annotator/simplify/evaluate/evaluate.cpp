@@ -53,8 +53,8 @@ Entry entry_of(const GraphNode& node) {
 // Bytes are as many as shape and dtype say: sub-byte dtypes and damaged constants are left to the runtime.
 bool is_whole(const TensorData& data) {
   const std::size_t width = size_of(data.dtype);
-  return width != 0 && data.bytes.data != nullptr &&
-         data.bytes.size == width * static_cast<std::size_t>(data.element_count());
+  return width != 0 && data.bytes.in_memory() &&
+         data.bytes.size() == width * static_cast<std::size_t>(data.element_count());
 }
 
 }  // namespace

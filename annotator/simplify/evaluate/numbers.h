@@ -92,12 +92,13 @@ void for_each_index(const Sizes& shape, Visit&& visit) {
 
 template <class Number>  // std::int64_t or double
 std::vector<Number> numbers_of(const TensorData& data) {
-  std::vector<Number> numbers(static_cast<std::size_t>(data.element_count()));
+  const Elements elements = Elements::of(data).value();
+  std::vector<Number> numbers(elements.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if constexpr (std::is_same_v<Number, double>) {
-      numbers[i] = number_at(data, i);
+      numbers[i] = elements.number(i);
     } else {
-      numbers[i] = integer_at(data, i);
+      numbers[i] = elements.integer(i);
     }
   }
   return numbers;

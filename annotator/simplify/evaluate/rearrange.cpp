@@ -14,7 +14,7 @@ TensorData made(DType dtype, Sizes shape, std::string bytes) {
   return {dtype, std::move(shape), Bytes::owned(std::move(bytes))};
 }
 
-const char* bytes_of(const TensorData& data) { return reinterpret_cast<const char*>(data.bytes.data); }
+const char* bytes_of(const TensorData& data) { return as_text(data.bytes.in_memory().value()).data(); }
 
 void append_element(std::string& bytes, const TensorData& from, std::int64_t at) {
   const std::size_t width = size_of(from.dtype);
@@ -117,7 +117,7 @@ std::optional<TensorData> evaluate_concat(const Evaluation& e) {
   std::string bytes;
   for (std::int64_t row = 0; row < rows; ++row) {
     for (const TensorData* piece : e.inputs) {
-      const std::size_t size = piece->bytes.size / static_cast<std::size_t>(rows);
+      const std::size_t size = piece->bytes.size() / static_cast<std::size_t>(rows);
       bytes.append(bytes_of(*piece) + static_cast<std::size_t>(row) * size, size);
     }
   }
@@ -130,7 +130,7 @@ std::optional<TensorData> evaluate_constant_of_shape(const Evaluation& e) {
   const float zero = 0;
   TensorData element{DType::float32, {1}, Bytes::copy_of(&zero, sizeof zero)};
   if (const Attribute* value = e.node.find("value")) element = std::get<TensorData>(value->value);
-  if (!shape || element.bytes.size != size_of(element.dtype) || !e.fits(element.dtype, *shape)) return std::nullopt;
+  if (!shape || element.bytes.size() != size_of(element.dtype) || !e.fits(element.dtype, *shape)) return std::nullopt;
   return viewed(element, *shape, Sizes(shape->size(), 0), 0);
 }
 
@@ -274,8 +274,8 @@ std::optional<TensorData> evaluate_scatter_nd(const Evaluation& e) {
   const TensorData &data = e.input(0), &updates = e.input(2);
   const auto blocks = blocks_of(data, e.input(1));
   if (!blocks || e.node.find("reduction") != nullptr || !e.fits(data.dtype, data.shape)) return std::nullopt;
-  if (updates.dtype != data.dtype || updates.bytes.size != blocks->size * blocks->starts.size()) return std::nullopt;
-  std::string bytes(bytes_of(data), data.bytes.size);
+  if (updates.dtype != data.dtype || updates.bytes.size() != blocks->size * blocks->starts.size()) return std::nullopt;
+  std::string bytes(bytes_of(data), data.bytes.size());
   std::size_t from = 0;
   for (const std::size_t start : blocks->starts) {
     std::memcpy(bytes.data() + start, bytes_of(updates) + from, blocks->size);
@@ -347,7 +347,7 @@ std::optional<TensorData> evaluate_trilu(const Evaluation& e) {
   const bool upper = e.node.int_attribute("upper", 1) != 0;
   const std::int64_t rows = from.shape.end()[-2], columns = from.shape.back();
   const std::size_t width = size_of(from.dtype);
-  std::string bytes(bytes_of(from), from.bytes.size);
+  std::string bytes(bytes_of(from), from.bytes.size());
   for (std::int64_t i = 0; i < from.element_count(); ++i) {
     const std::int64_t above = i % columns - i / columns % rows;  // diagonals above the main one
     const bool stays = upper ? above >= *k : above <= *k;
@@ -366,11 +366,10 @@ std::optional<TensorData> evaluate_where(const Evaluation& e) {
   TensorData result = viewed(b, *shape, broadcast_strides(b.shape, *shape), 0);
   const TensorData other = viewed(a, *shape, broadcast_strides(a.shape, *shape), 0);
   const std::size_t width = size_of(a.dtype);
-  std::string bytes(bytes_of(result), result.bytes.size);
+  std::string bytes(bytes_of(result), result.bytes.size());
   for (std::int64_t i = 0; i < result.element_count(); ++i) {
     const std::size_t at = static_cast<std::size_t>(i) * width;
-    if (integer_at(chosen, static_cast<std::size_t>(i)) != 0)
-      std::memcpy(bytes.data() + at, bytes_of(other) + at, width);
+    if (bytes_of(chosen)[i] != 0) std::memcpy(bytes.data() + at, bytes_of(other) + at, width);
   }
   return made(a.dtype, *shape, std::move(bytes));
 }

@@ -18,8 +18,8 @@ std::optional<Bounded> bounded(const Rewriter& r, const GraphNode& node) {
   if (node.inputs.size() != 2) return std::nullopt;
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
     const TensorData* data = r.constant(node.inputs[side]);
-    if (data == nullptr || !data->shape.empty() || !has_number_form(data->dtype)) continue;
-    return Bounded{node.inputs[1 - side], node.inputs[side], number_at(*data, 0)};
+    const auto number = data != nullptr && data->shape.empty() ? single_number(*data) : std::nullopt;
+    if (number) return Bounded{node.inputs[1 - side], node.inputs[side], *number};
   }
   return std::nullopt;
 }

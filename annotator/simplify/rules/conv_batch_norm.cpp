@@ -45,8 +45,8 @@ TensorData scaled_as(const TensorData& weight, const std::vector<double>& factor
   // Conv: [out, in / groups, ...]; ConvTranspose: [in, out / groups, ...].
   const std::int64_t first = weight.shape[0], second = weight.shape[1];
   const std::int64_t inner = weight.element_count() / (first * second);
-  std::string bytes(weight.bytes.size, '\0');
-  const auto* from = weight.bytes.data;
+  std::string bytes(weight.bytes.size(), '\0');
+  const std::byte* from = weight.bytes.in_memory().value().data();
   for (std::int64_t i = 0; i < first; ++i) {
     for (std::int64_t j = 0; j < second; ++j) {
       const std::int64_t channel = transposed ? i / (first / groups) * second + j : i;
@@ -71,20 +71,15 @@ TensorData scaled(const TensorData& weight, const std::vector<double>& factor, c
                                           : scaled_as<float>(weight, factor, transposed, groups).bytes;
   };
   constexpr std::size_t small = std::size_t{1} << 14U;
-  TensorData result{weight.dtype, weight.shape, {}};
-  if (weight.bytes.size <= small) {
-    result.bytes = make();
-  } else {
-    result.bytes.size = weight.bytes.size;
-    result.bytes.when_written = make;
-  }
-  return result;
+  const std::size_t size = weight.bytes.size();
+  return {weight.dtype, weight.shape, size <= small ? make() : Bytes::made_when_written(size, make)};
 }
 
 TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype) {
   std::vector<double> result = affine.shift;
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    if (bias != nullptr) result[i] += number_at(*bias, i) * affine.factor[i];
+  if (bias != nullptr) {
+    const Elements given = Elements::of(*bias).value();
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] += given.number(i) * affine.factor[i];
   }
   return *tensor_of(dtype, {static_cast<std::int64_t>(result.size())}, result);
 }

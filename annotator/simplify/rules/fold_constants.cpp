@@ -25,7 +25,7 @@ std::uint64_t bytes_that_go(const Rewriter& r, const GraphNode& node) {
     const auto here = std::ranges::count(node.inputs, input);
     const bool again = std::find(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(i), input) !=
                        node.inputs.begin() + static_cast<std::ptrdiff_t>(i);
-    if (!again && r.use_count(input) == here) size += r.constant(input)->bytes.size;
+    if (!again && r.use_count(input) == here) size += r.constant(input)->bytes.size();
   }
   return size;
 }
@@ -73,7 +73,7 @@ std::string name_of_result(const Rewriter& r, const GraphNode& node) {
     if (input == no_value || r.value(input).name.empty()) continue;
     const std::string& name = r.value(input).name;
     if (!rows && !r.is_parameter(input) && base_of(name) == name) continue;
-    if (largest == no_value || r.constant(input)->bytes.size > r.constant(largest)->bytes.size) largest = input;
+    if (largest == no_value || r.constant(input)->bytes.size() > r.constant(largest)->bytes.size()) largest = input;
   }
   if (largest == no_value) return "";
   return std::string(base_of(r.value(largest).name)) + (rows ? ".rows" : ".folded");

@@ -63,7 +63,7 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   const TensorData* data = rewriter.constant(input);
   if (data == nullptr || rewriter.value(input).captured != no_value) return not_mine();
   const bool alone = rewriter.use_count(input) == 1;
-  if (!alone && data->bytes.size > static_cast<std::size_t>(small) && !serves_small_constants(rewriter, node)) {
+  if (!alone && data->bytes.size() > static_cast<std::size_t>(small) && !serves_small_constants(rewriter, node)) {
     return is(node, "Transpose") ? refused("the weight is used as it is elsewhere") : not_mine();
   }
   if (rewriter.is_output(node.outputs[0])) return not_mine();

@@ -111,9 +111,10 @@ bool drops_nothing(const Rewriter& r, const GraphNode& node) {
 
 bool all_elements_are(const TensorData& data, double wanted) {
   constexpr std::int64_t most = 4096;  // comparing more costs more than the node
-  if (!has_number_form(data.dtype) || data.element_count() > most) return false;
-  for (std::int64_t i = 0; i < data.element_count(); ++i) {
-    if (number_at(data, i) != wanted) return false;
+  const auto elements = Elements::of(data);
+  if (!elements || data.element_count() > most) return false;
+  for (std::size_t i = 0; i < elements->size(); ++i) {
+    if (elements->number(i) != wanted) return false;
   }
   return true;
 }

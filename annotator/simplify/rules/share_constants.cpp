@@ -11,11 +11,11 @@ namespace whence {
 
 namespace {
 
-std::string key(const TensorData& data) {
+std::string key(const TensorData& data, std::span<const std::byte> bytes) {
   std::string text = std::string(name_of(data.dtype)) + "[";
   for (const std::int64_t size : data.shape) text += std::to_string(size) + ",";
   text += "]";
-  return text.append(reinterpret_cast<const char*>(data.bytes.data), data.bytes.size);
+  return text.append(as_text(bytes));
 }
 
 // Larger constants are left alone: they are rarely equal, and comparing them costs more than it gains.
@@ -28,10 +28,11 @@ std::size_t share_constants(Rewriter& rewriter) {
   std::size_t shared = 0;
   for (std::size_t i = 0; i < rewriter.graph().initializers.size(); ++i) {
     const Initializer& initializer = rewriter.graph().initializers[i];
-    if (initializer.parameter || initializer.data.bytes.size > largest) continue;
-    if (initializer.data.bytes.when_written) continue;  // not there to be compared
+    if (initializer.parameter || initializer.data.bytes.size() > largest) continue;
+    const auto bytes = initializer.data.bytes.in_memory();
+    if (!bytes) continue;
     if (rewriter.use_count(initializer.value) == 0) continue;
-    const auto [found, is_new] = first.try_emplace(key(initializer.data), i);
+    const auto [found, is_new] = first.try_emplace(key(initializer.data, *bytes), i);
     if (is_new) continue;
     const Initializer& kept = rewriter.graph().initializers[found->second];
     if (!rewriter.can_replace(initializer.value, kept.value)) continue;

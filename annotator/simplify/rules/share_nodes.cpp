@@ -87,7 +87,7 @@ std::optional<std::string> key(const GraphNode& node) {
     } else if (const auto* tensor = std::get_if<TensorData>(&attribute->value)) {
       text += std::string(name_of(tensor->dtype)) + ":";
       append_list(text, tensor->shape);
-      text.append(reinterpret_cast<const char*>(tensor->bytes.data), tensor->bytes.size);
+      text.append(as_text(tensor->bytes.in_memory().value()));
     } else {
       return std::nullopt;
     }

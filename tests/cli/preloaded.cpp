@@ -1,0 +1,56 @@
+// Loaded into the command by LD_PRELOAD, so that tests see what users would see of a defect in it. What happens is
+// chosen by $WHENCE_TEST_FAULT: a number is the signal that comes when a result is about to be put in its place.
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+bool chosen(const char* fault) {
+  const char* value = std::getenv("WHENCE_TEST_FAULT");
+  return value != nullptr && std::strcmp(value, fault) == 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+int rename(const char* from, const char* to) noexcept {
+  const char* value = std::getenv("WHENCE_TEST_FAULT");
+  if (value != nullptr && std::atoi(value) > 0) std::raise(std::atoi(value));
+  return reinterpret_cast<int (*)(const char*, const char*)>(dlsym(RTLD_NEXT, "rename"))(from, to);
+}
+
+// "shorten": a file becomes empty as soon as it is mapped to be read, as when somebody writes it anew.
+void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
+  using Map = void* (*)(void*, size_t, int, int, int, off_t);
+  static const auto real = reinterpret_cast<Map>(dlsym(RTLD_NEXT, "mmap"));
+  void* data = real(at, size, protection, flags, fd, offset);
+  struct stat status {};
+  if (fd >= 0 && protection == PROT_READ && chosen("shorten") && fstat(fd, &status) == 0) {
+    char link[64], path[4096];
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length > 5) {
+      path[length] = '\0';
+      if (std::strcmp(path + length - 5, ".onnx") == 0 && truncate(path, 0) != 0) std::abort();
+    }
+  }
+  return data;
+}
+
+// "throw": an exception that nobody foresaw.
+std::uint64_t XXH3_64bits(const void* data, size_t size) {
+  if (chosen("throw")) throw std::runtime_error("an exception that nobody foresaw");
+  return reinterpret_cast<std::uint64_t (*)(const void*, size_t)>(dlsym(RTLD_NEXT, "XXH3_64bits"))(data, size);
+}
+
+}  // extern "C"

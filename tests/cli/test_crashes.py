@@ -1,0 +1,81 @@
+"""A defect in whence says that it is one: E0901 and the signal itself, or exit code 70. Two signals are no defect."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import zipfile
+
+import pytest
+
+import command
+from cli.test_errors import refused
+
+SIGNALS = [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGBUS]
+
+
+@pytest.fixture(scope="module")
+def preloaded(tmp_path_factory):
+    library = tmp_path_factory.mktemp("preloaded") / "preloaded.so"
+    source = command.ROOT / "tests" / "cli" / "preloaded.cpp"
+    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def run(preloaded, fault, *arguments) -> subprocess.CompletedProcess:
+    """The command as a process of its own, where `fault` happens."""
+    environment = {**os.environ, "LD_PRELOAD": str(preloaded), "WHENCE_TEST_FAULT": str(fault)}
+    return subprocess.run([str(command.BINARY), *map(str, arguments)], capture_output=True, text=True,
+                          env=environment, check=False)
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_a_signal_is_a_defect_and_ends_the_process(preloaded, number, small_export, tmp_path):
+    target = tmp_path / "out.onnx"
+    target.write_text("as it was")
+    result = run(preloaded, int(number), "strip", small_export[0], "-o", target)
+    assert result.returncode == -number  # 128 + n in a shell
+    lines = result.stderr.split("\n")
+    assert [line for line in lines if line] == [next(line for line in lines if line.startswith("E0901"))]
+    assert "internal" in result.stderr and "please report this" in result.stderr
+    assert result.stdout == ""
+    assert target.read_text() == "as it was"
+
+
+def test_a_signal_is_reported_as_json(preloaded, small_export, tmp_path):
+    result = run(preloaded, int(signal.SIGSEGV), "strip", small_export[0], "-o", tmp_path / "out.onnx", "--json")
+    assert result.returncode == -signal.SIGSEGV
+    assert json.loads(result.stdout)["diagnostics"][0]["code"] == "E0901"
+
+
+def test_an_exception_is_a_defect(preloaded, small_export, tmp_path):
+    target = tmp_path / "out.onnx"
+    target.write_text("as it was")
+    result = run(preloaded, "throw", "annotate", small_export[0], "--sidecar", small_export[1], "-o", target)
+    assert result.returncode == 70
+    assert result.stderr.startswith("E0901"), result.stderr
+    assert target.read_text() == "as it was"
+
+
+def test_a_mapped_input_that_becomes_shorter_is_no_defect(preloaded, small_export, tmp_path):
+    model = tmp_path / "model.onnx"
+    model.write_bytes(small_export[0].read_bytes())
+    result = run(preloaded, "shorten", "show", model)
+    assert result.returncode == 3
+    assert result.stderr.strip().startswith("E0209"), result.stderr
+    assert "E0901" not in result.stderr
+
+
+def test_a_crash_of_libtorch_while_it_reads_an_archive(small_archive, tmp_path):
+    """So many brackets that LibTorch's parser, which calls itself for each, overflows the stack."""
+    depth = 400_000
+    archive = tmp_path / "deep.pt"
+    with zipfile.ZipFile(small_archive) as source, zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as copy:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith(".py"):
+                content = re.sub(rb"return ([^\n]*)", rb"return " + b"(" * depth + rb"\1" + b")" * depth, content)
+            copy.writestr(name, content)
+    first = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0208")
+    assert "LibTorch" in first["message"]
