@@ -1,21 +1,61 @@
-"""Runs the `whence` command that was built: $WHENCE, else build/bin/whence."""
+"""Runs the `whence` command that was built: $WHENCE, else build/bin/whence.
 
+A test that wants an error has to get one of the command's own: a signal, exit 70 or E0901 is a defect in whence and
+fails every test that does not ask for exactly that.
+"""
+
+import functools
 import json
 import os
 import subprocess
 from pathlib import Path
 
+from command_server.client import CommandServer
+
 ROOT = Path(__file__).resolve().parents[1]
 BINARY = Path(os.environ.get("WHENCE", ROOT / "build" / "bin" / "whence"))
+SERVER = BINARY.parent / "command_server"
+LOADS_LIBTORCH = ("export", "record")  # the subcommands for which a process that has loaded it is worth having
+BUG = 70  # exit code of a defect in whence
+TIMEOUT = 600
 
 
-def run(*arguments, code: int | None = 0, env: dict | None = None) -> subprocess.CompletedProcess:
-    """Runs whence and asserts its exit code (None: any). The message of a failed assertion holds its output."""
-    result = subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, text=True, timeout=600,
-                            env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL)
-    line = " ".join(map(str, arguments))
+@functools.cache
+def server() -> CommandServer | None:
+    """The server of this test process; None without one that was built with the command."""
+    current = SERVER.exists() and SERVER.stat().st_mtime >= BINARY.stat().st_mtime
+    return CommandServer(SERVER) if current else None
+
+
+def run_process(arguments: list[str], environment: dict) -> subprocess.CompletedProcess:
+    """A process that starts as a user's does."""
+    return subprocess.run([str(BINARY), *arguments], capture_output=True, text=True, timeout=TIMEOUT, env=environment,
+                          stdin=subprocess.DEVNULL)
+
+
+def run_quickly(arguments: list[str], environment: dict) -> subprocess.CompletedProcess:
+    """In a process that the server forks, where that saves time and makes no difference."""
+    if arguments and arguments[0] in LOADS_LIBTORCH and server() and server().can_run(environment):
+        return server().run([str(BINARY), *arguments], environment, TIMEOUT)
+    return run_process(arguments, environment)
+
+
+def require_no_defect(code: int, error: str, line: str) -> None:
+    """Fails when the command died of a signal or reported a defect of its own."""
+    assert code >= 0 and code != BUG and "E0901" not in error, f"{line}\ndefect in whence, exit {code}\n{error[-4000:]}"
+
+
+def run(*arguments, code: int | None = 0, env: dict | None = None,
+        own_process: bool = False) -> subprocess.CompletedProcess:
+    """Runs whence and asserts its exit code (None: any but that of a defect). The message of a failed assertion holds
+    its output. With own_process, memory is laid out anew, as for a user who runs the command twice."""
+    arguments = [str(argument) for argument in arguments]
+    result = (run_process if own_process else run_quickly)(arguments, {**os.environ, **(env or {})})
+    line = " ".join(["whence", *arguments])
+    if code is None or result.returncode != code:
+        require_no_defect(result.returncode, result.stderr, line)
     assert code is None or result.returncode == code, (
-        f"whence {line}\nexit {result.returncode}, not {code}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}")
+        f"{line}\nexit {result.returncode}, not {code}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}")
     return result
 
 

@@ -1,5 +1,6 @@
 """What all Python tests share: nothing runs before the command is built, and a small archive to run it on."""
 
+import sys
 import warnings
 
 import pytest
@@ -11,6 +12,24 @@ import command
 def pytest_sessionstart(session):
     if not command.BINARY.exists():
         pytest.exit(f"no command at {command.BINARY}: `make build` first, or set WHENCE to it", returncode=2)
+
+
+@pytest.fixture(autouse=True)
+def no_defect_behind_the_python_package(monkeypatch):
+    """A crash of the command that the package ran fails a test that expects a WhenceError, too."""
+    package = sys.modules.get("whence.command")
+    if package is None:
+        return
+    translate = package.from_command
+
+    def checked(output: str, error: str, code: int):
+        try:
+            command.require_no_defect(code, error + output, "whence, run by the Python package")
+        except AssertionError as defect:
+            pytest.fail(str(defect))  # no `except Exception` on the way to the test catches this
+        return translate(output, error, code)
+
+    monkeypatch.setattr(package, "from_command", checked)
 
 
 class Small(torch.nn.Module):

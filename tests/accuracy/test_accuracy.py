@@ -35,6 +35,7 @@ def scores(folder, source: str, given: str) -> dict:
         made(folder, model, source)
         for name in FLOORS[given]:
             row = score.score_row(command.BINARY, folder / model / source, BY_NAME[name], given)
+            assert not row.failures, row.failures
             result[model, source, name] = row
     return result
 

@@ -1,8 +1,6 @@
 """Every operator converter against PyTorch, in ONNX Runtime: the tables in cases/, one family each."""
 
 import importlib
-import os
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -49,46 +47,21 @@ def export_arguments(case: Case, archive: Path, folder: Path, opset: int) -> lis
     return arguments
 
 
-def exported(case: Case, opset: int, folder: Path, pool: ThreadPoolExecutor) -> Future:
-    """The export of a case, under way in `pool`; whatever goes wrong before it starts is the future's exception."""
-    try:
-        arguments = export_arguments(case, saved(case, folder), folder, opset)
-    except Exception as error:  # noqa: BLE001, one broken case must not stop the others
-        failed = Future()
-        failed.set_exception(error)
-        return failed
-    return pool.submit(run, *arguments, code=4 if case.refused else 0)
-
-
 PARAMETERS = [pytest.param(case, opset, id=f"{family}-{case}-opset{opset}")
               for family, cases in FAMILIES.items() for case in cases if not case.not_in_traces
               for opset in case.opsets]
 
 
-@pytest.fixture(scope="module")
-def exports(request, tmp_path_factory):
-    """{test: (folder, future)} of all selected cases. They are exported side by side and ahead of their tests, since
-    starting the command is what takes the time."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        started = {}
-        for item in request.session.items:
-            if item.module is request.module and hasattr(item, "callspec"):
-                folder = tmp_path_factory.mktemp("operator")
-                started[item.nodeid] = folder, exported(*item.callspec.params.values(), folder, pool)
-        yield started
-        pool.shutdown(cancel_futures=True)
-
-
 @pytest.mark.parametrize("case, opset", PARAMETERS)
-def test_operator(case: Case, opset: int, request, exports):
-    folder, future = exports[request.node.nodeid]
-    result = future.result()
+def test_operator(case: Case, opset: int, tmp_path):
+    archive = saved(case, tmp_path)
+    result = run(*export_arguments(case, archive, tmp_path, opset), code=4 if case.refused else 0)
     if case.refused:
         assert case.refused in result.stderr
         return
     # The reference is the archive as PyTorch runs it, which need not be what was traced: a Python number there is a
     # tensor by the time it is loaded, and promotes as one.
-    check_export(case, torch.jit.load(folder / "operator.pt"), folder / "operator.onnx")
+    check_export(case, torch.jit.load(archive), tmp_path / "operator.onnx")
 
 
 def table_keys() -> set[str]:

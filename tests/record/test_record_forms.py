@@ -96,7 +96,7 @@ def test_scripted_modules_say_their_source(scripted):
 def test_recording_twice_gives_the_same_bytes(tmp_path):
     paths = [tmp_path / "one.json", tmp_path / "two.json"]
     for path in paths:
-        command.run("record", zoo.trace("bert_tiny"), "-o", path)
+        command.run("record", zoo.trace("bert_tiny"), "-o", path, own_process=True)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 

@@ -1,0 +1,99 @@
+"""Asks server.cpp to run the command; what comes back is what subprocess.run would have given."""
+
+import os
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+# Read while libraries are loaded, so a process that differs from the server in one of them has to be a new one.
+READ_ON_LOADING = ("ATEN_", "GLIBC_", "GOMP_", "KMP_", "LD_", "MALLOC_", "MIMALLOC_", "MKL_", "OMP_", "PYTORCH_",
+                   "TORCH_", "WHENCE_")
+
+
+def read_on_loading(environment) -> dict:
+    return {name: value for name, value in environment.items() if name.startswith(READ_ON_LOADING)}
+
+
+class CommandServer:
+    """A server process of this test process: started here, ended when this process ends."""
+
+    def __init__(self, program: Path):
+        self.environment = read_on_loading(os.environ)
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(b"")  # a free name that is not in the file system
+        self.listening.listen(64)
+        self.process = subprocess.Popen([program, str(self.listening.fileno())], stdin=subprocess.PIPE,
+                                        pass_fds=[self.listening.fileno()])
+
+    def can_run(self, environment) -> bool:
+        return read_on_loading(environment) == self.environment
+
+    def start(self, arguments: list[str], environment) -> "Running":
+        return Running(self.listening.getsockname(), arguments, environment)
+
+    def run(self, arguments: list[str], environment, timeout: float) -> subprocess.CompletedProcess:
+        """As subprocess.run(arguments, env=environment, stdin=DEVNULL, capture_output=True, text=True)."""
+        return self.start(arguments, environment).finish(timeout)
+
+
+class Running:
+    """One run of the command, in process `process`."""
+
+    def __init__(self, address: bytes, arguments: list[str], environment):
+        self.arguments = arguments
+        self.connection = socket.socket(socket.AF_UNIX)
+        self.connection.connect(address)
+        self.pipes = self._send([os.getcwd(), str(len(arguments)), *arguments,
+                                 *(f"{name}={value}" for name, value in environment.items())])
+        self.process = self._receive()
+
+    def finish(self, timeout: float) -> subprocess.CompletedProcess:
+        with self.connection:
+            try:
+                output, error = read_all(self.pipes, time.monotonic() + timeout)
+            except TimeoutError:
+                os.kill(self.process, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(self.arguments, timeout) from None
+            code = os.waitstatus_to_exitcode(self._receive())
+        return subprocess.CompletedProcess(self.arguments, code, output, error)
+
+    def _send(self, strings: list[str]) -> list[int]:
+        """Sends a request; returns the pipes that its output and error come from."""
+        request = b"".join(os.fsencode(text) + b"\0" for text in strings)
+        (output, output_end), (error, error_end), nothing = os.pipe(), os.pipe(), os.open(os.devnull, os.O_RDONLY)
+        socket.send_fds(self.connection, [struct.pack("=I", len(request))], [nothing, output_end, error_end])
+        for descriptor in (nothing, output_end, error_end):
+            os.close(descriptor)
+        self.connection.sendall(request)
+        return [output, error]
+
+    def _receive(self) -> int:
+        answer = self.connection.recv(4, socket.MSG_WAITALL)
+        if len(answer) != 4:
+            raise RuntimeError("the command server ended before it answered")
+        return struct.unpack("=i", answer)[0]
+
+
+def read_all(pipes: list[int], deadline: float) -> list[str]:
+    """What comes out of pipes until their other ends are closed, with the line ends of text."""
+    contents = {pipe: bytearray() for pipe in pipes}
+    with selectors.DefaultSelector() as waiting:
+        for pipe in pipes:
+            waiting.register(pipe, selectors.EVENT_READ)
+        try:
+            while waiting.get_map():
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                for key, _ in waiting.select(max(0, deadline - time.monotonic())):
+                    if part := os.read(key.fd, 1 << 16):
+                        contents[key.fd] += part
+                    else:
+                        waiting.unregister(key.fd)
+        finally:
+            for pipe in pipes:
+                os.close(pipe)
+    return [content.decode().replace("\r\n", "\n").replace("\r", "\n") for content in contents.values()]

@@ -1,0 +1,162 @@
+// Runs the `whence` command for tests in processes that have LibTorch loaded already: loading takes half a second,
+// and thousands of tests need it for a few milliseconds of work.
+//
+//   command_server LISTENING_SOCKET      a descriptor that was inherited; ends when standard input does
+//
+// A request is one connection. It brings three descriptors (standard input, output and error), a length of four bytes,
+// and as many bytes of text, each string ended by a NUL: the working folder, the number of arguments, the arguments
+// with the command's name before them, the environment. The answer is two integers of four bytes: the id of the
+// process when it starts, and its status as waitpid gives it when it has ended. client.py is the other side.
+//
+// The process is forked from one that has a single thread and has run nothing. It calls the command's own main, which
+// CMakeLists.txt compiles under another name.
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "schema/result.h"
+#include "tools/whence/recorder_library.h"
+
+int whence_main(int argc, char** argv);  // of tools/whence/main.cpp
+
+namespace {
+
+struct Request {
+  int standard[3] = {-1, -1, -1};
+  std::vector<std::string> strings;
+};
+
+[[noreturn]] void fail(const char* what) {
+  std::perror(what);
+  std::_Exit(EXIT_FAILURE);
+}
+
+void read_exactly(int connection, char* to, std::size_t size) {
+  while (size > 0) {
+    const ssize_t count = ::read(connection, to, size);
+    if (count <= 0) fail("command_server: a request ended early");
+    to += count;
+    size -= static_cast<std::size_t>(count);
+  }
+}
+
+// The length and the descriptors arrive together.
+std::uint32_t receive_descriptors(int connection, int (&standard)[3]) {
+  std::uint32_t length = 0;
+  iovec part{&length, sizeof length};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof standard)];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (::recvmsg(connection, &message, MSG_WAITALL) != sizeof length) fail("command_server: no request");
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_len != CMSG_LEN(sizeof standard)) fail("command_server: no descriptors");
+  const auto* descriptors = reinterpret_cast<const int*>(CMSG_DATA(header));
+  std::copy(descriptors, descriptors + std::size(standard), standard);
+  return length;
+}
+
+Request receive(int connection) {
+  Request request;
+  std::string text(receive_descriptors(connection, request.standard), '\0');
+  read_exactly(connection, text.data(), text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\0', at);
+    request.strings.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return request;
+}
+
+std::vector<char*> pointers(std::vector<std::string>::iterator from, std::vector<std::string>::iterator to) {
+  std::vector<char*> result;
+  for (; from != to; ++from) result.push_back(from->data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// In a process of its own: becomes what exec would have made of it, then is the command.
+[[noreturn]] void run(Request& request) {
+  for (int number = 0; number < 3; ++number) {
+    if (::dup2(request.standard[number], number) < 0) fail("command_server: dup2");
+  }
+  for (const int descriptor : request.standard) ::close(descriptor);
+  if (::chdir(request.strings.at(0).c_str()) != 0) fail("command_server: chdir");
+  const auto arguments_begin = request.strings.begin() + 2;
+  const auto arguments_end = arguments_begin + std::stol(request.strings.at(1));
+  std::vector<char*> arguments = pointers(arguments_begin, arguments_end);
+  std::vector<char*> variables = pointers(arguments_end, request.strings.end());
+  environ = variables.data();
+  std::exit(whence_main(static_cast<int>(arguments.size()) - 1, arguments.data()));
+}
+
+void send(int connection, std::int32_t number) {
+  [[maybe_unused]] const auto sent = ::send(connection, &number, sizeof number, MSG_NOSIGNAL);
+}
+
+// Stays with a request until its process has ended, so that the server can take the next one.
+[[noreturn]] void serve(int connection) {
+  std::signal(SIGCHLD, SIG_DFL);
+  Request request = receive(connection);
+  const pid_t process = ::fork();
+  if (process < 0) fail("command_server: fork");
+  if (process == 0) {
+    ::close(connection);
+    run(request);
+  }
+  for (const int descriptor : request.standard) ::close(descriptor);
+  send(connection, process);
+  int status = 0;
+  if (::waitpid(process, &status, 0) != process) fail("command_server: waitpid");
+  send(connection, status);
+  std::_Exit(EXIT_SUCCESS);
+}
+
+// A fork copies only the thread that calls it: a lock that another one holds would stay locked for ever.
+void require_single_thread() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  if (std::distance(begin(threads), end(threads)) == 1) return;
+  std::fputs("command_server: loading LibTorch has started threads, so this process cannot be forked\n", stderr);
+  std::_Exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return EXIT_FAILURE;
+  const int listening = std::stoi(argv[1]);
+  try {
+    whence::recorder();
+  } catch (const whence::Error&) {
+    // Built without the recorder: every request that needs it says so itself.
+  }
+  require_single_thread();
+  std::signal(SIGCHLD, SIG_IGN);  // those who stay with a request are not waited for
+  pollfd watched[] = {{STDIN_FILENO, POLLIN, 0}, {listening, POLLIN, 0}};
+  while (::poll(watched, std::size(watched), -1) >= 0 || errno == EINTR) {
+    if (watched[0].revents != 0) return EXIT_SUCCESS;
+    if (watched[1].revents == 0) continue;
+    const int connection = ::accept(listening, nullptr, nullptr);
+    if (connection < 0) continue;
+    if (::fork() == 0) {
+      ::close(listening);
+      serve(connection);
+    }
+    ::close(connection);
+  }
+  fail("command_server: poll");
+}

@@ -1,0 +1,85 @@
+"""The server of forked processes against the command itself: what a test sees of the two must be the same."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+import command
+from models import zoo
+
+ENVIRONMENT = dict(os.environ)
+
+
+@pytest.fixture(scope="module")
+def server():
+    assert command.server(), f"no {command.SERVER}, or one older than the command: build all"
+    return command.server()
+
+
+def both(server, *arguments, env=ENVIRONMENT) -> list[subprocess.CompletedProcess]:
+    line = [str(argument) for argument in arguments]
+    return [server.run([str(command.BINARY), *line], env, command.TIMEOUT), command.run_process(line, env)]
+
+
+@pytest.mark.parametrize("arguments, code", [
+    (["--version"], 0), ([], 2), (["export"], 2), (["export", "no such file.pt"], 2), (["export", "--help"], 0),
+    (["record", __file__, "-o", "out.json"], 3), (["record", "Größe.pt", "--json"], 2), (["export", ""], 2),
+    ])
+def test_what_is_printed_and_how_it_ends(server, arguments, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ours, theirs = both(server, *arguments)
+    assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+    assert ours.returncode == code
+
+
+@pytest.mark.parametrize("subcommand", ["record", "export"])
+@pytest.mark.parametrize("name", ["bert_tiny", "lstm_tagger"])
+def test_files_are_the_same_bytes(server, subcommand, name, tmp_path, monkeypatch):
+    written = []
+    for run in (lambda line: server.run([str(command.BINARY), *line], ENVIRONMENT, command.TIMEOUT),
+                lambda line: command.run_process(line, ENVIRONMENT)):
+        folder = tmp_path / str(len(written))
+        folder.mkdir()
+        monkeypatch.chdir(folder)  # the output is named by a relative path
+        result = run([subcommand, str(zoo.trace(name)), "--inputs", str(zoo.inputs_file(name)), "-o", "out"])
+        written.append(((folder / "out").read_bytes(), result.returncode, result.stdout, result.stderr))
+    assert written[0] == written[1] and written[0][1] == 0
+
+
+def test_the_environment_of_a_request_is_the_one_that_counts(server, small_archive, tmp_path):
+    wrong = {**ENVIRONMENT, "WHENCE_RECORDER": "/nowhere/recorder.so"}
+    assert not server.can_run(wrong), "what is read while libraries are loaded needs a process of its own"
+    assert server.can_run({**ENVIRONMENT, "NO_COLOR": "1"})
+    result = command.run("record", small_archive, "-o", tmp_path / "out", env=wrong, code=4)
+    assert "/nowhere/recorder.so" in result.stderr
+
+
+def test_signals_arrive_as_they_are(server):
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        running = server.start([str(command.BINARY), "ops", "--json"], ENVIRONMENT)
+        os.kill(running.process, signal.SIGSTOP)
+        os.kill(running.process, number)
+        os.kill(running.process, signal.SIGCONT)
+        assert running.finish(command.TIMEOUT).returncode == -number
+
+
+def test_one_that_does_not_end_is_ended(server):
+    running = server.start([str(command.BINARY), "ops", "--json"], ENVIRONMENT)
+    os.kill(running.process, signal.SIGSTOP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.finish(0.1)
+    assert server.run([str(command.BINARY), "--version"], ENVIRONMENT, command.TIMEOUT).returncode == 0
+
+
+@pytest.mark.parametrize("code, error", [(-11, ""), (-6, "E0204 corrupt file"), (70, "E0901 internal error"),
+                                         (3, "E0901 internal error: this was caught")])
+def test_a_defect_fails_every_test_that_does_not_ask_for_it(code, error, monkeypatch):
+    ended = subprocess.CompletedProcess([], code, "", error)
+    monkeypatch.setattr(command, "run_quickly", lambda arguments, environment: ended)
+    for expected in (0, 3, 4, None):
+        if expected != code:
+            with pytest.raises(AssertionError, match="defect in whence"):
+                command.run("show", "model.onnx", code=expected)
+    assert command.run("show", "model.onnx", code=code) is ended
