@@ -214,7 +214,7 @@ bool Evaluator::on_host(const jit::Node& node, Call& call, const std::vector<Ter
 }
 
 // Results with another layout than strides have no bytes of their shape; a nested tensor has no shape, though its
-// layout is said to be strides.
+// layout is said to be strides. Of complex numbers in half precision a Program has no dtype.
 void Evaluator::refuse_without_shape(const jit::Node& node, const jit::Stack& results, const Call& call) {
   const std::string name = node.kind().toQualString();
   for (const c10::IValue& result : results) {
@@ -224,6 +224,10 @@ void Evaluator::refuse_without_shape(const jit::Node& node, const jit::Stack& re
                   "keep the tensor padded; where PyTorch's own attention makes it, trace after "
                   "torch.backends.mha.set_fastpath_enabled(False), as whence.export does",
                   place(node, call));
+    }
+    if (result.toTensor().scalar_type() == at::kComplexHalf) {
+      throw Error(Code::unsupported_feature, name + " makes a complex tensor in half precision, which has no form in ONNX",
+                  "compute with complex64", place(node, call));
     }
     if (result.toTensor().layout() == at::kStrided) continue;
     throw Error(Code::unsupported_feature, name + " makes a sparse tensor, which ONNX operators cannot take",

@@ -98,6 +98,7 @@ class Case:
     recorded_as: str = ""
     not_in_archives: str = ""
     not_in_traces: str = ""
+    other_inputs: tuple[tuple[torch.Tensor, ...], ...] = ()
 
     def argument_names(self) -> list[str]:
         if isinstance(self.function, str):
@@ -160,7 +161,8 @@ class Case:
 
 
 def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, tolerance=(1e-5, 1e-5),
-         refused: str = "", recorded_as: str = "", not_in_archives: str = "", not_in_traces: str = "") -> Case:
+         refused: str = "", recorded_as: str = "", not_in_archives: str = "", not_in_traces: str = "",
+         other_inputs: tuple[tuple[torch.Tensor, ...], ...] = ()) -> Case:
     """One line of a case table.
 
     key        the operator with its overload, as `whence ops` lists it
@@ -173,6 +175,8 @@ def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, 
     not_in_archives  why the case is left out from a torch.export archive: torch.export fails on it, or means another
                thing. TorchScript source needs no reason.
     not_in_traces  why the case is left out from a trace: LibTorch does not know an operator that Python registers
+    other_inputs  further tensors for all arguments, on which the exported file is compared as well: NaN, infinities,
+               empty axes
     """
     return Case(key, function, tuple(inputs), dynamic, tuple(opsets), Tolerance(*tolerance) if tolerance else None,
-                refused, recorded_as, not_in_archives, not_in_traces)
+                refused, recorded_as, not_in_archives, not_in_traces, tuple(other_inputs))

@@ -1,7 +1,7 @@
 """An exported operator against PyTorch: the file has to be valid, and ONNX Runtime has to give what PyTorch gives."""
 
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Sequence
 
 import onnx
 import onnx.checker
@@ -31,8 +31,7 @@ def check_file(path: Path) -> onnx.ModelProto:
 
 
 def compare(case: Case, reference: Callable, model: onnx.ModelProto, session: onnxruntime.InferenceSession,
-            growth: int) -> None:
-    tensors = case.tensors(growth)
+            tensors: Sequence[torch.Tensor]) -> None:
     with torch.no_grad():
         expected = flat(reference(*[tensor.clone() for tensor in tensors]))
     wanted = {value.name for value in session.get_inputs()}
@@ -57,4 +56,6 @@ def check_export(case: Case, reference: Callable, path: Path) -> None:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     for growth in (0, GROWTH) if case.dynamic else (0,):
-        compare(case, reference, model, session, growth)
+        compare(case, reference, model, session, case.tensors(growth))
+    for tensors in case.other_inputs:
+        compare(case, reference, model, session, tensors)

@@ -155,9 +155,11 @@ void mish(Ctx& c) {
   c.yield(c.emit("Mul", {x, c.emit("Tanh", {c.emit("Softplus", {x})})}));
 }
 
-// x moved towards zero by `bias` where |x| > lambd, 0 elsewhere.
+// x moved towards zero by `bias` where |x| > lambd, 0 elsewhere; NaN stays, of which Shrink makes 0.
 void shrink(Ctx& c, float bias) {
-  c.yield(c.emit("Shrink", {c.tensor("self")}, {{"lambd", static_cast<float>(c.number("lambd"))}, {"bias", bias}}));
+  const Val x = c.tensor("self");
+  const Val moved = c.emit("Shrink", {x}, {{"lambd", static_cast<float>(c.number("lambd"))}, {"bias", bias}});
+  c.yield(c.emit("Where", {c.emit("IsNaN", {x}), x, moved}));
 }
 void softshrink(Ctx& c) { shrink(c, static_cast<float>(c.number("lambd"))); }
 void hardshrink(Ctx& c) { shrink(c, 0); }

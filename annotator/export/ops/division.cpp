@@ -7,11 +7,32 @@
 
 namespace whence {
 
+namespace {
+
+// Whether a remainder of floating dtype and the divisor have opposite signs; false where the remainder is 0 or NaN.
+Val opposite_signs(Ctx& c, Val rest, Val y, DType dtype) {
+  return c.emit("Less", {c.emit("Mul", {c.emit("Sign", {rest}), y}), c.constant_number(0, dtype)});
+}
+
+// As c10::div_floor_floating (c10/util/generic_math.h, PyTorch 2.13): what the exact remainder leaves is divided, so that
+// 1 // 0.1 is 9, infinity // 2 is NaN and -5 // infinity is -1.
+Val floor_quotient_of_floats(Ctx& c, Val x, Val y, DType dtype) {
+  const Val rest = c.emit("Mod", {x, y}, {{"fmod", 1}});
+  const Val whole = c.emit("Round", {c.emit("Div", {c.emit("Sub", {x, rest}), y})});
+  const Val less = c.emit("Sub", {whole, c.constant_number(1, dtype)});
+  const Val quotient = c.emit("Where", {opposite_signs(c, rest, y, dtype), less, whole});
+  const TensorData* divisor = c.constant(y);
+  if (divisor != nullptr && single_number(*divisor).value_or(0) != 0) return quotient;
+  return c.emit("Where", {c.emit("Equal", {y, c.constant_number(0, dtype)}), c.emit("Div", {x, y}), quotient});
+}
+
+}  // namespace
+
 Val truncated(Ctx& c, Val x) { return c.emit("Mul", {c.emit("Sign", {x}), c.emit("Floor", {c.emit("Abs", {x})})}); }
 
 // Integer Mod has the sign of y, so x - Mod(x, y) is the multiple of y at or below x / y and divides exactly.
 Val floor_quotient(Ctx& c, Val x, Val y, DType dtype) {
-  if (is_floating(dtype)) return c.emit("Floor", {c.emit("Div", {x, y})});
+  if (is_floating(dtype)) return floor_quotient_of_floats(c, x, y, dtype);
   if (never_negative(c, x) && never_negative(c, y)) return c.emit("Div", {x, y});
   return c.emit("Div", {c.emit("Sub", {x, c.emit("Mod", {x, y})}), y});
 }
@@ -25,8 +46,7 @@ Val truncated_quotient(Ctx& c, Val x, Val y, DType dtype) {
 Val floor_remainder(Ctx& c, Val x, Val y, DType dtype) {
   if (!is_floating(dtype)) return c.emit("Mod", {x, y});
   const Val rest = c.emit("Mod", {x, y}, {{"fmod", 1}});
-  const Val opposite = c.emit("Less", {c.emit("Mul", {rest, y}), c.constant_number(0, dtype)});
-  return c.emit("Where", {opposite, c.emit("Add", {rest, y}), rest});
+  return c.emit("Where", {opposite_signs(c, rest, y, dtype), c.emit("Add", {rest, y}), rest});
 }
 
 namespace {

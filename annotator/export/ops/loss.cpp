@@ -21,7 +21,7 @@ std::string reduction(Ctx& c) {
 Val reduced(Ctx& c, Val loss) {
   const std::string kind = reduction(c);
   if (kind == "none") return loss;
-  return reduce(c, kind == "mean" ? "ReduceMean" : "ReduceSum", loss, {}, false);
+  return kind == "mean" ? reduce_mean(c, loss, {}, false) : reduce(c, "ReduceSum", loss, {}, false);
 }
 
 // The operands in the result's dtype.

@@ -32,7 +32,7 @@ Val norm_of_sums(Ctx& c, Val x, double order, const Ints& axes, bool keep) {
   if (std::abs(order) != 1 && !std::isinf(order)) refuse_singular_values(c, std::to_string(static_cast<int>(order)));
   const std::int64_t summed = std::isinf(order) ? axes[1] : axes[0], other = std::isinf(order) ? axes[0] : axes[1];
   const Val sums = reduce(c, "ReduceL1", x, {summed}, true);
-  const Val found = reduce(c, order > 0 ? "ReduceMax" : "ReduceMin", sums, {other}, true);
+  const Val found = reduce_with_nan(c, order > 0 ? "ReduceMax" : "ReduceMin", sums, {other}, true);
   return keep ? found : c.squeeze(found, axes);
 }
 

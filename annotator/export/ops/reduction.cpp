@@ -39,7 +39,9 @@ Reduction over_axis(Ctx& c) {
 Val reduced(Ctx& c, std::string_view op, const Reduction& r, DType dtype) {
   const Val x = c.cast(r.value, dtype);
   if (c.rank(x) == 0) return x;
-  return op == "ReduceMean" ? reduce_mean(c, x, r.axes, r.keep) : reduce(c, op, x, r.axes, r.keep);
+  if (op == "ReduceMean") return reduce_mean(c, x, r.axes, r.keep);
+  const bool overlooks_nan = op == "ReduceMax" || op == "ReduceMin" || op == "ReduceLogSumExp";
+  return overlooks_nan ? reduce_with_nan(c, op, x, r.axes, r.keep) : reduce(c, op, x, r.axes, r.keep);
 }
 
 // Booleans and integers are summed, multiplied and averaged in the result's dtype.
@@ -62,10 +64,11 @@ void extreme_of(Ctx& c) {
   c.yield(extreme(c, op.text, over_axes(c)));
 }
 
-// Position of the first greatest (or least) element along `axis`.
+// Position of the first greatest (or least) element along `axis`, or of the first NaN.
 Val position(Ctx& c, std::string_view op, Val x, std::int64_t axis, bool keep) {
   const DType dtype = c.dtype(x);
   if (dtype == DType::boolean || size_of(dtype) == 2) x = c.cast(x, is_floating(dtype) ? DType::float32 : DType::int32);
+  x = with_nan_as_extreme(c, x, op == "ArgMax");
   Attributes attributes{{"axis", axis}};
   if (!keep) attributes.push_back({"keepdims", 0});
   return c.emit(op, {x}, attributes);

@@ -4,6 +4,7 @@
 // with the factors it was computed from. A factor, where there is one, maps coordinates; else the ratio of sizes does,
 // which is the difference between ONNX's `scales` and `sizes` too.
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,42 +69,64 @@ std::vector<double> scale_factors(Ctx& c) {
   return factors;
 }
 
-// Whether the factors alone give the size that PyTorch computed: floor(size * factor), which ONNX does in float32.
-bool gives_recorded_size(Ctx& c, Val x, const std::vector<double>& factors) {
-  const std::vector<Dim>* result = c.output_dims();
-  if (!result) return true;
-  c.expect(result->size() == factors.size() + 2 && c.dims(x).size() == result->size(),
-           "it needs a factor for each axis behind batch and channels");
-  for (std::size_t i = 0; i < factors.size(); ++i) {
-    const std::int64_t in = c.dims(x)[i + 2].size, out = (*result)[i + 2].size;
-    const float scaled = static_cast<float>(in) * static_cast<float>(factors[i]);
-    if (in >= 0 && out >= 0 && static_cast<std::int64_t>(std::floor(scaled)) != out) return false;
-  }
-  return true;
+// floor(size * factor) of a factor in float32: ONNX Runtime multiplies in float32, ONNX's shape inference in float64.
+std::int64_t scaled_size(std::int64_t size, float factor) {
+  return static_cast<std::int64_t>(std::floor(static_cast<float>(size) * factor));
+}
+std::int64_t inferred_size(std::int64_t size, float factor) {
+  return static_cast<std::int64_t>(std::floor(static_cast<double>(size) * static_cast<double>(factor)));
 }
 
-Val resize_by_factors(Ctx& c, Val x, const std::vector<double>& factors, Attributes attributes) {
+// The factor in float32, moved by a rounding error where it gives another size than in PyTorch's float64.
+float rounded_factor(double factor, std::int64_t size, std::int64_t result_size) {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  const auto rounded = static_cast<float>(factor);
+  for (const float near : {rounded, std::nextafter(rounded, infinite), std::nextafter(rounded, -infinite)}) {
+    if (scaled_size(size, near) == result_size && inferred_size(size, near) == result_size) return near;
+  }
+  return rounded;
+}
+
+// What is done to the spatial axes: a factor each, and the sizes that PyTorch was asked for where they are fewer than
+// the factors give, which is what is left of them when the rest is cut off. -1 elsewhere.
+struct Scaling {
+  std::vector<float> factors;
+  Ints cut_to;
+};
+
+Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors) {
+  const std::vector<Dim>* result = c.output_dims();
+  c.expect(!result || (result->size() == factors.size() + 2 && c.dims(x).size() == result->size()),
+           "it needs a factor for each axis behind batch and channels");
+  Scaling found;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    const std::int64_t in = result ? c.dims(x)[i + 2].size : -1, out = result ? (*result)[i + 2].size : -1;
+    const bool known = in >= 0 && out >= 0;
+    found.factors.push_back(known ? rounded_factor(factors[i], in, out) : static_cast<float>(factors[i]));
+    const std::int64_t made = known ? scaled_size(in, found.factors.back()) : out;
+    if (made < out) {
+      c.refuse("an output size beyond what its scale factor gives", "pass the output size or the factor, not both");
+    }
+    found.cut_to.push_back(made > out ? out : -1);
+  }
+  return found;
+}
+
+Val resize_by_factors(Ctx& c, Val x, const Scaling& scaling, Attributes attributes) {
   std::vector<float> scales{1, 1};
-  for (const double factor : factors) scales.push_back(static_cast<float>(factor));
+  scales.insert(scales.end(), scaling.factors.begin(), scaling.factors.end());
   const Val constant = c.constant_tensor({DType::float32,
                                           {static_cast<std::int64_t>(scales.size())},
                                           Bytes::copy_of(scales.data(), scales.size() * sizeof(float))});
-  return c.emit("Resize", {x, absent, constant}, std::move(attributes));
-}
-
-// The wanted sizes of the spatial axes: as given, or as PyTorch computed them from factors.
-std::vector<Size> output_sizes(Ctx& c) {
-  if (c.has("output_size")) return c.sizes("output_size");
-  std::vector<Size> sizes;
-  const std::vector<Dim>* result = c.output_dims();
-  for (std::size_t axis = 2; result && axis < result->size(); ++axis) {
-    if (!(*result)[axis].is_static()) break;
-    sizes.emplace_back((*result)[axis].size);
+  const Val resized = c.emit("Resize", {x, absent, constant}, std::move(attributes));
+  Ints axes, ends;
+  for (std::size_t i = 0; i < scaling.cut_to.size(); ++i) {
+    if (scaling.cut_to[i] < 0) continue;
+    axes.push_back(static_cast<std::int64_t>(i) + 2);
+    ends.push_back(scaling.cut_to[i]);
   }
-  if (!result || sizes.size() + 2 != result->size()) {
-    c.refuse("a scale factor that float32 rounds to another size", "pass the output size instead");
-  }
-  return sizes;
+  if (axes.empty()) return resized;
+  return c.emit("Slice", {resized, c.constant_ints(Ints(axes.size(), 0)), c.constant_ints(ends), c.constant_ints(axes)});
 }
 
 Val resize_to_size(Ctx& c, Val x, std::vector<Size> sizes, Attributes attributes) {
@@ -123,10 +146,10 @@ void resize(Ctx& c, const Sampling& sampling) {
   const Val x = input(c);
   Attributes attributes = attributes_of(c, sampling);
   const std::vector<double> factors = scale_factors(c);
-  if (!factors.empty() && gives_recorded_size(c, x, factors)) {
-    return c.yield(resize_by_factors(c, x, factors, std::move(attributes)));
-  }
-  c.yield(resize_to_size(c, x, output_sizes(c), std::move(attributes)));
+  // With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
+  const bool by_sizes = c.has("output_size") && c.schema().find("align_corners") && c.flag("align_corners");
+  if (!factors.empty() && !by_sizes) return c.yield(resize_by_factors(c, x, scaling(c, x, factors), std::move(attributes)));
+  c.yield(resize_to_size(c, x, c.sizes("output_size"), std::move(attributes)));
 }
 
 void nearest(Ctx& c) { resize(c, {"nearest"}); }

@@ -134,9 +134,9 @@ void running_extreme(Ctx& c, const char* holds, bool greatest) {
   const auto size = c.static_dim(x, axis);
   if (!size) {
     const Val rows = rows_up_to_each(c, x, greatest ? lowest(dtype) : highest(dtype));
-    const Val values = reduce(c, greatest ? "ReduceMax" : "ReduceMin", rows, {-1}, false);
-    const Val places =
-        c.emit(greatest ? "ArgMax" : "ArgMin", {rows}, {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
+    const Val values = reduce_with_nan(c, greatest ? "ReduceMax" : "ReduceMin", rows, {-1}, false);
+    const Val places = c.emit(greatest ? "ArgMax" : "ArgMin", {with_nan_as_extreme(c, rows, greatest)},
+                              {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
     return c.yield({axis_back(c, values, c.rank(x)), axis_back(c, places, c.rank(x))});
   }
   Ints numbers(*size), shape(c.rank(x), 1);

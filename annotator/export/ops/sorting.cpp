@@ -84,13 +84,24 @@ void kthvalue(Ctx& c) {
   c.yield({ranked.values, ranked.indices});
 }
 
-// The lower one of the two in the middle of an even number of elements.
+// The lower one of the two in the middle of an even number of elements; where there is NaN, the first NaN.
+Ranked median_of_row(Ctx& c, Val x, const Size& count, std::int64_t axis, bool keep) {
+  const DType dtype = c.dtype(x);
+  const Ranked ranked = at_rank(c, x, middle(c, count), axis, keep);
+  if (!is_floating(dtype)) return ranked;
+  const Val is_nan = c.cast(c.typed(c.emit("IsNaN", {x}), DType::boolean, c.dims(x)), DType::int32);
+  const Val spoiled = c.cast(c.typed(reduce(c, "ReduceMax", is_nan, {axis}, keep), DType::int32), DType::boolean);
+  const Val nan = c.constant_number(std::numeric_limits<double>::quiet_NaN(), dtype);
+  const Val first = c.emit("ArgMax", {is_nan}, {{"axis", axis}, {"keepdims", keep ? 1 : 0}});
+  return {c.emit("Where", {spoiled, nan, ranked.values}), c.emit("Where", {spoiled, first, ranked.indices})};
+}
+
 void median_along(Ctx& c) {
   const Val x = c.tensor("self");
   if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
-  const Ranked ranked = at_rank(c, x, middle(c, extent(c, x, axis)), axis, c.flag("keepdim"));
-  c.yield({ranked.values, ranked.indices});
+  const Ranked found = median_of_row(c, x, extent(c, x, axis), axis, c.flag("keepdim"));
+  c.yield({found.values, found.indices});
 }
 
 void median(Ctx& c) {
@@ -99,7 +110,7 @@ void median(Ctx& c) {
   for (int axis = 0; axis < c.rank(x); ++axis) count *= c.static_dim(x, axis).value_or(0);
   const Size all = c.all_static(x) ? Size{count} : Size{c.emit("Size", {x})};
   const Val flat = c.typed(c.reshape(x, {std::int64_t{-1}}), c.dtype(x));
-  c.yield(at_rank(c, flat, middle(c, all), 0, false).values);
+  c.yield(median_of_row(c, flat, all, 0, false).values);
 }
 
 // ---- nanmedian and mode ---------------------------------------------------------------------------------------------

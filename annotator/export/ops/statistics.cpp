@@ -39,20 +39,12 @@ Spread read_spread(Ctx& c) {
 // max(0, count - correction), the divisor of the sum of squares.
 Val degrees_of_freedom(Ctx& c, const Spread& spread) {
   const DType dtype = c.dtype(spread.input);
-  std::int64_t fixed = 1;
-  Val count;
-  for (const std::int64_t axis : spread.axes) {
-    if (const auto size = c.static_dim(spread.input, axis)) {
-      fixed *= *size;
-    } else {
-      const Val dynamic = c.dim_of(spread.input, axis);
-      count = count ? c.emit("Mul", {count, dynamic}) : dynamic;
-    }
+  const Val count = spread.axes.empty() ? c.constant_number(1, dtype) : element_count(c, spread.input, spread.axes);
+  if (const TensorData* known = c.constant(count)) {
+    return c.constant_number(std::max(0.0, single_number(*known).value_or(0) - spread.correction), dtype);
   }
-  if (!count) return c.constant_number(std::max(0.0, static_cast<double>(fixed) - spread.correction), dtype);
-  if (fixed != 1) count = c.emit("Mul", {count, c.constant_int(fixed)});
-  count = c.cast(c.typed(count, DType::int64), dtype);
-  return spread.correction == 0 ? count : c.emit("Sub", {count, c.constant_number(spread.correction, dtype)});
+  if (spread.correction == 0) return count;
+  return c.emit("Max", {c.emit("Sub", {count, c.constant_number(spread.correction, dtype)}), c.constant_number(0, dtype)});
 }
 
 struct Moments {

@@ -79,7 +79,12 @@ Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
   Type type;
   if (const auto known = graph.at("tensor_values").maybe(name)) {
     const Part& meta = *known;
-    type.dtype = exported_dtype(meta.at("dtype").integer());
+    constexpr std::int64_t complex_half = 9;
+    const std::int64_t scalar_type = meta.at("dtype").integer();
+    if (scalar_type == complex_half) {
+      unsupported("'" + name + "' is complex in half precision, which has no form in ONNX", "compute with complex64");
+    }
+    type.dtype = exported_dtype(scalar_type);
     std::vector<Dim>& dims = type.dims.emplace();
     const Part sizes = meta.at("sizes");
     for (std::size_t i = 0; i < sizes.size(); ++i) dims.push_back(dim_of(sizes[i]));

@@ -21,6 +21,11 @@ CASES = [
     case("aten::glu", lambda x: F.glu(x), f32(2, 6), opsets=(13, 18)),
     case("aten::glu", lambda x: F.glu(x, 1), f32(2, 4, 3), dynamic="x:0=n,2=t"),
     case("aten::hardshrink", lambda x: F.hardshrink(x, 0.7), EDGES),
+    *(case(key, function, f32(4), other_inputs=[(torch.tensor([float("nan"), float("inf"), -float("inf"), 0.5]),)])
+      for key, function in {"aten::hardshrink": lambda x: F.hardshrink(x), "aten::relu": lambda x: F.relu(x),
+                            "aten::softshrink": lambda x: F.softshrink(x), "aten::hardtanh": lambda x: F.hardtanh(x),
+                            "aten::softmax.int": lambda x: x.softmax(0), "aten::clamp": lambda x: x.clamp(-1, 1),
+                            "aten::log_softmax.int": lambda x: x.log_softmax(0)}.items()),
     case("aten::hardsigmoid", lambda x: F.hardsigmoid(x), EDGES),
     case("aten::hardswish", lambda x: F.hardswish(x), EDGES, opsets=(13, 18)),
     case("aten::hardtanh", lambda x: F.hardtanh(x, -0.5, 0.75), EDGES),

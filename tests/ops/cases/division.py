@@ -9,8 +9,25 @@ DIVISORS = torch.tensor([3, -3, 2, -2, 5, -5, 7, -7])
 FRACTIONS = torch.tensor([-7.5, -6.0, -0.3, 0.0, 0.3, 6.0, 7.5, 1e6 + 0.3])
 FRACTION_DIVISORS = torch.tensor([2.0, -3.0, 0.1, -2.0, -0.1, 3.0, -2.5, 0.7])
 SHIFTS = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3])
+NAN, INF = float("nan"), float("inf")
+NUMBERS = torch.tensor([INF, -INF, NAN, 0.0, 1.0, -1.0, 5.0, -5.0, 0.1, -0.3, 7.5, 1e30])
+PAIRS = torch.cartesian_prod(NUMBERS, NUMBERS)
+
+
+def of_pairs(key: str, function):
+    """Every number by every other: infinities, NaN, 0, what float32 rounds."""
+    return case(key, function, f32(144), f32(144, seed=1), other_inputs=[(PAIRS[:, 0], PAIRS[:, 1])])
+
 
 CASES = [
+    of_pairs("aten::floor_divide", lambda x, y: x // y),
+    of_pairs("aten::div.Tensor_mode", lambda x, y: torch.div(x, y, rounding_mode="floor")),
+    of_pairs("aten::div.Tensor_mode", lambda x, y: torch.div(x, y, rounding_mode="trunc")),
+    of_pairs("aten::remainder.Tensor", lambda x, y: x % y),
+    of_pairs("aten::fmod.Tensor", lambda x, y: torch.fmod(x, y)),
+    case("aten::floor_divide", lambda x: x // 0.1, f32(12), other_inputs=[(NUMBERS,), (torch.arange(12.0),)]),
+    case("aten::floor_divide", lambda x: x // 2, f32(12), other_inputs=[(NUMBERS,)]),
+    case("aten::remainder.Scalar", lambda x: x % -2.5, f32(12), other_inputs=[(NUMBERS,)]),
     case("aten::__lshift__.Scalar", lambda x: x << 3, DIVIDENDS),
     case("aten::__lshift__.Tensor", lambda x, n: torch.ops.aten.__lshift__.Tensor(x, n), DIVIDENDS, SHIFTS),
     case("aten::__rshift__.Scalar", lambda x: x >> 1, DIVIDENDS),

@@ -2,12 +2,56 @@
 
 import torch
 
-from ops.case import between, boolean, case, f32, i32, i64, u8
+from ops.case import between, boolean, case, f16, f32, f64, i32, i64, u8
 
 TIES = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 0.0]])
 SCALAR = torch.tensor(2.5)
+NAN, INF = float("nan"), float("inf")
+SPOILED = torch.tensor([[1, NAN, INF, 2], [-INF, 0, NAN, NAN], [3, -INF, INF, -1]])
+EXTREME = ((SPOILED,), (SPOILED.flip(0),), (SPOILED.flip(1),))
+NOTHING = ((torch.zeros(0, 4),), (torch.zeros(3, 0),), (torch.zeros(0, 0),))
+
+
+def extreme(key: str, function):
+    """Traced on plain numbers, compared on NaN and infinities at any place."""
+    return case(key, function, f32(3, 4), other_inputs=EXTREME)
+
+
+def empty(key: str, function, **options):
+    """Traced on three rows of four, compared where both axes may be empty."""
+    return case(key, function, f32(3, 4), dynamic="x:0=n,1=m", other_inputs=NOTHING, **options)
+
 
 CASES = [
+    *(extreme(key, function) for axis in (0, 1) for key, function in {
+        "aten::amax": lambda x, axis=axis: x.amax(axis),
+        "aten::amin": lambda x, axis=axis: x.amin(axis, keepdim=True),
+        "aten::aminmax": lambda x, axis=axis: tuple(torch.aminmax(x, dim=axis)),
+        "aten::argmax": lambda x, axis=axis: x.argmax(axis),
+        "aten::argmin": lambda x, axis=axis: x.argmin(axis, keepdim=True),
+        "aten::max.dim": lambda x, axis=axis: tuple(x.max(axis)),
+        "aten::min.dim": lambda x, axis=axis: tuple(x.min(axis, keepdim=True)),
+    }.items()),
+    extreme("aten::amax", lambda x: x.amax((0, 1))),
+    extreme("aten::logsumexp", lambda x: x.logsumexp(1)),
+    extreme("aten::argmax", lambda x: x.argmax()),
+    extreme("aten::argmin", lambda x: x.argmin()),
+    extreme("aten::max", lambda x: x.max()),
+    extreme("aten::min", lambda x: x.min()),
+    case("aten::max.dim", lambda x: tuple(x.max(0)), f16(3, 4), other_inputs=[(SPOILED.half(),)]),
+    case("aten::argmin", lambda x: x.argmin(1), f64(3, 4), other_inputs=[(SPOILED.double(),)]),
+    empty("aten::mean", lambda x: x.mean()),
+    empty("aten::mean.dim", lambda x: x.mean(0)),
+    empty("aten::mean.dim", lambda x: x.mean(1, keepdim=True), opsets=(13, 18)),
+    empty("aten::sum", lambda x: x.sum()),
+    empty("aten::sum.dim_IntList", lambda x: x.sum(1)),
+    empty("aten::prod.dim_int", lambda x: x.prod(1)),
+    empty("aten::any.dim", lambda x: x.any(1)),
+    empty("aten::all.dim", lambda x: x.all(0)),
+    empty("aten::logsumexp", lambda x: x.logsumexp(1)),
+    empty("aten::nansum", lambda x: x.nansum(1)),
+    empty("aten::count_nonzero", lambda x: x.count_nonzero(0)),
+    empty("aten::cumsum", lambda x: x.cumsum(1)),
     case("aten::all", lambda x: x.all(), boolean(2, 3)),
     case("aten::all.dim", lambda x: x.all(1), i64(0, 3, 4, 2)),
     case("aten::all.dim", lambda x: x.all(-1, keepdim=True), boolean(4, 2), dynamic="x:0=n"),

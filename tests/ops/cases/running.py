@@ -9,6 +9,9 @@ TIES = torch.tensor([[1.0, 3.0, 3.0, 2.0, 3.0, -1.0], [0.0, 0.0, -0.0, nan, 5.0,
 FAR_APART = torch.tensor([[-300.0, -200.0, 0.0, 400.0, -infinity], [-infinity, -infinity, 1.0, infinity, 2.0]])
 
 CASES = [
+    *(case(key, function, f32(2, 6), dynamic=dynamic, other_inputs=[(TIES,), (TIES.flip(1),)])
+      for dynamic in ("", "x:1=t")
+      for key, function in {"aten::cummax": lambda x: x.cummax(1), "aten::cummin": lambda x: x.cummin(1)}.items()),
     case("aten::cumprod", lambda x: x.cumprod(1), between(-2, 2, 2, 7), opsets=(13, 18)),
     case("aten::cumprod", lambda x: x.cumprod(0), i64(-3, 4, 5, 2)),
     case("aten::cumprod", lambda x: x.cumprod(0, dtype=torch.float32), i32(1, 4, 8), dynamic="x:0=n"),

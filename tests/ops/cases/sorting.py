@@ -8,7 +8,14 @@ TIES = torch.tensor([[3.0, 1.0, 2.0, 1.0], [0.0, 0.0, -1.0, 0.0]])
 HOLES = torch.tensor([[3.0, float("nan"), 1.0, 2.0], [float("nan")] * 4, [0.0, 4.0, 4.0, -1.0]])
 RUNS = torch.tensor([2, 2, 1, 1, 1, 2, 0])
 
+SPOILED = torch.tensor([[1.0, float("inf"), float("nan"), 2.0, float("nan")], [4.0, -float("inf"), 3.0, 2.0, 1.0]])
+
 CASES = [
+    case("aten::median", lambda x: torch.median(x), f32(2, 5), other_inputs=[(SPOILED,)]),
+    case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5), other_inputs=[(SPOILED,)]),
+    case("aten::median.dim", lambda x: torch.median(x, 0, True)[0], f32(2, 5), other_inputs=[(SPOILED,)]),
+    case("aten::sort.stable", lambda x: torch.sort(x, stable=True), f32(2, 5), other_inputs=[(SPOILED,)]),
+    case("aten::topk", lambda x: torch.topk(x, 2, dim=0, largest=False)[0], f32(2, 5), other_inputs=[(SPOILED,)]),
     case("aten::sort", lambda x: torch.sort(x), f32(2, 5), dynamic="x:0=n,1=t"),
     case("aten::sort", lambda x: torch.sort(x, 0, descending=True), i64(-99, 99, 6, 3)),
     case("aten::sort", lambda x: torch.sort(x), f32()),

@@ -7,6 +7,7 @@ from ops.case import between, case, f32, i32, i64
 
 TOLERANCE = (1e-4, 1e-4)
 EXPERTS = torch.tensor([3.0, 0.0, 7.0, 7.0, 1.0, 3.0, 9.0, -1.0])
+SMALL = [(0, 4), (3, 0), (1, 1)]
 
 
 def spread(key, function, *inputs, **options):
@@ -14,6 +15,9 @@ def spread(key, function, *inputs, **options):
 
 
 CASES = [
+    *(spread(key, function, f32(3, 4), dynamic="x:0=n,1=m", other_inputs=[(torch.zeros(shape),) for shape in SMALL])
+      for key, function in {"aten::var.correction": lambda x: torch.var(x, 1, correction=1),
+                            "aten::std.correction": lambda x: torch.std(x, 0, correction=1)}.items()),
     spread("aten::var", lambda x: torch.ops.aten.var(x, False), f32(2, 3, 4)),
     spread("aten::var", lambda x: torch.ops.aten.var(x, True), f32(2, 3, 4), dynamic="x:0=n"),
     spread("aten::var.dim", lambda x: torch.var(x, 1, True, True), f32(2, 3, 4)),

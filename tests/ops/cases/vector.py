@@ -18,7 +18,12 @@ def of_order(order):
     return lambda x: torch.linalg.vector_norm(x, order, 1)
 
 
+SPOILED = torch.tensor([[1, float("nan"), -2, 0], [0, -float("inf"), 3, 1], [2, 1, 0, -float("nan")]])
+
 CASES = [
+    close("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x, 0), f32(),
+          other_inputs=[(torch.tensor(0.0),)]),
+    *(close("aten::linalg_vector_norm", of_order(order), f32(3, 4), other_inputs=[(SPOILED,)]) for order in ORDERS[1:]),
     *(case("aten::renorm", lambda x, p=p, dim=dim: torch.renorm(x, p, dim, 1.5), f32(3, 4, 2), opsets=(13, 18))
       for p, dim in ((2, 0), (1, -1))),
     case("aten::renorm", lambda x: torch.renorm(x, float("inf"), 1, 0.7), f32(3, 4), dynamic="x:0=n"),
