@@ -200,6 +200,8 @@ Bytes Archive::bytes_of(const at::Tensor& tensor, std::string* member) const {
   const auto offset = static_cast<std::uint64_t>(at - begin);
   auto found = members_.upper_bound(offset);
   if (member != nullptr && found != members_.begin()) *member = std::prev(found)->second;
+  // The file's own bytes: the program may write to its tensors while it is run.
+  bytes = Bytes::part_of(reader_->file(), reader_->file()->data() + offset, dense.nbytes());
   return std::move(bytes).stored_in(path_, offset);
 }
 

@@ -5,6 +5,7 @@
 #include "recorder/finish.h"
 #include "recorder/restore.h"
 #include "recorder/torch_error.h"
+#include "schema/lost_writes.h"
 
 namespace whence {
 
@@ -267,19 +268,9 @@ void Evaluator::set_attribute(const jit::Node& node, const Call& call) {
     attributes_.insert_or_assign(key, Term::container(Term::Kind::tuple, {before}, depth));
   }
   const Term changed = attributes_.at(key);
-  if (made == made_at_.end()) tell_of_state(node, call);
+  if (made == made_at_.end()) notes_.push_back(lost_write(WrittenTo::attribute, name, place(node, call)));
   note_change(node, call, changed, c10::TupleType::create({node.inputs()[1]->type()}));
   changed.items->front() = term(node.inputs()[1], call);
-}
-
-void Evaluator::tell_of_state(const torch::jit::Node& node, const Call& call) {
-  notes_.push_back({Code::state_not_kept,
-                    Severity::warning,
-                    "the model sets its attribute '" + node.s(c10::attr::name) + "', which lasts for one run only",
-                    place(node, call),
-                    "return the new value as an output and take it as an input, if later runs need it",
-                    1,
-                    {}});
 }
 
 Stack Evaluator::callers_of(const jit::Node& node, const Call& call) {

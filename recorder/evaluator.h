@@ -56,7 +56,6 @@ class Evaluator {
   void call_method(const torch::jit::Node& node, Call& call);
   void call_function(const torch::jit::Node& node, Call& call);
   void set_attribute(const torch::jit::Node& node, const Call& call);
-  void tell_of_state(const torch::jit::Node& node, const Call& call);
   Stack callers_of(const torch::jit::Node& node, const Call& call);
   Term attribute(const Term& object, const std::string& name);
   Term constant(const at::Tensor& tensor, const std::string& name);

@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include "recorder/composite.h"
+#include "recorder/dropped_writes.h"
 #include "recorder/evaluator.h"
 #include "recorder/example_inputs.h"
 #include "recorder/restore.h"
@@ -131,6 +132,7 @@ Program read(const ReadOptions& options, Diagnostics& notes) {
   }
   if (options.run) refuse_side_effects(archive);
   Program program = evaluate_with_ties(archive, options, notes);
+  if (auto dropped = dropped_writes(options.path, program)) notes.push_back(std::move(*dropped));
   const auto file = MappedFile::open(options.path);
   program.source = {"torchscript", base_name(options.path), file->size(),
                     options.digests ? digest_of_file(options.path) : ""};

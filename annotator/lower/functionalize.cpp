@@ -3,6 +3,8 @@
 //
 // Writes become values. memory.h follows what every tensor holds; written_control_flow.cpp says what branches and loops
 // that write leave.
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,17 @@
 
 namespace whence {
 namespace {
+
+// Operators that read other elements of what they are given than those they write to at the time.
+bool moves_elements(const Node& node) {
+  static const std::unordered_set<std::string_view> names{
+      "aten::index_put_",     "aten::_index_put_impl_", "aten::index_copy_", "aten::index_add_",
+      "aten::index_reduce_",  "aten::index_fill_",      "aten::scatter_",    "aten::scatter_add_",
+      "aten::scatter_reduce_", "aten::masked_scatter_", "aten::put_",        "aten::addmm_",
+      "aten::addbmm_",        "aten::baddbmm_",         "aten::mm",          "aten::bmm",
+      "aten::matmul"};
+  return names.contains(node.target);
+}
 
 bool writes_list(const Node& node) { return written_argument(node).as<ArgumentList>() != nullptr; }
 
@@ -55,11 +68,30 @@ void Functionalizer::step(Node node) {
   memory_.sink->push_back(std::move(node));
 }
 
+// y[1:] = y[:-1]: what PyTorch makes of it depends on the order in which it goes through memory, and on the device. The
+// value that is written here is computed of what was there before.
+void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
+  const auto target = memory_.layout(self);
+  if (!target) return;
+  bool overlaps = false;
+  const auto look = [&](ValueId read) {
+    const ValueId source = memory_.renamed(read);
+    if (memory_.owner(source) != memory_.owner(self)) return;
+    const auto lies = memory_.layout(source);
+    overlaps |= lies && reads_what_it_overwrites(*target, *lies, !moves_elements(node));
+  };
+  for (const NamedArgument& argument : node.arguments) {
+    if (&argument.value != &written_argument(node)) for_each_value(argument.value, look);
+  }
+  if (overlaps) reports_.warn_of_overlap(node);
+}
+
 void Functionalizer::write(Node& node) {
   const Argument& target = written_argument(node);
   if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
   const ValueId self = memory_.renamed(target.as<ValueRef>()->id);
-  reports_.tell_of_write(node, memory_.owner(self));
+  reports_.warn_of_write(node, memory_.owner(self));
+  warn_of_overlap(node, self);
   const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
   if (node.target == "aten::set_" && node.overload == "source_Tensor") return stand_for(node, self, result);
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
@@ -94,7 +126,7 @@ void Functionalizer::write_list(Node& node) {
     const auto* value = element.as<ValueRef>();
     if (value == nullptr) continue;
     written.push_back(memory_.renamed(value->id));
-    reports_.tell_of_write(node, memory_.owner(written.back()));
+    reports_.warn_of_write(node, memory_.owner(written.back()));
   }
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   Node functional = std::move(*functional_form(program_, node).node);

@@ -26,6 +26,7 @@ class Functionalizer {
   // ---- writing
   void write(Node& node);
   void write_list(Node& node);
+  void warn_of_overlap(const Node& node, ValueId self);
   void stand_for(const Node& node, ValueId self, ValueId result);
   void stay_inside(const Node& node, ValueId self);
 

@@ -35,6 +35,24 @@ int Memory::writes_to(ValueId memory) const {
   return count == state_.writes.end() ? 0 : count->second;
 }
 
+std::optional<MemoryLayout> Memory::layout(ValueId id) const {
+  const auto found = state_.views.find(id);
+  if (found == state_.views.end()) return owner_layout(program_, id);
+  const View& view = found->second;
+  if (view.kind == ViewKind::perhaps) return std::nullopt;
+  const auto base = layout(view.base);
+  return !base || view.kind == ViewKind::same ? base : view_layout(program_, view.node, view.output, *base);
+}
+
+// What is written to one of several places that are the same memory cannot be told from the value alone.
+bool Memory::repeats_elements(ValueId id) const {
+  if (const auto lies = layout(id)) return lies->repeats_elements();
+  for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(view->second.base)) {
+    if (may_repeat_elements(view->second.node)) return true;
+  }
+  return false;
+}
+
 ValueId Memory::current(ValueId id) {
   const auto view = state_.views.find(id);
   const ValueId memory = owner(id);
@@ -129,6 +147,7 @@ void Memory::put(ValueId self, ValueId written) {
       state_.lost.emplace(memory, reports_.refusal(through.node,
                                                    "a write through this view changes its base, which is read "
                                                    "later, and no operator expresses that"));
+      std::erase_if(renewed, [&](const auto& each) { return repeats_elements(each.first); });
       break;
     }
     value = *base;

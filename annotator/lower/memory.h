@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "annotator/lower/memory_layout.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/views.h"
 #include "annotator/lower/write_reports.h"
@@ -56,6 +57,8 @@ class Memory {
   std::vector<ValueId> owners(const std::vector<ValueId>& values) const;  // each once
   ValueId current(ValueId id);       // its newest value; views that a write has passed by are made anew
   void resolve(Argument& argument);  // every value in it becomes the newest
+  // Where its elements lie in the memory of its owner; nullopt where that is not known.
+  std::optional<MemoryLayout> layout(ValueId id) const;
   // The newest value of each, and why some cannot be expressed.
   std::vector<ValueId> newest(const std::vector<ValueId>& memory, std::unordered_map<ValueId, Diagnostic>& lost) const;
 
@@ -76,6 +79,7 @@ class Memory {
   int writes_to(ValueId memory) const;
   ValueId made_anew(ValueId id, int writes);
   std::optional<ValueId> written_base(const View& view, ValueId value);
+  bool repeats_elements(ValueId id) const;
 
   Program& program_;
   WriteReports& reports_;

@@ -24,31 +24,38 @@ void WriteReports::report(const Diagnostic& diagnostic) {
   lowering_.failures.push_back(diagnostic);
 }
 
-void WriteReports::tell_of_write(const Node& node, ValueId memory) {
+void WriteReports::warn_of_write(const Node& node, ValueId memory) {
+  if (node.target == "aten::requires_grad_" || node.target == "aten::detach_") return;  // they leave what it holds
   const Program& program = lowering_.program;
   const Value& value = program.values[memory];
-  if (node.target == "aten::requires_grad_") return;
-  if (value.source == ValueSource::parameter) {
-    tell(node,
-         "the model writes to '" + program.parameters[value.index].name +
-             "'; each run of the ONNX file starts from the archive's value",
-         "return the new value as an output and take it as an input, if later runs need it");
-  } else if (value.source == ValueSource::input && value.index >= 0) {
-    tell(node,
-         "the model writes to its input '" + program.inputs[value.index].name +
-             "'; a run of the ONNX file leaves inputs as they are",
-         "return the new value as an output, if the caller needs it");
-  }
+  if (value.index < 0) return;
+  const auto say = [&](WrittenTo kind, const std::string& name) {
+    warn(lost_write(kind, name, place_of(program, node, "lower")));
+  };
+  if (value.source == ValueSource::parameter) say(WrittenTo::state, program.parameters[value.index].name);
+  if (value.source == ValueSource::constant) say(WrittenTo::constant, program.constants[value.index].name);
+  if (value.source == ValueSource::input) say(WrittenTo::input, program.inputs[value.index].name);
 }
 
-void WriteReports::tell(const Node& node, const std::string& what, const std::string& remedy) {
+void WriteReports::warn_of_overlap(const Node& node) {
+  warn({Code::unsupported_feature,
+        Severity::warning,
+        qualified(node) +
+            " reads memory that it writes to at another place: what PyTorch computes then depends on the order in which "
+            "it goes through memory; the ONNX file computes with what was there before the write",
+        place_of(lowering_.program, node, "lower"),
+        "write y[:, 1:] = y[:, :-1].clone(), if that is what is meant",
+        1,
+        {}});
+}
+
+void WriteReports::warn(Diagnostic warning) {
   for (Diagnostic& known : lowering_.notes) {
-    if (known.message != what) continue;
+    if (known.message != warning.message) continue;
     ++known.count;
     return;
   }
-  lowering_.notes.push_back(
-      {Code::state_not_kept, Severity::warning, what, place_of(lowering_.program, node, "lower"), remedy, 1, {}});
+  lowering_.notes.push_back(std::move(warning));
 }
 
 }  // namespace whence

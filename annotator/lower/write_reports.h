@@ -4,6 +4,7 @@
 #include <string>
 
 #include "annotator/lower/pass.h"
+#include "schema/lost_writes.h"
 
 namespace whence {
 
@@ -13,12 +14,14 @@ class WriteReports {
 
   Diagnostic refusal(const Node& node, const std::string& why) const;
   void report(const Diagnostic& diagnostic);  // once for each place
-  // A write to a parameter, a buffer or an input is followed within the run and told: an ONNX file starts each run
-  // anew, and leaves what it is given.
-  void tell_of_write(const Node& node, ValueId memory);
+  // A write to what outlives the call (a parameter, a buffer, a constant of the archive, an input) is followed within
+  // the run and warned of. `memory`: the owner of what is written.
+  void warn_of_write(const Node& node, ValueId memory);
+  // A write to memory that the operation reads as well, at another place.
+  void warn_of_overlap(const Node& node);
 
  private:
-  void tell(const Node& node, const std::string& what, const std::string& remedy);  // once, and how often
+  void warn(Diagnostic warning);  // once, with the number of writes
 
   Lowering& lowering_;
 };

@@ -68,6 +68,7 @@ void Functionalizer::loop(Node node) {
   const std::vector<ValueId> written = memory_.owners(writes.written), changing = first_written(node, writes);
   const Diagnostic unclear = reports_.refusal(
       node, "the loop writes to what a variable is before it, which is read later, and gives it another one");
+  for (const ValueId memory : changing) reports_.warn_of_write(node, memory);
   const Aliases aliases = kept_variables(node, writes);
   Block& body = node.blocks[0];
   ArgumentList& initial = std::get<ArgumentList>(node.arguments.back().value.data);

@@ -12,6 +12,7 @@
 #include "annotator/read/exported/tensors.h"
 #include "annotator/read/zip_archive.h"
 #include "schema/digests.h"
+#include "schema/lost_writes.h"
 
 namespace whence {
 namespace {
@@ -205,25 +206,12 @@ class ProgramReader {
       if (kind == "user_output") {
         program_.outputs.push_back({"", body.argument(spec.at("arg"))});
       } else if (kind == "buffer_mutation" || kind == "parameter_mutation") {
-        tell_of_state(spec.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").text());
+        const std::string name = spec.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").text();
+        notes_.push_back(lost_write(WrittenTo::state, name, place()));
       } else if (kind == "user_input_mutation") {
-        tell_of_input(spec.at("user_input_name").text());
+        notes_.push_back(lost_write(WrittenTo::input, spec.at("user_input_name").text(), place()));
       }
     }
-  }
-
-  void tell_of_state(const std::string& name) {
-    warn("the program writes to '" + name + "'; an ONNX file starts each run from the same state",
-         "return the new value as an output and feed it back, if the state matters");
-  }
-
-  void tell_of_input(const std::string& name) {
-    warn("the program writes to its input '" + name + "'; a run of the ONNX file leaves inputs as they are",
-         "return the new value as an output, if the caller needs it");
-  }
-
-  void warn(const std::string& what, const std::string& remedy) {
-    notes_.push_back({Code::state_not_kept, Severity::warning, what, place(), remedy, 1, {}});
   }
 
   // Results in a dict or dataclass have its keys, where each is one tensor.

@@ -1,0 +1,37 @@
+// Where the elements of a view lie in the memory of the tensor that owns it, and which writes read what they overwrite.
+//
+// Sizes are those of the example run. Elements of the owner count in row-major order, whatever its strides are: which
+// elements two views share does not depend on them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "schema/program.h"
+
+namespace whence {
+
+struct MemoryLayout {
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> sizes, strides;
+
+  bool repeats_elements() const;  // one element at several places: an expanded axis, overlapping windows
+};
+
+// Of a tensor that is no view. nullopt where its sizes are not known.
+std::optional<MemoryLayout> owner_layout(const Program& program, ValueId owner);
+
+// Of result `output` of a view operation, whose viewed argument lies as `base`. nullopt where an argument is known at
+// run time only, or the operator is not one of those that move axes and cut.
+std::optional<MemoryLayout> view_layout(const Program& program, const Node& view, std::size_t output,
+                                        const MemoryLayout& base);
+
+// Whether the result of a view operation may have one element at several places.
+bool may_repeat_elements(const Node& view);
+
+// Whether a write to `target` changes elements of `source` before they are read. Element by element (`in_place`), an
+// element may be read where it is written; otherwise any shared element counts. Both lie in one owner's memory.
+bool reads_what_it_overwrites(MemoryLayout target, MemoryLayout source, bool in_place);
+
+}  // namespace whence

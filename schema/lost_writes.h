@@ -1,0 +1,18 @@
+// The warning for a write that outlives the call in PyTorch. An ONNX file starts each run anew and leaves its inputs as
+// they are. The recorder, the reader of .pt2 files and the lowering all word it here.
+#pragma once
+
+#include <string>
+
+#include "schema/diagnostic.h"
+
+namespace whence {
+
+// What is written to: a parameter or buffer; a tensor that the model holds in another way (an attribute, a global, an
+// element of a list), which archives keep as a constant; an attribute that is set anew; an input.
+enum class WrittenTo : std::uint8_t { state, constant, attribute, input };
+
+// `name`: as users know it; empty, or a number that TorchScript gave, where a constant has none.
+Diagnostic lost_write(WrittenTo kind, const std::string& name, Place where);
+
+}  // namespace whence

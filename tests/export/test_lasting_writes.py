@@ -1,0 +1,183 @@
+"""Writes to what outlives a call: followed within the run, and warned of (E0308), wherever the model holds the tensor."""
+
+import warnings
+
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import command
+
+SEEN = torch.zeros(4)
+
+
+def put(tensor, x):
+    tensor[torch.tensor([0, 3])] = x[:2]
+
+
+def put_slice(tensor, x):
+    tensor[1:3] = x[1:3]
+
+
+WRITES = {
+    "add": lambda tensor, x: tensor.add_(x),
+    "slice": put_slice,
+    "index": put,
+    "copy": lambda tensor, x: tensor.copy_(x * 2),
+    "index_copy": lambda tensor, x: tensor.index_copy_(0, torch.tensor([2]), x[:1]),
+    "scatter": lambda tensor, x: tensor.scatter_(0, torch.tensor([1, 2]), x),
+    "out": lambda tensor, x: torch.add(tensor, x, out=tensor),
+    "view": lambda tensor, x: tensor.view(2, 2)[1].mul_(3).sub_(x[2:]),
+}
+
+
+class Holder(nn.Module):
+    """Keeps a tensor in one of several ways, and writes to it."""
+
+    def __init__(self, held="attribute", write=WRITES["add"]):
+        super().__init__()
+        self.held, self.write = held, write
+        self.attribute, self.several, self.named = torch.zeros(4), [torch.zeros(4)], {"seen": torch.zeros(4)}
+        self.register_buffer("buffer", torch.zeros(4))
+        self.parameter = nn.Parameter(torch.zeros(4), requires_grad=False)
+
+    def forward(self, x):
+        held = {"list": self.several[0], "dict": self.named["seen"], "global": SEEN}
+        tensor = held[self.held] if self.held in held else getattr(self, self.held)
+        self.write(tensor, x)
+        return tensor + 1
+
+
+def saved(model, route, folder):
+    """The archive as words of a command line, and the archive's own program."""
+    x = torch.rand(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if route == "pt2":
+            torch.export.save(torch.export.export(model, (x,)), folder / "m.pt2")
+            return [folder / "m.pt2"], torch.export.load(folder / "m.pt2").module()
+        archive = torch.jit.script(model) if route == "script" else torch.jit.trace(model, (x,), check_trace=False)
+        archive.save(str(folder / "m.pt"))
+        return [folder / "m.pt", "--input", "x=float32[4]"], torch.jit.load(folder / "m.pt")
+
+
+def check(model, route, folder):
+    """Exports, compares the first run on other data, and returns what the command said."""
+    words, program = saved(model, route, folder)
+    said = command.run("export", *words, "-o", folder / "m.onnx").stderr
+    session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
+    x = torch.randn(4)
+    with torch.no_grad():
+        wanted = program(x.clone())
+    for _ in range(2):  # each run starts anew
+        torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), wanted)
+    return said
+
+
+@pytest.mark.parametrize("route", ["trace", "pt2"])
+@pytest.mark.parametrize("write", WRITES)
+def test_every_operator_that_writes_is_seen(write, route, tmp_path):
+    said = check(Holder(write=WRITES[write]), route, tmp_path)
+    assert said.count("E0308") == 1
+    dropped = route == "trace" and write in ("slice", "view")  # LibTorch loads the archive without the write
+    assert ("LibTorch drops" if dropped else "test_lasting_writes.py") in said
+
+
+@pytest.mark.parametrize("route", ["trace", "pt2"])
+@pytest.mark.parametrize("held", ["attribute", "list", "dict", "global", "buffer", "parameter"])
+def test_every_way_to_hold_a_tensor_is_seen(held, route, tmp_path):
+    said = check(Holder(held), route, tmp_path)
+    assert said.count("E0308") == 1
+    named = held in ("buffer", "parameter") or (held == "attribute" and route == "pt2")
+    assert f"writes to '{held}'" in said if named else "a tensor that it holds" in said
+
+
+class Scripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.once, self.often = torch.zeros(4), torch.zeros(4)
+
+    def forward(self, x):
+        if bool(x.sum() > 0):
+            self.once.add_(x)
+        for i in range(int(x.argmax()) + 1):
+            if i % 2 == 0:
+                self.often[i % 4].add_(1)
+        return self.once + self.often
+
+
+def test_writes_in_branches_and_loops_are_seen(tmp_path):
+    said = check(Scripted(), "script", tmp_path)
+    assert said.count("E0308") == 2 and "'once'" in said and "'often'" in said
+
+
+class Local(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.start = torch.arange(4.0)
+
+    def forward(self, x):
+        own = self.start.clone()
+        own.add_(x)
+        made = torch.tensor([1.0, 2.0, 3.0, 4.0])
+        made[1:] *= x[1:]
+        return own + made
+
+
+def test_what_a_call_makes_for_itself_is_not_warned_of(tmp_path):
+    assert check(Local(), "pt2", tmp_path) == ""
+
+
+OVERLAPS = {
+    "shifted": lambda y: y[:, 1:].copy_(y[:, :-1]),
+    "index": lambda y: y.index_put_((torch.tensor([0, 1, 2])[:, None], torch.tensor([1, 3])), y[:, :2]),
+    "broadcast": lambda y: y.sub_(y[:, :1]),
+    "transposed": lambda y: y[:, :3].copy_(y[:, :3].t()),
+    "out": lambda y: torch.mul(y[:, :-1], 2, out=y[:, 1:]),
+}
+APART = {
+    "halves": lambda y: y[:, :2].copy_(y[:, 2:]),
+    "interleaved": lambda y: y[:, ::2].add_(y[:, 1::2]),
+    "itself": lambda y: y.mul_(y),
+    "rows": lambda y: y[0].copy_(y[2]),
+    "parts": lambda y: y.split(2, 1)[0].copy_(y.split(2, 1)[1]),
+    "a copy": lambda y: y[:, 1:].copy_(y[:, :-1].clone()),
+    "an index": lambda y: y.index_put_((torch.tensor([0, 1]),), y[torch.tensor([1, 2])]),
+}
+
+
+class Overlapping(nn.Module):
+    def __init__(self, write):
+        super().__init__()
+        self.write = write
+
+    def forward(self, x):
+        y = x * torch.ones(3, 4)
+        self.write(y)
+        return y
+
+
+@pytest.mark.parametrize("route", ["trace", "pt2"])
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_a_write_that_reads_what_it_overwrites_is_warned_of(name, route, tmp_path):
+    words, _ = saved(Overlapping(OVERLAPS[name]), route, tmp_path)
+    said = command.run("export", *words, "-o", tmp_path / "m.onnx").stderr
+    assert said.count("E0303") == 1 and "reads memory that it writes to" in said and ".clone()" in said
+
+
+@pytest.mark.parametrize("name", APART)
+def test_a_write_beside_what_it_reads_is_not_warned_of(name, tmp_path):
+    assert check(Overlapping(APART[name]), "pt2", tmp_path) == ""
+
+
+def test_a_part_of_an_expanded_tensor_is_not_written_alone(tmp_path):
+    class Expanded(nn.Module):
+        def forward(self, x):
+            rows = (x * 2).expand(3, 4)
+            rows[0] = 1.0  # all rows are one
+            return rows * 1
+
+    words, _ = saved(Expanded(), "pt2", tmp_path)
+    refused = command.run("export", *words, "-o", tmp_path / "m.onnx", code=4).stderr
+    assert "E0303" in refused and "aten::expand" in refused
