@@ -123,6 +123,7 @@ class Session {
 
 std::mutex session_lock;
 std::shared_ptr<Session> session;  // guarded by session_lock
+std::thread::id session_thread;    // that started it; likewise
 
 std::shared_ptr<Session> running() {
   const std::lock_guard guard(session_lock);
@@ -382,11 +383,18 @@ void start(const std::string& path) {
   static const int registered = std::atexit(&stop_at_exit);
   (void)registered;
   const std::lock_guard guard(session_lock);
+  if (session != nullptr && session_thread != std::this_thread::get_id()) {
+    throw Error(Code::recording_state,
+                "another thread records to '" + session->path() + "', and a process makes one recording at a time",
+                "start this one when that one has ended", {.file = path, .stage = "record"});
+  }
   if (session != nullptr) {
     throw Error(Code::recording_state, "a recording to '" + session->path() + "' is running",
-                "stop it first: torch.ops.whence.stop()", {.file = path, .stage = "record"});
+                "end it first: leave its `with whence.record(...)`, or call torch.ops.whence.stop()",
+                {.file = path, .stage = "record"});
   }
   session = std::make_shared<Session>(path);
+  session_thread = std::this_thread::get_id();
 }
 
 std::string stop() {

@@ -54,6 +54,9 @@ std::string_view severity_word(Severity severity) {
   return "error";
 }
 
+// A note says what was done, and nothing is wrong: a code is for what scripts may have to act on.
+bool has_code(const Diagnostic& diagnostic) { return diagnostic.severity != Severity::note; }
+
 }  // namespace
 
 const std::vector<CodeInfo>& all_codes() {
@@ -109,10 +112,12 @@ std::string label(Code code) {
 std::string to_text(const Diagnostic& diagnostic) {
   std::string text;
   if (diagnostic.severity != Severity::error) text += std::string(severity_word(diagnostic.severity)) + ": ";
-  text += label(diagnostic.code) + " ";
-  std::string name(info(diagnostic.code).name);
-  std::replace(name.begin(), name.end(), '_', ' ');
-  text += name + ": " + diagnostic.message;
+  if (has_code(diagnostic)) {
+    std::string name(info(diagnostic.code).name);
+    std::replace(name.begin(), name.end(), '_', ' ');
+    text += label(diagnostic.code) + " " + name + ": ";
+  }
+  text += diagnostic.message;
   if (diagnostic.count > 1) text += " (x" + std::to_string(diagnostic.count) + ")";
   if (const std::string place = place_text(diagnostic.where, diagnostic.message); !place.empty())
     text += " at " + place;
@@ -128,8 +133,10 @@ std::string to_text(const Diagnostic& diagnostic) {
 
 std::string to_json(const Diagnostic& diagnostic) {
   nlohmann::ordered_json json;
-  json["code"] = label(diagnostic.code);
-  json["name"] = info(diagnostic.code).name;
+  if (has_code(diagnostic)) {
+    json["code"] = label(diagnostic.code);
+    json["name"] = info(diagnostic.code).name;
+  }
   json["severity"] = severity_word(diagnostic.severity);
   json["message"] = diagnostic.message;
   json["where"] = place_json(diagnostic.where);

@@ -1,11 +1,13 @@
 // One module call as a model of its own.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "annotator/functions/functions.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/modules_in_bodies.h"
 #include "annotator/functions/region.h"
+#include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
 #include "annotator/view/nearest_names.h"
 #include "schema/dtype.h"
@@ -13,46 +15,117 @@
 namespace whence {
 namespace {
 
-InstanceId find_call(const WorkGraph& graph, const std::string& module, int call) {
-  const Instances& instances = graph.instances();
-  std::set<std::string> paths;
-  std::set<int> calls;
-  for (std::size_t id = 0; id < instances.size(); ++id) {
-    const Instance& instance = instances[static_cast<InstanceId>(id)];
-    paths.insert(instance.path);
-    if (instance.path != module) continue;
-    if (instance.call == call) return static_cast<InstanceId>(id);
-    calls.insert(instance.call);
+// The calls that one call of a module consists of: itself, or of a container that is never called, such as a ModuleList,
+// the calls of what it holds, made in one call of the module around it.
+struct ModuleCall {
+  std::vector<InstanceId> parts;
+  InstanceId around = no_instance;
+};
+
+class CallFinder {
+ public:
+  CallFinder(const WorkGraph& graph, const std::string& module) : instances_(graph.instances()), module_(module) {
+    for (std::size_t i = 0; i < instances_.size(); ++i) {
+      const auto id = static_cast<InstanceId>(i);
+      const Instance& instance = instances_[id];
+      paths_.insert(instance.path);
+      if (instance.path == module) {
+        called_[instance.call].parts.push_back(id);
+        called_[instance.call].around = id;
+      } else if (instance.path.starts_with(module + ".") && !held_by_part(instance.parent)) {
+        held_[instance.parent].push_back(id);
+      }
+    }
   }
-  const Place place{.file = graph.parts().path, .stage = "extract"};
-  if (!calls.empty()) {
-    throw Error(Code::usage, module + " was not called " + std::to_string(call + 1) + " times in the file",
-                "its calls are 0 to " + std::to_string(*calls.rbegin()), place);
+
+  // By call number, ascending.
+  std::vector<std::pair<int, ModuleCall>> calls() const {
+    if (!called_.empty()) return {called_.begin(), called_.end()};
+    std::vector<std::pair<int, ModuleCall>> calls;
+    for (const auto& [around, parts] : held_) calls.emplace_back(static_cast<int>(calls.size()), ModuleCall{parts, around});
+    return calls;
   }
+  const std::set<std::string>& paths() const { return paths_; }
+
+ private:
+  bool held_by_part(InstanceId parent) const {
+    return parent != no_instance &&
+           (instances_[parent].path == module_ || instances_[parent].path.starts_with(module_ + "."));
+  }
+
+  const Instances& instances_;
+  const std::string& module_;
+  std::map<int, ModuleCall> called_;
+  std::map<InstanceId, std::vector<InstanceId>> held_;
+  std::set<std::string> paths_;
+};
+
+[[noreturn]] void throw_unknown(const WorkGraph& graph, const std::string& module, const std::set<std::string>& paths,
+                                const Place& place) {
   const auto in_bodies = modules_in_bodies(graph);
   if (const auto body = in_bodies.find(module); body != in_bodies.end()) {
-    throw Error(Code::converter_refused,
+    throw Error(Code::unsupported_feature,
                 "the nodes of " + module + " stand in the body of " + body->second.holder + ", which is not cut open",
                 "extract the module around it", place);
   }
-  throw Error(Code::usage, "no node of the file is in the module '" + module + "'",
+  if (const UnclearParts parts = unclear_parts(graph, module, {}, {}); !parts.fused.empty()) {
+    throw Error(Code::unsupported_feature,
+                module + " has no node of its own: it is a part of " + parts.fused.front() +
+                    ", which stands for other modules, too",
+                "extract the module around it", place);
+  }
+  throw Error(Code::unknown_node, "no node of the file is in the module '" + module + "'",
               nearest_remedy(module, {paths.begin(), paths.end()}, "`whence annotate` the file first"), place);
+}
+
+std::string first_of(const std::vector<std::string>& nodes, const std::string& what) {
+  return std::to_string(nodes.size()) + (nodes.size() == 1 ? " node " : " nodes ") + what + ", " +
+         (nodes.size() == 1 ? "" : "for example ") + nodes.front();
+}
+
+// What of the module would be missing, as an error or, when it was agreed to, as a warning.
+Diagnostic partial(const UnclearParts& parts, const Place& place) {
+  std::string message = "this may not be all of the module: ";
+  if (!parts.fused.empty()) {
+    message += first_of(parts.fused, parts.fused.size() == 1 ? "stands for operations of it and of others"
+                                                             : "stand for operations of it and of others");
+  }
+  if (!parts.undecided.empty()) {
+    message += (parts.fused.empty() ? "" : "; ") +
+               first_of(parts.undecided, "beside it may belong to it");
+  }
+  return {Code::unsupported_feature,
+          Severity::error,
+          message,
+          place,
+          "extract the module around it, annotate the file with the model's sidecar if that was not done, or give "
+          "--partial for the nodes that are known",
+          1,
+          {}};
 }
 
 class Extractor {
  public:
-  Extractor(ModelParts& parts, const std::string& module, int call)
+  Extractor(ModelParts& parts, const ExtractOptions& options, Diagnostics& notes)
       : parts_(parts), types_(value_types(parts)), graph_(parts), place_{.file = parts.path, .stage = "extract"} {
-    place_.module = module;
+    place_.module = options.module;
     place_.has_module = true;
-    region_ = whole_region(graph_, find_call(graph_, module, call));
-    if (region_.refusal.empty()) return;
-    throw Error(Code::converter_refused, "the module is no single part of the graph: " + region_.refusal,
-                "extract the module around it", place_);
+    const ModuleCall chosen = choose(options);
+    region_ = joined_region(graph_, chosen.parts, chosen.around);
+    if (!region_.refusal.empty()) {
+      throw Error(Code::unsupported_feature, "the module is not one part of the graph: " + region_.refusal,
+                  "extract the module around it", place_);
+    }
+    const UnclearParts unclear = unclear_parts(graph_, options.module, chosen.parts, region_);
+    if (unclear.empty()) return;
+    Diagnostic problem = partial(unclear, place_);
+    if (!options.partial) throw Error(Diagnostics{std::move(problem)});
+    problem.severity = Severity::warning;
+    problem.remedy.clear();
+    notes.push_back(std::move(problem));
   }
 
   ExtractReport run() {
-    find_known();
     take_known_along();
     const std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
     onnx::GraphProto graph;
@@ -78,6 +151,24 @@ class Extractor {
   }
 
  private:
+  ModuleCall choose(const ExtractOptions& options) {
+    const CallFinder finder(graph_, options.module);
+    const auto calls = finder.calls();
+    if (calls.empty()) {
+      throw_unknown(graph_, options.module, finder.paths(), {.file = parts_.path, .stage = "extract"});
+    }
+    call_ = options.call.value_or(calls.front().first);
+    for (const auto& [number, call] : calls) calls_.push_back(number);
+    const auto found = std::ranges::find(calls, call_, [](const auto& each) { return each.first; });
+    if (found != calls.end()) return found->second;
+    throw Error(Code::unknown_node,
+                (options.module.empty() ? "the root" : options.module) + " has no call " + std::to_string(call_) +
+                    " in the file",
+                calls.size() == 1 ? "its one call is " + std::to_string(calls_.front())
+                                  : "its calls are " + std::to_string(calls_.front()) + " to " + std::to_string(calls_.back()),
+                {.file = parts_.path, .stage = "extract"});
+  }
+
   // What others read of the region. What is known whatever the module is given is a weight that others share, and no
   // result, unless there is no other.
   void add_outputs(const std::set<std::int32_t>& inside, bool known, onnx::GraphProto& graph) const {
@@ -87,16 +178,6 @@ class Extractor {
       for (const WorkValueId id : graph_.nodes()[index].writes) {
         if (id >= 0 && graph_.needed_outside(id, within)) *graph.add_output() = typed(graph_.value(id).name, "output");
       }
-    }
-  }
-
-  void find_known() {
-    known_.assign(graph_.nodes().size(), 0);
-    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-      known_[i] = std::ranges::all_of(graph_.nodes()[i].reads, [&](WorkValueId id) {
-        const WorkValue& value = graph_.value(id);
-        return !value.input && (value.initializer >= 0 || (value.producer >= 0 && known_[value.producer] != 0));
-      });
     }
   }
 
@@ -120,7 +201,7 @@ class Extractor {
   onnx::ValueInfoProto typed(const std::string& name, const char* what) const {
     const auto type = types_.find(name);
     if (type == types_.end()) {
-      throw Error(Code::converter_refused, std::string("the type of its ") + what + " '" + name + "' is not known",
+      throw Error(Code::unsupported_feature, std::string("the type of its ") + what + " '" + name + "' is not known",
                   "state it in the file's value_info (onnx.shape_inference may know it)", place_);
     }
     onnx::ValueInfoProto value;
@@ -145,6 +226,8 @@ class Extractor {
     report.nodes = graph.node_size();
     report.weights = static_cast<std::int64_t>(parts_.initializers.size());
     report.taken_along = region_.taken_along;
+    report.call = call_;
+    report.calls = calls_;
     return report;
   }
 
@@ -165,20 +248,24 @@ class Extractor {
   WorkGraph graph_;
   Place place_;
   Region region_;
-  std::vector<char> known_;  // by node: made of constants alone
+  int call_ = 0;
+  std::vector<int> calls_;  // that the file has
+  const std::vector<char> known_ = graph_.constant_nodes();
 };
 
 }  // namespace
 
-Result<ExtractReport> extract_file(const std::string& input, const std::string& output, const std::string& module,
-                                   int call) {
-  return guarded([&] {
+Result<ExtractReport> extract_file(const std::string& input, const std::string& output,
+                                   const ExtractOptions& options) {
+  Diagnostics notes;
+  auto result = guarded([&] {
     ModelParts parts = read_model_parts(input);
     inline_calls(parts, /*all=*/false);
-    const ExtractReport report = Extractor(parts, module, call).run();
+    const ExtractReport report = Extractor(parts, options, notes).run();
     write_model_parts(parts, output);
     return report;
   });
+  return result ? Result<ExtractReport>(*result, std::move(notes)) : result;
 }
 
 }  // namespace whence

@@ -37,7 +37,7 @@ struct OutlineReport {
 };
 
 // Errors: those of reading; usage when nothing is chosen, or a choice matches nothing (with the nearest names);
-// converter_refused when all that was chosen is refused; internal when writing the calls out again would not give the
+// unsupported_feature when all that was chosen is refused; internal when writing the calls out again would not give the
 // graph of `input`: nothing is written then.
 Result<OutlineReport> outline_file(const std::string& input, const std::string& output, const OutlineOptions& options);
 
@@ -52,16 +52,25 @@ struct InlineReport {
 // not fit their function, unsupported_feature for a function of another opset version than the model.
 Result<InlineReport> inline_file(const std::string& input, const std::string& output, bool all);
 
+struct ExtractOptions {
+  std::string module;        // qualified name; a container that is never called stands for what it holds
+  std::optional<int> call;   // the first one that the file has by default
+  bool partial = false;      // also when it is not known whether more of the file belongs to the module
+};
+
 struct ExtractReport {
+  int call = 0;
+  std::vector<int> calls;  // of the module in the file, ascending
+
   std::vector<std::string> inputs, outputs;  // with their types: "hidden float32[2,16,128]"
   std::int64_t nodes = 0, weights = 0;
   std::int64_t taken_along = 0;  // nodes that are not the module's own: known sizes, or what lies between its nodes
 };
 
 // One call of one module as a model of its own: what it reads from outside are the inputs, what is read of it the
-// outputs. Errors: those of reading; usage for a module or call that the file does not have (with the nearest names);
-// converter_refused when its nodes are no single part of the graph, or the type of an input is not known.
-Result<ExtractReport> extract_file(const std::string& input, const std::string& output, const std::string& module,
-                                   int call);
+// outputs. Errors: those of reading; unknown_node for a module or call that the file does not have (with the nearest
+// names); unsupported_feature when its nodes are not one part of the graph, when the type of an input is not known, and,
+// unless options.partial, when other nodes may belong to it (unclear_parts.h).
+Result<ExtractReport> extract_file(const std::string& input, const std::string& output, const ExtractOptions& options);
 
 }  // namespace whence

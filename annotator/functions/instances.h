@@ -28,6 +28,9 @@ struct Instance {
   bool by_structure = false;  // no module: a block that repeats
 };
 
+// A Sequential and its like: how a model is put together, not what it is made of.
+inline bool is_container(const Instance& instance) { return instance.type.starts_with("torch.nn.modules.container."); }
+
 class Instances {
  public:
   // Of the nodes of a graph. A module that some nodes name without saying how it was reached is the one that others

@@ -159,7 +159,7 @@ class Outliner {
     }
     Diagnostics all;
     for (const OutlineReport::Refused& each : report_.refused) {
-      all.push_back({Code::converter_refused,
+      all.push_back({Code::unsupported_feature,
                      Severity::error,
                      "the module is no single part of the graph: " + each.reason,
                      {.file = parts_.path, .stage = "functions", .module = each.module, .has_module = true},

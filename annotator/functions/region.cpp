@@ -5,7 +5,6 @@
 #include <unordered_map>
 
 namespace whence {
-namespace {
 
 std::string described(const WorkGraph& graph, std::int32_t index) {
   const WorkNode& node = graph.nodes()[index];
@@ -15,6 +14,8 @@ std::string described(const WorkGraph& graph, std::int32_t index) {
   const std::string& path = graph.instances()[node.instance].path;
   return text + (path.empty() ? " of the root" : " of " + path);
 }
+
+namespace {
 
 // A module may take along what stands in for it, not swallow what surrounds it.
 bool few(std::size_t taken, std::size_t own) { return taken <= std::max<std::size_t>(2, own / 2); }
@@ -216,11 +217,14 @@ std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<Insta
 
 }  // namespace
 
-Region whole_region(const WorkGraph& graph, InstanceId call) {
-  std::vector<Region> regions = bare_regions(graph, {call});
-  if (regions.empty()) return {call, {}, 0, "it has no node in the file"};
-  close(graph, regions.front());
-  return regions.front();
+Region joined_region(const WorkGraph& graph, const std::vector<InstanceId>& calls, InstanceId around) {
+  Region region{around, {}, 0, ""};
+  for (const Region& each : bare_regions(graph, calls)) {
+    region.nodes.insert(region.nodes.end(), each.nodes.begin(), each.nodes.end());
+  }
+  std::ranges::sort(region.nodes);
+  if (!region.nodes.empty()) close(graph, region);
+  return region;
 }
 
 std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<InstanceId>& calls) {

@@ -91,9 +91,6 @@ struct Candidate {
   bool container = false;
 };
 
-// A Sequential is how a model is put together, not what it is made of.
-bool is_container(const Instance& instance) { return instance.type.starts_with("torch.nn.modules.container."); }
-
 // Repeated blocks, those first that save most; what lies within a chosen one counts once, for its function is written
 // once. Containers come last, and count for what is left of them.
 class Repeated {

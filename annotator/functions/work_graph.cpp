@@ -113,6 +113,17 @@ const onnx::TensorProto* WorkGraph::constant(WorkValueId id) const {
   return nullptr;
 }
 
+std::vector<char> WorkGraph::constant_nodes() const {
+  std::vector<char> constant(nodes_.size(), 0);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    constant[i] = std::ranges::all_of(nodes_[i].reads, [&](WorkValueId id) {
+      const WorkValue& value = values_[id];
+      return !value.input && (value.initializer >= 0 || (value.producer >= 0 && constant[value.producer] != 0));
+    });
+  }
+  return constant;
+}
+
 void WorkGraph::replace(std::vector<Replacement> replacements) {
   std::vector<std::int32_t> by(nodes_.size(), -1);
   for (std::size_t i = 0; i < replacements.size(); ++i) {

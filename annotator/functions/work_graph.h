@@ -51,6 +51,8 @@ class WorkGraph {
 
   // A small tensor that is known: an initializer within the file or a Constant node; null for all else.
   const onnx::TensorProto* constant(WorkValueId id) const;
+  // By node: whether it computes the same whatever the model is given.
+  std::vector<char> constant_nodes() const;
 
   struct Replacement {
     std::vector<std::int32_t> nodes;  // a convex set

@@ -52,14 +52,7 @@ class AnnotateEditor : public NodeEditor {
   }
 
   NodeEdit edit(const NodeView& node) override {
-    ++report_.nodes;
-    const auto stamp = find_property(node.metadata, keys::op);
-    if (!stamp) {
-      ++report_.unattributed;
-      return {};
-    }
-    const NodeOrigin origin = read_stamp(node, *stamp);
-    ++(keys_.exact(origin) ? report_.exact : report_.ancestor);
+    const NodeOrigin origin = read_stamp(node, find_property(node.metadata, keys::op).value_or(""));
     NodeEdit edit;
     if (options_.names) rename(node, origin, edit);
     KeyEntries entries = keys_.of(origin);
@@ -69,6 +62,7 @@ class AnnotateEditor : public NodeEditor {
     }
     if (first_time_) keep_what_was_there(node, edit);
     if (options_.carry) carry_name(node, edit);
+    report_.nodes.add(confidence_after(node, edit, keys_.confidence(origin)));
     return edit;
   }
 
@@ -130,19 +124,6 @@ bool all_stamped(const OnnxSummary& model, const std::string& digest) {
                              [](const OnnxNode* node) { return find_property(node->metadata, keys::op).has_value(); });
 }
 
-// A file may be exported from one record of a model and annotated by another, such as that of the trace before it was
-// frozen; but by one of them only.
-void require_no_other_annotation(const OnnxSummary& model, const std::string& recorded, const Place& place) {
-  const auto exported = find_property(model.metadata, keys::program);
-  if (!exported || !find_property(model.metadata, keys::annotated)) return;
-  const std::string_view by = find_property(model.metadata, keys::matched).value_or(*exported);
-  if (by == recorded) return;
-  throw Error(Code::sidecar_mismatch,
-              "the file is annotated already, with the sidecar of program " + std::string(by) +
-                  "; this one describes program " + recorded,
-              "take the annotation off first: `whence strip " + place.file + " -o ...`", place);
-}
-
 class ProgramKeys : public KeySource {
  public:
   ProgramKeys(const NodeKeys& keys, const Program& program) : keys_(keys), program_(program) {}
@@ -151,7 +132,7 @@ class ProgramKeys : public KeySource {
     NodePlace place;
     place.origin = origin_of(match);
     place.scope = match.scope;
-    place.confidence = name_of(match.confidence);
+    place.confidence = match.confidence;
     place.rule = name_of(match.rule);
     return keys_.of(place);
   }
@@ -194,6 +175,21 @@ void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Plac
       Code::sidecar_mismatch, "the file has the sidecar's structure and other weights: " + parameters,
       "give the sidecar that was recorded with these weights, or --allow-different-weights to go on by structure",
       place);
+}
+
+// A file may be exported from one record of a model and annotated by another, such as that of the trace before it was
+// frozen; but by one of them only.
+void require_no_other_annotation(const OnnxSummary& model, const Program& program, const std::string& recorded,
+                                 const AnnotateOptions& options, const Place& place) {
+  const auto exported = find_property(model.metadata, keys::program);
+  if (!exported || !find_property(model.metadata, keys::annotated)) return;
+  const std::string_view by = find_property(model.metadata, keys::matched).value_or(*exported);
+  if (by == recorded) return;
+  require_fit(match_model(model, make_reference(program, opset_of(model))).fit, options, place, "the sidecar");
+  throw Error(Code::sidecar_mismatch,
+              "the file is annotated already, with another record of the model: program " + std::string(by) +
+                  "; this one holds program " + recorded,
+              "give that record, or take its annotation off first: `whence strip " + place.file + " -o ...`", place);
 }
 
 // What both doors without a sidecar share.
@@ -252,7 +248,7 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
     auto model = read_onnx_summary(input);
     if (!model) throw Error(model.diagnostics());
     const std::string digest = program_digest(sidecar.program);
-    require_no_other_annotation(*model, digest, place);
+    require_no_other_annotation(*model, sidecar.program, digest, options, place);
     if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
     AnnotateReport report;
     if (!all_stamped(*model, digest)) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/graph/counts.h"
 #include "annotator/match/match.h"
 #include "schema/result.h"
 #include "schema/sidecar.h"
@@ -20,12 +21,7 @@ struct AnnotateOptions {
 };
 
 struct AnnotateReport {
-  std::int64_t nodes = 0;     // those of bodies included
-  std::int64_t exact = 0;     // module known exactly: stamped by export, or annotated before
-  std::int64_t matched = 0;   // found by the match engine, and consistent
-  std::int64_t inferred = 0;  // from the neighbours
-  std::int64_t ancestor = 0;  // only an enclosing module is known
-  std::int64_t unattributed = 0;
+  Counts nodes;  // those of bodies included, as the keys that they have now say it
   std::int64_t renamed = 0;
   bool changed = false;  // false: the file said all of this already
   ModelFit fit;          // of matched files; all zero for others

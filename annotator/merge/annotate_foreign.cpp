@@ -53,16 +53,18 @@ class ForeignEditor : public NodeEditor {
   }
 
   NodeEdit edit(const NodeView& node) override {
-    ++report_.nodes;
     const std::size_t index = offsets_.at(node.offset);
     const NodeMatch& match = found_.nodes[index];
+    const bool annotated = says_something(node.metadata);
+    NodeEdit edit = annotated ? NodeEdit{} : annotation_of(node, index, match);
+    if (options_.carry && (annotated || match.scope >= 0)) carry_name(node, edit);
+    report_.nodes.add(confidence_after(node, edit, match.confidence));
+    return edit;
+  }
+
+ private:
+  NodeEdit annotation_of(const NodeView& node, std::size_t index, const NodeMatch& match) {
     NodeEdit edit;
-    if (says_something(node.metadata)) {
-      ++report_.exact;
-      if (options_.carry) carry_name(node, edit);
-      return edit;
-    }
-    count(match.confidence);
     if (match.scope < 0) {
       edit.added.emplace_back(keys::confidence, std::string(name_of(match.confidence)));
       keep_what_was_there(node, edit);
@@ -82,21 +84,13 @@ class ForeignEditor : public NodeEditor {
       edit.added.emplace_back(keys::op, to_stamp(origin_of(match)));
     keep_what_was_there(node, edit);
     set_aside(of_another_ ? entries_in_the_way(node, keys::op) : repeated_entries(node), edit);
-    if (options_.carry) carry_name(node, edit);
     return edit;
   }
 
- private:
   static void set_aside(const std::vector<PlacedEntry>& entries, NodeEdit& edit) {
     if (entries.empty()) return;
     for (const PlacedEntry& entry : entries) edit.dropped_positions.push_back(entry.position);
     edit.added.emplace_back(keys::merged, to_text(entries));
-  }
-
-  void count(Confidence confidence) {
-    std::int64_t* const counters[] = {&report_.exact, &report_.matched, &report_.inferred, &report_.ancestor,
-                                      &report_.unattributed};
-    ++*counters[static_cast<std::size_t>(confidence)];
   }
 
   void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
@@ -137,6 +131,12 @@ NodeOrigin origin_of(const NodeMatch& match) {
   origin.ops = match.units;
   if (match.units.size() > 1) origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
   return origin;
+}
+
+Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
+  OnnxProperties metadata = node.metadata;
+  for (const auto& [key, value] : edit.added) metadata.push_back({key, value});
+  return stated_confidence(metadata).value_or(decided);
 }
 
 bool fully_annotated(const OnnxSummary& model, const std::string& digest) {

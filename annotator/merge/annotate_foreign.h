@@ -8,6 +8,7 @@
 
 #include "annotator/match/match.h"
 #include "annotator/merge/annotate.h"
+#include "annotator/merge/onnx_rewrite.h"
 #include "annotator/read/onnx_summary.h"
 
 namespace whence {
@@ -25,6 +26,10 @@ class KeySource {
 };
 
 NodeOrigin origin_of(const NodeMatch& match);  // for units that are operations
+
+// How sure the node's keys say its module is once the edit is made; `decided` where the choice of keys leaves the module
+// out.
+Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided);
 
 // Writes the decisions of `found` to every node that says nothing of itself yet. `digest` identifies the reference; it
 // goes into the model, and a file that says it already, on all its nodes, stays as it is.

@@ -6,6 +6,7 @@
 #include "annotator/export/names.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/python_text.h"
+#include "annotator/merge/stamp.h"
 #include "annotator/view/python_list.h"
 #include "schema/source_stack.h"
 
@@ -52,6 +53,23 @@ void state_way(const OnnxProperties& there, KeyEntries& entries) {
   if (said != way) entries.emplace_back(keys::scopes, *way);
 }
 
+std::optional<Confidence> stated_confidence(const OnnxProperties& metadata) {
+  if (!find_property(metadata, keys::module)) return std::nullopt;
+  if (const auto word = find_property(metadata, keys::confidence)) {
+    return parse_confidence(*word).value_or(Confidence::unattributed);
+  }
+  const auto stamp = find_property(metadata, keys::op);
+  const auto origin = stamp ? parse_stamp(*stamp) : std::nullopt;
+  if (!origin) return Confidence::unattributed;
+  return origin->kind == OriginKind::shared ? Confidence::ancestor : Confidence::exact;
+}
+
+void state_confidence(Confidence confidence, KeyEntries& entries) {
+  if (confidence == Confidence::exact || find_entry(entries, keys::confidence) != nullptr) return;
+  if (find_entry(entries, keys::module) == nullptr) return;
+  entries.emplace_back(keys::confidence, std::string(name_of(confidence)));
+}
+
 const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
       keys::name_space, keys::class_hierarchy, keys::name_scopes, keys::fx_node,  keys::stack_trace,
@@ -79,13 +97,16 @@ bool NodeKeys::knows(const NodeOrigin& origin) const {
 
 ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return scope_of(origin, program_, operations_); }
 
-ScopeBasis NodeKeys::basis(const NodeOrigin& origin) const {
+Confidence NodeKeys::confidence(const NodeOrigin& origin) const {
+  if (!of_one_scope(origin)) return Confidence::ancestor;
   ScopeBasis weakest = ScopeBasis::observed;
   for (const std::int32_t op : origin.ops) weakest = std::max(weakest, operations_[op]->origin.basis);
-  return weakest;
+  return weakest == ScopeBasis::observed   ? Confidence::exact
+         : weakest == ScopeBasis::inferred ? Confidence::inferred
+                                           : Confidence::ancestor;
 }
 
-bool NodeKeys::exact(const NodeOrigin& origin) const {
+bool NodeKeys::of_one_scope(const NodeOrigin& origin) const {
   if (origin.kind != OriginKind::shared) return true;
   if (origin.ops.empty()) return false;
   const ScopeId first = operations_[origin.ops.front()]->origin.scope;
@@ -93,11 +114,7 @@ bool NodeKeys::exact(const NodeOrigin& origin) const {
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin) const {
-  const ScopeBasis known = exact(origin) ? basis(origin) : ScopeBasis::enclosing;
-  const char* const confidence = known == ScopeBasis::observed   ? "exact"
-                                 : known == ScopeBasis::inferred ? "inferred"
-                                                                 : "ancestor";
-  return of({origin, scope(origin), confidence, origin.kind == OriginKind::shared ? "shared" : "stamp"});
+  return of({origin, scope(origin), confidence(origin), origin.kind == OriginKind::shared ? "shared" : "stamp"});
 }
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePlace& place) const {
@@ -105,6 +122,7 @@ std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePla
   for (const std::string_view key : wanted_) {
     if (auto text = value(key, place)) result.emplace_back(key, std::move(*text));
   }
+  state_confidence(place.confidence, result);
   return result;
 }
 
@@ -114,7 +132,7 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::module) return program_.module_path(place.scope);
   if (key == keys::call) return std::to_string(program_.scopes[place.scope].call);
   if (key == keys::calls) return calls(place.scope);
-  if (key == keys::confidence) return std::string(place.confidence);
+  if (key == keys::confidence) return std::string(name_of(place.confidence));
   if (key == keys::rule) return std::string(place.rule);
   if (key == keys::version) return WHENCE_VERSION;
   if (place.origin.ops.empty()) return key == keys::scopes ? std::optional(way(place.scope)) : std::nullopt;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "annotator/graph/confidence.h"
 #include "annotator/graph/graph.h"
 #include "annotator/merge/fx_names.h"
 #include "annotator/read/onnx_summary.h"
@@ -28,11 +29,20 @@ using KeyEntries = std::vector<std::pair<std::string_view, std::string>>;
 // which stay as they are, do not say it.
 void state_way(const OnnxProperties& there, KeyEntries& entries);
 
+// How sure a node's keys say its module is, as annotate and every reader counts it; nullopt when they name no module.
+// Where the keys were chosen without the confidence, the stamp says it.
+std::optional<Confidence> stated_confidence(const OnnxProperties& metadata);
+
+// Of the entries that a node is to get: a module that is less than exact never stands without its confidence, whatever
+// the choice of keys.
+void state_confidence(Confidence confidence, KeyEntries& entries);
+
 // What is known of a node's origin, whoever found it out: export's stamp or the match engine.
 struct NodePlace {
   NodeOrigin origin;  // ops may be empty: then the scope is all that is known
   ScopeId scope = 0;
-  std::string_view confidence, rule;
+  Confidence confidence = Confidence::unattributed;
+  std::string_view rule;
 };
 
 class NodeKeys {
@@ -44,12 +54,12 @@ class NodeKeys {
   bool knows(const NodeOrigin& origin) const;  // the operations are the program's
   // Where the node belongs: the scope of its operation, of several the deepest that holds them all.
   ScopeId scope(const NodeOrigin& origin) const;
-  ScopeBasis basis(const NodeOrigin& origin) const;  // the weakest of its operations
-  bool exact(const NodeOrigin& origin) const;  // false: a helper of several scopes, for which only an ancestor is known
+  Confidence confidence(const NodeOrigin& origin) const;  // as its least sure operation; `ancestor` for helpers of many
   std::vector<std::pair<std::string_view, std::string>> of(const NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;
 
  private:
+  bool of_one_scope(const NodeOrigin& origin) const;  // false: a helper that serves several
   std::optional<std::string> value(std::string_view key, const NodePlace& place) const;
   std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
   std::optional<std::string> calls(ScopeId scope) const;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "annotator/merge/keys.h"
+#include "annotator/merge/node_keys.h"
 
 namespace whence {
 namespace {
@@ -57,6 +58,7 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
       if (const auto value = find_property(only->metadata, key)) result.emplace_back(key, std::string(*value));
     }
   }
+  state_confidence(match.confidence, result);
   return result;
 }
 

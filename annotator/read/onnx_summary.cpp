@@ -1,6 +1,7 @@
 // Field numbers: onnx/onnx.proto of ONNX 1.20. Fields that no report needs are stepped over, weights among them.
 #include "annotator/read/onnx_summary.h"
 
+#include "annotator/read/other_kinds.h"
 #include "annotator/read/summary_of_bytes.h"
 #include "annotator/read/wire_in.h"
 
@@ -53,14 +54,9 @@ class SummaryReader {
     throw Error(Code::wrong_kind, place_.file + " is not an ONNX model: " + why, remedy, place_);
   }
 
-  // Files that people mistake for an ONNX model, by their first bytes.
   void refuse_other_kinds(std::string_view text) const {
-    if (text.starts_with("PK")) {
-      wrong_kind("it is a zip archive", "`whence export` makes an ONNX file of a TorchScript archive");
-    }
-    if (text.starts_with("{") || text.starts_with("[")) {
-      wrong_kind("it is JSON", "give a sidecar with --sidecar, or to `whence show`");
-    }
+    if (const auto other = other_kind(text)) wrong_kind("it is " + std::string(other->what), std::string(other->remedy));
+    if (!begins_as_onnx(text)) wrong_kind("it does not begin as one", "name an .onnx file, or download it again");
   }
 
   OnnxProperty property(std::string_view bytes) const {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 namespace whence {
@@ -27,16 +26,6 @@ void add_enclosing(std::string path, std::set<std::string>& into) {
 }
 
 }  // namespace
-
-std::int64_t Counts::total() const { return std::accumulate(by.begin(), by.end(), std::int64_t{0}); }
-
-std::int64_t Counts::covered() const {
-  return (*this)[Confidence::exact] + (*this)[Confidence::matched] + (*this)[Confidence::inferred];
-}
-
-double Counts::share(std::int64_t part) const {
-  return total() == 0 ? 1 : static_cast<double>(part) / static_cast<double>(total());
-}
 
 Coverage coverage_of(const CheckContext& context) {
   Coverage coverage;

@@ -2,26 +2,15 @@
 // `covered` is exact + matched + inferred, and a node whose module is only an enclosing one is not covered.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "annotator/graph/counts.h"
 #include "annotator/validate/check.h"
 #include "annotator/view/attribution.h"
 
 namespace whence {
-
-struct Counts {
-  std::array<std::int64_t, confidence_count> by{};  // indexed by Confidence
-
-  std::int64_t operator[](Confidence confidence) const { return by[static_cast<std::size_t>(confidence)]; }
-  void add(Confidence confidence) { ++by[static_cast<std::size_t>(confidence)]; }
-  std::int64_t total() const;
-  std::int64_t covered() const;
-  double share(std::int64_t part) const;  // of the total, 0 to 1; 1 when there is nothing
-};
 
 struct Coverage {
   Counts all;

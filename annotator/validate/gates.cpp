@@ -43,12 +43,6 @@ constexpr double rounding = 1e-9;
 
 using Rows = std::vector<std::pair<std::string, Counts>>;
 
-[[noreturn]] void matches_nothing(const std::string& option, const std::string& what, const std::string& wanted,
-                                  const std::vector<std::string_view>& known) {
-  throw Error(Code::usage, option + ": no " + what + " of the file matches '" + wanted + "'",
-              nearest_remedy(wanted, known, "`whence validate` lists modules and operators"), {.stage = "validate"});
-}
-
 std::vector<std::string_view> names_of(const Rows& rows) {
   std::vector<std::string_view> names;
   for (const auto& [name, counts] : rows) names.push_back(name);
@@ -70,13 +64,14 @@ class Gatekeeper {
       for (const auto& [path, counts] : coverage_.modules) {
         if (matches_path(asked.modules, path)) hold(path, counts), any = true;
       }
-      if (!any) matches_nothing("--min", "module", asked.modules, names_of(coverage_.modules));
+      if (!any) add_missing(threshold_rule, "module", asked.modules, asked.what, asked.percent);
     } else if (!asked.op_type.empty()) {
       const auto row = std::ranges::find(coverage_.operators, asked.op_type, &Rows::value_type::first);
       if (row == coverage_.operators.end()) {
-        matches_nothing("--min", "operator", asked.op_type, names_of(coverage_.operators));
+        add_missing(threshold_rule, "operator", asked.op_type, asked.what, asked.percent);
+      } else {
+        hold(asked.op_type, row->second);
       }
-      hold(asked.op_type, row->second);
     } else {
       hold("", coverage_.all);
     }
@@ -96,10 +91,7 @@ class Gatekeeper {
       any = true;
       add(required_rule, module.path, "covered", 100, 0);
     }
-    if (any) return;
-    std::vector<std::string_view> known = names_of(coverage_.modules);
-    for (const SilentModule& module : silent_) known.push_back(module.path);
-    matches_nothing("--require", "module", glob, known);
+    if (!any) add_missing(required_rule, "module", glob, "covered", 100);
   }
 
   void compare(const Baseline& baseline) {
@@ -127,7 +119,19 @@ class Gatekeeper {
   }
 
   void add(const Rule& rule, const std::string& subject, const std::string& what, double minimum, double reached) {
-    found_.push_back({&rule, subject, what, minimum, reached});
+    found_.push_back({&rule, subject, what, minimum, reached, ""});
+  }
+
+  // The file has nothing of that name: it is gone, or was never called so.
+  void add_missing(const Rule& rule, const std::string& kind, const std::string& wanted, const std::string& what,
+                   double minimum) {
+    std::vector<std::string_view> known = names_of(kind == "operator" ? coverage_.operators : coverage_.modules);
+    if (kind == "module") {
+      for (const SilentModule& module : silent_) known.push_back(module.path);
+    }
+    const std::string near = nearest_remedy(wanted, known, "");
+    found_.push_back({&rule, wanted, what, minimum, 0,
+                      "no " + kind + " of the file matches '" + wanted + "'" + (near.empty() ? "" : "; " + near)});
   }
 
   const Coverage& coverage_;
@@ -156,7 +160,7 @@ Threshold parse_threshold(const std::string& text) {
   const bool complete = at == text.size() || !threshold.op_type.empty() || !threshold.modules.empty();
   if (!known || !complete || failure != std::errc() || stop != end ||
       !(threshold.percent >= 0 && threshold.percent <= 100)) {
-    throw Error(Code::usage, "'" + text + "' is no threshold",
+    throw Error(Code::usage, "'" + text + "' is not a threshold",
                 "a confidence or 'covered', and a percentage from 0 to 100: --min exact=95, "
                 "--min 'covered=99@encoder.*', --min covered=90@op:MatMul",
                 {.stage = "command line"});

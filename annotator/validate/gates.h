@@ -28,7 +28,7 @@ Threshold parse_threshold(const std::string& text);
 
 struct Gates {
   std::vector<Threshold> minima;
-  std::vector<std::string> required;  // globs: modules that must have nodes, all of them covered
+  std::vector<std::string> required;  // globs: modules that must be there and have nodes, all of them covered
   std::string baseline;               // the file before, or what `validate --json` printed of it; empty: none
 };
 
@@ -39,10 +39,11 @@ struct Shortfall {
   std::string what;     // "covered" or a confidence
   double minimum = 0;   // percent
   double reached = 0;   // percent
+  std::string missing;  // where nothing of the file is called so: that, with the nearest names
 };
 
-// `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. Throws
-// Error(usage) for a glob or operator type that matches nothing, with the nearest names.
+// `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. A glob or an
+// operator type that matches nothing is a shortfall.
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
                                      const Gates& gates, const Baseline* baseline);
 

@@ -48,8 +48,7 @@ class Builder {
     for (std::size_t module = 0; module < rows_.size(); ++module) {
       for (const ParameterId parameter : program_.modules[module].own_parameters) {
         upwards(static_cast<ModuleId>(module), [&](ModuleHierarchy& row) {
-          ++row.parameters;
-          row.parameters_arrived += arrived(fates[parameter].arrival) ? 1 : 0;
+          ++row.parameters[static_cast<std::size_t>(fates[parameter].arrival)];
         });
       }
     }
@@ -89,6 +88,16 @@ LostOperation lost(const Program& program, const OperationFate& fate) {
 std::int64_t ModuleHierarchy::recorded() const {
   return std::accumulate(operations.begin(), operations.end(), std::int64_t{0});
 }
+
+std::int64_t ModuleHierarchy::recorded_parameters() const {
+  return std::accumulate(parameters.begin(), parameters.end(), std::int64_t{0});
+}
+
+std::int64_t ModuleHierarchy::kept_parameters() const {
+  return (*this)[Arrival::name] + (*this)[Arrival::content] + (*this)[Arrival::shape];
+}
+
+std::int64_t ModuleHierarchy::merged_parameters() const { return (*this)[Arrival::fused] + (*this)[Arrival::folded]; }
 
 Hierarchy hierarchy_of(const CheckContext& context, const Coverage& coverage, const std::string& path) {
   const Program& program = *context.program;

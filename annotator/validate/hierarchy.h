@@ -20,13 +20,16 @@ struct ModuleHierarchy {
   std::int64_t calls = 0;  // of the module itself
   std::int64_t nodes = 0;  // that arrived; one of several modules counts for each
   std::array<std::int64_t, fate_count> operations{};
-  std::int64_t parameters = 0;  // and buffers
-  std::int64_t parameters_arrived = 0;
+  std::array<std::int64_t, arrival_count> parameters{};  // and buffers
 
   std::int64_t operator[](Fate fate) const { return operations[static_cast<std::size_t>(fate)]; }
+  std::int64_t operator[](Arrival arrival) const { return parameters[static_cast<std::size_t>(arrival)]; }
   std::int64_t recorded() const;  // operations
+  std::int64_t recorded_parameters() const;
+  std::int64_t kept_parameters() const;    // have an initializer of their own
+  std::int64_t merged_parameters() const;  // their numbers went into those of other initializers
   // Everything recorded has nodes of its own, and every parameter is there.
-  bool whole() const { return (*this)[Fate::arrived] == recorded() && parameters_arrived == parameters; }
+  bool whole() const { return (*this)[Fate::arrived] == recorded() && kept_parameters() == recorded_parameters(); }
 };
 
 // An operation without a node of its own.

@@ -91,9 +91,11 @@ void add_module(ModuleTable& table, const ModuleHierarchy& module, const Palette
     const auto fate = static_cast<Fate>(i);
     cells.emplace_back(number_or_blank(module[fate]), style_of(fate, palette));
   }
-  cells.emplace_back(number_or_blank(module.parameters));
-  cells.emplace_back(number_or_blank(module.parameters_arrived),
-                     module.parameters == module.parameters_arrived ? std::string_view{} : palette.yellow);
+  cells.emplace_back(number_or_blank(module.recorded_parameters()));
+  cells.emplace_back(number_or_blank(module.kept_parameters()));
+  cells.emplace_back(number_or_blank(module.merged_parameters()));
+  cells.emplace_back(number_or_blank(module[Arrival::unused]));
+  cells.emplace_back(number_or_blank(module[Arrival::missing]), palette.red);
   table.module(module.path, std::move(cells));
 }
 
@@ -101,7 +103,7 @@ std::string modules_text(const Hierarchy& hierarchy, const ReportExtent& extent,
   std::vector<ModuleTable::Column> columns = {{"type", Align::left}};
   for (const char* title : {"calls", "nodes", "operations"}) columns.emplace_back(title, Align::right);
   for (std::size_t i = 0; i < fate_count; ++i) columns.emplace_back(name_of(static_cast<Fate>(i)), Align::right);
-  for (const char* title : {"parameters", "arrived"}) columns.emplace_back(title, Align::right);
+  for (const char* title : {"parameters", "kept", "merged", "unused", "missing"}) columns.emplace_back(title, Align::right);
   ModuleTable table(palette, columns, "  ");
   std::size_t shown = 0;
   std::int64_t left = 0, left_partly = 0;

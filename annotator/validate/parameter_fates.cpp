@@ -217,11 +217,11 @@ std::string_view name_of(Arrival arrival) {
 
 std::string_view text_of(Arrival arrival) {
   constexpr std::array<std::string_view, arrival_count> texts = {
-      "arrived by name",
-      "arrived by content",
-      "arrived by shape, bytes changed",
-      "fused into others",
-      "folded into constants",
+      "kept, found by name",
+      "kept, found by content",
+      "kept, found by shape: the bytes changed",
+      "merged: went into the numbers of others, with the operations that read them",
+      "merged: computed into constants",
       "no operation needs it",
       "missing: an operation reads it that is in the file, or may be"};
   return texts[static_cast<std::size_t>(arrival)];

@@ -1,6 +1,7 @@
 // The report for machines: everything, nothing cut short. Form: schema/validate.schema.json.
 #include <nlohmann/json.hpp>
 
+#include "annotator/validate/problems.h"
 #include "annotator/validate/validation_text.h"
 
 namespace whence {
@@ -60,8 +61,11 @@ nlohmann::ordered_json module_json(const ModuleHierarchy& module) {
                                  {"nodes", module.nodes},
                                  {"operations", module.recorded()}};
   for (std::size_t i = 0; i < fate_count; ++i) json[std::string(name_of(static_cast<Fate>(i)))] = module.operations[i];
-  json["parameters"] = module.parameters;
-  json["parameters_arrived"] = module.parameters_arrived;
+  json["parameters"] = module.recorded_parameters();
+  json["parameters_arrived"] = module.kept_parameters();
+  json["parameters_merged"] = module.merged_parameters();
+  json["parameters_unused"] = module[Arrival::unused];
+  json["parameters_missing"] = module[Arrival::missing];
   return json;
 }
 
@@ -135,7 +139,8 @@ std::string to_json(const Validation& validation) {
                           {"subject", shortfall.subject},
                           {"what", shortfall.what},
                           {"minimum", shortfall.minimum},
-                          {"reached", shortfall.reached}});
+                          {"reached", shortfall.reached},
+                          {"message", message_of(shortfall)}});
   }
   json["checks"] = std::move(checks);
   json["findings"] = std::move(findings);

@@ -25,21 +25,10 @@ std::vector<std::string> modules_of(const OnnxProperties& metadata, const std::s
   return modules.empty() ? std::vector<std::string>{module} : modules;
 }
 
-// A file annotated with a choice of keys may lack the confidence; then the stamp tells, and nothing else does.
-Confidence confidence_of(const OnnxProperties& metadata, const std::optional<NodeOrigin>& origin) {
-  if (const auto word = find_property(metadata, keys::confidence)) {
-    return parse_confidence(*word).value_or(Confidence::unattributed);
-  }
-  if (!origin) return Confidence::unattributed;
-  return origin->kind == OriginKind::shared ? Confidence::ancestor : Confidence::exact;
-}
-
 void read_keys(const OnnxProperties& metadata, Attribution& to) {
-  const auto module = find_property(metadata, keys::module);
-  if (!module) return;
-  to.confidence = confidence_of(metadata, to.origin);
+  to.confidence = stated_confidence(metadata).value_or(Confidence::unattributed);
   if (!to.attributed()) return;
-  to.module = std::string(*module);
+  to.module = text_of(metadata, keys::module);
   to.modules = modules_of(metadata, to.module);
   to.call = text_of(metadata, keys::call);
   to.rule = text_of(metadata, keys::rule);

@@ -55,7 +55,7 @@ class Rows {
   // Each parameter once for every module at or below which a node reads it.
   void count_parameters(const OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
     std::vector<ParameterReader> readers;
-    for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution.modules});
+    for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution});
     for (const ReadParameter& parameter : parameters_read(graph, readers)) {
       all_.*total += parameter.elements;
       std::set<ModuleDiff*> rows;

@@ -1,6 +1,7 @@
 #include "annotator/view/diff_pairs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -8,6 +9,8 @@
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "annotator/view/fusion_parts.h"
 
 namespace whence {
 namespace {
@@ -82,17 +85,12 @@ class Pairing {
 
   void by_fusion() {
     for (std::size_t i = 0; i < b_.size(); ++i) {
-      if (of_b_[i] != none) {
-        std::vector<std::size_t> taken = absorbed(*a_[of_b_[i]].node, *b_[i].node);
-        if (!taken.empty()) {
-          taken.push_back(of_b_[i]);
-          add_fusion(std::move(taken), {i});
-        }
-      } else if (!fuses_[i] && makes_any(*b_[i].node, makers_a_)) {
-        std::vector<std::size_t> news = new_nodes_before(i);
-        std::vector<std::size_t> olds = replaced(news);
-        if (!olds.empty() && olds.size() + news.size() > 2) add_fusion(std::move(olds), std::move(news));
-      }
+      if (of_b_[i] == none && (fuses_[i] || !makes_any(*b_[i].node, makers_a_))) continue;
+      std::vector<std::size_t> news = new_nodes_before(i);
+      std::vector<std::size_t> olds = of_b_[i] == none ? replaced(news) : absorbed(*a_[of_b_[i]].node, news);
+      if (olds.empty()) continue;
+      if (of_b_[i] != none) olds.push_back(of_b_[i]);
+      add_fusion({std::move(olds), std::move(news)});
     }
   }
 
@@ -102,11 +100,48 @@ class Pairing {
                        [&](std::string_view name) { return maker(makers, name).has_value(); });
   }
 
-  void add_fusion(std::vector<std::size_t> a, std::vector<std::size_t> b) {
-    std::sort(a.begin(), a.end());
-    for (const std::size_t at : a) fused_[at] = true;
-    for (const std::size_t at : b) fuses_[at] = true;
-    fusions_.push_back({std::move(a), std::move(b)});
+  // What one node replaces is a pair when the operator is the same, and else for the weaker rules.
+  void add_fusion(NodePairs::Fusion all) {
+    std::sort(all.a.begin(), all.a.end());
+    for (NodePairs::Fusion& part : split_by_modules(all, a_, b_)) {
+      pair_within(part);
+      if (part.a.empty() || part.b.empty() || part.a.size() + part.b.size() == 2) continue;
+      for (const std::size_t at : part.a) fused_[at] = true;
+      for (const std::size_t at : part.b) fuses_[at] = true;
+      fusions_.push_back(std::move(part));
+    }
+  }
+
+  // Takes nodes out of a part that both files have as many of, by modules and operator: a tool that laid out the values
+  // between anew replaced each by itself, in a domain of its own perhaps. Not when the rest would stand for nothing.
+  void pair_within(NodePairs::Fusion& part) {
+    std::vector<NodePairs::Pair> pairs;
+    NodePairs::Fusion rest;
+    for (const std::size_t at : part.a) {
+      const std::size_t partner = of_a_[at] != none ? of_a_[at] : partner_in(part, at);
+      partner == none ? rest.a.push_back(at) : pairs.push_back({at, partner});
+    }
+    for (const std::size_t at : part.b) {
+      if (std::ranges::find(pairs, at, &NodePairs::Pair::b) == pairs.end()) rest.b.push_back(at);
+    }
+    const bool one_stayed = std::ranges::any_of(part.b, [&](std::size_t at) { return of_b_[at] != none; });
+    if (!rest.a.empty() && (rest.b.empty() || one_stayed)) return;
+    for (const NodePairs::Pair& each : pairs) pair(each.a, each.b);
+    part = std::move(rest);
+  }
+
+  // The node of b in the part's order of those like it; none when the files have different numbers of them.
+  std::size_t partner_in(const NodePairs::Fusion& part, std::size_t at) const {
+    const auto like = [&](const DiffNode& each) {
+      return each.node->op_type == a_[at].node->op_type && each.attribution.modules == a_[at].attribution.modules;
+    };
+    std::vector<std::size_t> olds, news;
+    std::ranges::copy_if(part.a, std::back_inserter(olds),
+                         [&](std::size_t each) { return of_a_[each] == none && like(a_[each]); });
+    std::ranges::copy_if(part.b, std::back_inserter(news),
+                         [&](std::size_t each) { return of_b_[each] == none && like(b_[each]); });
+    if (olds.size() != news.size()) return none;
+    return news[static_cast<std::size_t>(std::ranges::find(olds, at) - olds.begin())];
   }
 
   // The node and those of b that lead to it over values which a does not have: a Reshape, Gemm, Reshape.
@@ -161,9 +196,12 @@ class Pairing {
     return back_from(survivors, reads, /*must_arrive=*/false);
   }
 
-  // What a node that stayed took in on the way to its inputs, as a Conv does with a Pad before it.
-  std::vector<std::size_t> absorbed(const OnnxNode& before, const OnnxNode& node) const {
-    return back_from(before.inputs, {node.inputs.begin(), node.inputs.end()}, /*must_arrive=*/true);
+  // What a node that stayed, alone or with new ones before it, took in on the way to its inputs, as a Conv does with a
+  // Pad before it.
+  std::vector<std::size_t> absorbed(const OnnxNode& before, const std::vector<std::size_t>& news) const {
+    std::unordered_set<std::string_view> reads;
+    for (const std::size_t at : news) reads.insert(b_[at].node->inputs.begin(), b_[at].node->inputs.end());
+    return back_from(before.inputs, reads, /*must_arrive=*/true);
   }
 
   // `renamed_values`: only nodes whose values the other file does not have, so that nothing else made them there.

@@ -88,6 +88,30 @@ std::string found_by(const Attribution& attribution) {
   return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
 }
 
+// What the recording itself did not see of an operation's module.
+std::string_view how_recorded(Confidence confidence) {
+  if (confidence == Confidence::inferred) return "; its module was not recorded but concluded from what ran around it";
+  if (confidence == Confidence::ancestor) return "; the recording knows only that its module is this one or one below";
+  return "";
+}
+
+// Of nodes that whence exported, and that carry the stamp.
+std::string exported_because(const Attribution& attribution) {
+  const NodeOrigin& origin = *attribution.origin;
+  if (origin.ops.empty()) return "no operation made it: the model returns what it was given";
+  const std::string count = std::to_string(origin.ops.size());
+  const std::string operations = count + (origin.ops.size() == 1 ? " recorded operation" : " recorded operations");
+  const std::string recorded(how_recorded(attribution.confidence));
+  if (origin.kind == OriginKind::fused) {
+    return "whence exported it in place of " + operations + "; it belongs to the modules of all of them" + recorded;
+  }
+  if (origin.kind == OriginKind::shared && attribution.confidence == Confidence::ancestor) {
+    return "it serves " + operations + "; this is the deepest module that is known to enclose them all";
+  }
+  if (origin.kind == OriginKind::shared) return "it serves " + operations + ", all of this module" + recorded;
+  return "whence exported it as part of one recorded operation" + (recorded.empty() ? " of this module" : recorded);
+}
+
 std::string reason_for(const OnnxNode& node, const Attribution& attribution, const Program* program) {
   if (!attribution.attributed()) {
     if (attribution.origin && program == nullptr) {
@@ -100,18 +124,7 @@ std::string reason_for(const OnnxNode& node, const Attribution& attribution, con
   if (attribution.rule != "stamp" && attribution.rule != "shared" && !attribution.rule.empty()) {
     return found_by(attribution);
   }
-  const std::size_t count = attribution.origin ? attribution.origin->ops.size() : 0;
-  const std::string operations = std::to_string(count) + " recorded operations";
-  if (attribution.origin && attribution.origin->kind == OriginKind::fused) {
-    return "whence exported it in place of " + operations + "; it belongs to the modules of all of them";
-  }
-  if (attribution.origin && count == 0) return "no operation made it: the model returns what it was given";
-  if (attribution.origin && attribution.origin->kind == OriginKind::shared) {
-    return attribution.confidence == Confidence::ancestor
-               ? "it serves " + operations + " of several modules; this is the deepest module that encloses them"
-               : "it serves " + operations + ", all of this module";
-  }
-  if (attribution.origin) return "whence exported it as part of one recorded operation of this module";
+  if (attribution.origin) return exported_because(attribution);
   return "the key " + std::string(keys::module) + " says so" +
          (attribution.rule.empty() ? "" : ", found by rule " + attribution.rule);
 }

@@ -138,7 +138,7 @@ ModuleTree tree_of(const OnnxSummary& model, const Program* program) {
   attributions.reserve(nodes.size());
   for (const OnnxNode* node : nodes) {
     const Attribution& attribution = attributions.emplace_back(attribution_of(*node, recorded ? &*recorded : nullptr));
-    readers.push_back({node, &attribution.modules});
+    readers.push_back({node, &attribution});
     builder.count(attribution.modules, std::string(node->op_type));
     if (!attribution.call.empty()) calls[attribution.module].insert(attribution.call);
   }

@@ -29,9 +29,19 @@ void collect_sizes(const OnnxGraph& graph, std::unordered_map<std::string_view, 
   }
 }
 
-bool is_named_after_reader(std::string_view name, const ReadParameter& parameter) {
+// The module that a parameter of this name is of.
+std::string owner_in(std::string_view name) {
   const std::size_t dot = name.rfind('.');
-  return dot != std::string_view::npos && parameter.modules.contains(std::string(name.substr(0, dot)));
+  return dot == std::string_view::npos ? "" : std::string(name.substr(0, dot));
+}
+
+bool is_named_after_reader(std::string_view name, const ReadParameter& parameter) {
+  return name.find('.') != std::string_view::npos && parameter.modules.contains(owner_in(name));
+}
+
+const std::string& owner_among(const Attribution& readers, std::string_view name) {
+  const auto owner = std::ranges::find(readers.modules, owner_in(name));
+  return owner == readers.modules.end() ? readers.module : *owner;
 }
 
 }  // namespace
@@ -46,8 +56,8 @@ std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::ve
       if (size == sizes.end()) continue;
       ReadParameter& parameter = read[name];
       parameter.elements = size->second;
-      parameter.modules.insert(reader.modules->begin(), reader.modules->end());
-      parameter.unplaced |= reader.modules->empty();
+      if (reader.attribution->attributed()) parameter.modules.insert(owner_among(*reader.attribution, name));
+      parameter.unplaced |= !reader.attribution->attributed();
     }
   }
   std::vector<ReadParameter> result;

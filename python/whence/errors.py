@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error, warning or note. ``code`` is stable (``whence codes`` lists them all)."""
+    """One error, warning or note. ``code`` is stable (``whence codes`` lists them all); notes have none."""
 
     code: str
     name: str
@@ -21,13 +21,14 @@ class Diagnostic:
 
     @classmethod
     def from_json(cls, entry: dict) -> Diagnostic:
-        return cls(entry["code"], entry["name"], entry["severity"], entry["message"], entry.get("remedy", ""),
-                   entry.get("where", {}), entry.get("count", 1))
+        return cls(entry.get("code", ""), entry.get("name", ""), entry["severity"], entry["message"],
+                   entry.get("remedy", ""), entry.get("where", {}), entry.get("count", 1))
 
     def __str__(self) -> str:
         place = ", ".join(str(self.where[key]) for key in ("file", "module", "op", "source")
                           if key in self.where and str(self.where[key]) not in self.message)
-        return (f"{self.code} {self.name.replace('_', ' ')}: {self.message}" + (f" at {place}" if place else "")
+        code = f"{self.code} {self.name.replace('_', ' ')}: " if self.code else ""
+        return (f"{code}{self.message}" + (f" at {place}" if place else "")
                 + (f"; try: {self.remedy}" if self.remedy else ""))
 
 

@@ -99,9 +99,9 @@ TEST_F(Annotate, WritesEveryKey) {
 
 TEST_F(Annotate, SaysWhatIsSharedAndFused) {
   const AnnotateReport report = annotate(plain, out);
-  EXPECT_EQ(report.nodes, 8);
-  EXPECT_EQ(report.exact, 7);
-  EXPECT_EQ(report.ancestor, 1);
+  EXPECT_EQ(report.nodes.total(), 8);
+  EXPECT_EQ(report.nodes[Confidence::exact], 7);
+  EXPECT_EQ(report.nodes[Confidence::ancestor], 1);
   EXPECT_EQ(report.renamed, 0) << "export named them already";
   const onnx::ModelProto model = load(out);
   const Metadata shared = metadata(model.graph().node(2));
@@ -210,7 +210,7 @@ TEST_F(Annotate, MatchesNodesWithoutAStamp) {
   onnx::ModelProto model = load(plain);
   model.mutable_graph()->mutable_node(0)->clear_metadata_props();
   save(model, plain);
-  EXPECT_EQ(annotate(plain, out).unattributed, 0);
+  EXPECT_EQ(annotate(plain, out).nodes[Confidence::unattributed], 0);
   const Metadata keys = metadata(load(out).graph().node(0));
   EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
   EXPECT_NE(keys.at("pkg.whence.confidence"), "exact");
@@ -266,8 +266,8 @@ TEST_F(Annotate, MatchesFilesOfOthers) {
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_metadata_props();
   save(model, plain);
   const AnnotateReport report = annotate(plain, out);
-  EXPECT_EQ(report.exact, 0);
-  EXPECT_GT(report.matched, 0);
+  EXPECT_EQ(report.nodes[Confidence::exact], 0);
+  EXPECT_GT(report.nodes[Confidence::matched], 0);
   EXPECT_EQ(metadata(load(out).graph().node(0)).at("pkg.whence.module"), "encoder.layer.0.query");
   expect_stripping_gives_back(out, plain);
   EXPECT_FALSE(annotate(out, out).changed);
@@ -277,8 +277,8 @@ TEST_F(Annotate, MatchesFilesOfOthers) {
 TEST_F(Annotate, MatchesAnExportOfAnotherProgramAndSetsItsStampsAside) {
   write_stamped_file(plain, {.program = "0123456789abcdef"});
   const AnnotateReport report = annotate(plain, out);
-  EXPECT_EQ(report.exact, 0);
-  EXPECT_GT(report.matched, 0);
+  EXPECT_EQ(report.nodes[Confidence::exact], 0);
+  EXPECT_GT(report.nodes[Confidence::matched], 0);
   expect_stripping_gives_back(out, plain);
   EXPECT_FALSE(annotate(out, out).changed);
 }

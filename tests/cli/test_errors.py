@@ -66,7 +66,7 @@ def test_a_plain_zip_is_no_archive(small_archive, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-MODELS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("text", "E0204"), ("plain_zip", "E0203")]
+MODELS = [("missing", "E0102"), ("empty", "E0201"), ("truncated", "E0202"), ("text", "E0203"), ("plain_zip", "E0203")]
 READERS = {
     "annotate": lambda model, sidecar, target: [model, "--sidecar", sidecar, "-o", target],
     "strip": lambda model, sidecar, target: [model, "-o", target],
@@ -87,6 +87,34 @@ def test_onnx_files(subcommand, kind, code, small_export, tmp_path):
     model, sidecar = small_export
     arguments = READERS[subcommand](broken(kind, tmp_path, model), sidecar, tmp_path / "target")
     refused([subcommand, *arguments], tmp_path, code)
+
+
+# What people give in place of a model, by its first bytes; what it is called; a word of the remedy.
+OTHERS = [
+    (b"PK\x03\x04" + bytes(40), "a zip archive", "whence export"),
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS", "git lfs pull"),
+    (b"<!DOCTYPE html><html><body>404</body></html>", "a web page", "download"),
+    (b"<?xml version='1.0'?><net name='m'/>", "XML", ".onnx"),
+    (b'{"format": 1}', "JSON", "--sidecar"),
+    (b"dear reader,\n\tno model here\n", "text", ".onnx"),
+    ("schöne Grüße, kein Modell".encode(), "text", ".onnx"),
+    (b"\x80\x02}q\x00.", "a pickle", "Python"),
+    (b"\x40\0\0\0\0\0\0\0" + b'{"w": {}}', "safetensors", ".onnx"),
+    (b"\x1c\0\0\0ORTM" + bytes(20), "ONNX Runtime's own format", "made from"),
+    (b"\x1c\0\0\0TFL3" + bytes(20), "TensorFlow Lite", ".onnx"),
+    (b"\x1f\x8b\x08" + bytes(20), "gzip", "decompress"),
+    (b"\x89HDF\r\n\x1a\n" + bytes(20), "HDF5", ".onnx"),
+    (b"\x7fELF" + bytes(60), "a program or library", ".onnx"),
+    (b"\xff\xfe\x00\x01" * 20, "does not begin as one", ".onnx"),
+]
+
+
+@pytest.mark.parametrize("content, what, remedy", OTHERS, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_is_not_an_onnx_model_is_called_what_it_looks_like(content, what, remedy, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    found = refused(["validate", path], tmp_path, "E0203")
+    assert "is not an ONNX model: " in found["message"] and what in found["message"] and remedy in found["remedy"]
 
 
 @pytest.mark.parametrize("subcommand", READERS)
@@ -115,6 +143,20 @@ def test_a_sidecar_of_another_program(small_export, tmp_path):
     torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(3, 3)), torch.ones(1, 3)).save(str(tmp_path / "other.pt"))
     command.run("record", tmp_path / "other.pt", "-o", tmp_path / "other.whence.json")
     refused(["annotate", model, "--sidecar", tmp_path / "other.whence.json", "-o", tmp_path / "target"], tmp_path, "E0206")
+
+
+def test_a_sidecar_of_another_model_on_an_annotated_file(small_export, tmp_path):
+    """Taking the annotation off would not make it fit; of another record of the same model it would."""
+    model, sidecar = small_export
+    annotated = tmp_path / "annotated.onnx"
+    command.run("annotate", model, "--sidecar", sidecar, "-o", annotated)
+    torch.manual_seed(8)
+    other = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.Tanh(), torch.nn.Conv2d(5, 7, 3)).eval()
+    torch.jit.trace(other, torch.ones(1, 3, 9, 9)).save(str(tmp_path / "other.pt"))
+    command.run("record", tmp_path / "other.pt", "-o", tmp_path / "other.whence.json")
+    arguments = ["annotate", annotated, "--sidecar", tmp_path / "other.whence.json", "-o", tmp_path / "target"]
+    found = refused(arguments, tmp_path, "E0206")
+    assert "describes another model" in found["message"] and "strip" not in found["remedy"]
 
 
 # ---- inputs that do not fit ---------------------------------------------------------------------------------------

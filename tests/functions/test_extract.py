@@ -1,5 +1,7 @@
 """`whence extract`: a model of one module computes what that module computes in PyTorch."""
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -73,6 +75,16 @@ def test_one_call_of_several(tmp_path):
     np.testing.assert_allclose(graphs.run(part, {"b": x})[0], x + graphs.numpy_helper.to_array(weight("w" * 12, 3)))
 
 
+def test_the_call_that_was_taken_is_said(tmp_path):
+    path, part = two_calls(tmp_path), tmp_path / "part.onnx"
+    assert "call 0, one of 2 calls of block; --call takes another" in command.run(
+        "extract", path, "--module", "block", "-o", part).stdout
+    said = command.run("extract", path, "--module", "block", "--call", "1", "-o", part).stdout
+    assert "call 1, one of 2 calls of block\n" in said
+    report = command.run_json("extract", path, "--module", "block", "-o", part)
+    assert (report["call"], report["calls"]) == (0, [0, 1])
+
+
 @pytest.mark.parametrize("options, code, said", [
     (["--module", "blok"], 2, "the nearest are block"),
     (["--module", "block", "--call", "2"], 2, "its calls are 0 to 1"),
@@ -81,6 +93,99 @@ def test_what_is_not_there_is_an_error(tmp_path, options, code, said):
     part = tmp_path / "part.onnx"
     result = command.run("extract", two_calls(tmp_path), *options, "-o", part, code=code)
     assert said in result.stderr and not part.exists()
+
+
+def annotated(op: str, inputs: list, outputs: list, module: str, confidence: str, *modules: str) -> onnx.NodeProto:
+    """A node in whence's keys; `modules`: what it stands for, when that is several."""
+    made = onnx.helper.make_node(op, inputs, outputs, name="_".join([op, *outputs]))
+    made.metadata_props.add(key="pkg.whence.module", value=module)
+    made.metadata_props.add(key="pkg.whence.confidence", value=confidence)
+    made.metadata_props.add(key="pkg.whence.rule", value="dataflow")
+    if modules:
+        made.metadata_props.add(key="pkg.whence.modules", value=json.dumps(modules))
+    return made
+
+
+@pytest.mark.parametrize("beside", ["before", "after"])
+@pytest.mark.parametrize("confidence, refused", [("ancestor", True), ("unattributed", True), ("inferred", False),
+                                                 ("exact", False)])
+def test_half_a_module_is_not_written_for_all_of_it(tmp_path, beside, confidence, refused):
+    """Of the node beside it is known only that it lies in the module around: it may be the block's own."""
+    path, part = tmp_path / "model.onnx", tmp_path / "part.onnx"
+    near = {"before": "Abs_a", "after": "Relu_y"}[beside]
+    nodes = [annotated("Abs", ["x"], ["a"], "outer", "exact"), annotated("Exp", ["a"], ["b"], "outer.block", "matched"),
+             annotated("Neg", ["b"], ["c"], "outer.block", "matched"), annotated("Relu", ["c"], ["y"], "outer", "exact")]
+    for entry in next(each for each in nodes if each.name == near).metadata_props:
+        entry.value = confidence if entry.key == "pkg.whence.confidence" else entry.value
+    graphs.model(nodes, [], {"x": [3]}, ["y"], path)
+    result = command.run("extract", path, "--module", "outer.block", "-o", part, code=4 if refused else 0)
+    assert part.exists() != refused
+    if refused:
+        assert near in result.stderr and "may belong to it" in result.stderr and "--partial" in result.stderr
+        said = command.run("extract", path, "--module", "outer.block", "-o", part, "--partial").stderr
+        assert said.startswith("warning") and near in said
+        assert [node.op_type for node in onnx.load(part).graph.node] == ["Exp", "Neg"]
+
+
+def test_a_module_that_is_in_a_fused_node_is_not_written_without_it(tmp_path):
+    path, part = tmp_path / "model.onnx", tmp_path / "part.onnx"
+    graphs.model([annotated("Abs", ["x"], ["a"], "", "matched", "outer.conv", "outer.act"),
+                  annotated("Exp", ["a"], ["b"], "outer.conv", "matched"),
+                  annotated("Neg", ["b"], ["y"], "last", "matched")], [], {"x": [3]}, ["y"], path)
+    said = command.run("extract", path, "--module", "outer.conv", "-o", part, code=4).stderr
+    assert "1 node stands for operations of it and of others, Abs 'Abs_a' of the root" in said
+    said = command.run("extract", path, "--module", "outer.act", "-o", part, code=4).stderr
+    assert "outer.act has no node of its own: it is a part of Abs 'Abs_a'" in said
+    assert not part.exists()
+    command.run("extract", path, "--module", "last", "-o", part)
+
+
+class Masked(torch.nn.Module):
+    """A mask that whence knows to serve both blocks is an input of each, and nothing that may be missing."""
+
+    def __init__(self):
+        super().__init__()
+        self.stages = torch.nn.ModuleList(Block() for _ in range(3))
+        self.last = torch.nn.Linear(8, 2)
+
+    def forward(self, x):
+        for stage in self.stages:
+            x = stage(x) * torch.arange(x.shape[0]).unsqueeze(1).to(x.dtype).cos()
+        return self.last(x)
+
+
+def exported_with_origins(model, x, tmp_path):
+    archive, path = tmp_path / "m.pt2", tmp_path / "m.onnx"
+    torch.export.save(torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)), archive)
+    command.run("export", archive, "--annotate", "-o", path)
+    return path
+
+
+def test_a_container_that_is_never_called_is_what_it_holds(tmp_path):
+    """`show` lists it with all of its nodes, so `extract` takes them."""
+    torch.manual_seed(5)
+    model, x = Masked().eval(), torch.randn(4, 8)
+    path, part = exported_with_origins(model, x, tmp_path), tmp_path / "part.onnx"
+    rows = {row["path"]: row for row in command.run_json("show", path)["modules"]}
+    assert rows["stages"]["nodes"] > 0 and not rows["stages"]["calls"]
+    report = command.run_json("extract", path, "--module", "stages", "-o", part)
+    assert report["nodes"] >= rows["stages"]["nodes"] and report["calls"] == [0]
+    session_inputs = {value.name for value in onnx.load(part).graph.input}
+    assert "x" in session_inputs and len(onnx.load(part).graph.output) == 1
+    other = torch.randn(6, 8)
+    expected = other
+    with torch.no_grad():
+        for stage in model.stages[:2]:
+            expected = stage(expected) * torch.arange(6).unsqueeze(1).cos()
+        expected = model.stages[2](expected)
+    whole = onnx.load(path)
+    whole.graph.output.extend(value for value in onnx.load(part).graph.input if value.name != "x")
+    onnx.save(whole, tmp_path / "whole.onnx")
+    names = [value.name for value in whole.graph.output]
+    values = dict(zip(names, graphs.run(tmp_path / "whole.onnx", {"x": other.numpy()}))) | {"x": other.numpy()}
+    result, = graphs.run(part, {name: values[name] for name in session_inputs})
+    np.testing.assert_allclose(result, expected.numpy(), rtol=0, atol=1e-5)
+    command.run("extract", path, "--module", "stages.1", "-o", part)
 
 
 def test_a_module_in_pieces_is_refused(tmp_path):

@@ -323,7 +323,7 @@ def test_a_module_with_another_between_its_nodes_is_refused_with_the_reason(tmp_
                   node("Neg", ["b"], ["y"], "first:Block")], [], {"x": [3]}, ["y"], path)
     output = tmp_path / "out.onnx"
     result = command.run("functions", path, "-o", output, "--modules", "first", code=4)
-    assert "between its nodes lies Exp 'Exp_b' of second" in result.stderr and "E0302" in result.stderr
+    assert "between its nodes lies Exp 'Exp_b' of second" in result.stderr and "E0303" in result.stderr
     assert not output.exists()
     # Others that were chosen are cut all the same.
     report, _, _ = cut(path, tmp_path, "--modules", "first", "--modules", "second")

@@ -51,7 +51,27 @@ def test_start_twice(tmp_path):
         try: whence.start("b.whence.json")
         except RuntimeError as error: print(error)
         """, tmp_path)
-    assert "E0106" in said and "a.whence.json" in said and "try: stop it first" in said
+    assert "E0106" in said and "a.whence.json" in said and "try: end it first" in said
+
+
+def test_start_beside_another_threads_recording(tmp_path):
+    """To end it would end what the other thread is at: there is nothing to do but wait."""
+    said = script("""
+        import threading
+        def second():
+            try: whence.start("b.whence.json")
+            except RuntimeError as error: print(error)
+        whence.start("a.whence.json")
+        other = threading.Thread(target=second)
+        other.start(), other.join()
+        trace()
+        whence.stop()
+        whence.start("b.whence.json")  # once the first has ended
+        trace()
+        whence.stop()
+        """, tmp_path)
+    assert "E0106" in said and "another thread records to 'a.whence.json'" in said and "stop" not in said
+    assert sidecar(tmp_path, "a.whence.json") and sidecar(tmp_path, "b.whence.json")
 
 
 def test_stop_without_start_and_without_a_trace(tmp_path):

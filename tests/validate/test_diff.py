@@ -1,7 +1,11 @@
 """`whence diff`: what became of each node, module by module."""
 
+import json
+
 import onnx
+import onnxruntime
 import pytest
+import torch
 
 import command
 from validate.onnx_files import chain, known, model, node
@@ -55,6 +59,79 @@ def test_fused_nodes_name_what_they_stand_for(tmp_path):
     found = rows(result)
     assert found["block"]["nodes"] == [2, 1] and found["block"]["changes"]["fused"] == 1
     assert found["stem"]["changes"]["fused"] == 0 and found["stem"]["nodes"] == [1, 1]
+
+
+def renamed_between(path, before: bool, keys: bool = True) -> str:
+    """Three blocks of conv and act; a tool that gave every value between them another name, put one node before each
+    and one node in the place of the first block's two."""
+    def at(name, *several):
+        more = {"pkg.whence.modules": json.dumps(several)} if several else {}
+        return {**known(name), **more} if keys else {}
+
+    nodes, value = [], "x"
+    for i in range(3):
+        conv, act, end = (f"blocks.{i}.conv", f"blocks.{i}.act", "y" if i == 2 else f"{'v' if before else 'n'}{i}")
+        middle = f"{'m' if before else 'o'}{i}"
+        if before:
+            nodes += [node("Sin", [value], middle, f"c{i}", at(conv)), node("Sigmoid", [middle], end, f"s{i}", at(act))]
+        elif i == 0:
+            nodes += [node("Tanh", [value], end, "fused0", at("blocks.0", conv, act))]
+        else:
+            nodes += [node("Identity", [value], f"r{i}", f"reorder{i}", at(conv)),
+                      node("Sin", [f"r{i}"], middle, f"C{i}", at(conv)),
+                      node("Sigmoid", [middle], end, f"S{i}", at(act))]
+        value = end
+    return model(nodes, path)
+
+
+def test_modules_say_which_nodes_took_the_place_of_which(tmp_path):
+    """No value between the blocks has its name, so that values alone say that all stand for all."""
+    result = diff(renamed_between(tmp_path / "a.onnx", True), renamed_between(tmp_path / "b.onnx", False))
+    assert result["changes"] == {"added": 2, "removed": 0, "fused": 1, "renamed": 4, "moved": 0}
+    fused, = (each for each in result["changed_nodes"] if each["change"] == "fused")
+    assert fused["fused"] == ["Sin c0", "Sigmoid s0"]
+    found = rows(result)
+    assert found["blocks.1"]["changes"]["fused"] == found["blocks.2"]["changes"]["fused"] == 0
+
+
+@pytest.mark.parametrize("which", [(True, False), (False, True), (False, False)])
+def test_without_modules_values_say_it(tmp_path, which):
+    result = diff(renamed_between(tmp_path / "a.onnx", True, which[0]),
+                  renamed_between(tmp_path / "b.onnx", False, which[1]))
+    assert result["changes"]["fused"] > 0 and result["changes"]["removed"] == 0
+
+
+class SiLUBlock(torch.nn.Module):
+    def __init__(self, channels, stride):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(channels, 32, 3, stride=stride, padding=1)
+        self.act = torch.nn.SiLU()
+
+    def forward(self, x):
+        return self.act(self.conv(x))
+
+
+def test_what_onnx_runtime_optimised_at_its_default_level(tmp_path):
+    """All optimisations, NCHWc among them: no node of a block is said to stand for nodes of another."""
+    torch.manual_seed(2)
+    network = torch.nn.Sequential(SiLUBlock(16, 1), SiLUBlock(32, 2), SiLUBlock(32, 1)).eval()
+    archive, before, after, path = (tmp_path / name for name in ("m.pt", "before.onnx", "opt.onnx", "after.onnx"))
+    torch.jit.trace(network, torch.randn(1, 16, 24, 24)).save(str(archive))
+    command.run("export", archive, "-o", before, "--annotate")
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(after)
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(str(before), options, providers=["CPUExecutionProvider"])
+    command.run("annotate", after, "--from", before, "-o", path)
+    result = diff(before, path)
+    olds = {node.name: {e.key: e.value for e in node.metadata_props}["pkg.whence.module"]
+            for node in onnx.load(before).graph.node}
+    for each in result["changed_nodes"]:
+        if each["change"] != "fused":
+            continue
+        blocks = {module.split(".")[0] for module in each["modules"][1]}
+        stands_for = {olds[name.split(" ", 1)[1]].split(".")[0] for name in each["fused"]}
+        assert len(stands_for) == 1 and stands_for <= blocks, each
 
 
 def test_added_and_removed_nodes(tmp_path):

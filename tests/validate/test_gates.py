@@ -9,6 +9,7 @@ import pytest
 
 import command
 from validate.onnx_files import chain, known, model
+from validate.test_coverage import schema
 
 
 @pytest.fixture
@@ -37,13 +38,21 @@ def test_v502_required_modules_are_covered_whole(path):
     assert shortfalls(path, "--require", "encoder.*") == [("V502", "encoder.1", "covered", 100, 66.7)]
 
 
-@pytest.mark.parametrize("options, near", [
-    (["--require", "encoder.9"], "encoder.0"), (["--min", "exact=1@enc.0"], "encoder.0"),
-    (["--min", "exact=1@op:Rellu"], "Relu"),
+@pytest.mark.parametrize("options, rule, wanted, near", [
+    (["--require", "encoder.9"], "V502", "encoder.9", "encoder.0"),
+    (["--min", "exact=1@enc.0"], "V501", "enc.0", "encoder.0"),
+    (["--min", "exact=1@op:Rellu"], "V501", "Rellu", "Relu"),
 ])
-def test_patterns_that_match_nothing_name_the_nearest(path, options, near):
-    result = command.run("validate", path, *options, code=2)
-    assert result.stderr.startswith("E0101") and near in result.stderr and result.stdout == ""
+def test_what_is_gone_is_a_finding_that_names_the_nearest(path, tmp_path, options, rule, wanted, near):
+    """A pipeline that asks for a module is to fail when an export drops or renames it, not to be told of its options."""
+    report = command.run_json("validate", path, *options, code=1)
+    schema("validate").validate(report)
+    (found,) = report["shortfalls"]
+    assert (found["code"], found["subject"], found["reached"]) == (rule, wanted, 0)
+    assert f"of the file matches '{wanted}'; the nearest are " in found["message"] and near in found["message"]
+    for form in ("text", "sarif", "junit", "github"):
+        said = command.run("validate", path, *options, "--format", form, code=1)
+        assert near in said.stdout and wanted in said.stdout and not said.stderr
 
 
 @pytest.mark.parametrize("threshold", ["exact=95@", "exact=95@op:", "exact@encoder=5", "exact=101@encoder.0"])

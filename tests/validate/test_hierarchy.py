@@ -103,6 +103,15 @@ def test_parameters_that_never_arrived(exported):
         "wn.weight_g": "folded", "wn.weight_v": "folded"}
 
 
+def test_parameters_of_a_correct_file_are_all_accounted_for(exported):
+    """Those of a folded BatchNorm are in the file, in the numbers of its Conv; none is missing."""
+    for row in hierarchy(exported[0], "-s", exported[1])["modules"]:
+        kept, merged, unused, missing = (row[f"parameters_{what}"] for what in ("arrived", "merged", "unused", "missing"))
+        assert row["parameters"] == kept + merged + unused + missing and missing == 0
+    text = command.run("validate", exported[0], "-s", exported[1]).stdout
+    assert "parameters  kept  merged  unused  missing" in text and "merged: went into the numbers of others" in text
+
+
 def test_the_text_says_the_same(exported):
     text = command.run("validate", exported[0], "-s", exported[1]).stdout
     for line in ["arrived     6   60.0 %", "fused       2   20.0 %", "folded      1   10.0 %",
@@ -316,9 +325,9 @@ def test_hostile_names_stay_visible_escapes(tmp_path):
 def test_markdown_lists_modules_that_lack_something(exported, tmp_path):
     command.run("report", exported[0], "--sidecar", exported[1], "-o", tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text()
-    assert "| `(root)` | 1 | 10 | 6 | 2 | 1 | 1 | 0 | 14 | 5 |" in text
-    assert "| `drop` | 1 | 1 | 0 | 0 | 0 | 1 | 0 | 0 | 0 |" in text
-    assert "| `norm` | 1 | 1 | 0 | 1 | 0 | 0 | 0 | 5 | 0 |" in text
+    assert "| `(root)` | 1 | 10 | 6 | 2 | 1 | 1 | 0 | 14 | 5 | 6 | 3 | 0 |" in text
+    assert "| `drop` | 1 | 1 | 0 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "| `norm` | 1 | 1 | 0 | 1 | 0 | 0 | 0 | 5 | 0 | 4 | 1 | 0 |" in text
     assert "| `twice` | 2 |" not in text  # all of it arrived
     assert "| full hierarchies | 0 |" in text or "| full hierarchies | 7 |" in text
 
@@ -327,7 +336,8 @@ def test_the_page_holds_what_became_of_each_module(exported, tmp_path):
     command.run("report", exported[0], "--sidecar", exported[1], "-o", tmp_path / "r.html")
     data = (tmp_path / "r.html").read_text().split('id="whence-data">')[1].split("</script>")[0]
     modules = {row["path"]: row["recorded"] for row in json.loads(data)["modules"]}
-    assert modules["twice"] == [2, 0, 0, 0, 0, 2, 2] and modules["drop"] == [0, 0, 0, 1, 0, 0, 0]
+    assert modules["twice"] == [2, 0, 0, 0, 0, 2, 0, 0, 0] and modules["drop"] == [0, 0, 0, 1, 0, 0, 0, 0, 0]
+    assert modules["norm"][5:] == [0, 4, 1, 0]
     command.run("report", exported[0], "-o", tmp_path / "plain.html")
     assert '"recorded":null' in (tmp_path / "plain.html").read_text()
 

@@ -84,6 +84,45 @@ def test_parameters_of_an_onnx_file_are_those_of_the_model():
         assert row["parameters"] == sum(taken.get(name, size) for name, size in stored.items()), path
 
 
+class Folded(torch.nn.Module):
+    """Two convolutions whose norms an export folds in, the second without a bias of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16)
+        self.conv2, self.bn2 = torch.nn.Conv2d(16, 8, 3, bias=False), torch.nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        return self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
+
+
+@pytest.mark.parametrize("exporter", ["whence", "torchscript", "dynamo"])
+def test_weights_that_a_norm_was_folded_into_count_once(tmp_path, exporter):
+    """They are the Conv's, by name, or of the module around both; never the norm's, which has 32 and 16 numbers."""
+    torch.manual_seed(0)
+    network, x = Folded().eval(), torch.randn(1, 3, 9, 9)
+    for norm in (network.bn1, network.bn2):
+        norm.running_mean.uniform_(), norm.running_var.uniform_(0.5, 1), norm.bias.data.uniform_()
+    archive, sidecar, path = (tmp_path / name for name in ("m.pt", "m.json", "m.onnx"))
+    torch.jit.trace(network, x).save(str(archive))
+    if exporter == "whence":
+        command.run("export", archive, "-o", path, "--annotate")
+    else:
+        torch.save((x,), tmp_path / "x.pt")
+        command.run("record", archive, "--inputs", tmp_path / "x.pt", "-o", sidecar)
+        torch.onnx.export(network, (x,), tmp_path / "plain.onnx", dynamo=exporter == "dynamo", input_names=["x"],
+                          **({"verbose": False} if exporter == "dynamo" else {}))
+        command.run("annotate", tmp_path / "plain.onnx", "--sidecar", sidecar, "-o", path)
+    assert [node.op_type for node in onnx.load(path).graph.node].count("Conv") == 2
+    rows = modules(path)
+    stored = sum(int(np.prod(tensor.dims)) for tensor in onnx.load(path).graph.initializer)
+    assert rows[""]["parameters"] == stored == 3 * 9 * 16 + 16 + 16 * 9 * 8 + 8
+    for norm, size in (("bn1", 32), ("bn2", 16)):
+        assert rows.get(norm, {"parameters": 0})["parameters"] <= size
+    children = sum(rows.get(name, {"parameters": 0})["parameters"] for name in ("conv1", "bn1", "conv2", "bn2"))
+    assert children <= stored
+
+
 def test_depth_and_selection():
     sidecar = annotated("bert_tiny")[1]
     assert list(modules(sidecar, "--depth", 0)) == [""]

@@ -30,21 +30,17 @@ std::string sidecar_file(const CommandLine& line, const std::string& model) {
 
 void print_json(const AnnotateReport& report, const std::optional<OutlineReport>& functions, const std::string& output,
                 const Diagnostics& notes) {
-  nlohmann::ordered_json object = {{"file", output},
-                                   {"nodes", report.nodes},
-                                   {"exact", report.exact},
-                                   {"matched", report.matched},
-                                   {"inferred", report.inferred},
-                                   {"ancestor", report.ancestor},
-                                   {"unattributed", report.unattributed},
-                                   {"renamed", report.renamed},
-                                   {"parameters",
-                                    {{"known", report.fit.parameters},
-                                     {"by_name", report.fit.by_name},
-                                     {"by_digest", report.fit.by_bytes},
-                                     {"by_shape", report.fit.by_shape}}},
-                                   {"changed", report.changed},
-                                   {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
+  nlohmann::ordered_json object = {{"file", output}, {"nodes", report.nodes.total()}};
+  for (std::size_t i = 0; i < confidence_count; ++i) {
+    object[std::string(name_of(static_cast<Confidence>(i)))] = report.nodes.by[i];
+  }
+  object["renamed"] = report.renamed;
+  object["parameters"] = {{"known", report.fit.parameters},
+                          {"by_name", report.fit.by_name},
+                          {"by_digest", report.fit.by_bytes},
+                          {"by_shape", report.fit.by_shape}};
+  object["changed"] = report.changed;
+  object["diagnostics"] = nlohmann::ordered_json::parse(json_array(notes));
   if (functions) object["functions"] = to_json(*functions);
   std::cout << object.dump(2) << "\n";
 }
@@ -52,12 +48,9 @@ void print_json(const AnnotateReport& report, const std::optional<OutlineReport>
 void print_people(const AnnotateReport& report, const std::optional<OutlineReport>& functions,
                   const std::string& output, const Diagnostics& notes) {
   print_text(notes);
-  std::cout << output << ": " << report.nodes << " nodes, " << report.exact << " with their exact module";
-  if (report.matched > 0) std::cout << ", " << report.matched << " matched";
-  if (report.inferred > 0) std::cout << ", " << report.inferred << " inferred from neighbours";
-  std::cout << ", " << report.ancestor << " shared by several";
-  if (report.unattributed > 0) std::cout << ", " << report.unattributed << " unknown";
-  if (report.renamed > 0) std::cout << ", " << report.renamed << " renamed";
+  std::cout << output << ": " << report.nodes.total() << " nodes";
+  if (report.nodes.total() > 0) std::cout << ": " << describe(report.nodes);
+  if (report.renamed > 0) std::cout << "; " << report.renamed << " renamed";
   std::cout << (report.changed ? "\n" : "; nothing to add\n");
   if (functions) std::cout << "  " << describe(*functions) << "\n";
   const ModelFit& fit = report.fit;

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "annotator/functions/flat_summary.h"
-#include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/given_sidecar.h"
 #include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
 
@@ -47,8 +47,7 @@ ExitCode run(int argc, char** argv) {
   Diagnostics notes;
   const OnnxSummary a = unwrap(read_flat_summary(line.text("a")), notes);
   const OnnxSummary b = unwrap(read_flat_summary(line.text("b")), notes);
-  std::optional<Sidecar> sidecar;
-  if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
+  const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&a, &b}, notes);
   const ModelDiff diff = diff_models(a, b, sidecar ? &sidecar->program : nullptr);
   print_text(notes);
   if (line.json()) {

@@ -6,7 +6,7 @@
 
 #include "annotator/functions/flat_summary.h"
 #include "schema/files.h"
-#include "schema/sidecar.h"
+#include "tools/whence/given_sidecar.h"
 
 namespace whence {
 
@@ -21,14 +21,13 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
 
   const std::string input = line.text("file"), output = line.text_or("output", "");
   if (line.json() && output.empty()) {
-    throw Error(Code::usage, "--json tells of a file that was written, and none was asked for", "give -o FILE",
+    throw Error(Code::usage, "--json describes the file that was written, and without -o there is none", "give -o FILE",
                 {.stage = "command line"});
   }
   if (!output.empty()) require_distinct(input, output);
   Diagnostics notes;
   const OnnxSummary model = unwrap(read_flat_summary(input), notes);
-  std::optional<Sidecar> sidecar;
-  if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
+  const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
   const NodeGraph graph = node_graph_of(model, sidecar ? &sidecar->program : nullptr);
   const std::string text = kind.write(graph);
   if (output.empty()) {

@@ -43,7 +43,7 @@ std::map<std::string, std::int64_t> parse_custom_opsets(const CommandLine& line)
     const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), version);
     const bool whole = failure == std::errc() && end == number.data() + number.size() && version >= 1;
     if (!whole || domain.empty() || domain == "ai.onnx") {
-      throw Error(Code::usage, "--custom-opset '" + text + "' is no domain and version",
+      throw Error(Code::usage, "--custom-opset '" + text + "' is not a domain with a version",
                   "give it as mylib=1; the version of ONNX's own operators is --opset", Place{.stage = "command line"});
     }
     versions[domain] = version;
@@ -79,7 +79,7 @@ ExportOptions parse_export_options(const CommandLine& line) {
 std::uint64_t bytes_option(const CommandLine& line, const std::string& name, std::uint64_t otherwise) {
   const std::int64_t bytes = line.integer_or(name, static_cast<std::int64_t>(otherwise));
   if (bytes >= 0) return static_cast<std::uint64_t>(bytes);
-  throw Error(Code::usage, "--" + name + " " + std::to_string(bytes) + " is no number of bytes", "give 0 or more",
+  throw Error(Code::usage, "--" + name + " " + std::to_string(bytes) + " is not a number of bytes", "give 0 or more",
               Place{.stage = "command line"});
 }
 
@@ -91,7 +91,7 @@ ExternalData parse_external_data(const CommandLine& line) {
   external.threshold = bytes_option(line, "external-data-threshold", external.threshold);
   external.alignment = bytes_option(line, "external-data-alignment", external.alignment);
   if (!std::has_single_bit(external.alignment)) {
-    throw Error(Code::usage, "--external-data-alignment " + std::to_string(external.alignment) + " is no power of two",
+    throw Error(Code::usage, "--external-data-alignment " + std::to_string(external.alignment) + " is not a power of two",
                 "1 for none, 4096 for pages", Place{.stage = "command line"});
   }
   return external;

@@ -15,10 +15,13 @@ ExitCode run(int argc, char** argv) {
       "extract", "annotated.onnx --module NAME -o part.onnx [--call N]",
       "Makes a model of one call of one module: what it reads from outside are its inputs, under the names\n"
       "they have in the file, and what others read of it its outputs. It runs in ONNX Runtime and computes\n"
-      "what that module of the PyTorch model computes.");
+      "what that module of the PyTorch model computes. A container that is never called, such as a\n"
+      "ModuleList, stands for the modules in it. Where nodes beside the module may belong to it, nothing is\n"
+      "written unless --partial is given.");
   line.positional("model", "an annotated file, or one whose exporter wrote module names");
   line.option("module,m", "NAME", "the module's qualified name: encoder.layer.3");
-  line.option("call", "N", "which call of it, from 0 (the default)");
+  line.option("call", "N", "which call of it, from 0 (the first one by default)");
+  line.flag("partial", "write the nodes that are known to be the module's, though there may be more");
   line.option("output,o", "FILE", "the model of the module");
   line.example("whence extract bert.annotated.onnx --module encoder.layer.3 -o layer3.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -26,10 +29,13 @@ ExitCode run(int argc, char** argv) {
   const std::string input = line.text("model"), output = line.text("output");
   require_distinct(input, output);
   Diagnostics notes;
-  const ExtractReport report =
-      unwrap(extract_file(input, output, line.text("module"), static_cast<int>(line.integer_or("call", 0))), notes);
+  ExtractOptions options{.module = line.text("module"), .call = {}, .partial = line.has("partial")};
+  if (line.has("call")) options.call = static_cast<int>(line.integer_or("call", 0));
+  const ExtractReport report = unwrap(extract_file(input, output, options), notes);
   if (line.json()) {
     const nlohmann::ordered_json object = {{"file", output},
+                                           {"call", report.call},
+                                           {"calls", report.calls},
                                            {"inputs", report.inputs},
                                            {"outputs", report.outputs},
                                            {"nodes", report.nodes},
@@ -41,6 +47,10 @@ ExitCode run(int argc, char** argv) {
   }
   print_text(notes);
   std::cout << output << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
+  if (report.calls.size() > 1) {
+    std::cout << "  call " << report.call << ", one of " << report.calls.size() << " calls of "
+              << shown(options.module) << (options.call ? "" : "; --call takes another") << "\n";
+  }
   for (const std::string& value : report.inputs) std::cout << "  input   " << shown(value) << "\n";
   for (const std::string& value : report.outputs) std::cout << "  output  " << shown(value) << "\n";
   return ExitCode::ok;

@@ -10,7 +10,7 @@ int parse_depth(const std::string& text) {
   int depth = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), depth);
   if (failure == std::errc() && end == text.data() + text.size() && depth >= 1) return depth;
-  throw Error(Code::usage, "--functions depth=" + text + " takes no module", "give 1 or more",
+  throw Error(Code::usage, "--functions depth=" + text + " is not a number of levels", "give 1 or more",
               {.stage = "command line"});
 }
 
@@ -42,7 +42,7 @@ std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
   } else if (kind == "depth") {
     options.depth = parse_depth(rest);
   } else {
-    throw Error(Code::usage, "--functions " + choice + " is no choice of modules",
+    throw Error(Code::usage, "--functions '" + choice + "' is not a choice of modules",
                 "auto, types=BertLayer, modules='encoder.layer.*', depth=2 or structure; a file with converters of "
                 "your own goes "
                 "to `whence export --converters`",

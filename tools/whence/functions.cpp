@@ -63,7 +63,7 @@ ExitCode run(int argc, char** argv) {
   if (line.has("depth")) {
     options.depth = static_cast<int>(line.integer_or("depth", 1));
     if (*options.depth < 1) {
-      throw Error(Code::usage, "--depth " + line.text("depth") + " takes no module", "give 1 or more",
+      throw Error(Code::usage, "--depth " + line.text("depth") + " is not a number of levels", "give 1 or more",
                   {.stage = "command line"});
     }
   }

@@ -18,7 +18,7 @@ constexpr std::int64_t default_depth = 3;
 std::string parse_format(const CommandLine& line) {
   const std::string format = line.text_or("format", line.json() ? "json" : "text");
   if (std::ranges::find(formats, format) == formats.end()) {
-    throw Error(Code::usage, "--format " + format + " is none", "text, json, collapsed or speedscope",
+    throw Error(Code::usage, "unknown format '" + format + "'", "text, json, collapsed or speedscope",
                 {.stage = "command line"});
   }
   return format;

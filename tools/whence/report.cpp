@@ -23,7 +23,7 @@ Format parse_format(const CommandLine& line, const std::string& output) {
   }
   if (format == "html") return Format::html;
   if (format == "md") return Format::markdown;
-  throw Error(Code::usage, "--format " + format + " is none", "html or md", {.stage = "command line"});
+  throw Error(Code::usage, "unknown format '" + format + "'", "html or md", {.stage = "command line"});
 }
 
 // "batch=1,seq=128"
@@ -36,7 +36,7 @@ std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
       const bool number = !digits.empty() && digits.size() <= 12 &&
                           digits.find_first_not_of("0123456789") == std::string::npos && digits != "0";
       if (!number || equals == 0) {
-        throw Error(Code::usage, "--size " + given + " is no size", "for example: --size batch=1,seq=128",
+        throw Error(Code::usage, "--size '" + given + "' is not a size", "for example: --size batch=1,seq=128",
                     {.stage = "command line"});
       }
       sizes[part.substr(0, equals)] = std::stoll(digits);

@@ -5,9 +5,9 @@
 
 #include "annotator/functions/flat_summary.h"
 #include "annotator/view/node_selection.h"
-#include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/given_sidecar.h"
 
 namespace whence {
 namespace {
@@ -85,14 +85,13 @@ ExitCode run(int argc, char** argv) {
 
   const std::string format = line.text_or("format", "names");
   if (format != "names" && format != "ort-quant" && format != "modules") {
-    throw Error(Code::usage, "--format " + format + " is none", "names, ort-quant or modules",
+    throw Error(Code::usage, "unknown format '" + format + "'", "names, ort-quant or modules",
                 {.stage = "command line"});
   }
   Diagnostics notes;
   const std::string file = line.text("file");
   const OnnxSummary model = unwrap(read_onnx_summary(file), notes);
-  std::optional<Sidecar> sidecar;
-  if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
+  const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
   std::optional<Recorded> recorded;
   if (sidecar && belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
   const NodeSelection wanted{line.list("modules"), line.list("not"), split(line.text_or("ops", ""), ',')};

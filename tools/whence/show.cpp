@@ -9,6 +9,7 @@
 #include "schema/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/given_sidecar.h"
 #include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
 #include "tools/whence/recorder_library.h"
@@ -50,12 +51,12 @@ TreeSelection parse_selection(const CommandLine& line) {
   return selection;
 }
 
-ModuleTree read_tree(const std::string& path, const std::optional<std::string>& sidecar_path, Diagnostics& notes) {
+ModuleTree read_tree(const std::string& path, const CommandLine& line, Diagnostics& notes) {
   if (is_json(path)) return tree_of(unwrap(read_sidecar(path), notes).program);
   if (is_archive(path)) return tree_of(read_program(path, notes));
-  std::optional<Sidecar> sidecar;
-  if (sidecar_path) sidecar = unwrap(read_sidecar(*sidecar_path), notes);
-  return tree_of(unwrap(read_flat_summary(path), notes), sidecar ? &sidecar->program : nullptr);
+  const OnnxSummary model = unwrap(read_flat_summary(path), notes);
+  const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
+  return tree_of(model, sidecar ? &sidecar->program : nullptr);
 }
 
 ExitCode run(int argc, char** argv) {
@@ -76,8 +77,7 @@ ExitCode run(int argc, char** argv) {
   const std::string path = line.text("file");
   const TreeSelection selection = parse_selection(line);
   Diagnostics notes;
-  const ModuleTree tree =
-      read_tree(path, line.has("sidecar") ? std::optional(line.text("sidecar")) : std::nullopt, notes);
+  const ModuleTree tree = read_tree(path, line, notes);
   const std::vector<ShownRow> rows = select_rows(tree, selection);
   if (rows.empty()) {
     throw Error(Code::unknown_node, "no module matches '" + selection.select + "'",

@@ -38,7 +38,7 @@ struct Config {
 
 std::vector<std::string> strings(const nlohmann::json& value, const std::string& key, const Place& place) {
   const bool fits = value.is_array() && std::ranges::all_of(value, [](const auto& each) { return each.is_string(); });
-  if (!fits) throw Error(Code::wrong_kind, "'" + key + "' is no list of texts", "\"" + key + "\": [\"...\"]", place);
+  if (!fits) throw Error(Code::wrong_kind, "'" + key + "' is not a list of texts", "\"" + key + "\": [\"...\"]", place);
   return value.get<std::vector<std::string>>();
 }
 
@@ -58,7 +58,7 @@ Config read_config(const std::string& path) {
     } else if (key == "baseline" && value.is_string()) {
       config.baseline = (std::filesystem::path(path).parent_path() / value.get<std::string>()).string();
     } else {
-      throw Error(Code::wrong_kind, "'" + key + "' is no setting", "min, require, allow and baseline are", place);
+      throw Error(Code::wrong_kind, "'" + key + "' is not a setting", "the settings are min, require, allow and baseline", place);
     }
   }
   return config;
@@ -85,7 +85,7 @@ constexpr std::array formats = {"text", "json", "sarif", "junit", "github"};
 std::string parse_format(const CommandLine& line) {
   const std::string format = line.text_or("format", line.json() ? "json" : "text");
   if (std::ranges::find(formats, format) == formats.end()) {
-    throw Error(Code::usage, "--format " + format + " is none", "text, json, sarif, junit or github",
+    throw Error(Code::usage, "unknown format '" + format + "'", "text, json, sarif, junit or github",
                 {.stage = "command line"});
   }
   return format;

@@ -46,14 +46,15 @@ function coverageWords(counts) {
 // What became of the operations that the sidecar recorded at and below a module; null without a sidecar.
 function recordedWords(recorded) {
   if (!recorded) return null;
-  const [arrived, fused, folded, eliminated, unknown, parameters, parametersArrived] = recorded;
-  const operations = sum([arrived, fused, folded, eliminated, unknown]);
-  const parts = [[arrived, 'arrived'], [fused, 'fused'], [folded, 'folded into constants'],
-    [eliminated, 'eliminated'], [unknown, 'not known']].filter(([count]) => count > 0)
-    .map(([count, what]) => `${grouped(count)} ${what}`);
+  const [arrived, fused, folded, eliminated, unknown, kept, merged, unused, missing] = recorded;
+  const list = (counts) => counts.filter(([count]) => count > 0)
+    .map(([count, what]) => `, ${grouped(count)} ${what}`).join('');
   return make('div', { class: 'dim', id: 'recorded' },
-    `Recorded: ${grouped(operations)} operations${parts.length > 0 ? `, ${parts.join(', ')}` : ''}; ` +
-    `${grouped(parametersArrived)} of ${grouped(parameters)} parameters and buffers arrived.`);
+    `Recorded: ${grouped(sum([arrived, fused, folded, eliminated, unknown]))} operations` +
+    list([[arrived, 'arrived'], [fused, 'fused'], [folded, 'folded into constants'], [eliminated, 'eliminated'],
+      [unknown, 'not known']]) +
+    `; ${grouped(sum([kept, merged, unused, missing]))} parameters and buffers` +
+    list([[kept, 'kept'], [merged, 'merged into others'], [unused, 'not needed'], [missing, 'missing']]) + '.');
 }
 
 function showFacts(row) {

@@ -121,13 +121,19 @@ std::string silent(const Validation& validation) {
   return text;
 }
 
+std::string repeated(std::string_view text, std::size_t times) {
+  std::string all;
+  for (std::size_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 // Of the recorded operations and parameters, what became of them; of modules, those that lack something.
 std::string hierarchy(const Validation& validation) {
   if (!validation.hierarchy || !validation.hierarchy->belongs || validation.hierarchy->modules.empty()) return "";
   const Hierarchy& all = *validation.hierarchy;
   std::string text = "\n### Recorded operations\n\n| module | calls | operations |";
   for (std::size_t i = 0; i < fate_count; ++i) text += " " + std::string(name_of(static_cast<Fate>(i))) + " |";
-  text += " parameters | arrived |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+  text += " parameters | kept | merged | unused | missing |\n|---" + repeated("|--:", fate_count + 7) + "|\n";
   std::size_t shown = 0, left = 0;
   for (const ModuleHierarchy& module : all.modules) {
     if (module.level > levels_shown || (module.whole() && module.calls > 0 && module.level > 0)) continue;
@@ -137,10 +143,15 @@ std::string hierarchy(const Validation& validation) {
     }
     text += "| " + code(shown_path(module.path)) + " | " + grouped(module.calls) + " | " + grouped(module.recorded());
     for (const std::int64_t count : module.operations) text += " | " + grouped(count);
-    text += " | " + grouped(module.parameters) + " | " + grouped(module.parameters_arrived) + " |\n";
+    for (const std::int64_t count : {module.recorded_parameters(), module.kept_parameters(),
+                                     module.merged_parameters(), module[Arrival::unused], module[Arrival::missing]}) {
+      text += " | " + grouped(count);
+    }
+    text += " |\n";
   }
   if (left > 0) text += "\nand " + grouped(static_cast<std::int64_t>(left)) + " more modules that lack something\n";
-  return text + "\nModules of which everything arrived are left out.\n";
+  return text + "\nModules of which everything arrived are left out. Merged parameters went into the numbers of "
+         "others, as those of a BatchNorm into a Conv's.\n";
 }
 
 std::string naming(const Validation& validation) {

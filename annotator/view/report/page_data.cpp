@@ -48,13 +48,15 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-// [arrived, fused, folded, eliminated, unknown, parameters, parameters that arrived] by module of the sidecar.
+// [arrived, fused, folded, eliminated, unknown] operations and [kept, merged, unused, missing] parameters by module of
+// the sidecar.
 std::unordered_map<std::string_view, Json> recorded_modules(const Validation& validation) {
   std::unordered_map<std::string_view, Json> recorded;
   if (!validation.hierarchy || !validation.hierarchy->belongs) return recorded;
   for (const ModuleHierarchy& module : validation.hierarchy->modules) {
     Json row = module.operations;
-    row.insert(row.end(), {module.parameters, module.parameters_arrived});
+    row.insert(row.end(), {module.kept_parameters(), module.merged_parameters(), module[Arrival::unused],
+                           module[Arrival::missing]});
     recorded.emplace(module.path, std::move(row));
   }
   return recorded;

@@ -1,0 +1,116 @@
+#include "annotator/functions/unclear_parts.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "annotator/functions/node_values.h"
+#include "annotator/graph/confidence.h"
+#include "annotator/merge/keys.h"
+
+namespace whence {
+namespace {
+
+bool at_or_below(std::string_view path, std::string_view module) {
+  if (module.empty() || path == module) return true;
+  return path.starts_with(module) && path[module.size()] == '.';
+}
+
+bool says(const onnx::NodeProto& node, Confidence confidence) {
+  return metadata_of(node, keys::confidence) == name_of(confidence);
+}
+
+// A helper that whence knows to serve several modules is an input of each.
+bool is_shared(const onnx::NodeProto& node) {
+  return metadata_of(node, keys::rule) == "shared" || metadata_of(node, keys::op).starts_with("shared:");
+}
+
+class Finder {
+ public:
+  Finder(const WorkGraph& graph, const std::string& path, const std::vector<InstanceId>& calls, const Region& region)
+      : graph_(graph), path_(path), inside_(region.nodes.begin(), region.nodes.end()) {
+    recorded_ = !calls.empty() && std::ranges::all_of(calls, [&](InstanceId call) { return is_recorded(call); });
+    std::set<int> numbers;
+    for (std::size_t id = 0; id < graph.instances().size(); ++id) {
+      const Instance& instance = graph.instances()[static_cast<InstanceId>(id)];
+      if (instance.path == path) numbers.insert(instance.call);
+    }
+    called_once_ = numbers.size() < 2;
+  }
+
+  UnclearParts find() const {
+    const std::set<std::int32_t> beside = beside_region();
+    UnclearParts parts;
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const auto index = static_cast<std::int32_t>(i);
+      if (inside_.contains(index)) continue;
+      if (stands_for_module_too(graph_.nodes()[i]) && (called_once_ || beside.contains(index))) {
+        parts.fused.push_back(described(graph_, index));
+      } else if (!recorded_ && beside.contains(index) && is_undecided(graph_.nodes()[i])) {
+        parts.undecided.push_back(described(graph_, index));
+      }
+    }
+    return parts;
+  }
+
+ private:
+  // An operation of the call itself is known exactly: then so are all. A container has none of its own.
+  bool is_recorded(InstanceId call) const {
+    const Instances& instances = graph_.instances();
+    std::set<InstanceId> inner;
+    for (const std::int32_t index : inside_) {
+      const WorkNode& node = graph_.nodes()[index];
+      if (node.instance == call && says(node.node, Confidence::exact)) return true;
+      const int depth = instances[call].depth + 1;
+      if (const InstanceId child = instances.ancestor(node.instance, depth);
+          child != no_instance && instances[child].parent == call) {
+        inner.insert(child);
+      }
+    }
+    return is_container(instances[call]) && !inner.empty() &&
+           std::ranges::all_of(inner, [&](InstanceId child) { return is_recorded(child); });
+  }
+
+  bool stands_for_module_too(const WorkNode& node) const {
+    const auto modules = nlohmann::json::parse(metadata_of(node.node, keys::modules), nullptr, false);
+    return modules.is_array() && std::ranges::any_of(modules, [&](const nlohmann::json& each) {
+             return each.is_string() && at_or_below(each.get_ref<const std::string&>(), path_);
+           });
+  }
+
+  bool is_undecided(const WorkNode& node) const {
+    if (node.instance == no_instance) return true;
+    const std::string& known = graph_.instances()[node.instance].path;
+    return says(node.node, Confidence::ancestor) && !is_shared(node.node) && at_or_below(path_, known);
+  }
+
+  // Nodes that read what the region computes or compute what it reads, other than constants.
+  std::set<std::int32_t> beside_region() const {
+    const std::vector<char> known = graph_.constant_nodes();
+    std::set<std::int32_t> beside;
+    for (const std::int32_t index : inside_) {
+      for (const WorkValueId id : graph_.nodes()[index].reads) {
+        if (const std::int32_t maker = graph_.value(id).producer; maker >= 0 && known[maker] == 0) beside.insert(maker);
+      }
+      if (known[index] != 0) continue;
+      for (const WorkValueId id : graph_.nodes()[index].writes) {
+        if (id >= 0) beside.insert(graph_.value(id).readers.begin(), graph_.value(id).readers.end());
+      }
+    }
+    return beside;
+  }
+
+  const WorkGraph& graph_;
+  const std::string& path_;
+  const std::set<std::int32_t> inside_;
+  bool recorded_ = false, called_once_ = false;
+};
+
+}  // namespace
+
+UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, const std::vector<InstanceId>& calls,
+                           const Region& region) {
+  return Finder(graph, path, calls, region).find();
+}
+
+}  // namespace whence

@@ -1,0 +1,27 @@
+// What may belong to a module beside the nodes that are known to: for `extract`, which must not take half of a module
+// for all of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/functions/region.h"
+
+namespace whence {
+
+struct UnclearParts {
+  // Nodes that stand for operations of the module and for others outside of it, "Conv '/stem/Conv' of stem".
+  std::vector<std::string> fused;
+  // Nodes beside the module's, of which is known only that they are in a module around it, or nothing at all.
+  std::vector<std::string> undecided;
+
+  bool empty() const { return fused.empty() && undecided.empty(); }
+};
+
+// `calls`: the calls whose nodes the region holds; empty when the module `path` has none of its own. A node beside the
+// region is not undecided where whence recorded the module itself, so that all of its operations are known, nor where
+// it is known to serve several modules.
+UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, const std::vector<InstanceId>& calls,
+                           const Region& region);
+
+}  // namespace whence

@@ -1,0 +1,99 @@
+#include "annotator/view/fusion_parts.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace whence {
+namespace {
+
+bool at_or_below(std::string_view path, std::string_view module) {
+  return module.empty() || path == module || (path.starts_with(module) && path[module.size()] == '.');
+}
+
+bool of_one_call(const Attribution& a, const Attribution& b) {
+  return a.module != b.module || a.call.empty() || b.call.empty() || a.call == b.call;
+}
+
+bool share_a_module(const Attribution& a, const Attribution& b) {
+  const auto in_b = [&](const std::string& module) { return std::ranges::find(b.modules, module) != b.modules.end(); };
+  return of_one_call(a, b) && std::ranges::any_of(a.modules, in_b);
+}
+
+// What is only known to lie in a module may be anything at or below it.
+bool may_be_the_same(const Attribution& a, const Attribution& b) {
+  return (a.confidence == Confidence::ancestor && at_or_below(b.module, a.module)) ||
+         (b.confidence == Confidence::ancestor && at_or_below(a.module, b.module));
+}
+
+class Splitter {
+ public:
+  Splitter(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNodes& b)
+      : fusion_(fusion), a_(a), b_(b), parent_(fusion.a.size() + fusion.b.size()), joined_(parent_.size(), false) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+  }
+
+  std::vector<NodePairs::Fusion> parts() {
+    join(share_a_module);
+    join(may_be_the_same);
+    join([](const Attribution& a, const Attribution& b) { return !a.attributed() || !b.attributed(); });
+    join_with_readers();
+    std::vector<NodePairs::Fusion> parts(parent_.size());
+    for (std::size_t i = 0; i < fusion_.a.size(); ++i) parts[root(i)].a.push_back(fusion_.a[i]);
+    for (std::size_t i = 0; i < fusion_.b.size(); ++i) parts[root(fusion_.a.size() + i)].b.push_back(fusion_.b[i]);
+    std::erase_if(parts, [](const NodePairs::Fusion& part) { return part.a.empty() && part.b.empty(); });
+    return parts;
+  }
+
+ private:
+  // Joins nodes that nothing stronger joined before, with each other and not with others.
+  template <class Related>
+  void join(const Related& related) {
+    const std::vector<bool> before = joined_;
+    for (std::size_t i = 0; i < fusion_.a.size(); ++i) {
+      for (std::size_t k = 0; k < fusion_.b.size(); ++k) {
+        const std::size_t other = fusion_.a.size() + k;
+        if (before[i] || before[other] || !related(a_[fusion_.a[i]].attribution, b_[fusion_.b[k]].attribution)) continue;
+        parent_[root(other)] = root(i);
+        joined_[i] = joined_[other] = true;
+      }
+    }
+  }
+
+  // A node of a module that no new one names was taken in by what stands for its reader, as a Pad by a Conv.
+  void join_with_readers() {
+    for (std::size_t i = fusion_.a.size(); i-- > 0;) {
+      if (joined_[i]) continue;
+      for (std::size_t reader = i + 1; reader < fusion_.a.size() && !joined_[i]; ++reader) {
+        if (!joined_[reader] || !reads(*a_[fusion_.a[reader]].node, *a_[fusion_.a[i]].node)) continue;
+        parent_[root(i)] = root(reader);
+        joined_[i] = true;
+      }
+    }
+  }
+
+  static bool reads(const OnnxNode& reader, const OnnxNode& maker) {
+    return std::ranges::any_of(reader.inputs, [&](std::string_view input) {
+      return !input.empty() && std::ranges::find(maker.outputs, input) != maker.outputs.end();
+    });
+  }
+
+  std::size_t root(std::size_t i) const {
+    while (parent_[i] != i) i = parent_[i];
+    return i;
+  }
+
+  const NodePairs::Fusion& fusion_;
+  const DiffNodes& a_;
+  const DiffNodes& b_;
+  std::vector<std::size_t> parent_;
+  std::vector<bool> joined_;
+};
+
+}  // namespace
+
+std::vector<NodePairs::Fusion> split_by_modules(const NodePairs::Fusion& fusion, const DiffNodes& a,
+                                                const DiffNodes& b) {
+  return Splitter(fusion, a, b).parts();
+}
+
+}  // namespace whence

@@ -1,0 +1,144 @@
+"""Every place that counts nodes by confidence says what the keys on the nodes say."""
+
+import collections
+import json
+
+import onnx
+import pytest
+import torch
+
+import command
+
+WORDS = ("exact", "matched", "inferred", "ancestor", "unattributed")
+
+
+class Half(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(6, 6)
+
+    def forward(self, x):
+        return torch.tanh(self.inner(x))
+
+
+class Gated(torch.nn.Module):
+    """PyTorch writes down no modules inside of a cond, so that those of its nodes are inferred."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.yes, self.no, self.last = torch.nn.Linear(6, 6), Half(), Half(), torch.nn.Linear(6, 2)
+
+    def forward(self, x):
+        x = torch.cond(x.sum() > 0, self.yes, self.no, (self.first(x),))
+        return self.last(x)
+
+
+def all_nodes(graph):
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from all_nodes(attribute.g)
+
+
+def keys(node) -> dict:
+    return {entry.key: entry.value for entry in node.metadata_props}
+
+
+def said_by_keys(path) -> dict:
+    found = collections.Counter(keys(node).get("pkg.whence.confidence") for node in all_nodes(onnx.load(path).graph))
+    assert None not in found
+    return {word: found[word] for word in WORDS}
+
+
+def counted(report: dict) -> dict:
+    assert report["nodes"] == sum(report[word] for word in WORDS)
+    return {word: report[word] for word in WORDS}
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory):
+    """The exported file and its sidecar."""
+    folder = tmp_path_factory.mktemp("gated")
+    torch.manual_seed(1)
+    torch.export.save(torch.export.export(Gated().eval(), (torch.randn(3, 6),)), folder / "gated.pt2")
+    command.run("export", folder / "gated.pt2", "-o", folder / "gated.onnx", "--sidecar-out",
+                folder / "gated.whence.json")
+    return folder / "gated.onnx", folder / "gated.whence.json"
+
+
+@pytest.fixture(scope="module")
+def all_words(gated, tmp_path_factory):
+    """An annotated file that holds each of the five words."""
+    path = tmp_path_factory.mktemp("words") / "words.onnx"
+    command.run("annotate", gated[0], "--sidecar", gated[1], "-o", path)
+    model = onnx.load(path)
+    for i, node in enumerate(all_nodes(model.graph)):
+        for entry in node.metadata_props:
+            if entry.key == "pkg.whence.confidence" and i < len(WORDS):
+                entry.value = WORDS[i]
+    onnx.save(model, path)
+    assert all(said_by_keys(path).values())
+    return path
+
+
+def test_annotate_counts_what_it_writes(gated, tmp_path):
+    out = tmp_path / "out.onnx"
+    report = command.run_json("annotate", gated[0], "--sidecar", gated[1], "-o", out)
+    assert counted(report) == said_by_keys(out) and report["inferred"] > 0
+    assert counted(command.run_json("validate", out)["coverage"]) == said_by_keys(out)
+    said = command.run("annotate", gated[0], "--sidecar", gated[1], "-o", out).stdout
+    words = ", ".join(f"{report[word]} {word}" for word in WORDS if report[word])
+    assert f"{report['nodes']} nodes: {words}" in said
+
+
+@pytest.mark.parametrize("how", ["again", "names", "from", "functions"])
+def test_annotate_counts_what_was_there(gated, all_words, tmp_path, how):
+    """Also of files that are annotated already, wholly or but for a node."""
+    options = {"again": ["--sidecar", gated[1]], "names": [], "from": ["--from", all_words],
+               "functions": ["--sidecar", gated[1], "--functions", "depth=1"]}[how]
+    source, out = tmp_path / "source.onnx", tmp_path / "out.onnx"
+    model = onnx.load(all_words)
+    if how in ("names", "from"):
+        del model.graph.node[-1].metadata_props[:]
+    onnx.save(model, source)
+    report = command.run_json("annotate", source, "-o", out, *options)
+    assert counted(report) == counted(command.run_json("validate", out)["coverage"])
+    if how != "functions":
+        assert counted(report) == said_by_keys(out)
+
+
+def test_a_choice_of_keys_keeps_what_is_less_than_exact(gated, tmp_path):
+    """A module without a word is taken for exact by its stamp, so it stands alone only where it is that."""
+    full, few = tmp_path / "full.onnx", tmp_path / "few.onnx"
+    command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
+    report = command.run_json("annotate", gated[0], "--sidecar", gated[1], "-o", few, "--keys", "module,source")
+    assert counted(report) == said_by_keys(full) == counted(command.run_json("validate", few)["coverage"])
+    for node in all_nodes(onnx.load(few).graph):
+        assert "pkg.whence.rule" not in keys(node) and keys(node).get("pkg.whence.confidence") != "exact"
+
+
+def test_reports_count_the_same(all_words, tmp_path):
+    expected = said_by_keys(all_words)
+    covered = expected["exact"] + expected["matched"] + expected["inferred"]
+    coverage = command.run_json("validate", all_words)["coverage"]
+    assert counted(coverage) == expected and coverage["covered"] == covered
+    command.run("report", all_words, "-o", tmp_path / "report.md")
+    text = (tmp_path / "report.md").read_text()
+    for word, count in [*expected.items(), ("**covered**", covered)]:
+        assert f"| {word} | {count} | " in text
+    command.run("report", all_words, "-o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    at = page.index('"coverage":')
+    assert json.loads(page[page.index("[", at):page.index("]", at) + 1]) == list(expected.values())
+
+
+def test_the_package_counts_the_same(gated, tmp_path, monkeypatch):
+    monkeypatch.setenv("WHENCE", str(command.BINARY))
+    monkeypatch.syspath_prepend(str(command.ROOT / "python"))
+    import whence
+    report = whence.annotate(gated[0], gated[1], output=tmp_path / "out.onnx")
+    expected = said_by_keys(tmp_path / "out.onnx")
+    assert {word: getattr(report, word) for word in WORDS} == expected
+    coverage = whence.validate(tmp_path / "out.onnx").coverage
+    assert {word: getattr(coverage, word) for word in WORDS} == expected

@@ -1,0 +1,25 @@
+#include "tools/whence/given_sidecar.h"
+
+#include <algorithm>
+
+#include "annotator/merge/keys.h"
+#include "annotator/view/attribution.h"
+
+namespace whence {
+
+std::optional<Sidecar> read_given_sidecar(const CommandLine& line, const std::vector<const OnnxSummary*>& models,
+                                          Diagnostics& notes) {
+  if (!line.has("sidecar")) return std::nullopt;
+  Sidecar sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
+  const bool of_others = std::ranges::all_of(models, [&](const OnnxSummary* model) {
+    const bool says_whose = find_property(model->metadata, keys::program) || find_property(model->metadata, keys::matched);
+    return says_whose && !belongs_to(*model, sidecar.program);
+  });
+  if (!of_others) return sidecar;
+  throw Error(Code::sidecar_mismatch,
+              "the sidecar describes another program than the one that " + models.front()->file->path() +
+                  " was exported from or annotated with",
+              "give the sidecar of that one, or none", {.file = line.text("sidecar"), .stage = "read"});
+}
+
+}  // namespace whence
