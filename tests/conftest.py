@@ -1,9 +1,15 @@
 """What all Python tests share: nothing runs before the command is built, and a small archive to run it on."""
 
+import os
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
+
+# Test processes run side by side, so each takes one core; read when PyTorch is loaded, here and in what tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import torch
 
 import command
@@ -12,6 +18,15 @@ import command
 def pytest_sessionstart(session):
     if not command.BINARY.exists():
         pytest.exit(f"no command at {command.BINARY}: `make build` first, or set WHENCE to it", returncode=2)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """With --dist loadgroup, the tests of a file share a process and what they make, those of ops/, which share nothing,
+    fill up what is left of the processes' time."""
+    for item in items:
+        if Path(item.path).parent.name != "ops":
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 @pytest.fixture(autouse=True)

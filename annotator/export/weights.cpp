@@ -214,6 +214,7 @@ Val derived_constant(Ctx& c, Val source, std::string_view suffix,
 }
 
 Val per_channel(Ctx& c, Val weight, int trailing) {
+  c.expect(trailing >= 0, "the input has an axis of channels after the one of the batch");
   if (trailing == 0) return weight;
   if (const TensorData* data = c.constant(weight)) {
     Ints shape = data->shape;

@@ -54,6 +54,7 @@ def check_export(case: Case, reference: Callable, path: Path) -> None:
     model = check_file(path)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1  # a pool of threads costs more than these graphs do
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     for growth in (0, GROWTH) if case.dynamic else (0,):
         compare(case, reference, model, session, case.tensors(growth))

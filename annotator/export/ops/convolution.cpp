@@ -17,12 +17,18 @@ struct Convolution {
   Ints output_padding;
 };
 
-int spatial_rank(Ctx& c) { return c.rank(c.tensor("weight")) - 2; }
+std::size_t spatial_rank(Ctx& c) {
+  const int rank = c.rank(c.tensor("weight"));
+  c.expect(rank >= 3, "the weight has an axis for each axis of the kernel");
+  return static_cast<std::size_t>(rank) - 2;
+}
 
 // One value stands for all spatial axes.
 Ints per_axis(Ctx& c, std::string_view argument) {
   Ints values = c.integers(argument);
-  if (values.size() == 1) values.resize(spatial_rank(c), values.front());
+  const std::size_t axes = spatial_rank(c);
+  if (values.size() == 1) values.resize(axes, values.front());
+  c.expect(values.size() == axes, "a value of '" + std::string(argument) + "' for each axis of the kernel");
   return values;
 }
 

@@ -296,6 +296,8 @@ Val group_norm_result(Ctx& c, std::string_view groups_argument) {
   const Val x = c.tensor("input");
   const int rank = c.rank(x);
   const std::int64_t groups = c.integer(groups_argument);
+  c.expect(rank >= 2 && groups > 0 && c.static_dim(x, 1).value_or(groups) % groups == 0,
+           "the channels are a multiple of the groups");
   if (c.opset() >= 21) {
     const Ints per_channel{channels(c, x)};
     return c.emit("GroupNormalization",
