@@ -387,6 +387,13 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
     if (at < 0 || at >= rank) return std::nullopt;
     return std::vector<c10::IValue>{(*dims)[static_cast<std::size_t>(at)].size};
   }
+  if (node.kind() == c10::aten::numel && arguments.size() == 1 && arguments[0].is_value()) {
+    const auto& dims = values_[arguments[0].id].type.dims;
+    if (!dims) return std::nullopt;
+    std::int64_t count = 1;
+    for (const auto& dim : *dims) count *= dim.size;
+    return std::vector<c10::IValue>{count};
+  }
   if (node.kind().toQualString() == std::string("aten::empty")) return std::nullopt;
   const std::function<bool(const Term&)> settled = [&](const Term& term) {
     if (!term.items) return term.kind == Term::Kind::none || term.settled().has_value();

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import nested
+from . import caches, nested
 from .calls import Call
 from .errors import WhenceError, error
 
@@ -88,7 +88,7 @@ def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapp
     axes: Axes = {}
     for name, given in (dynamic_axes or {}).items():
         if name not in tensors:
-            if name in output_names:
+            if name in output_names or caches.is_output(name):
                 continue
             raise _refuse(f"dynamic_axes names '{name}', and forward takes no such tensor",
                           f"its tensors are: {', '.join(tensors)}"
@@ -137,6 +137,12 @@ def _is_static(dim: Any) -> bool:
     return dim is None or isinstance(dim, int) or _is_hint(dim) and dim.type.name == "STATIC"
 
 
+def _all_static(shape: Any) -> bool:
+    if isinstance(shape, (list, tuple, Mapping)):
+        return all(map(_all_static, shape.values() if isinstance(shape, Mapping) else shape))
+    return _is_static(shape)
+
+
 def _check_range(what: str, dim: Any, size: int) -> None:
     least, most = (getattr(dim, bound, None) for bound in ("min", "max"))
     if isinstance(least, int) and size < least or isinstance(most, int) and size > most:
@@ -171,25 +177,35 @@ def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
 
 def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
     """Nested as the arguments are; by name, or in the order of forward's signature. What is left out is fixed."""
-    import torch
-
     axes: Axes = {}
-    names = iter(call.order)
+    on_the_way = {path[:at] for path in call.names for at in range(len(path) + 1)}
 
-    def walk(shape: Any, value: Any, what: str) -> None:
-        inside = nested.opened(value)
-        if inside is None:
-            name = next(names)
-            if isinstance(value, torch.Tensor):
-                if shape is not None:
-                    axes[name] = _of_tensor(name, shape, value)
-            elif not _is_static(shape) and shape not in ((), [], {}):
-                raise _refuse(f"'{name}' is a {type(value).__name__}, which is fixed in the file, and dynamic_shapes "
-                              "makes it dynamic", "give it as a tensor, torch.tensor(3), or None in dynamic_shapes")
-            return
-        children = inside[0]
-        for key, child in children:
-            walk(_part(shape, key, children, what), child, f"{what}[{key!r}]")
+    def set_axes(shape: Any, name: str) -> None:
+        if name in call.tensors:
+            if shape is not None:
+                axes[name] = _of_tensor(name, shape, call.tensors[name])
+        elif not _all_static(shape):
+            raise _refuse(f"'{name}' is a {type(call.constants[name]).__name__}, which is fixed in the file, and "
+                          "dynamic_shapes makes it dynamic",
+                          "give it as a tensor, torch.tensor(3), or None in dynamic_shapes")
+
+    def walk_cache(shape: Any, held: Any, what: str) -> None:
+        if isinstance(held, str):
+            return set_axes(shape, held)
+        for key, each in held.items():
+            walk_cache(_part(shape, key, list(held.items()), what), each, f"{what}[{key!r}]")
+
+    def walk(shape: Any, value: Any, path: nested.Path, what: str) -> None:
+        if path in call.names:
+            set_axes(shape, call.names[path])
+        elif caches.is_cache(value):
+            held = {each[len(path):]: name for each, name in call.names.items()
+                    if each[:len(path)] == path and name in call.tensors}
+            walk_cache(caches.by_layer(shape), caches.tree(held), what)
+        elif path in on_the_way:
+            children = nested.opened(value).children
+            for key, child in children:
+                walk(_part(shape, key, children, what), child, (*path, key), f"{what}[{key!r}]")
 
     given = call.arguments
     if isinstance(dynamic_shapes, (list, tuple)):
@@ -205,7 +221,7 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
         raise _refuse(f"dynamic_shapes names '{unknown[0]}', and the call has no such argument",
                       f"the arguments are: {', '.join(given)}")
     for name, value in given.items():
-        walk(dynamic_shapes.get(name), value, name)
+        walk(dynamic_shapes.get(name), value, (name,), name)
     return {name: each for name, each in axes.items() if each}
 
 
@@ -243,7 +259,7 @@ def check_outputs(dynamic_axes: Mapping[str, Any] | None, dims_of: Mapping[str, 
     """What the axes that were asked of outputs became, where that is something else: one line each."""
     told = []
     for name, given in (dynamic_axes or {}).items():
-        if name not in output_names or name not in dims_of:
+        if name not in dims_of or name not in output_names and not caches.is_output(name):
             continue
         wanted = dict(given) if isinstance(given, Mapping) else {axis: None for axis in given or ()}
         for axis, symbol in wanted.items():

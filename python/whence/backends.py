@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import Any
 
 import torch
 
-from . import autograd, calls, capturing, exported, symbolics, wishes
+from . import autograd, caches, calls, capturing, exported, nested, symbolics, wishes
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
 from .expansion import expand
+from .keeping import kept
 from .options import Options, shapes_for_torch_export
 from .plugin import record
 from .program import Exported
@@ -106,14 +108,16 @@ def export_by(backend: str, job: Job) -> Exported:
     with calls.tensors_only(job.model, job.args, job.kwargs) as call, warnings.catch_warnings():
         job.call = call
         axes = job.axes_of(call)
+        job.options = replace(job.options, input_names=call.input_names(job.options.input_names))
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # told with their source lines
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         if backend == "native":
             return _native(job, call, axes)
         if backend == "native-export":
             return _native_export(job, call, axes)
+        job.options = replace(job.options, output_names=_output_names(job, call))
         with record(job.sidecar) as recording:
-            _torch_export(job, call.tensors, axes, dynamo=backend == "torch-dynamo")
+            _torch_export(job, job.model, call.tensors, axes, dynamo=backend == "torch-dynamo")
         if not recording.complete:
             said = "; ".join(map(str, recording.diagnostics)) or "the record is incomplete"
             raise error("E0106", "recording_state", said, "backend='native' reads the trace itself",
@@ -231,12 +235,12 @@ def _default_dtype() -> list[str]:
 
 def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     def run() -> None:
-        job.model(*call.tensors.values())
+        job.model(*call.copies())
 
     functions = autograd.inlined() if job.autograd_inlining else autograd.kept(run)
     shapes = shapes_for_torch_export(call.tensors, axes)
-    with job.stage("torch.export"), functions, torch.no_grad(), calls.state_kept(job.model):
-        program = capturing.captured(job.model, tuple(call.tensors.values()), shapes)
+    with job.stage("torch.export"), kept(job.model), functions, torch.no_grad():
+        program = capturing.captured(job.model, call.copies(), shapes)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
     left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
     fixed = [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
@@ -293,15 +297,23 @@ def _given_program(backend: str, job: Job) -> Exported:
     return job.finish(job.model)
 
 
-def _torch_export(job: Job, tensors: Mapping, axes: Axes, dynamo: bool = False) -> None:
+def _torch_export(job: Job, model: Any, tensors: Mapping, axes: Axes, dynamo: bool = False) -> None:
     options = job.options.for_torch(tensors, axes, dynamo)
     options |= job.for_torch if dynamo else {"autograd_inlining": job.autograd_inlining}
     with job.stage("torch.onnx.export"), torch.no_grad():
-        program = torch.onnx.export(job.model, tuple(tensors.values()), str(job.target), **options)
+        program = torch.onnx.export(model, nested.copied(tuple(tensors.values())), str(job.target), **options)
         if dynamo and _returned_as_given(program.model.graph):
             program.save(str(job.target), include_initializers=options["export_params"],
                          keep_initializers_as_inputs=options["keep_initializers_as_inputs"],
                          external_data=options["external_data"])
+
+
+def _output_names(job: Job, call: calls.Call) -> Sequence[str]:
+    """Results that are named after a cache are called so: PyTorch has to know before it exports."""
+    with kept(job.model), torch.no_grad():
+        results = job.model(*call.copies())
+    names = list(results) if isinstance(results, dict) and any(map(caches.is_output, results)) else []
+    return [*job.options.output_names, *names[len(job.options.output_names):]]
 
 
 def _returned_as_given(graph: Any) -> bool:
@@ -333,5 +345,5 @@ def _scripted(backend: str, job: Job) -> Exported:
         run_json("record", saved, "-o", job.sidecar, "--inputs", inputs, *_default_dtype(), *library_words(job.model))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
-        _torch_export(job, given, axes)
+        _torch_export(job, copy.deepcopy(job.model), given, axes)  # it runs the model, whose state is not in Python
     return job.finish()

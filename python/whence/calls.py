@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import io
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ from typing import Any
 
 import torch
 
-from . import nested
+from . import caches, nested
 from .errors import WhenceWarning, error
+from .keeping import kept
 from .surroundings import log
 
 
@@ -30,29 +31,51 @@ class Call:
     """The arguments of one call of ``forward``, opened to their leaves."""
 
     arguments: dict[str, Any]           # by name, in the order of forward's signature; *args is one of them, a tuple
+    names: dict[nested.Path, str]       # of all leaves, in order
     tensors: dict[str, torch.Tensor]    # the inputs of the exported file
     constants: dict[str, Any]           # leaves that are fixed in it
-    order: tuple[str, ...]              # all leaves
+    changeable: dict[str, Any]          # those of them that forward may change
     close: nested.Close
     signature: inspect.Signature
 
-    def with_tensors(self, tensors: Mapping[str, Any]) -> tuple[tuple, dict]:
-        """args and kwargs of the same call with other tensors."""
-        filled = {**self.constants, **tensors}
-        arguments = self.close(iter([filled[name] for name in self.order]))
+    @property
+    def identifiers(self) -> list[str]:
+        """The names of the tensors, as the arguments of a function."""
+        return list(map(nested.identifier, self.tensors))
+
+    def input_names(self, chosen: Sequence[str]) -> Sequence[str]:
+        """What the file's inputs are called: as the caller chose, the first of them, and as the call's tensors. Those
+        that have names of their own in the archive need none."""
+        names = [*chosen, *list(self.tensors)[len(chosen):]]
+        return chosen if names[len(chosen):] == self.identifiers[len(chosen):] else names
+
+    def copies(self) -> tuple[torch.Tensor, ...]:
+        """Of the tensors, in order: for a run that may write to them."""
+        return nested.copied(tuple(self.tensors.values()))
+
+    def with_tensors(self, tensors: Sequence[Any]) -> dict[str, Any]:
+        """``arguments`` of the same call with other tensors; no object in them is the caller's."""
+        filled = {**dict(zip(self.tensors, tensors)), **self.constants}
+        if self.changeable:
+            filled |= nested.copied(self.changeable)
+        return self.close(iter([filled[name] for name in self.names.values()]))
+
+    def as_passed(self, arguments: Mapping[str, Any]) -> tuple[tuple, dict]:
+        """args and kwargs."""
+        left = dict(arguments)
         positional: list = []
         keywords: dict[str, Any] = {}
         by_position = True
         for name, parameter in self.signature.parameters.items():
             if parameter.kind is parameter.VAR_POSITIONAL:
-                positional += arguments.pop(name, ())
-            elif name not in arguments:
+                positional += left.pop(name, ())
+            elif name not in left:
                 by_position = False  # it has its default; what follows goes by name
             elif parameter.kind is parameter.POSITIONAL_ONLY or by_position and self._before_variadic(name):
-                positional.append(arguments.pop(name))
+                positional.append(left.pop(name))
             else:
-                keywords[name] = arguments.pop(name)
-        return tuple(positional), keywords | arguments
+                keywords[name] = left.pop(name)
+        return tuple(positional), keywords | left
 
     def default_of(self, name: str) -> Any:
         """Of an argument that was not given."""
@@ -95,13 +118,13 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
         else:
             arguments[name] = value
     found, close = nested.flatten(arguments)
-    order = nested.named([path for path, _ in found])
-    by_name = dict(zip(order, (leaf for _, leaf in found)))
+    names = dict(zip((path for path, _ in found), nested.named(path for path, _ in found)))
+    by_name = dict(zip(names.values(), (leaf for _, leaf in found)))
     tensors = {name: leaf for name, leaf in by_name.items() if isinstance(leaf, torch.Tensor)}
     constants = {name: leaf for name, leaf in by_name.items() if name not in tensors}
-    for name, leaf in constants.items():
-        nested.refuse_hidden_tensors(leaf, name)
-    return Call(arguments, tensors, constants, tuple(order), close, signature)
+    nested.refuse_hidden_tensors(arguments)
+    changeable = {name: leaf for name, leaf in constants.items() if nested.copied(leaf) is not leaf}
+    return Call(arguments, names, tensors, constants, changeable, close, signature)
 
 
 _SIGNATURE = "_whence_signature"  # of a module that was made of a function
@@ -136,10 +159,11 @@ def _signature(arguments: Sequence[torch._C.Argument]) -> inspect.Signature:
         for each in arguments])
 
 
-def plain(output: Any) -> Any:
+def plain(output: Any, inputs: Iterable[nested.Path] = ()) -> Any:
     """A result as tracers take it: a tensor, a tuple of them, or a dict of tensors, which names them.
 
-    None is left out, as PyTorch does. Numbers become tensors; anything else is told and left out.
+    None is left out, as PyTorch does. Numbers become tensors; anything else is told and left out. Of a cache, which
+    tensors it holds depends on those that the ``inputs`` hold.
     """
     if dataclasses.is_dataclass(output) and not isinstance(output, dict):
         output = {each.name: getattr(output, each.name) for each in dataclasses.fields(output)}
@@ -149,7 +173,24 @@ def plain(output: Any) -> Any:
             return kept
     if nested.opened(output) is None:
         return _plain_leaf(output)
-    return tuple(each for each in map(_plain_leaf, nested.leaves(output)) if each is not None)
+    found = nested.flatten(output)[0]
+    if any(caches.head_of(path) is not None for path, _ in found):
+        return _named_results(found, set(map(caches.tail_of, inputs)))
+    return tuple(each for each in map(_plain_leaf, (leaf for _, leaf in found)) if each is not None)
+
+
+def _named_results(found: list[tuple[nested.Path, Any]], given: set[nested.Path | None]) -> dict[str, torch.Tensor]:
+    """With a cache among them, the name of each says what it is.
+
+    While a trace runs, a number that was computed of sizes is a tensor. One that is a tensor anyway was given as one.
+    """
+    results = {}
+    for path, leaf in found:
+        of_cache = caches.head_of(path) is not None
+        number = not isinstance(leaf, torch.Tensor) or leaf.dim() == 0 and caches.tail_of(path) not in given
+        if not (of_cache and number) and (kept_leaf := _plain_leaf(leaf)) is not None:
+            results[path] = kept_leaf
+    return dict(zip(nested.named(caches.as_results(results)), results.values()))
 
 
 def _plain_leaf(leaf: Any) -> Any:
@@ -165,25 +206,35 @@ def _plain_leaf(leaf: Any) -> Any:
 @contextmanager
 def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
                  kwargs: Mapping[str, Any] | None) -> Iterator[Call]:
-    """Inside the block ``model.forward`` takes the call's tensors, by position or name, and nothing else."""
+    """Inside the block ``model.forward`` takes the call's tensors, by position or identifier, and nothing else.
+
+    Afterwards the model is what it was before, whatever ran it.
+    """
     call = opened(model.forward, args, kwargs)
-    original = model.forward
+    original, identifiers = model.forward, call.identifiers
+    is_nested = any(nested.opened(each) is not None for each in call.arguments.values())
+    tensor_paths = [path for path, name in call.names.items() if name in call.tensors]
 
     def forward(*given, **by_name):
-        positional, keywords = call.with_tensors({**dict(zip(call.tensors, given)), **by_name})
-        keys = _keys_of_dicts((positional, keywords))
+        tensors = {**dict(zip(identifiers, given)), **by_name}
+        arguments = call.with_tensors([tensors[name] for name in identifiers])
+        compares = is_nested and not torch.compiler.is_dynamo_compiling()  # which follows every line of this
+        before = _tensors_by_path(arguments) if compares else {}
+        positional, keywords = call.as_passed(arguments)
         result = original(*positional, **keywords)
-        _warn_of_changed_inputs(keys, _keys_of_dicts((positional, keywords)))
-        return plain(result)
+        if compares:
+            _warn_of_lost(before, _tensors_by_path(arguments), result)
+        return plain(result, tensor_paths)
 
     # Stacks are to begin with the user's code: PyTorch leaves frames of this file out of them, and so does whence.
     forward.__code__ = forward.__code__.replace(co_filename=torch.nn.modules.module.__file__, co_name="_call_impl")
     forward.__signature__ = inspect.Signature(
-        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in call.tensors])
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in identifiers])
     overridden = model.__dict__.get("forward")
     model.forward = forward
     try:
-        yield call
+        with kept(model):
+            yield call
     finally:
         if overridden is None:
             del model.forward
@@ -191,60 +242,39 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
             model.forward = overridden
 
 
-def _keys_of_dicts(value: Any) -> list[list]:
-    """The keys of every dict in it. What an argument holds is opened in the same order before and after a call."""
-    inside = nested.opened(value)
-    if inside is None:
-        return []
-    own = [list(value)] if isinstance(value, dict) else []
-    return own + [keys for _, child in inside[0] for keys in _keys_of_dicts(child)]
+def _tensors_by_path(arguments: dict[str, Any]) -> dict[nested.Path, torch.Tensor]:
+    return {path: leaf for path, leaf in nested.flatten(arguments)[0] if isinstance(leaf, torch.Tensor)}
 
 
-def _warn_of_changed_inputs(before: list[list], after: list[list]) -> None:
-    if before != after:
-        warnings.warn("forward changes the keys of a dict that it is given; whoever runs the file will not see that: "
-                      "return what was added, or work on a copy", WhenceWarning, stacklevel=2)
+def _warn_of_lost(before: Mapping[nested.Path, Any], after: Mapping[nested.Path, Any], result: Any) -> None:
+    """Of other tensors in lists, dicts and objects that forward is given, but for those that it returns."""
+    returned = {id(each) for each in nested.tensors_in(result)}
+    lost = dict.fromkeys(path[0] for path in (*before, *after)
+                         if before.get(path) is not after.get(path) and id(after.get(path)) not in returned)
+    for name in lost:
+        warnings.warn(f"forward changes what '{name}' holds; whoever runs the file will not see that: return what is "
+                      "new, or work on a copy", WhenceWarning, stacklevel=2)
 
 
 def trace(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.jit.ScriptModule:
     """torch.jit.trace inside ``tensors_only``. What the model writes into its arguments and state is taken back."""
-    with torch.no_grad(), state_kept(model):
+    with torch.no_grad(), kept(model):
         if not tensors:
             return torch.jit.trace(model, (), strict=False, check_trace=False)
-        return torch.jit.trace(model, example_kwarg_inputs=nested.copied(dict(tensors)), strict=False,
+        return torch.jit.trace(model, example_kwarg_inputs=nested.copied(by_identifier(tensors)), strict=False,
                                check_trace=False)
+
+
+def by_identifier(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    return {nested.identifier(name): each for name, each in tensors.items()}
 
 
 def save_inputs(inputs: Mapping[str, Any], path: Path) -> None:
     """Copies of them for LibTorch, which knows no classes of Python, and reads tensors of the newer dtypes (float8)
     only as its own pickler writes them."""
-    given = nested.without_classes(nested.copied(dict(inputs)))
+    given = nested.without_classes(nested.copied(by_identifier(inputs)))
     storages = torch.storage._dtype_to_storage_type_map()
     if all(tensor.dtype in storages for tensor in nested.tensors_in(given)):
         torch.save(given, path)
     else:
         path.write_bytes(torch._C._pickle_save(given))
-
-
-@contextmanager
-def state_kept(model: torch.nn.Module) -> Iterator[None]:
-    """After the block buffers, and tensors, numbers and None that are plain attributes, are what they were, with the
-    contents that they had: models count, cache and accumulate in them."""
-    held = [(values, name, value, *_content(value)) for module in model.modules()
-            for values in (module._buffers, vars(module)) for name, value in values.items()
-            if value is None or isinstance(value, (torch.Tensor, int, float))]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for values, name, value, version, before in held:
-                if before is not None and value._version != version:
-                    value.copy_(before)
-                values[name] = value
-
-
-def _content(value: Any) -> tuple[int, torch.Tensor | None]:
-    """A tensor's version, and a copy; nobody can write to one of inference mode."""
-    if not isinstance(value, torch.Tensor) or value.is_inference():
-        return 0, None
-    return value._version, value.detach().clone()

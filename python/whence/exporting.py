@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from . import caches, nested
 from . import options as checked
 from .artifacts import Artifacts
 from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
@@ -46,8 +47,10 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
 
     model    a module, scripted or not, a scripted function, or a torch.export.ExportedProgram or
              torch.onnx.ExportableModule, which have their arguments already.
-    args, kwargs  as forward takes them, nested in tuples, lists, dicts and dataclasses. Tensors are the file's inputs,
-             x["key"][0] is x_key_0; everything else is fixed in it.
+    args, kwargs  as forward takes them: tensors, nested in tuples, lists, dicts, dataclasses, transformers' caches and
+             any object that holds them in attributes. Tensors are the file's inputs, x["key"][0] is x_key_0, a cache's
+             are past_key_values.0.key; everything else is fixed in it. Caches that forward returns are outputs
+             present.0.key. What is given, and the model, are afterwards as before (python/README.md).
     f        the file, or what can be written to: a BytesIO, a file opened as binary; None: in memory, see ONNXProgram.
     backend  "native": a trace of the model, exported by whence; what torch.export makes of it where it cannot be
              traced, where its trace cannot be converted or holds sizes of the example, and for operators that Python
@@ -101,6 +104,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     checked.refuse_what_backends_lack(chain, given)
     options = _options(given, chain)
     checked.log_decisions(given, options)
+    # Of this moment, for the program too: what the caller does with a cache later is another call.
+    given["args"], given["kwargs"] = nested.copied((given["args"], given["kwargs"]))
     folder = None if isinstance(f, (str, os.PathLike)) else Folder()
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
     record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
@@ -268,7 +273,7 @@ def _verify(program: ONNXProgram, job: Job) -> None:
 
 def _tell_of_outputs(program: ONNXProgram, given: Mapping[str, Any], options: Options) -> None:
     """dynamic_axes may name outputs, whose sizes nobody can choose."""
-    if not any(name in options.output_names for name in given["dynamic_axes"] or ()):
+    if not any(name in options.output_names or caches.is_output(name) for name in given["dynamic_axes"] or ()):
         return
     from .running import needs
 

@@ -1,51 +1,67 @@
-"""Nested values: opened to their leaves in PyTorch's order, closed again around other leaves.
+"""Nested values: the one place that knows how they are opened to their leaves, closed again, copied and named.
 
-Tuples, lists, dicts and what is registered with PyTorch's pytree (transformers' caches) are opened, and dataclasses
-that nobody registered. Leaves are named as torch.export names its inputs: d["key"][0] is d_key_0.
+Opened are tuples, lists, dicts, what is registered with PyTorch's pytree, dataclasses, and any object that holds
+tensors in its attributes, at any depth: a cache, a state. Leaves are named as torch.export names its inputs, so that
+d["key"][0] is d_key_0; those of transformers' caches as ``caches`` says. A tensor that stands where it cannot be
+reached, such as a closure or a set, is an error: it would be fixed in the file without a word.
 """
 
 from __future__ import annotations
 
 import copy
-import dataclasses
+import enum
+import functools
+import gc
 import re
-from collections.abc import Callable, Iterator, Mapping
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from . import caches
 from .errors import error
 
 Path = tuple[Any, ...]  # the keys from the whole to a leaf
 Close = Callable[[Iterator[Any]], Any]
 
 
-def opened(value: Any) -> tuple[list[tuple[Any, Any]], Callable[[list], Any]] | None:
-    """The children of ``value`` by key, and what makes one like it of other children; None for a leaf."""
-    if type(value) in pytree.SUPPORTED_NODES or _is_namedtuple(value):
-        children, spec = pytree.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)
-        return ([(_key(path[0]), child) for path, child in children], lambda given: pytree.tree_unflatten(given, spec))
-    if isinstance(value, Mapping):  # a subclass of dict, such as a BatchEncoding
-        def mapping(given: list) -> Any:
-            try:
-                return type(value)(zip(value, given))
-            except TypeError:
-                return dict(zip(value, given))
-        return list(value.items()), mapping
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
+@dataclass(frozen=True)
+class Opened:
+    """The children of a value by key, and what makes one like it of other children.
 
-        def like_it(given: list) -> Any:
-            other = copy.copy(value)
-            for name, each in zip(names, given):
-                object.__setattr__(other, name, each)  # also where it is frozen
-            return other
-        return [(name, getattr(value, name)) for name in names], like_it
-    return None
+    An object is made in two steps, for it may hold itself: ``shell``, and ``build``, which fills that.
+    """
+
+    children: list[tuple[Any, Any]]
+    build: Callable[..., Any]           # of children; of an object: of the shell and children
+    shell: Callable[[], Any] | None = None
+    rest: Any = None                    # what it holds besides, and every copy of it shares
 
 
-_is_namedtuple = getattr(pytree, "is_namedtuple_instance", None) or pytree._is_namedtuple_instance
+def opened(value: Any) -> Opened | None:
+    """None for a leaf. What torch.export reads line by line, of plain containers, is what it understands."""
+    if value is None or isinstance(value, (torch.Tensor, int, float, str)):
+        return None
+    if isinstance(value, (tuple, list, dict)) or not caches.is_cache(value):
+        if pytree._get_node_type(value) in pytree.SUPPORTED_NODES:
+            return _registered(value)
+        if isinstance(value, Mapping):
+            return _mapping(value)
+        if isinstance(value, (list, tuple)):
+            return _sequence(value)
+    return _object(value)
+
+
+def _registered(value: Any) -> Opened:
+    node = pytree.SUPPORTED_NODES[pytree._get_node_type(value)]
+    children, context = node.flatten_fn(value)
+    keys = range(len(children))
+    if node.flatten_with_keys_fn is not None:
+        keys = [_key(entry) for entry, _ in node.flatten_with_keys_fn(value)[0]]
+    return Opened(list(zip(keys, children)), lambda given: node.unflatten_fn(given, context), rest=context)
 
 
 def _key(entry: Any) -> Any:
@@ -55,15 +71,132 @@ def _key(entry: Any) -> Any:
     return str(entry)
 
 
-def flatten(value: Any, path: Path = ()) -> tuple[list[tuple[Path, Any]], Close]:
+def _mapping(value: Mapping) -> Opened:
+    """A subclass of dict, such as a BatchEncoding. What cannot be written to becomes a dict."""
+    def build(given: list) -> Any:
+        other = _shell(value) if isinstance(value, MutableMapping) else {}
+        for key, each in zip(value, given):
+            other[key] = each
+        return other
+
+    return Opened(list(value.items()), build, rest=_state(value))
+
+
+def _sequence(value: list | tuple) -> Opened:
+    """A subclass of list or tuple, such as torch.Size."""
+    def build(given: list) -> Any:
+        if isinstance(value, tuple):
+            return type(value)(given)
+        other = _shell(value)
+        if other is None:
+            return given
+        other[:] = given
+        return other
+
+    return Opened(list(enumerate(value)), build, rest=_state(value))
+
+
+# What has attributes and is one thing all the same: itself wherever it goes.
+_WHOLE = (type, enum.Enum, torch.nn.Module, torch.Generator, torch.SymInt, torch.SymFloat, torch.SymBool,
+          types.ModuleType, types.FunctionType, types.MethodType, functools.partial, int, float, complex, str, bytes)
+
+
+def _object(value: Any) -> Opened | None:
+    state = {} if isinstance(value, _WHOLE) else _state(value)
+    if not state or _shell(value) is None:
+        return None
+    names = [name for name in state if not caches.is_fixed(value, name)]
+
+    def build(shell: Any, given: list) -> Any:
+        for name, each in zip(names, given):
+            if name in getattr(shell, "__dict__", ()):
+                shell.__dict__[name] = each
+            else:
+                object.__setattr__(shell, name, each)  # a slot, also of what is frozen
+        return shell
+
+    in_cache = caches.is_cache(value)
+    return Opened([(caches.Key(name) if in_cache else name, state[name]) for name in names], build,
+                  lambda: _shell(value))
+
+
+def _state(value: Any) -> dict[str, Any]:
+    slots = (name for kind in type(value).__mro__ for name in _names(kind.__dict__.get("__slots__", ())))
+    return dict(getattr(value, "__dict__", {})) | {
+        name: getattr(value, name) for name in slots if not name.startswith("__") and hasattr(value, name)}
+
+
+def _names(slots: str | Iterable[str]) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
+
+
+def _shell(value: Any) -> Any:
+    """Another object of its class with its attributes; None of what cannot be copied, or gives itself."""
+    try:
+        other = copy.copy(value)
+    except Exception:  # of every kind: what a class does to be copied is its own
+        return None
+    return None if other is value else other
+
+
+class _Walk:
+    """From a value to its leaves. An object that occurs twice is one object in what is closed again."""
+
+    def __init__(self, every_object: bool) -> None:
+        self.leaves: list[tuple[Path, Any]] = []
+        self.hidden: list[tuple[Path, Any]] = []  # what is held beside the leaves
+        self._every_object = every_object
+        self._seen: dict[int, Any] = {}  # objects, which the dict keeps alive
+        self._references = 0
+        self._inside: list[int] = []
+
+    def walk(self, value: Any, path: Path) -> Callable[[Iterator[Any], dict[int, Any]], Any]:
+        """What closes ``value`` around the leaves that an iterator gives, and notes the objects that it made."""
+        if id(value) in self._seen:
+            self._references += 1
+            return lambda given, made: made[id(value)]
+        inside = opened(value)
+        if inside is None:
+            self.leaves.append((path, value))
+            return lambda given, made: next(given)
+        if inside.shell is not None:
+            return self._object(value, inside, path)
+        if id(value) in self._inside:
+            raise error("E0104", "input_mismatch", f"'{_joined(path)}' holds itself", "give it without the cycle")
+        self._inside.append(id(value))
+        parts = [self.walk(child, (*path, key)) for key, child in inside.children]
+        self._inside.pop()
+        if inside.rest is not None:
+            self.hidden.append((path, inside.rest))
+        return lambda given, made: inside.build([part(given, made) for part in parts])
+
+    def _object(self, value: Any, inside: Opened, path: Path) -> Callable[[Iterator[Any], dict[int, Any]], Any]:
+        """One without tensors is a leaf, unless every object is to be opened."""
+        first, seen, references = len(self.leaves), len(self._seen), self._references
+        self._seen[id(value)] = value
+        parts = [self.walk(child, (*path, key)) for key, child in inside.children]
+        holds_tensors = any(isinstance(leaf, torch.Tensor) for _, leaf in self.leaves[first:])
+        if self._every_object or holds_tensors or self._references > references:
+            def close(given: Iterator[Any], made: dict[int, Any]) -> Any:
+                shell = made[id(value)] = inside.shell()
+                return inside.build(shell, [part(given, made) for part in parts])
+            return close
+        del self.leaves[first:]
+        self.leaves.append((path, value))
+        while len(self._seen) > seen + 1:
+            self._seen.popitem()
+
+        def close_leaf(given: Iterator[Any], made: dict[int, Any]) -> Any:
+            made[id(value)] = next(given)
+            return made[id(value)]
+        return close_leaf
+
+
+def flatten(value: Any, every_object: bool = False) -> tuple[list[tuple[Path, Any]], Close]:
     """The leaves with their paths, and a function that closes the same around the leaves that an iterator gives."""
-    inside = opened(value)
-    if inside is None:
-        return [(path, value)], next
-    children, build = inside
-    parts = [flatten(child, (*path, key)) for key, child in children]
-    return ([leaf for leaves, _ in parts for leaf in leaves],
-            lambda given: build([close(given) for _, close in parts]))
+    walk = _Walk(every_object)
+    close = walk.walk(value, ())
+    return walk.leaves, lambda given: close(given, {})
 
 
 def leaves(value: Any) -> list[Any]:
@@ -71,9 +204,19 @@ def leaves(value: Any) -> list[Any]:
 
 
 def copied(value: Any) -> Any:
-    """The same around clones of its tensors: a model may write to what it is given."""
-    found, close = flatten(value)
-    return close(iter([leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for _, leaf in found]))
+    """The same with clones of its tensors, and other objects: a model may write to what it is given."""
+    found, close = flatten(value, every_object=True)
+    return close(iter([_copied_leaf(leaf) for _, leaf in found]))
+
+
+def _copied_leaf(leaf: Any) -> Any:
+    """Of what can be changed in place another one, where that is possible."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach().clone()
+    if isinstance(leaf, torch.Generator):
+        return leaf.clone_state()
+    other = _shell(leaf) if isinstance(leaf, (set, bytearray, Iterator)) else None
+    return leaf if other is None else other
 
 
 def without_classes(value: Any) -> Any:
@@ -89,25 +232,70 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-def named(paths: list[Path]) -> list[str]:
-    """A name for each path, unlike the others."""
-    names: list[str] = []
+def identifier(name: str) -> str:
+    """The name of an input as tracers take it, which make a variable of it."""
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
+
+
+def named(paths: Iterable[Path]) -> list[str]:
+    """A name for each path, unlike the others, also as an identifier."""
+    names: dict[str, str] = {}
     for path in paths:
-        name = base = "_".join(re.sub(r"[^a-zA-Z0-9_]", "_", str(key)) for key in path)
+        name = base = _joined(path)
         number = 0
-        while name in names:
+        while identifier(name) in names:
             number += 1
             name = f"{base}_{number}"
-        names.append(name)
-    return names
+        names[identifier(name)] = name
+    return list(names.values())
 
 
-def refuse_hidden_tensors(value: Any, name: str) -> None:
-    """Raises WhenceError E0104 for an object that holds tensors and cannot be opened: they would become constants."""
-    held = vars(value).values() if hasattr(value, "__dict__") and not isinstance(value, (type, torch.nn.Module)) else ()
-    if any(isinstance(leaf, torch.Tensor) for each in held for leaf in leaves(each)):
-        kind = type(value)
+def _joined(path: Path) -> str:
+    head = caches.head_of(path)
+    name = "_".join(identifier(str(key)) for key in (path if head is None else head))
+    return name if head is None else ".".join([name, *caches.words(path[len(head):])])
+
+
+def refuse_hidden_tensors(arguments: dict[str, Any]) -> None:
+    """Raises WhenceError E0104 where tensors stand beside the leaves: they would become constants."""
+    walk = _Walk(every_object=False)
+    walk.walk(arguments, ())
+    for path, leaf in walk.leaves:
+        if type(leaf).__module__ == "numpy" and getattr(leaf, "ndim", 0):
+            raise error("E0104", "input_mismatch", f"'{_joined(path)}' is a numpy.{type(leaf).__name__}",
+                        "give torch.from_numpy of it: tensors are the inputs of the file, anything else is fixed in it")
+    known = {id(leaf) for _, leaf in walk.leaves}
+    hidden = [(path, _hidden_in(leaf)) for path, leaf in walk.leaves if not isinstance(leaf, torch.Tensor)]
+    hidden += [(path, [each for each in _hidden_in(held) if id(each) not in known]) for path, held in walk.hidden]
+    for path, tensors in hidden:
+        if not any(True for _ in tensors):
+            continue
+        place, kind = _joined(path), type(_at(arguments, path))
         raise error("E0104", "input_mismatch",
-                    f"'{name}' is a {kind.__module__}.{kind.__qualname__}, which holds tensors that cannot be reached",
-                    "give tuples, lists, dicts or dataclasses, or register the class with "
-                    "torch.utils._pytree.register_pytree_node")
+                    f"'{place}' is a {kind.__module__}.{kind.__qualname__}, which holds tensors that cannot be reached",
+                    "give them as tensors, in tuples, lists, dicts, dataclasses or attributes of objects, or register "
+                    "the class with torch.utils._pytree.register_pytree_node")
+
+
+def _at(value: Any, path: Path) -> Any:
+    for key in path:
+        inside = opened(value)
+        value = next(child for each, child in inside.children if each == key)
+    return value
+
+
+def _hidden_in(value: Any) -> Iterator[torch.Tensor]:
+    """Tensors that Python can reach from it, but not through modules: what those hold is the model's."""
+    seen: dict[int, Any] = {}
+    open_ends = [value]
+    while open_ends:
+        value = open_ends.pop()
+        if id(value) in seen or isinstance(value, (type, torch.nn.Module, types.ModuleType, types.CodeType, str)):
+            continue
+        seen[id(value)] = value
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, types.FunctionType):  # without what stands around it in its file
+            open_ends += [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+        else:
+            open_ends += gc.get_referents(value)

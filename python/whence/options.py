@@ -15,6 +15,7 @@ from . import symbolics
 from .axes import Axes
 from .errors import error
 from .expansion import Maker
+from .nested import identifier
 from .python_translations import PythonTranslation, part_of
 from .surroundings import log
 from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
@@ -41,7 +42,7 @@ class Options:
         words: list = ["--opset", self.opset]
         for name, each in axes.items():
             given = ",".join(f"{axis}={what.word}" for axis, what in each.items() if what.name)
-            words += ["--dynamic", f"{name}:{given}"] if given else []
+            words += ["--dynamic", f"{identifier(name)}:{given}"] if given else []
         words += ["--input-names", ",".join(self.input_names)] if self.input_names else []
         words += ["--output-names", ",".join(self.output_names)] if self.output_names else []
         words += ["--report", report] if report else []

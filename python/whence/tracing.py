@@ -12,6 +12,7 @@ import torch
 from . import calls, nested
 from .axes import Axes
 from .errors import Diagnostic, WhenceWarning
+from .keeping import kept
 from .plugin import library, listening
 
 # Namespaces of operators that LibTorch itself has.
@@ -46,7 +47,7 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
 
     The plugin tells values from sizes, of which PyTorch warns alike. Where it cannot, PyTorch's warnings are passed on.
     """
-    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told, torch.random.fork_rng([]):
+    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
         warnings.simplefilter("always", torch.jit.TracerWarning)
         made = calls.trace(model, tensors)
     values = [each for each in told or () if each.code == "E0309" and not _in_vain(each)]
@@ -115,7 +116,8 @@ def _size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: M
         except Exception:  # the model does not take these sizes, with errors of every kind
             continue
         try:
-            found = computed(model, lambda *each: made(**dict(zip(given, each))), tuple(given.values()))
+            names = calls.by_identifier(given)
+            found = computed(model, lambda *each: made(**dict(zip(names, each))), tuple(given.values()))
         except RuntimeError:
             return None  # the export tells of it, with the operation that fails
         if not alike(found, wanted):
@@ -188,7 +190,7 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
 
 def computed(model: torch.nn.Module, run: Callable, tensors: tuple) -> list[torch.Tensor]:
     """What ``run`` returns, the same each time: generators and the model's state are afterwards as before."""
-    with torch.no_grad(), calls.state_kept(model), torch.random.fork_rng([]):
+    with torch.no_grad(), kept(model):
         torch.manual_seed(0)
         return nested.tensors_in(run(*nested.copied(tensors)))
 

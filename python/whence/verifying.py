@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import torch
 
 from . import calls, nested, running
 from .errors import WhenceError, error
+from .keeping import kept
 from .surroundings import without_fast_path
 
 
@@ -103,14 +105,17 @@ def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor]
             if kwargs is None and isinstance(args, (tuple, list)) and not args:
                 args, kwargs = model.example_inputs
             args = args if isinstance(args, (tuple, list)) else (args,)
-            output = model.module()(*nested.copied(args), **nested.copied(dict(kwargs or {})))
+            positional, keywords = nested.copied((args, dict(kwargs or {})))
+            with kept([model.state_dict, model.constants]):
+                output = model.module()(*positional, **keywords)
             given = enumerate(nested.tensors_in((args, kwargs)))
             return {str(at): each for at, each in given}, nested.tensors_in(output)
         if isinstance(model, torch.jit.ScriptModule):
             call = calls.opened(calls.signature_of(model), args, kwargs)
-            return call.tensors, nested.tensors_in(model(**nested.copied(call.arguments)))
+            # A copy, for its state is not in Python.
+            return call.tensors, nested.tensors_in(copy.deepcopy(model)(**nested.copied(call.arguments)))
         with calls.tensors_only(model, args, kwargs) as call, _results_of_modules(model, results):
-            return call.tensors, nested.tensors_in(model(**{name: each.clone() for name, each in call.tensors.items()}))
+            return call.tensors, nested.tensors_in(model(*call.copies()))
 
 
 def _results_of_modules(model, results: list):

@@ -141,22 +141,6 @@ def test_what_is_fixed_in_the_file_cannot_be_given_another_value(backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
-def test_an_object_that_hides_tensors_is_refused(backend):
-    class Cache:
-        def __init__(self, value):
-            self.held = [value]
-
-    class Uses(torch.nn.Module):
-        def forward(self, x, cache):
-            return x + cache.held[0]
-
-    a, b = tensors(2)
-    with pytest.raises(whence.WhenceError, match="Cache") as raised:
-        whence.export(Uses(), (a, Cache(b)), backend=backend)
-    assert raised.value.code == "E0104" and "register" in raised.value.remedy
-
-
-@pytest.mark.parametrize("backend", NATIVE)
 def test_names_are_distinct(backend):
     class Clash(torch.nn.Module):
         def forward(self, x, x_0):
@@ -168,31 +152,19 @@ def test_names_are_distinct(backend):
     torch.testing.assert_close(program((a,), b)[0], a - b)
 
 
-@pytest.mark.parametrize("backend", NATIVE)
-def test_a_dict_that_forward_changes_is_told(backend):
-    class Adds(torch.nn.Module):
-        def forward(self, table):
-            table["sum"] = table["a"] + 1
-            return table["sum"] * 2
-
-    (a,) = tensors(1)
-    given = {"a": a}
-    with pytest.warns(whence.WhenceWarning, match="keys of a dict"):
-        whence.export(Adds(), (given,), backend=backend)
-    assert list(given) == ["a"]
-
-
 def test_values_that_a_trace_bakes_in_are_told_with_their_line():
     class Uses(torch.nn.Module):
         def forward(self, x):
             if x.sum() > 0:
                 x = x * 2
+            if x.numel() == 0 or x.shape[0] * 2 == 1:
+                x = x - 1
             return x.view(x.shape[0], -1)
 
     with pytest.warns(whence.WhenceWarning, match="E0309") as told:
         whence.export(Uses().eval(), torch.ones(2, 3))
     said = [str(each.message) for each in told if issubclass(each.category, whence.WhenceWarning)]
-    assert len(said) == 1 and "test_nested.py" in said[0]  # not of the size
+    assert len(said) == 1 and "test_nested.py" in said[0]  # not of the sizes
 
 
 @pytest.mark.parametrize("backend", NATIVE)

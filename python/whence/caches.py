@@ -1,0 +1,90 @@
+"""transformers' caches: which objects they are, and the names of the tensors in them.
+
+The names are those that runtimes and optimum agree on: past_key_values.0.key and past_key_values.0.value go in,
+present.0.key and present.0.value come out; an EncoderDecoderCache has past_key_values.0.decoder.key and
+past_key_values.0.encoder.key. What else a layer holds has the name of its attribute, as
+past_key_values.0.cumulative_length. transformers itself is not needed, nor that its classes are registered with pytree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+_WORDS = {"keys": "key", "values": "value", "self_attention_cache": "decoder", "cross_attention_cache": "encoder"}
+
+
+class Key(str):
+    """The name of an attribute of a cache."""
+
+
+def is_cache(value: Any) -> bool:
+    return any(kind.__name__ == "Cache" and kind.__module__.startswith("transformers.") for kind in type(value).__mro__)
+
+
+def is_fixed(value: Any, attribute: str) -> bool:
+    """What follows from the tensors of a layer, or from its class; nothing is computed with it."""
+    return attribute in ("_sliding_window_tensor", "batch_size") and type(value).__module__.startswith("transformers.")
+
+
+def words(path: Sequence[Any]) -> Iterator[str]:
+    """The name of what stands under ``path`` of a cache: its layer first."""
+    words = [_WORDS.get(str(key), str(key)) for key in path if not (isinstance(key, Key) and key == "layers")]
+    part = words[:1] if len(words) > 2 and words[0] in ("decoder", "encoder") else []
+    words = words[len(part):]
+    return iter([*words[:1], *part, *words[1:]])
+
+
+def head_of(path: tuple) -> tuple | None:
+    """Of a path that leads into a cache, the part that leads to it."""
+    return next((path[:at] for at, key in enumerate(path) if isinstance(key, Key)), None)
+
+
+def tail_of(path: tuple) -> tuple | None:
+    """The part that leads on within the cache."""
+    head = head_of(path)
+    return None if head is None else path[len(head):]
+
+
+def as_results(paths: Iterable[tuple]) -> Iterator[tuple]:
+    """Of a result that holds a cache: "present" in the place of what leads to it, which counts when there are more."""
+    known: dict[tuple, str] = {}
+    for path in paths:
+        head = head_of(path)
+        if head is not None:
+            number = len(known)
+            name = known.setdefault(head, f"present_{number}" if number else "present")
+            yield (name, *path[len(head):])
+        else:
+            yield path if path and isinstance(path[0], str) else ("output", *path)
+
+
+def is_output(name: str) -> bool:
+    """Returns true for the name of a tensor in a cache that a model returns."""
+    return re.match(r"present(_\d+)?\.\d+\.", name) is not None
+
+
+def tree(names: Mapping[tuple, str]) -> dict[Any, Any]:
+    """{0: {"key": name, "value": name}}: the names of tensors by their paths in a cache, by layer and word."""
+    layers: dict[Any, Any] = {}
+    for path, name in names.items():
+        *outer, last = words(path)
+        held = layers
+        for word in outer:
+            held = held.setdefault(int(word) if word.isdigit() else word, {})
+        held[last] = name
+    return layers
+
+
+def by_layer(shape: Any) -> Any:
+    """What is said of a cache layer by layer; PyTorch's exporter takes what is said of all keys, then of all values."""
+    if isinstance(shape, Mapping) and set(shape) == {"key_cache", "value_cache"}:
+        shape = list(shape.values())
+    if isinstance(shape, (list, tuple)) and len(shape) == 2 and all(_is_list_of_shapes(each) for each in shape):
+        return [{"key": key, "value": value} for key, value in zip(*shape)]
+    return shape
+
+
+def _is_list_of_shapes(value: Any) -> bool:
+    return isinstance(value, list) and all(each is None or isinstance(each, Mapping) for each in value)

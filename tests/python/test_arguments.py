@@ -1,0 +1,422 @@
+"""Which objects can be arguments: their tensors are inputs of the file, under names that are known, and the caller's
+own objects stay as they are, by every backend. Numbers are compared on other arguments than were exported."""
+
+import collections
+import copy
+import functools
+import types
+import warnings
+from dataclasses import dataclass
+
+import pytest
+import torch
+import whence
+from torch.utils import _pytree as pytree
+from transformers import (DynamicCache, EncoderDecoderCache, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, StaticCache, T5Config, T5ForConditionalGeneration)
+from transformers.modeling_outputs import BaseModelOutput
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+NATIVE = ["native", "native-export"]
+EVERY = [*NATIVE, "torch-dynamo", "torch-torchscript"]
+
+
+def random(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+# ---- caches of transformers -----------------------------------------------------------------------------------------
+
+
+def tokens(count, seed):
+    return torch.randint(3, 30, (1, count), generator=torch.Generator().manual_seed(seed))
+
+
+SMALL = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2,
+             vocab_size=30, max_position_embeddings=32)
+
+
+def llama():
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(**SMALL)).eval()
+
+
+def dynamic(length, seed, layers=2):
+    seeds = range(seed, seed + 2 * layers, 2)
+    return DynamicCache([tuple(random(1, 2, length, 4, seed=each) for each in (one, one + 1)) for one in seeds])
+
+
+def run_before(model, cache, length, seed):
+    with torch.no_grad():
+        model(input_ids=tokens(length, seed), past_key_values=cache)
+    return cache
+
+
+def dynamic_case():
+    return llama(), lambda seed: {"input_ids": tokens(2, seed), "past_key_values": dynamic(5, seed)}, ("key", "value")
+
+
+def static_case():
+    """Written in place; the length is a tensor, so that another one is another input."""
+    model = llama()
+    return model, lambda seed: {
+        "input_ids": tokens(1, seed),
+        "past_key_values": run_before(model, StaticCache(model.config, 8), 4 + seed, seed)}, (
+            "key", "value", "cumulative_length")
+
+
+def sliding_case():
+    torch.manual_seed(0)
+    model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=4)).eval()
+    return model, lambda seed: {
+        "input_ids": tokens(2, seed),
+        "past_key_values": run_before(model, DynamicCache(config=model.config), 6, seed)}, ("key", "value")
+
+
+def encoder_decoder_case():
+    torch.manual_seed(0)
+    model = T5ForConditionalGeneration(T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=2, num_heads=2, vocab_size=30,
+                                                decoder_start_token_id=0)).eval()
+    return model, lambda seed: {
+        "encoder_outputs": BaseModelOutput(last_hidden_state=random(1, 6, 8, seed=seed)),
+        "past_key_values": EncoderDecoderCache(dynamic(3, seed), dynamic(6, seed + 9)),
+        "decoder_input_ids": tokens(1, seed)}, ("decoder.key", "decoder.value", "encoder.key", "encoder.value")
+
+
+CACHES = {"DynamicCache": dynamic_case, "StaticCache": static_case, "sliding": sliding_case,
+          "EncoderDecoderCache": encoder_decoder_case}
+
+
+def in_layers(cache, part):
+    """The tensors of a cache by the word that names them, layer by layer, as transformers itself has them."""
+    side, _, word = part.rpartition(".")
+    halves = {"decoder": "self_attention_cache", "encoder": "cross_attention_cache"}
+    layers = (getattr(cache, halves[side]) if side else cache).layers
+    return [getattr(layer, {"key": "keys", "value": "values"}.get(word, word)) for layer in layers]
+
+
+def contents(cache, parts):
+    return {f"{layer}.{part}": tensor for part in parts for layer, tensor in enumerate(in_layers(cache, part))}
+
+
+@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("kind", CACHES)
+def test_caches(kind, backend):
+    model, arguments, parts = CACHES[kind]()
+    given = arguments(0)
+    before = {name: (tensor, tensor.clone()) for name, tensor in contents(given["past_key_values"], parts).items()}
+    program = whence.export(model, (), kwargs=given, backend=backend, verify=True)
+    assert program.verification.ok and program.backend == backend
+    after = contents(given["past_key_values"], parts)
+    assert all(after[name] is tensor and torch.equal(tensor, content) for name, (tensor, content) in before.items())
+
+    graph = program.model_proto.graph
+    assert {each.name for each in graph.input} >= {f"past_key_values.{name}" for name in before}
+    names = [each.name for each in graph.output]
+    assert {name for name in names if name.startswith("present")} == {f"present.{name}" for name in before}
+
+    other = arguments(1)
+    got = dict(zip(names, program(**other)))
+    with torch.no_grad():
+        wanted = model(**other)
+    torch.testing.assert_close(got["logits"], wanted.logits, rtol=1e-4, atol=1e-5)
+    for name, tensor in contents(wanted.past_key_values, parts).items():
+        torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def registered():
+    """DynamicCache as transformers registers it for torch.export, which is for the whole process."""
+    from transformers.integrations.executorch import register_dynamic_cache_export_support
+
+    register_dynamic_cache_export_support()
+    yield
+    pytree._deregister_pytree_node(DynamicCache)
+    torch.fx._pytree.SUPPORTED_NODES.pop(DynamicCache, None)
+
+
+LENGTH = {2: "past"}
+
+
+@pytest.mark.parametrize("sizes", [
+    {"dynamic_axes": {f"past_key_values.{layer}.{part}": LENGTH for layer in (0, 1) for part in ("key", "value")}
+     | {"present.0.key": {2: "total"}}},
+    {"dynamic_shapes": {"past_key_values": [{"key": LENGTH, "value": LENGTH}] * 2}},
+    {"dynamic_shapes": {"past_key_values": [(LENGTH, LENGTH), (LENGTH, LENGTH)]}},
+    {"dynamic_shapes": {"past_key_values": {"key_cache": [LENGTH] * 2, "value_cache": [LENGTH] * 2}}},
+    {"dynamic_shapes": {"past_key_values": [[LENGTH] * 2, [LENGTH] * 2]}},
+], ids=["axes", "layers", "pairs", "by-name", "as-pytorch-has-them"])
+def test_a_cache_of_any_length_registered_too(sizes, registered, request):
+    backend = "native-export" if "by-name" in request.node.name else "native"
+    model, arguments, parts = dynamic_case()
+    program = whence.export(model, (), kwargs=arguments(0), backend=backend, **sizes)
+    inputs = {each.name: each.type.tensor_type.shape.dim for each in program.model_proto.graph.input}
+    assert {dims[2].dim_param for name, dims in inputs.items() if name != "input_ids"} == {"past"}
+    other = {"input_ids": tokens(2, 3), "past_key_values": dynamic(9, 3)}
+    got = program(**other)
+    with torch.no_grad():
+        wanted = model(**other)
+    torch.testing.assert_close(got[0], wanted.logits, rtol=1e-4, atol=1e-5)
+    assert wanted.past_key_values.get_seq_length() == 11 and program(**{**other, "past_key_values": dynamic(9, 3)})
+
+
+@pytest.mark.parametrize("shapes, said", [
+    ([{"key": LENGTH, "worth": LENGTH}] * 2, "worth"), ([LENGTH] * 3, "3 entries"), ("past", "a str"),
+    ([{"key": {4: "past"}}] * 2, "no axis 4")])
+def test_shapes_that_do_not_fit_a_cache(shapes, said):
+    model, arguments, _ = dynamic_case()
+    with pytest.raises(whence.WhenceError, match=said) as raised:
+        whence.export(model, (), kwargs=arguments(0), dynamic_shapes={"past_key_values": shapes})
+    assert raised.value.code == "E0104" and raised.value.remedy
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_an_empty_cache_stays_empty(backend):
+    model, cache = llama(), DynamicCache()
+    program = whence.export(model, (), kwargs={"input_ids": tokens(3, 0), "past_key_values": cache}, backend=backend,
+                            verify=True)
+    assert program.verification.ok and not cache.layers
+    got = program(input_ids=tokens(3, 1), past_key_values=cache)
+    with torch.no_grad():
+        wanted = model(input_ids=tokens(3, 1), past_key_values=cache)
+    torch.testing.assert_close(got[1:], tuple(contents(wanted.past_key_values, ("key", "value"))[name] for name in (
+        "0.key", "0.value", "1.key", "1.value")), rtol=1e-4, atol=1e-5)
+    with pytest.raises(whence.WhenceError) as raised:  # it is full now
+        program(input_ids=tokens(3, 1), past_key_values=cache)
+    assert raised.value.code == "E0104"
+
+
+class Remembers(torch.nn.Module):
+    """A cache among other arguments and results, and one that is not returned."""
+
+    def forward(self, caches, x, returned=True):
+        keys, _ = caches["own"][0].update(x, x + 1, 0)
+        result = keys.sum(2)
+        return (result, caches["own"][0], (x * 2,)) if returned else result
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_caches_within_containers(backend):
+    program = whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend)
+    graph = program.model_proto.graph
+    assert [each.name for each in graph.input] == ["caches_own_0.0.key", "caches_own_0.0.value", "x"]
+    assert [each.name for each in graph.output] == ["output_0", "present.0.key", "present.0.value", "output_2_0"]
+    cache, x = dynamic(5, 3, 1), random(1, 2, 1, 4, seed=8)
+    keys, values = cache.layers[0].keys, cache.layers[0].values
+    keys, values = torch.cat([keys, x], 2), torch.cat([values, x + 1], 2)
+    torch.testing.assert_close(program({"own": [cache]}, x), (keys.sum(2), keys, values, x * 2))
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_names_that_are_given_win(backend):
+    program = whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
+                            input_names=["k0"], output_names=["sum", "new_k0"], verify=True)
+    graph = program.model_proto.graph
+    assert [each.name for each in graph.input] == ["k0", "caches_own_0.0.value", "x"]
+    assert [each.name for each in graph.output] == ["sum", "new_k0", "present.0.value", "output_2_0"]
+    assert program.verification.ok
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_a_cache_that_is_not_returned_is_warned_of(backend):
+    with pytest.warns(whence.WhenceWarning, match="changes what 'caches' holds"):
+        whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
+                      kwargs={"returned": False})
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_dict_that_forward_changes_is_warned_of(backend):
+    class Adds(torch.nn.Module):
+        def forward(self, table):
+            table["sum"] = table["a"] + 1
+            return table["sum"] * 2
+
+    given = {"a": random(3, seed=0)}
+    with pytest.warns(whence.WhenceWarning, match="changes what 'table' holds"):
+        whence.export(Adds(), (given,), backend=backend)
+    assert list(given) == ["a"]
+
+
+# ---- other objects --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Frozen:
+    weight: torch.Tensor
+    by: int = 2
+
+
+class Point:
+    """Registered with pytree, below."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+pytree.register_pytree_node(Point, lambda point: ([point.x, point.y], None), lambda given, _: Point(*given),
+                            serialized_type_name="whence_test.Point")
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+class Slots:
+    __slots__ = ("held", "name")
+
+    def __init__(self, held, name):
+        self.held, self.name = held, name
+
+
+class State:
+    """As recurrent models have them: tensors at some depth, numbers, and one that knows another."""
+
+    def __init__(self, seed):
+        self.layers = [{"h": random(3, seed=seed)}, {"h": random(3, seed=seed + 1)}]
+        self.count, self.seen, self.owner = 3, [], self
+        self.space = types.SimpleNamespace(bias=random(3, seed=seed + 2))
+
+
+class Named(dict):
+    pass
+
+
+class Everything(torch.nn.Module):
+    def forward(self, frozen, point, pair, nested, slots, state, again, numbers, odd):
+        state.seen.append(state.count)
+        state.layers[0]["h"] = state.layers[0]["h"] * 2  # as ``again`` sees
+        numbers.add(7)
+        return (frozen.weight * frozen.by + 3 * point.x - point.y + 5 * pair.left[0] - pair.right
+                + 7 * nested["a b"][1]["c"] + 11 * slots.held + 13 * again.layers[0]["h"] - state.owner.layers[1]["h"]
+                + 17 * state.space.bias + sum(numbers) + 19 * odd["z"])
+
+
+def everything(seed):
+    one = iter(random(12, 3, seed=seed))
+    state = State(seed + 20)
+    return (Frozen(next(one)), Point(next(one), next(one)), Pair([next(one)], next(one)),
+            {"a b": (None, {"c": next(one)})}, Slots(next(one), "name"), state, state, {1, 2}, Named(z=next(one)))
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_objects_that_hold_tensors(backend):
+    given = everything(0)
+    program = whence.export(Everything(), given, backend=backend, verify=True)
+    assert program.verification.ok
+    assert [each.name for each in program.model_proto.graph.input] == [
+        "frozen_weight", *(["point_0", "point_1"]), "pair_left_0", "pair_right", "nested_a_b_1_c", "slots_held",
+        "state_layers_0_h", "state_layers_1_h", "state_space_bias", "odd_z"]
+    untouched, state = everything(0), given[5]
+    assert not state.seen and state.owner is state and given[7] == {1, 2}
+    assert torch.equal(state.layers[0]["h"], untouched[5].layers[0]["h"])
+    wanted = Everything()(*everything(1))
+    torch.testing.assert_close(program(*everything(1))[0], wanted, rtol=1e-4, atol=1e-5)
+
+    other = list(everything(1))
+    other[5].count = other[6].count = 4
+    with pytest.raises(whence.WhenceError, match="'state_count' is fixed in the file at 3, and 4 is given") as raised:
+        program(*other)
+    assert raised.value.code == "E0104"
+
+
+def test_a_dtype_is_fixed_in_the_file():
+    class Casts(torch.nn.Module):
+        def forward(self, x, dtype):
+            return x.to(dtype)
+
+    program = whence.export(Casts(), (random(3, seed=0), torch.float16))
+    assert program(random(3, seed=1), torch.float16)[0].dtype == torch.float16
+    with pytest.raises(whence.WhenceError, match="fixed in the file at torch.float16") as raised:
+        program(random(3, seed=1), torch.float64)
+    assert raised.value.code == "E0104"
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_what_a_model_changes_in_its_arguments_stays_with_the_copy(backend):
+    """Also what holds no tensors, and tensors written in place: whatever runs the model gets the same."""
+    class Changes(torch.nn.Module):
+        def forward(self, x, calls, random, given):
+            calls.append(len(calls))
+            given["y"].add_(1)
+            return x * len(calls) + given["y"] + (0 if random is None else torch.rand(3, generator=random))
+
+    calls, generator, y = [0, 0], torch.Generator().manual_seed(0), torch.zeros(3)
+    state = generator.get_state()
+    whence.export(Changes(), (torch.ones(3), calls, generator if backend == "native" else None, {"y": y}),
+                  backend=backend)
+    assert calls == [0, 0] and torch.equal(y, torch.zeros(3)) and torch.equal(generator.get_state(), state)
+
+
+def closure(tensor):
+    return lambda: tensor
+
+
+class Holds:
+    def __init__(self, held):
+        self.held = held
+
+    def method(self):
+        return self.held
+
+
+class Context:
+    """Registered, with a tensor where pytree keeps what is no child."""
+
+    def __init__(self, x, mask):
+        self.x, self.mask = x, mask
+
+
+pytree.register_pytree_node(Context, lambda each: ([each.x], each.mask), lambda given, mask: Context(*given, mask))
+
+
+def with_attribute(value, tensor):
+    value.extra = tensor
+    return value
+
+
+@pytest.mark.parametrize("make, said", [
+    (lambda tensor: {tensor}, "builtins.set"),
+    (closure, "builtins.function"),
+    (lambda tensor: functools.partial(torch.add, tensor), "functools.partial"),
+    (lambda tensor: Holds(tensor).method, "builtins.method"),
+    (lambda tensor: iter([tensor]), "list_iterator"),
+    (lambda tensor: (each for each in [tensor]), "generator"),
+    (lambda tensor: Holds([{"a": closure([tensor])}]), "Holds"),
+    (lambda tensor: [Holds(tensor), Holds({frozenset([tensor])})], "given_1.*Holds"),
+    (lambda tensor: Context(tensor, tensor + 1), "Context"),
+    (lambda tensor: with_attribute(Named(a=tensor), tensor + 1), "Named"),
+    (lambda tensor: tensor.numpy(), "numpy.ndarray"),
+], ids=["set", "closure", "partial", "method", "iterator", "generator", "closure-in-object", "set-in-object",
+        "registered", "dict-attribute", "numpy"])
+def test_tensors_that_cannot_be_reached_are_refused(make, said):
+    class Never(torch.nn.Module):
+        def forward(self, x, given):
+            raise AssertionError("it ran")
+
+    for call in (whence.export, whence.unconvertible_ops):
+        with pytest.raises(whence.WhenceError, match=said) as raised:
+            call(Never(), (random(3, seed=0), make(random(3, seed=1))))
+        assert raised.value.code == "E0104" and "torch" in raised.value.remedy
+
+
+def test_a_list_that_holds_itself_is_refused():
+    cycle = [random(3, seed=0)]
+    cycle.append(cycle)
+    with pytest.raises(whence.WhenceError, match="holds itself") as raised:
+        whence.export(torch.nn.Identity(), (cycle,))
+    assert raised.value.code == "E0104"
+
+
+def test_what_has_no_tensors_may_be_anything():
+    """Functions, modules, classes, and objects with functions in them are fixed in the file."""
+    class Uses(torch.nn.Module):
+        def forward(self, x, activation, layer, kind, settings):
+            return settings.scale(layer(activation(x))) if kind is Holds else x
+
+    layer = torch.nn.Linear(3, 3).eval()
+    settings = types.SimpleNamespace(scale=lambda x: x * 2, log=warnings.warn, size=torch.Size([3]))
+    program = whence.export(Uses(), (random(2, 3, seed=0), torch.relu, layer, Holds, settings), verify=True)
+    assert program.verification.ok
+    x = random(2, 3, seed=1)
+    torch.testing.assert_close(program(x, torch.relu, layer, Holds, copy.copy(settings))[0], layer(x.relu()) * 2)
+
+

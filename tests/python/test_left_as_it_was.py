@@ -1,0 +1,178 @@
+"""A model that was exported, verified or asked about is what it was before: in every mode, by every backend, after
+errors too. What it was is written down here by hand, not by the package."""
+
+import collections
+import random
+
+import numpy
+import pytest
+import torch
+import whence
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+EVERY = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
+
+
+class Helper:
+    def __init__(self):
+        self.last, self.calls = None, 0
+
+
+class Changes(torch.nn.Module):
+    """Each thing that forward changes is a way in which models keep state."""
+
+    def __init__(self, fails):
+        super().__init__()
+        self.fails = fails
+        self.first, self.norm = torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)
+        self.inner = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))
+        self.table = torch.nn.Embedding(5, 4)
+        self.plain, self.count, self.cached = torch.zeros(4), 0, None
+        self.history, self.by_size, self.seen = [], {}, {0}
+        self.helper, self.recent = Helper(), collections.deque([1, 2], maxlen=2)
+        self.frozen = torch.nn.Parameter(torch.ones(4), requires_grad=False)
+
+    def forward(self, x, indices):
+        if not torch.compiler.is_exporting():  # which has rules of its own for what is assigned
+            with torch.no_grad():
+                self.table.weight.clamp_(-1, 1)
+            self.plain += 1
+            self.count += 1
+            self.cached = x.detach()
+        y = self.inner(self.norm(self.first(x))) + self.table(indices) + self.frozen
+        y = y + torch.rand(4) * 0 + random.random() * 0 + float(numpy.random.rand()) * 0
+        self.history.append(x)
+        self.by_size[x.shape[1]] = y
+        self.seen.add(len(self.history))
+        self.helper.last, self.helper.calls = y, self.helper.calls + 1
+        self.recent.append(len(self.history))
+        if self.fails:
+            raise ValueError("at the end")
+        return y
+
+
+X, INDICES = torch.randn(3, 4), torch.tensor([0, 1, 4])
+
+
+def changing(fails=False):
+    torch.manual_seed(0)
+    model = Changes(fails)
+    with torch.no_grad():
+        model.table.weight.mul_(10)
+    model.train()
+    model.inner.eval()
+    model.inner[1].train()
+    model.norm.weight.grad = torch.ones(4)
+    model.norm.register_forward_hook(lambda *_: None)
+    return model
+
+
+def held(model):
+    """Everything that can be asked of the model, in Python's own values."""
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers()), "plain": model.plain}
+    return {
+        "tensors": {name: (id(each), each.data_ptr(), each.tolist(), each.requires_grad)
+                    for name, each in tensors.items()},
+        "gradients": {name: each.grad is not None and (id(each.grad), each.grad.tolist())
+                      for name, each in model.named_parameters()},
+        "modules": {name: (id(module), module.training, list(vars(module)), list(module._forward_hooks),
+                           list(module._forward_pre_hooks)) for name, module in model.named_modules()},
+        "attributes": (model.count, model.cached, list(model.history), dict(model.by_size), sorted(model.seen),
+                       vars(model.helper).copy(), list(model.recent)),
+        "random": (torch.get_rng_state().tolist(), random.getstate(), numpy.random.get_state()[1].tolist()),
+    }
+
+
+@pytest.mark.parametrize("training, fails", [(torch.onnx.TrainingMode.TRAINING, False), ("preserve", True),
+                                             ("eval", False)], ids=["training", "failing", "eval"])
+@pytest.mark.parametrize("backend", EVERY)
+def test_an_export(backend, training, fails):
+    model = changing(fails)
+    before, inputs = held(model), (X.clone(), INDICES.clone())
+    axes = {"x": {0: "batch"}, "indices": {0: "batch"}}
+    options = {"backend": backend, "training": training, "verify": True, "dynamic_axes": axes}
+    if fails:
+        with pytest.raises(ValueError if backend != "torch-dynamo" else Exception, match="at the end"):
+            whence.export(model, (X, INDICES), **options)
+    else:
+        whence.export(model, (X, INDICES), **options)
+    assert held(model) == before
+    assert torch.equal(X, inputs[0]) and torch.equal(INDICES, inputs[1])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_else_runs_a_model(fails, tmp_path):
+    program = whence.export(changing(), (X, INDICES), tmp_path / "m.onnx")
+    model = changing(fails)
+    before = held(model)
+    for run in (lambda: whence.verify(program, model, (X, INDICES)),
+                lambda: whence.unconvertible_ops(model, (X, INDICES)),
+                lambda: whence.unconvertible_ops(model, (X, INDICES), backend="native-export", training="preserve")):
+        if fails:
+            with pytest.raises((ValueError, whence.WhenceError), match="at the end"):
+                run()
+        else:
+            run()
+        assert held(model) == before
+
+
+def test_where_weights_are_views_of_one_tensor_and_assigned_to():
+    """As in a model that was sharded or flattened; an assignment to data puts them elsewhere."""
+    class Flat(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.flat = torch.arange(6.0)
+            self.one = torch.nn.Parameter(self.flat[:3])
+            self.two = torch.nn.Parameter(self.flat[3:].expand(2, 3))
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.one.data = self.one.data * 2
+            self.flat += 1
+            return x * self.one + self.two
+
+    model = Flat()
+    whence.export(model, torch.ones(2, 3), backend="native")
+    assert torch.equal(model.flat, torch.arange(6.0)) and model.one.data_ptr() == model.flat.data_ptr()
+    assert model.one.tolist() == [0, 1, 2] and model.two.tolist() == [[3, 4, 5]] * 2
+
+
+@pytest.mark.parametrize("backend", ["native", "torch-torchscript"])
+def test_a_scripted_model(backend):
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.calls = torch.nn.BatchNorm1d(4), 0
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x):
+            self.calls += 1
+            self.total += x.sum(0)
+            return self.norm(x) + self.total
+
+    model = torch.jit.script(Counts())
+    whence.export(model, X, backend=backend, training="preserve", verify=True)
+    assert model.calls == 0 and not model.total.any() and not model.norm.running_mean.any() and model.training
+
+
+def test_an_exported_program():
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x):
+            self.total += x.sum(0)
+            return x + self.total
+
+    program = torch.export.export(Counts(), (X,))
+    whence.export(program, verify=True)
+    assert not program.state_dict["total"].any() and not program.module().total.any()
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_an_uninitialised_model_can_be_used_afterwards(backend):
+    model = torch.nn.Sequential(torch.nn.LazyLinear(3))
+    program = whence.export(model, X, backend=backend)
+    torch.testing.assert_close(program(X)[0], model(X).detach())
