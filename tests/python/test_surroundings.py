@@ -30,6 +30,20 @@ class Small(torch.nn.Module):
 X = torch.randn(3, 4)
 
 
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_write_to_a_tensor_that_is_not_registered_is_warned_of(backend):
+    class Cached(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache = torch.zeros(1, 4, 3)
+
+        def forward(self, x):
+            return self.cache.index_copy_(1, torch.tensor([1]), x) + 1
+
+    with pytest.warns(whence.WhenceWarning, match="E0308"):
+        whence.export(Cached(), torch.rand(1, 1, 3), backend=backend)
+
+
 # ---- is_in_onnx_export ----------------------------------------------------------------------------------------------
 
 

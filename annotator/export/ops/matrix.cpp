@@ -27,12 +27,16 @@ Ints matrix_axes(Ctx& c, Val x) {
 
 Val as_result(Ctx& c) { return c.cast(c.tensor("self"), c.output_dtype()); }
 
-// The greatest (for a negative order the least) sum of absolute values of a column, or with infinity of a row.
+// The greatest (for a negative order the least) sum of absolute values of a column, or with infinity of a row. The
+// greatest of none is 0.
 Val norm_of_sums(Ctx& c, Val x, double order, const Ints& axes, bool keep) {
   if (std::abs(order) != 1 && !std::isinf(order)) refuse_singular_values(c, std::to_string(static_cast<int>(order)));
   const std::int64_t summed = std::isinf(order) ? axes[1] : axes[0], other = std::isinf(order) ? axes[0] : axes[1];
   const Val sums = reduce(c, "ReduceL1", x, {summed}, true);
-  const Val found = reduce_with_nan(c, order > 0 ? "ReduceMax" : "ReduceMin", sums, {other}, true);
+  Val found = reduce_with_nan(c, order > 0 ? "ReduceMax" : "ReduceMin", sums, {other}, true);
+  if (order > 0 && c.static_dim(x, other).value_or(0) == 0) {
+    found = c.emit("Max", {found, c.constant_number(0, c.dtype(x))});
+  }
   return keep ? found : c.squeeze(found, axes);
 }
 

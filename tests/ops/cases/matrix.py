@@ -19,6 +19,9 @@ def of_order(order):
 WEIGHTS = "torch.export cannot check the weights"
 
 CASES = [
+    close("aten::linalg_matrix_norm", lambda x: matrix_norm(x[:, :0], 1), f32(2, 3)),  # of nothing: 0
+    close("aten::linalg_matrix_norm", lambda x: matrix_norm(x, infinity), f32(2, 3),
+          other_inputs=[(torch.tensor([[1.0, -2.0, float("nan")], [infinity, 0.0, 3.0]]),)]),
     close("aten::linalg_norm", lambda x: norm(x), f32(2, 3)),
     close("aten::linalg_norm", lambda x: norm(x), f32()),
     close("aten::linalg_norm", lambda x: norm(x, 1, dim=-1), f32(2, 3)),
