@@ -33,7 +33,10 @@ bool writes_list(const Node& node) { return written_argument(node).as<ArgumentLi
 void Functionalizer::run() {
   run(program_.body, 0);
   memory_.sink = &program_.body.nodes;  // what an output needs to be made anew stands at the end
-  for (ProgramOutput& output : program_.outputs) memory_.resolve(output.value);
+  for (ProgramOutput& output : program_.outputs) {
+    if (const auto* value = output.value.as<ValueRef>()) reports_.withdraw_write(memory_.renamed(value->id));
+    memory_.resolve(output.value);
+  }
 }
 
 void Functionalizer::run(Block& block, int depth) {

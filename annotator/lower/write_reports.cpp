@@ -37,6 +37,14 @@ void WriteReports::warn_of_write(const Node& node, ValueId memory) {
   if (value.source == ValueSource::input) say(WrittenTo::input, program.inputs[value.index].name);
 }
 
+void WriteReports::withdraw_write(ValueId returned) {
+  const Program& program = lowering_.program;
+  const Value& value = program.values[returned];
+  if (value.source != ValueSource::input || value.index < 0) return;
+  const std::string told = lost_write(WrittenTo::input, program.inputs[value.index].name, {}).message;
+  std::erase_if(lowering_.notes, [&](const Diagnostic& each) { return each.message == told; });
+}
+
 void WriteReports::warn_of_overlap(const Node& node) {
   warn({Code::unsupported_feature,
         Severity::warning,
