@@ -5,6 +5,7 @@
 #   make test      build, then every test
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
 #   make wheel     build the Python package as a wheel and try it in an empty environment: tests/python/test_wheel.py
+#   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (tools/cmake/torch.cmake: which)
 #   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
 #   make bench     build, then the benchmarks of tests/bench
 #   make lint      format and clang-tidy
@@ -15,7 +16,7 @@
 
 PREFIX ?= /usr/local
 
-.PHONY: demo build test wheel accuracy install bench lint clean setup
+.PHONY: demo build test test-torch wheel accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -33,6 +34,9 @@ test: build
 
 wheel: build
 	@WHENCE_WHEEL=build build/venv/bin/python -m pytest tests/python/test_wheel.py -q
+
+test-torch: build
+	@tools/setup/test_torch.sh "$(VERSION)"
 
 accuracy: build
 	@tools/setup/accuracy.sh

@@ -1,12 +1,7 @@
 // What torch.ops.load_library sees: whence::start, whence::stop, whence::status.
-//
-// A plugin that was built for another LibTorch does nothing but say so: an exception out of a library's initialisation
-// would end the process, so the operators exist and refuse.
 #include <torch/library.h>
-#include <torch/version.h>
 
 #include "recorder/live_session.h"
-#include "recorder/live_version.h"
 #include "schema/result.h"
 
 namespace {
@@ -14,7 +9,6 @@ namespace {
 template <class Action>
 auto said_to_python(const Action& action) {
   try {
-    whence::refuse_other_torch(TORCH_VERSION);
     return action();
   } catch (const whence::Error& error) {
     std::string text;

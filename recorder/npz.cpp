@@ -1,11 +1,13 @@
 // Reads numpy's .npz: a zip of .npy members, stored or deflated. C order and little-endian only, as numpy writes them
 // on every machine LibTorch's CPU build runs on; Fortran order is transposed back.
 #include <algorithm>
+#include <limits>
 #include <regex>
 
-#include <zip.h>
+#include <zlib.h>
 
 #include "recorder/example_inputs.h"
+#include "schema/zip_archive.h"
 
 namespace whence {
 
@@ -26,7 +28,7 @@ std::optional<at::ScalarType> type_of(const std::string& descr) {
   return found->second;
 }
 
-at::Tensor parse_npy(const std::string& path, const std::string& member, const std::string& bytes) {
+at::Tensor parse_npy(const std::string& path, const std::string& member, std::string_view bytes) {
   if (bytes.size() < 10 || bytes.compare(0, 6, "\x93NUMPY") != 0)
     corrupt(path, "member " + member + " is no numpy array");
   const bool wide = bytes[6] >= 2;
@@ -35,7 +37,7 @@ at::Tensor parse_npy(const std::string& path, const std::string& member, const s
   if (bytes.size() < start) corrupt(path, "member " + member + " is cut off");
   const std::size_t length = wide ? byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24 : byte(8) | byte(9) << 8;
   if (bytes.size() - start < length) corrupt(path, "member " + member + " is cut off");
-  const std::string header = bytes.substr(start, length);
+  const std::string header(bytes.substr(start, length));
 
   std::smatch descr, shape;
   if (!std::regex_search(header, descr, std::regex("'descr': *'([^']+)'")) ||
@@ -64,29 +66,54 @@ at::Tensor parse_npy(const std::string& path, const std::string& member, const s
   return tensor.permute(back).contiguous();
 }
 
+// crc32_z takes it in one piece, but a wheel may not count on a zlib that has it.
+std::uint32_t checksum_of(std::string_view content) {
+  uLong sum = 0;
+  while (!content.empty()) {
+    const std::string_view piece = content.substr(0, std::numeric_limits<uInt>::max());
+    sum = crc32(sum, reinterpret_cast<const Bytef*>(piece.data()), static_cast<uInt>(piece.size()));
+    content.remove_prefix(piece.size());
+  }
+  return static_cast<std::uint32_t>(sum);
+}
+
+// Empty when the deflated bytes are not `size` bytes.
+std::string inflated(std::string_view packed, std::uint64_t size) {
+  std::string bytes(size, '\0');
+  z_stream stream{};
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  std::uint64_t in_left = packed.size(), out_left = size;
+  // zlib counts in 32 bits.
+  const auto take = [](std::uint64_t& left) {
+    const std::uint64_t taken = std::min<std::uint64_t>(left, std::numeric_limits<uInt>::max());
+    left -= taken;
+    return static_cast<uInt>(taken);
+  };
+  int state = inflateInit2(&stream, -MAX_WBITS);  // negative: without zlib's own header, as zip has it
+  while (state == Z_OK) {
+    if (stream.avail_in == 0) stream.avail_in = take(in_left);
+    if (stream.avail_out == 0) stream.avail_out = take(out_left);
+    state = inflate(&stream, Z_NO_FLUSH);
+  }
+  const bool whole = state == Z_STREAM_END && out_left == 0 && stream.avail_out == 0;
+  inflateEnd(&stream);
+  return whole ? bytes : "";
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::string& path) {
-  MappedFile::open(path);  // missing and empty files get their own message
-  int code = 0;
-  std::unique_ptr<zip_t, decltype(&zip_discard)> archive(zip_open(path.c_str(), ZIP_RDONLY, &code), &zip_discard);
-  if (!archive) {
-    throw Error(Code::wrong_kind, "not an .npz file", "write it with numpy.savez(path, name=array)",
-                {.file = path, .stage = "read"});
-  }
+  const ZipArchive archive(path, "numpy.savez(path, name=array)", ZipArchive::Packing::deflated);
   std::vector<std::pair<std::string, at::Tensor>> arrays;
-  for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
-    zip_stat_t stat;
-    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0)
-      corrupt(path, "a member cannot be read");
-    std::string name = stat.name, bytes(stat.size, '\0');
-    std::unique_ptr<zip_file_t, decltype(&zip_fclose)> member(zip_fopen_index(archive.get(), stat.index, 0),
-                                                              &zip_fclose);
-    if (!member || zip_fread(member.get(), bytes.data(), bytes.size()) != static_cast<zip_int64_t>(bytes.size())) {
-      corrupt(path, "member " + name + " cannot be read");
-    }
+  for (const ZipArchive::Entry& entry : archive.entries()) {
+    std::string_view content = archive.text(entry.name);
+    std::string bytes;
+    if (entry.packing == ZipArchive::Packing::deflated) content = bytes = inflated(content, entry.size);
+    if (checksum_of(content) != entry.checksum) corrupt(path, "member " + entry.name + " is damaged");
+    std::string name = entry.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    arrays.emplace_back(name, parse_npy(path, name, bytes));
+    arrays.emplace_back(name, parse_npy(path, name, content));
   }
   return arrays;
 }

@@ -1,4 +1,4 @@
-// Content digests: XXH3 with 128 bits, compiled in here and nowhere else.
+// Content digests: XXH3 with 128 bits, inlined.
 #define XXH_INLINE_ALL
 #include <cerrno>
 #include <cstring>

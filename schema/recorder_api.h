@@ -14,7 +14,6 @@
 
 namespace whence {
 
-inline constexpr const char* recorder_entry = "whence_recorder";
 
 // One example input to make: 'input_ids=int64[1,16]<30522'. Values are drawn from [low, high) with a fixed seed:
 // integers default to {0, 1}, bool to {false, true}, floating to a normal distribution.
@@ -75,6 +74,13 @@ struct RecorderApi {
   void (*operator_schemas)(std::vector<std::string>& schemas);
 };
 
+// What the command finds in libwhence_recorder.so: loads LibTorch and libwhence_recorder_torch.so. Returns null, with
+// message and remedy, where that is not to be had: no LibTorch, or another version than the recorder was built for.
+inline constexpr const char* open_recorder = "whence_open_recorder";
+using OpenRecorder = const RecorderApi* (*)(const char** message, const char** remedy);
+
+// What that finds in libwhence_recorder_torch.so.
+inline constexpr const char* recorder_entry = "whence_recorder";
 using RecorderEntry = const RecorderApi* (*)();
 
 }  // namespace whence

@@ -10,9 +10,9 @@
 #include "annotator/read/exported/signature.h"
 #include "annotator/read/exported/size_expression.h"
 #include "annotator/read/exported/tensors.h"
-#include "annotator/read/zip_archive.h"
 #include "schema/digests.h"
 #include "schema/lost_writes.h"
+#include "schema/zip_archive.h"
 
 namespace whence {
 namespace {
@@ -20,8 +20,6 @@ namespace {
 using ArchiveJson = nlohmann::ordered_json;  // of small documents within strings
 
 constexpr std::int64_t schema_major = 8;
-
-constexpr std::string_view program_before_2_7 = "serialized_exported_program.json";
 
 // "model/models/model.json" -> "model/", the folder that everything lies in; nullopt when there is no program.
 std::optional<std::string> root_of(const ZipArchive& archive) {
@@ -33,16 +31,24 @@ std::optional<std::string> root_of(const ZipArchive& archive) {
   return std::nullopt;
 }
 
+// As PyTorch wrote archives before 2.8, and 2.8 itself: their weights are pickled.
+bool has_older_form(const ZipArchive& archive, const std::optional<std::string>& root) {
+  if (!root) return archive.has("serialized_exported_program.json");
+  return std::ranges::any_of(archive.members(), [&](const auto& member) {
+    return member.first.starts_with(*root + "data/weights/") && member.first.ends_with(".pt");
+  });
+}
+
 class ProgramReader {
  public:
   ProgramReader(const ReadOptions& options, Diagnostics& notes)
-      : options_(options), notes_(notes), archive_(options.path), reading_{options.path, ""} {}
+      : options_(options), notes_(notes), archive_(options.path, "torch.export.save"), reading_{options.path, ""} {}
 
   Program read() {
     const auto root = root_of(archive_);
-    if (!root && archive_.has(program_before_2_7)) {
-      throw Error(Code::unsupported_feature, "the archive is in the form that PyTorch wrote before 2.7",
-                  "load it with that PyTorch and export it again with PyTorch 2.13", place());
+    if (has_older_form(archive_, root)) {
+      throw Error(Code::unsupported_feature, "the archive is in the form that PyTorch wrote before 2.9",
+                  "load it with that PyTorch and export it again with PyTorch 2.9 or newer", place());
     }
     if (!root) {
       throw Error(Code::wrong_kind, "the archive holds no exported program", "give what torch.export.save wrote",
@@ -126,7 +132,7 @@ class ProgramReader {
                   place());
     }
     throw Error(Code::unsupported_feature, said + "; this whence reads schema 8",
-                "load it with that PyTorch and export it again with PyTorch 2.13", place());
+                "load it with that PyTorch and export it again with PyTorch 2.9 or newer", place());
   }
 
   // ---- the signature ----------------------------------------------------------------------------------------------
@@ -338,8 +344,9 @@ class ProgramReader {
 
 bool is_exported_program(const std::string& path) {
   const auto answer = guarded([&] {
-    const ZipArchive archive(path);
-    return root_of(archive).has_value() || archive.has(program_before_2_7);
+    const ZipArchive archive(path, "torch.export.save");
+    const auto root = root_of(archive);
+    return root || has_older_form(archive, root);
   });
   return answer ? *answer : path.ends_with(".pt2");  // of what cannot be read, the name says who should tell why
 }

@@ -81,7 +81,7 @@ def error(code: str, name: str, message: str, remedy: str, **where: str) -> When
     return WhenceError([Diagnostic(code, name, "error", message, remedy, where)])
 
 
-def from_operator(raised: RuntimeError) -> Exception:
+def from_operator(raised: Exception) -> Exception:
     """What an operator of the plugin raised, as a WhenceError; anything else stays what it is."""
     match = re.match(r"(E\d{4}) (.*?): (.*?)(?:; try: (.*?))?(?:\n|$)", str(raised))
     if match is None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .command import FOLDER, binary
+from .command import binary
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator
 
 
@@ -45,18 +45,14 @@ def operators():
         import torch
     except ImportError:
         raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch") from None
-    built_for = FOLDER / "torch_version.txt"
-    running = torch.__version__.partition("+")[0]
-    if built_for.exists() and built_for.read_text().strip() != running:
-        wanted = built_for.read_text().strip()
-        raise error("E0307", "needs_libtorch",
-                    f"the plugin was built for PyTorch {wanted}, and this process runs PyTorch {running}",
-                    f"pip install torch=={wanted}, or install whence again with this PyTorch")
     try:
         torch.ops.load_library(str(library()))
     except OSError as failure:
-        raise error("E0307", "needs_libtorch", f"the plugin could not be loaded into PyTorch {running}: "
-                    f"{failure.__cause__ or failure}", "install whence again with this PyTorch") from failure
+        said = from_operator(failure.__cause__ or failure)
+        if not isinstance(said, WhenceError):
+            said = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {said}",
+                         "install whence again with this PyTorch")
+        raise said from failure
     return torch.ops.whence
 
 

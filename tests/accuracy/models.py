@@ -74,7 +74,7 @@ def archive(name: str, folder: Path) -> None:
 def digest_of(whence: Path) -> str:
     """Of the command and of the recorder that it loads."""
     digest = hashlib.sha256()
-    for path in [whence, whence.resolve().parent.parent / "lib" / "libwhence_recorder.so"]:
+    for path in [whence, whence.resolve().parent.parent / "lib" / "libwhence_recorder_torch.so"]:
         digest.update(path.read_bytes() if path.exists() else b"")
     return digest.hexdigest()
 

@@ -5,6 +5,8 @@ import os
 import resource
 import subprocess
 
+import numpy
+import onnx
 import pytest
 import torch
 
@@ -157,6 +159,25 @@ def test_a_sidecar_of_another_model_on_an_annotated_file(small_export, tmp_path)
     arguments = ["annotate", annotated, "--sidecar", tmp_path / "other.whence.json", "-o", tmp_path / "target"]
     found = refused(arguments, tmp_path, "E0206")
     assert "describes another model" in found["message"] and "strip" not in found["remedy"]
+
+
+# ---- example inputs of numpy ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("save", [numpy.savez, numpy.savez_compressed])
+def test_npz(save, small_archive, tmp_path):
+    save(tmp_path / "a.npz", x=numpy.asfortranarray(numpy.zeros((700, 4), numpy.float32)))
+    command.run("export", small_archive, "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "a.npz")
+    shape = onnx.load(tmp_path / "m.onnx").graph.input[0].type.tensor_type.shape
+    assert [dim.dim_value for dim in shape.dim] == [700, 4]
+
+
+def test_npz_that_is_damaged(small_archive, tmp_path):
+    numpy.savez_compressed(tmp_path / "a.npz", x=numpy.arange(800, dtype=numpy.float32).reshape(200, 4))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / "a.npz").write_bytes(content)
+    refused(["export", small_archive, "-o", tmp_path / "target", "--inputs", tmp_path / "a.npz"], tmp_path, "E0204")
 
 
 # ---- inputs that do not fit ---------------------------------------------------------------------------------------
@@ -376,7 +397,7 @@ def test_without_libtorch(environment, small_archive, small_export, tmp_path):
 
 def test_a_recorder_of_another_build(small_archive, tmp_path):
     source, library = tmp_path / "other.cpp", tmp_path / "libother.so"
-    source.write_text('extern "C" const void* whence_recorder() { static const char* abi[2] = {"another", ""}; return abi; }')
+    source.write_text('extern "C" const void* whence_open_recorder() { static const char* abi[2] = {"another", ""}; return abi; }')
     subprocess.run(["c++", "-shared", "-fPIC", "-o", library, source], check=True)
     result = command.run("record", small_archive, "-o", tmp_path / "out", code=4, env={"WHENCE_RECORDER": str(library)})
     assert result.stderr.startswith("E0307") and "another build" in result.stderr

@@ -236,7 +236,12 @@ def test_archives_of_older_pytorch(tmp_path):
         archive.writestr("version", "5.1")
         archive.writestr("serialized_exported_program.json", "{}")
         archive.writestr("serialized_state_dict.pt", b"")
-    refused(tmp_path / "m.pt2", "E0303", "before 2.7", "export it again", code=4)
+    refused(tmp_path / "m.pt2", "E0303", "before 2.9", "export it again", code=4)
+    with zipfile.ZipFile(tmp_path / "n.pt2", "w", zipfile.ZIP_STORED) as archive:  # of 2.8
+        archive.writestr("n/archive_format", "pt2")
+        archive.writestr("n/models/model.json", "{}")
+        archive.writestr("n/data/weights/model.pt", b"PK")
+    refused(tmp_path / "n.pt2", "E0303", "before 2.9", "export it again", code=4)
 
 
 # ---- what ONNX cannot say -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 import command
 
 BUILD = command.BINARY.parents[1]
-RECORDER = BUILD / "lib" / "libwhence_recorder.so"
+RECORDER = BUILD / "lib" / "libwhence_recorder_torch.so"
 SOURCES = [path for folder in ("annotator", "recorder", "schema", "tools", "tests")
            for path in (command.ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h")]
 TORCH_HEADER = re.compile(r'^#include [<"](torch|ATen|c10|caffe2)/', re.MULTILINE)

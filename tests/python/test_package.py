@@ -2,6 +2,7 @@
 
 import ast
 import os
+import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
@@ -390,13 +391,18 @@ def test_errors_carry_codes(tmp_path):
 
 
 def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
-    (tmp_path / "torch_version.txt").write_text("2.5.1\n")
-    monkeypatch.setattr(whence.plugin, "FOLDER", tmp_path)
+    library = tmp_path / "libwhence_recorder.so"
+    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", '-DWHENCE_TORCH_VERSION="2.5.1"', f"-I{command.ROOT}",
+                    command.ROOT / "recorder" / "entry" / "entry.cpp", command.BINARY.parents[1] / "libwhence_schema.a",
+                    "-o", library], check=True)
+    monkeypatch.setenv("WHENCE_RECORDER", str(library))
     with pytest.raises(whence.WhenceError) as raised:
         with whence.record(tmp_path / "m.whence.json"):
             pass
     assert raised.value.code == "E0307"
-    assert "2.5.1" in str(raised.value) and torch.__version__.partition("+")[0] in str(raised.value)
+    running = torch.__version__.partition("+")[0]
+    assert "built for PyTorch 2.5.1" in str(raised.value) and f"is {running}" in str(raised.value)
+    assert f"TORCH_DIR={Path(torch.__file__).parent}" in raised.value.remedy
 
 
 def test_a_scripted_function():

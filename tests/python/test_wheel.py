@@ -1,7 +1,7 @@
 """The wheel in a virtual environment that holds nothing but it and PyTorch."""
 
 import importlib.metadata
-import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -43,39 +43,87 @@ def with_dependencies(package: str, found: set[str]) -> set[str]:
     return found
 
 
+def linked(environment: Path, packages: set[str]) -> Path:
+    """An environment that holds these distributions of the running one, and nothing else. Returns its python."""
+    venv.create(environment, with_pip=False)
+    folder = next((environment / "lib").glob("python3*")) / "site-packages"
+    for name in packages:
+        for file in importlib.metadata.files(name) or []:
+            top = file.parts[0]
+            source = Path(file.locate()).parents[len(file.parts) - 2] if len(file.parts) > 1 else Path(file.locate())
+            if top != ".." and source.exists() and not (folder / top).exists():
+                (folder / top).symlink_to(source)
+    return environment / "bin" / "python"
+
+
+def clean_environment() -> dict[str, str]:
+    """Without what says where whence or PyTorch is."""
+    return {key: value for key, value in os.environ.items()
+            if not key.startswith("WHENCE") and key not in ("PYTHONPATH", "TORCH_DIR", "VIRTUAL_ENV")}
+
+
+def run(*arguments, **options) -> str:
+    result = subprocess.run([*map(str, arguments)], env=clean_environment(), capture_output=True, text=True, check=False,
+                            **options)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return result.stdout
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """$WHENCE_WHEEL; one that is built from this tree when that says `build`, as `make wheel` does."""
+def tools(tmp_path_factory) -> Path:
+    """A python with what builds an sdist and looks at a wheel."""
+    folder = tmp_path_factory.mktemp("tools") / "venv"
+    venv.create(folder, with_pip=True)
+    run(folder / "bin" / "python", "-m", "pip", "install", "-q", "scikit-build-core", "auditwheel")
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory) -> Path:
+    """The python of an environment that holds PyTorch, and nothing else."""
+    return linked(tmp_path_factory.mktemp("empty") / "venv", with_dependencies("torch", set()))
+
+
+@pytest.fixture(scope="module")
+def wheel(request, tmp_path_factory) -> Path:
+    """$WHENCE_WHEEL; one that is built of an sdist of this tree when that says `build`, as `make wheel` does."""
     given = os.environ.get("WHENCE_WHEEL")
     if not given:
         pytest.skip("a wheel compiles all of whence once more: run `make wheel`, or give one as WHENCE_WHEEL")
     if given != "build":
         return Path(given)
     folder = tmp_path_factory.mktemp("wheel")
-    environment = {**os.environ, "TORCH_DIR": str(Path(torch.__file__).parent)}
-    subprocess.run([sys.executable, "-m", "pip", "wheel", str(command.ROOT), "--no-deps", "-w", str(folder)],
-                   env=environment, check=True, capture_output=True, timeout=1800)
+    run(request.getfixturevalue("tools"), "-c", "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])", folder,
+        cwd=command.ROOT)
+    sdist = next(folder.glob("*.tar.gz"))
+    run(sys.executable, "-m", "pip", "--python", request.getfixturevalue("empty"), "wheel", sdist, "--no-deps", "-w", folder,
+        cwd=folder, timeout=1800)
     return next(folder.glob("*.whl"))
 
 
-def test_in_an_empty_environment(wheel, tmp_path):
-    venv.create(tmp_path / "venv", with_pip=False)
-    python = tmp_path / "venv" / "bin" / "python"
-    packages = next((tmp_path / "venv" / "lib").glob("python3*")) / "site-packages"
-    for name in with_dependencies("torch", set()):
-        for file in importlib.metadata.files(name) or []:
-            top = file.parts[0]
-            source = Path(file.locate()).parents[len(file.parts) - 2] if len(file.parts) > 1 else Path(file.locate())
-            if top != ".." and source.exists() and not (packages / top).exists():
-                (packages / top).symlink_to(source)
-    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index",
-                    str(wheel)], check=True, capture_output=True)
-    clean = {key: value for key, value in os.environ.items()
-             if not key.startswith("WHENCE") and key not in ("PYTHONPATH", "TORCH_DIR")}
+def test_the_wheel_needs_nothing_of_the_system_but_pytorch(wheel, tools):
+    """auditwheel finds no library outside the wheel that a Linux of that age may lack, but for PyTorch's own."""
+    found = json.loads(run(tools, "-m", "auditwheel", "show", "--json", wheel))
+    assert "libtorch_cpu.so" in found["external_libs"]
+    assert not [name for name in found["external_libs"] if not name.startswith(("libtorch", "libc10"))]
+    assert found["sym_tag"].startswith("manylinux")
+
+
+def test_in_an_empty_environment(wheel, empty, tmp_path):
+    run(sys.executable, "-m", "pip", "--python", empty, "install", "--no-deps", "--no-index", wheel)
     (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
-    result = subprocess.run([str(python), "script.py"], cwd=tmp_path, env=clean, capture_output=True, text=True,
-                            check=False)
-    assert result.returncode == 0, result.stderr[-3000:]
-    said = subprocess.run([str(python.parent / "whence"), "show", "model.onnx"], cwd=tmp_path, env=clean,
-                          capture_output=True, text=True, check=True).stdout
-    assert "Linear" in said
+    run(empty, "script.py", cwd=tmp_path)
+    assert "Linear" in run(empty.parent / "whence", "show", "model.onnx", cwd=tmp_path)
+
+
+def test_without_pytorch_the_build_says_what_to_do(wheel, tools, tmp_path):
+    """From the same sdist, in an environment that lacks it: at once, not after a build."""
+    sdist = next(wheel.parent.glob("*.tar.gz"), None)
+    if sdist is None:
+        pytest.skip("a wheel was given, no sdist")
+    result = subprocess.run([str(tools), "-m", "pip", "wheel", str(sdist), "--no-deps", "-w", str(tmp_path)],
+                            env=clean_environment() | {"PATH": f"{tools.parent}:/usr/bin:/bin"}, capture_output=True, text=True,
+                            check=False, cwd=tmp_path, timeout=300)
+    assert result.returncode != 0
+    said = " ".join((result.stdout + result.stderr).split())
+    assert "no LibTorch: none of these has the package torch" in said and "Install torch (PyTorch 2." in said

@@ -1,28 +1,63 @@
 # LibTorch as the target whence_torch. TORCH_DIR is the `torch` package's folder: a wheel's or a LibTorch archive's.
 #
-# Looked for in: -DTORCH_DIR, the environment's TORCH_DIR, the virtual environment of `make build`, the python on PATH.
+# Looked for in: -DTORCH_DIR, the environment's TORCH_DIR, the Python that a wheel is built for (SKBUILD), the virtual
+# environment of `make build`, the one that is active, the python3 on PATH.
 # PyTorch's own TorchConfig.cmake is not used: it brings flags, and with a CUDA build the CUDA compiler, for nothing.
 
+# The versions that whence promises to build and run with: `make test-torch VERSION=...` tests any of them. The oldest is
+# the first that writes torch.export archives in their present form. This file is the one place that knows of differences
+# between them, of which the recorder's sources need none.
+set(WHENCE_TORCH_OLDEST 2.9.0)
+set(WHENCE_TORCH_NEWEST 2.15.0)
+set(torch_range "PyTorch ${WHENCE_TORCH_OLDEST} to ${WHENCE_TORCH_NEWEST}")
+
+# The folder of the torch package that a Python would import. -E: pip hides the environment that it builds for by
+# variables of the environment (PEP 517's build isolation), and torch is to be the caller's, not one of its own.
+function(find_torch_of python result)
+  execute_process(COMMAND ${python} -E -c "import importlib.util as u, os; print(os.path.realpath(u.find_spec('torch').submodule_search_locations[0]))"
+                  WORKING_DIRECTORY ${CMAKE_BINARY_DIR} OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  set(${result} "${folder}" PARENT_SCOPE)
+endfunction()
+
 set(torch_default $ENV{TORCH_DIR})
-if(NOT torch_default)
-  file(GLOB torch_default ${CMAKE_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch)
+file(GLOB pythons ${CMAKE_SOURCE_DIR}/build/venv/bin/python)
+if(SKBUILD)
+  list(PREPEND pythons ${Python_EXECUTABLE})
 endif()
-if(NOT torch_default)
-  execute_process(COMMAND python3 -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
-                  OUTPUT_VARIABLE torch_default OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(DEFINED ENV{VIRTUAL_ENV})
+  list(APPEND pythons $ENV{VIRTUAL_ENV}/bin/python)
 endif()
+list(APPEND pythons python3)
+foreach(python IN LISTS pythons)
+  if(NOT torch_default)
+    find_torch_of(${python} torch_default)
+  endif()
+endforeach()
 set(TORCH_DIR "${torch_default}" CACHE PATH "folder of the torch package: include/ and lib/ are in it")
 
 if(NOT EXISTS ${TORCH_DIR}/lib/libtorch_cpu.so)
-  message(FATAL_ERROR "no LibTorch in '${TORCH_DIR}': pip install torch==${WHENCE_TORCH_VERSION} and set TORCH_DIR to the "
-                      "torch package's folder, or build without the recorder (-DWHENCE_RECORDER=OFF)")
+  set(missing "no LibTorch in '${TORCH_DIR}'")
+  if(NOT TORCH_DIR)
+    string(REPLACE ";" ", " asked "${pythons}")
+    set(missing "no LibTorch: none of these has the package torch: ${asked}")
+  endif()
+  message(FATAL_ERROR "${missing}. Install torch (${torch_range}) in the environment that whence is built for, or set "
+                      "TORCH_DIR to the folder that `python -c 'import torch; print(torch.__path__[0])'` prints; or build "
+                      "without the recorder (-DWHENCE_RECORDER=OFF)")
 endif()
-file(STRINGS ${TORCH_DIR}/include/torch/headeronly/version.h torch_version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+foreach(header headeronly/version.h csrc/api/include/torch/version.h)  # since 2.10, before
+  if(EXISTS ${TORCH_DIR}/include/torch/${header} AND NOT torch_version)
+    file(STRINGS ${TORCH_DIR}/include/torch/${header} torch_version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+  endif()
+endforeach()
 string(REGEX REPLACE "[^0-9;]" "" torch_version "${torch_version}")
 string(REPLACE ";" "." torch_version "${torch_version}")
-if(NOT torch_version VERSION_EQUAL WHENCE_TORCH_VERSION)
-  message(WARNING "LibTorch in ${TORCH_DIR} is ${torch_version}; whence is tested with ${WHENCE_TORCH_VERSION}")
+if(torch_version VERSION_LESS WHENCE_TORCH_OLDEST)
+  message(FATAL_ERROR "LibTorch in ${TORCH_DIR} is ${torch_version}; whence builds with ${torch_range}: install one of them")
+elseif(torch_version VERSION_GREATER WHENCE_TORCH_NEWEST)
+  message(WARNING "LibTorch in ${TORCH_DIR} is ${torch_version}; whence is tested with ${torch_range}")
 endif()
+message(STATUS "LibTorch ${torch_version} in ${TORCH_DIR}")
 
 add_library(whence_torch INTERFACE)
 target_include_directories(whence_torch SYSTEM INTERFACE ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)

@@ -1,5 +1,6 @@
 #!/bin/sh
 # ONNX C++ from its PyPI source, built once into the user's cache. ONNX_ROOT names another installation.
+# PYTHON (with pip) and CMAKE take the place of those of build/venv, for a wheel's build.
 . "$(dirname "$0")/common.sh"
 
 version=1.23.2
@@ -19,16 +20,17 @@ if ready; then exit 0; fi
 step "building ONNX C++ $version into $target (some minutes, once)"
 work=$(mktemp -d "$target.build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-python=$root/build/venv/bin/python
+python=${PYTHON:-$root/build/venv/bin/python}
+cmake=${CMAKE:-$root/build/venv/bin/cmake}
 quietly "downloading the source of onnx $version (needs the network; or set ONNX_ROOT)" \
   "$python" -m pip download --disable-pip-version-check -q --no-deps --no-binary onnx -d "$work" "onnx==$version"
 tar -xzf "$work/onnx-$version.tar.gz" -C "$work"
 launcher=
 if command -v ccache >/dev/null; then launcher=-DCMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
-quietly "configuring ONNX C++" build/venv/bin/cmake -G Ninja -S "$work/onnx-$version" -B "$work/build" \
+quietly "configuring ONNX C++" "$cmake" -G Ninja -S "$work/onnx-$version" -B "$work/build" \
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$work/installed" -DCMAKE_INSTALL_LIBDIR=lib \
   -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_STANDARD=20 -DONNX_ML=ON -DONNX_USE_PROTOBUF_SHARED_LIBS=ON $launcher
-quietly "building ONNX C++" build/venv/bin/cmake --build "$work/build" --target install
+quietly "building ONNX C++" "$cmake" --build "$work/build" --target install
 # Renamed into place as a whole, so that an installation that is there is complete.
 rm -rf "$target"
 mv "$work/installed" "$target"

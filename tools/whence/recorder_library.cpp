@@ -22,8 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRemedy =
-    "pip install torch==" WHENCE_TORCH_VERSION
-    ", and set TORCH_DIR to the folder that `python -c 'import torch; print(torch.__path__[0])'` prints";
+    "install PyTorch, and set TORCH_DIR to the folder that `python -c 'import torch; print(torch.__path__[0])'` prints";
 
 [[noreturn]] void fail(const std::string& message, const std::string& remedy = kRemedy) {
   throw Error(Code::needs_libtorch, message, remedy, Place{.stage = "load recorder"});
@@ -73,13 +72,14 @@ const RecorderApi* load() {
   const fs::path path = library_path();
   // LibTorch's OpenMP threads would spin between the many small operations of a run; sleeping halves the CPU time.
   setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
-  preload_torch_when_named();
-  // Local: LibTorch's own copies of protobuf and ONNX must not meet the command's.
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) fail("the recorder could not be loaded: " + std::string(dlerror()));
-  const auto entry = reinterpret_cast<RecorderEntry>(dlsym(library, recorder_entry));
-  const RecorderApi* api = entry != nullptr ? entry() : nullptr;
-  if (api == nullptr || std::strcmp(api->abi, recorder_abi) != 0) {
+  preload_torch_when_named();
+  const auto open = reinterpret_cast<OpenRecorder>(dlsym(library, open_recorder));
+  const char *message = "", *remedy = "";
+  const RecorderApi* api = open != nullptr ? open(&message, &remedy) : nullptr;
+  if (open != nullptr && api == nullptr) fail(message, remedy);
+  if (open == nullptr || std::strcmp(api->abi, recorder_abi) != 0) {
     fail("the recorder is of another build of whence: " + path.string(), "install command and recorder together");
   }
   return api;
@@ -101,7 +101,8 @@ void load_operators(const std::vector<std::string>& libraries) {
     // With its path, so that nothing else of that name is found.
     if (dlopen(fs::absolute(library).c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) continue;
     throw Error(Code::wrong_kind, "this library cannot be loaded: " + std::string(dlerror()),
-                "build it against LibTorch " WHENCE_TORCH_VERSION " and without Python: link torch, not torch_python",
+                "build it against LibTorch " + std::string(recorder().torch_version) +
+                    " and without Python: link torch, not torch_python",
                 place);
   }
 }

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "annotator/read/exported/part.h"
-#include "annotator/read/zip_archive.h"
 #include "schema/program.h"
+#include "schema/zip_archive.h"
 
 namespace whence {
 

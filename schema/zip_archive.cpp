@@ -1,6 +1,7 @@
-#include "annotator/read/zip_archive.h"
+#include "schema/zip_archive.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "schema/result.h"
 
@@ -12,6 +13,7 @@ constexpr std::uint32_t end_signature = 0x06054b50, end64_signature = 0x06064b50
 constexpr std::uint64_t end_size = 22, longest_comment = 65535, locator_size = 20, entry_size = 46, header_size = 30;
 constexpr std::uint64_t in_zip64 = 0xffffffff;  // a field that does not fit; the extra field has it
 constexpr std::uint32_t zip64_extra = 1;
+constexpr std::uint64_t most_deflated = 1032;  // bytes that one byte becomes at most (zlib.net/zlib_tech.html)
 
 bool climbs_out(std::string_view name) {
   if (name.starts_with('/') || name.find('\\') != std::string_view::npos) return true;
@@ -26,13 +28,14 @@ bool climbs_out(std::string_view name) {
 
 }  // namespace
 
-ZipArchive::ZipArchive(const std::string& path) : file_(MappedFile::open(path)) {
+ZipArchive::ZipArchive(const std::string& path, std::string maker, Packing packing)
+    : file_(MappedFile::open(path)), maker_(std::move(maker)), packing_(packing) {
   read_entries(find_directory());
   refuse_overlaps();
 }
 
 void ZipArchive::corrupt(const std::string& why) const {
-  throw Error(Code::corrupt_file, why, "save the program again with torch.export.save",
+  throw Error(Code::corrupt_file, why, "write it again with " + maker_,
               {.file = path(), .stage = "read"});
 }
 
@@ -51,7 +54,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
   const std::string_view text = file_->text();
   const Place place{.file = path(), .stage = "read"};
   if (!text.starts_with("PK")) {
-    throw Error(Code::wrong_kind, "this is no zip archive", "give what torch.export.save wrote", place);
+    throw Error(Code::wrong_kind, "this is no zip archive", "give what " + maker_ + " wrote", place);
   }
   const std::uint64_t earliest =
       text.size() < end_size + longest_comment ? 0 : text.size() - end_size - longest_comment;
@@ -107,21 +110,25 @@ void ZipArchive::read_entries(const Directory& directory) {
       }
       extra = field_end;
     }
-    at += entry_size + name_size + extra_size + comment;
+    const std::uint64_t entry = std::exchange(at, at + entry_size + name_size + extra_size + comment);
 
     const Place place{.file = path(), .stage = "read", .node = name};
     if (climbs_out(name)) {
       throw Error(Code::outside_folder, "the archive has a member that is named out of it", "do not open it", place);
     }
-    if (method != 0 || packed != size) {
+    const bool deflated = method == 8 && packing_ == Packing::deflated;
+    if (!deflated && (method != 0 || packed != size)) {
       throw Error(Code::unsupported_feature, "a member of the archive is compressed",
-                  "save the program again with torch.export.save, and do not pack it again", place);
+                  "write it again with " + maker_ + ", and do not pack it again", place);
     }
+    if (deflated && size / most_deflated > packed) corrupt("'" + name + "' cannot be as large as the directory says");
     if ((flags & 1) != 0) {
       throw Error(Code::unsupported_feature, "a member of the archive is encrypted", "give the plain archive", place);
     }
     if (name.ends_with('/')) continue;
-    if (!members_.emplace(name, content_of(name, header, size)).second) corrupt("'" + name + "' is there twice");
+    if (!members_.emplace(name, content_of(name, header, packed)).second) corrupt("'" + name + "' is there twice");
+    entries_.push_back({name, deflated ? Packing::deflated : Packing::stored, size,
+                        static_cast<std::uint32_t>(number(entry + 16, 4))});
   }
 }
 

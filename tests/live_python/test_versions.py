@@ -1,0 +1,71 @@
+"""The recorder meets a LibTorch that it was not built for: by a library of that name, which has nothing but a version."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import command
+from live_python.live import PLUGIN
+
+RUNNING = torch.__version__.partition("+")[0]
+LOAD = """
+import ctypes, sys, threading
+ctypes.CDLL(sys.argv[1])
+def load():
+    try:
+        ctypes.CDLL(sys.argv[2])
+        print("loaded")
+    except OSError as error:
+        print(error)
+"""
+
+
+def compile_library(source: str, library: Path, *options) -> Path:
+    library.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-x", "c++", "-", "-o", library,
+                    *options], input=source, text=True, check=True)
+    return library
+
+
+@pytest.fixture(scope="module")
+def other_torch(tmp_path_factory) -> Path:
+    """A torch folder whose libraries say that they are 2.5.1."""
+    folder = tmp_path_factory.mktemp("other") / "torch"
+    version = "#include <cstdint>\nextern \"C\" std::uint64_t aoti_torch_abi_version() { return 0x0205010000000000; }"
+    for name, source in (("libtorch_cpu.so", version), ("libc10.so", ""), ("libtorch.so", "")):
+        compile_library(source, folder / "lib" / name)
+    return folder
+
+
+def check(said: str, other_torch: Path) -> None:
+    assert "E0307 needs libtorch" in said
+    assert f"built for PyTorch {RUNNING}" in said and f"{other_torch} is 2.5.1" in said
+    assert f"TORCH_DIR={other_torch} make build" in said and f"pip install torch=={RUNNING}" in said
+
+
+def load_in(other_torch: Path, last_line: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", LOAD + last_line, other_torch / "lib" / "libtorch_cpu.so", PLUGIN],
+                          capture_output=True, text=True, check=True)
+
+
+def test_the_plugin_in_another_pytorch(other_torch):
+    said = load_in(other_torch, "load()").stdout
+    check(said, other_torch)
+    assert "loaded" not in said and "undefined symbol" not in said
+
+
+def test_the_plugin_in_a_thread_of_another_pytorch(other_torch):
+    """Python raises what comes out of a library's start in its main thread alone, which has nothing to do with it."""
+    result = load_in(other_torch, "thread = threading.Thread(target=load); thread.start(); thread.join()")
+    check(result.stderr, other_torch)
+    assert result.stdout == "loaded\n"
+
+
+def test_the_command_with_another_pytorch(other_torch, small_archive, tmp_path):
+    result = command.run("record", small_archive, "-o", tmp_path / "out", code=4, env={"WHENCE_TORCH_DIR": str(other_torch)})
+    check(result.stderr, other_torch)
+    assert not (tmp_path / "out").exists()
+

@@ -1,0 +1,27 @@
+# ONNX C++: ONNX_ROOT, else what tools/setup/onnx.sh builds into the user's cache. A wheel's build, which `make` does not
+# prepare, runs that script itself.
+set(WHENCE_ONNX_VERSION 1.23.2)
+
+set(cache_folder $ENV{XDG_CACHE_HOME})
+if(NOT cache_folder)
+  set(cache_folder $ENV{HOME}/.cache)
+endif()
+if(DEFINED ENV{ONNX_ROOT})
+  set(onnx_default $ENV{ONNX_ROOT})
+else()
+  set(onnx_default ${cache_folder}/whence/onnx-${WHENCE_ONNX_VERSION})
+endif()
+set(ONNX_ROOT ${onnx_default} CACHE PATH "ONNX C++ ${WHENCE_ONNX_VERSION}, as tools/setup/onnx.sh builds it")
+
+if(SKBUILD)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env PYTHON=${Python_EXECUTABLE} CMAKE=${CMAKE_COMMAND}
+                          ${CMAKE_SOURCE_DIR}/tools/setup/onnx.sh
+                  RESULT_VARIABLE failed ERROR_VARIABLE onnx_error)
+  if(failed)
+    message(FATAL_ERROR "ONNX C++ ${WHENCE_ONNX_VERSION} could not be built: ${onnx_error}")
+  endif()
+endif()
+find_package(ONNX CONFIG PATHS ${ONNX_ROOT} NO_DEFAULT_PATH)
+if(NOT ONNX_FOUND)
+  message(FATAL_ERROR "no ONNX C++ ${WHENCE_ONNX_VERSION} in ${ONNX_ROOT}: run tools/setup/onnx.sh, or set ONNX_ROOT")
+endif()
