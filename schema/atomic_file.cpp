@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kBufferSize = std::size_t{1} << 18;  // small writes are gathered up to here
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kCompareAtOnce = std::size_t{1} << 24;
 constexpr std::size_t kCopyAtOnce = std::size_t{1} << 30;    // bytes for one call into the kernel
 constexpr std::size_t kSpanFromFile = std::size_t{1} << 14;  // below this, a copy from memory is cheaper
 
@@ -38,6 +39,8 @@ std::string remedy_for(int error, const std::string& target) {
     case EPERM:
     case EROFS:
       return "name a folder that you may write to";
+    case ENAMETOOLONG:
+      return "give it a shorter name";
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
@@ -61,11 +64,15 @@ std::string resolve(const std::string& target) {
   return path;
 }
 
+std::string new_name_beside(const std::string& target) {
+  static std::atomic<unsigned> counter{0};
+  return folder_of(target) + "/.whence-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+}
+
 // Creates a file that did not exist, with the permissions that the user's umask leaves.
 int create_beside(const std::string& target, std::string& created) {
-  static std::atomic<unsigned> counter{0};
   for (int attempt = 0; attempt < 100; ++attempt) {
-    created = folder_of(target) + "/.whence-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+    created = new_name_beside(target);
     const int fd = ::open(created.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0 || errno != EEXIST) return fd;
   }
@@ -114,13 +121,17 @@ AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
     if (fd_ < 0) temporary_.clear();
   }
   if (fd_ < 0) fail(target_, errno);
-  if (exists && !temporary_.empty()) ::fchmod(fd_, status.st_mode & 07777);
+  exists_ = exists && !temporary_.empty();
+  if (!exists_) return;
+  mode_ = status.st_mode & 07777;
+  ::fchmod(fd_, mode_);
 }
 
 AtomicFile::~AtomicFile() {
   if (source_fd_ >= 0) ::close(source_fd_);
   if (fd_ >= 0) ::close(fd_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!old_.empty()) ::unlink(old_.c_str());
 }
 
 void AtomicFile::flush() {
@@ -177,19 +188,98 @@ void AtomicFile::write(const Bytes& bytes) {
   copy_from(source_fd_, bytes.offset(), content.size());
 }
 
+void AtomicFile::take(const std::string& finished) {
+  if (!temporary_.empty() && position_ == 0 && ::rename(finished.c_str(), temporary_.c_str()) == 0) {
+    if (exists_) ::chmod(temporary_.c_str(), mode_);
+    return;
+  }
+  copy(finished);
+}
+
+void AtomicFile::copy(const std::string& path) {
+  if (source_fd_ >= 0) ::close(source_fd_);
+  source_fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  source_path_ = path;
+  struct stat status {};
+  if (source_fd_ < 0 || ::fstat(source_fd_, &status) != 0) {
+    throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions",
+                {.file = path, .stage = "write"});
+  }
+  copy_from(source_fd_, 0, static_cast<std::uint64_t>(status.st_size));
+}
+
 void AtomicFile::commit() {
+  finish();
+  give_name();
+}
+
+void AtomicFile::finish() {
   flush();
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0) fail(target_, errno);  // some network file systems report a full disk only here
+}
+
+void AtomicFile::give_name() {
   if (temporary_.empty()) return;
-  if (::rename(temporary_.c_str(), resolve(target_).c_str()) != 0) fail(target_, errno);
-  temporary_.clear();
+  const std::string target = resolve(target_);
+  if (replaces_) {
+    if (::rename(temporary_.c_str(), target.c_str()) != 0) fail(target_, errno);
+    temporary_.clear();
+  } else if (::link(temporary_.c_str(), target.c_str()) != 0) {  // the destructor takes the first name away
+    if (errno == EEXIST) {
+      throw Error(Code::cannot_write, target_ + " was written by another process", "run the command again",
+                  {.file = target_, .stage = "write"});
+    }
+    // Some file systems have no second names.
+    if (::rename(temporary_.c_str(), target.c_str()) != 0) fail(target_, errno);
+    temporary_.clear();
+  }
+  named_ = true;
+}
+
+void AtomicFile::keep_old() {
+  if (!exists_) return;
+  const std::string target = resolve(target_), kept = new_name_beside(target);
+  struct stat status {};
+  if (::stat(target.c_str(), &status) != 0) return;  // somebody took it away
+  if (!S_ISREG(status.st_mode)) fail(target_, EISDIR);
+  // Where a file cannot have two names, the old one gives its name up a moment before the new one takes it.
+  if (::link(target.c_str(), kept.c_str()) != 0 && ::rename(target.c_str(), kept.c_str()) != 0) fail(target_, errno);
+  old_ = kept;
+}
+
+void AtomicFile::put_back() {
+  if (named_ && !exists_) ::unlink(resolve(target_).c_str());
+  if (old_.empty()) return;
+  // Two names of one file are left as they are by rename(). What cannot be put back keeps its second name.
+  if (::rename(old_.c_str(), resolve(target_).c_str()) == 0) ::unlink(old_.c_str());
+  old_.clear();
 }
 
 void write_file(const std::string& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+bool same_content(const std::string& first, const std::string& second) {
+  const auto size_of = [](const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) return status.st_size;
+    throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions",
+                {.file = path, .stage = "read"});
+  };
+  const auto size = size_of(first);
+  if (size != size_of(second)) return false;
+  if (size == 0) return true;
+  const auto a = MappedFile::open(first), b = MappedFile::open(second);
+  for (std::size_t at = 0; at < a->size(); at += kCompareAtOnce) {
+    const std::size_t count = std::min(kCompareAtOnce, a->size() - at);
+    if (std::memcmp(a->data() + at, b->data() + at, count) != 0) return false;
+    a->release(at, count);
+    b->release(at, count);
+  }
+  return true;
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }

@@ -11,8 +11,8 @@
 
 namespace whence {
 
-std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
-  const Place place{.file = path, .stage = "read"};
+std::shared_ptr<MappedFile> MappedFile::open(const std::string& path, const std::string& known_as) {
+  const Place place{.file = known_as.empty() ? path : known_as, .stage = "read"};
   struct stat status {};
   // Looked at before it is opened: opening a pipe would wait for its writer.
   if (::stat(path.c_str(), &status) != 0) {
@@ -42,6 +42,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
   }
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
+  file->known_as_ = place.file;
   file->data_ = static_cast<const std::byte*>(data);
   file->size_ = size;
   return file;
@@ -55,8 +56,8 @@ Bytes MappedFile::slice(const std::shared_ptr<MappedFile>& self, std::size_t off
   if (offset > size_ || size > size_ - offset) {
     throw Error(Code::truncated_file,
                 "bytes " + std::to_string(offset) + " to " + std::to_string(offset + size) + " lie beyond the end of " +
-                    path_ + " (" + std::to_string(size_) + " bytes)",
-                "copy or download the file again", {.file = path_, .stage = "read"});
+                    path() + " (" + std::to_string(size_) + " bytes)",
+                "copy or download the file again", {.file = path(), .stage = "read"});
   }
   return Bytes::part_of(self, data_ + offset, size).stored_in(path_, offset);
 }

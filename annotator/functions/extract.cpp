@@ -255,14 +255,14 @@ class Extractor {
 
 }  // namespace
 
-Result<ExtractReport> extract_file(const std::string& input, const std::string& output,
+Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& output,
                                    const ExtractOptions& options) {
   Diagnostics notes;
   auto result = guarded([&] {
     ModelParts parts = read_model_parts(input);
     inline_calls(parts, /*all=*/false);
     const ExtractReport report = Extractor(parts, options, notes).run();
-    write_model_parts(parts, output);
+    write_model_parts(std::move(parts), output);
     return report;
   });
   return result ? Result<ExtractReport>(*result, std::move(notes)) : result;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/merge/carried_data.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -39,7 +40,7 @@ struct OutlineReport {
 // Errors: those of reading; usage when nothing is chosen, or a choice matches nothing (with the nearest names);
 // unsupported_feature when all that was chosen is refused; internal when writing the calls out again would not give the
 // graph of `input`: nothing is written then.
-Result<OutlineReport> outline_file(const std::string& input, const std::string& output, const OutlineOptions& options);
+Result<OutlineReport> outline_file(const ModelSource& input, const ModelOutput& output, const OutlineOptions& options);
 
 struct InlineReport {
   std::int64_t calls = 0;      // outermost calls written out
@@ -50,7 +51,7 @@ struct InlineReport {
 // Writes out the calls of functions that outline_file made; `all`: of every function. Nodes get back their metadata,
 // and their names where those were made after their modules. Errors: those of reading; corrupt_file for calls that do
 // not fit their function, unsupported_feature for a function of another opset version than the model.
-Result<InlineReport> inline_file(const std::string& input, const std::string& output, bool all);
+Result<InlineReport> inline_file(const ModelSource& input, const ModelOutput& output, bool all);
 
 struct ExtractOptions {
   std::string module;        // qualified name; a container that is never called stands for what it holds
@@ -71,6 +72,6 @@ struct ExtractReport {
 // outputs. Errors: those of reading; unknown_node for a module or call that the file does not have (with the nearest
 // names); unsupported_feature when its nodes are not one part of the graph, when the type of an input is not known, and,
 // unless options.partial, when other nodes may belong to it (unclear_parts.h).
-Result<ExtractReport> extract_file(const std::string& input, const std::string& output, const ExtractOptions& options);
+Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& output, const ExtractOptions& options);
 
 }  // namespace whence

@@ -306,11 +306,11 @@ std::vector<std::vector<onnx::NodeProto>> nodes_by_call(const ModelParts& parts)
   return Inliner(copy, false).leaves_by_call();
 }
 
-Result<InlineReport> inline_file(const std::string& input, const std::string& output, bool all) {
+Result<InlineReport> inline_file(const ModelSource& input, const ModelOutput& output, bool all) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);
     const InlineReport report = inline_calls(parts, all);
-    write_model_parts(parts, output);
+    write_model_parts(std::move(parts), output);
     return report;
   });
 }

@@ -1,6 +1,8 @@
 #include "annotator/functions/model_parts.h"
 
-#include "annotator/merge/external_data.h"
+#include <functional>
+
+#include "annotator/merge/keys.h"
 #include "annotator/read/onnx_summary.h"
 #include "annotator/read/wire_in.h"
 #include "annotator/write/model_layout.h"
@@ -14,6 +16,67 @@ constexpr std::uint32_t model_graph = 7;
 constexpr std::uint32_t graph_initializer = 5;
 constexpr std::uint32_t tensor_raw_data = 9;
 constexpr std::uint64_t protobuf_limit = (1ULL << 31) - 1;
+
+// Calls `visit` with each of the tensors, those of nested graphs included.
+void visit_tensors(auto& nodes, const std::function<void(onnx::TensorProto&)>& visit);
+
+void visit_tensors(onnx::SparseTensorProto& sparse, const std::function<void(onnx::TensorProto&)>& visit) {
+  if (sparse.has_values()) visit(*sparse.mutable_values());
+  if (sparse.has_indices()) visit(*sparse.mutable_indices());
+}
+
+void visit_tensors(onnx::GraphProto& graph, const std::function<void(onnx::TensorProto&)>& visit) {
+  for (onnx::TensorProto& tensor : *graph.mutable_initializer()) visit(tensor);
+  for (onnx::SparseTensorProto& sparse : *graph.mutable_sparse_initializer()) visit_tensors(sparse, visit);
+  visit_tensors(*graph.mutable_node(), visit);
+}
+
+void visit_tensors(auto& nodes, const std::function<void(onnx::TensorProto&)>& visit) {
+  for (onnx::NodeProto& node : nodes) {
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_t()) visit(*attribute.mutable_t());
+      if (attribute.has_sparse_tensor()) visit_tensors(*attribute.mutable_sparse_tensor(), visit);
+      if (attribute.has_g()) visit_tensors(*attribute.mutable_g(), visit);
+      for (onnx::TensorProto& tensor : *attribute.mutable_tensors()) visit(tensor);
+      for (onnx::SparseTensorProto& sparse : *attribute.mutable_sparse_tensors()) visit_tensors(sparse, visit);
+      for (onnx::GraphProto& graph : *attribute.mutable_graphs()) visit_tensors(graph, visit);
+    }
+  }
+}
+
+// Calls `visit` with the location of every tensor of the model that lies in another file.
+void visit_locations(ModelParts& parts, const std::function<void(std::string&)>& visit) {
+  const auto visit_tensor = [&](onnx::TensorProto& tensor) {
+    if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
+    for (onnx::StringStringEntryProto& entry : *tensor.mutable_external_data()) {
+      if (entry.key() == "location") visit(*entry.mutable_value());
+    }
+  };
+  for (StoredTensor& tensor : parts.initializers) visit_tensor(tensor.header);
+  visit_tensors(*parts.model.mutable_graph(), visit_tensor);
+  for (onnx::FunctionProto& function : *parts.model.mutable_functions()) {
+    visit_tensors(*function.mutable_node(), visit_tensor);
+  }
+}
+
+// Of data files.
+Locations former_names(const onnx::ModelProto& model) {
+  for (const onnx::StringStringEntryProto& entry : model.metadata_props()) {
+    if (entry.key() == keys::data_files) return parse_former(entry.value());
+  }
+  return {};
+}
+
+void set_former_names(const std::string& names, onnx::ModelProto& model) {
+  auto& entries = *model.mutable_metadata_props();
+  for (int i = entries.size() - 1; i >= 0; --i) {
+    if (entries.Get(i).key() == keys::data_files) entries.DeleteSubrange(i, 1);
+  }
+  if (names.empty()) return;
+  onnx::StringStringEntryProto& entry = *entries.Add();
+  entry.set_key(std::string(keys::data_files));
+  entry.set_value(names);
+}
 
 // Sorts the fields of a message: `take` gets those it asks for, the rest is copied to the result.
 template <class Take>
@@ -63,8 +126,8 @@ class Reader {
     const std::string header = split_message(message, place_, [&](const wire::Field& field) {
       if (!field.is_bytes(tensor_raw_data)) return false;
       const auto offset = static_cast<std::size_t>(field.bytes.data() - parts_.file->text().data());
-      tensor.raw =
-          Bytes::part_of(parts_.file, field.bytes.data(), field.bytes.size()).stored_in(parts_.file->path(), offset);
+      tensor.raw = Bytes::part_of(parts_.file, field.bytes.data(), field.bytes.size())
+                       .stored_in(parts_.file->bytes_path(), offset);
       return true;
     });
     parse(tensor.header, header, place_);
@@ -103,18 +166,27 @@ void ModelParts::import(const std::string& domain, std::int64_t version) {
   import.set_version(version);
 }
 
-ModelParts read_model_parts(const std::string& path) {
-  const auto summary = read_onnx_summary(path);  // says what is wrong with a file that is no ONNX model
+ModelParts read_model_parts(const ModelSource& source) {
+  const auto summary = read_onnx_summary(source);  // says what is wrong with a file that is no ONNX model
   if (!summary) throw Error(summary.diagnostics());
   ModelParts parts;
-  parts.path = path;
+  parts.path = source.stands_for;
   parts.file = summary->file;
-  const Place place{.file = path, .stage = "read"};
+  const Place place{.file = parts.path, .stage = "read"};
   Reader(parts, place).read();
   return parts;
 }
 
-void write_model_parts(const ModelParts& parts, const std::string& path) {
+void write_model_parts(ModelParts parts, const ModelOutput& output) {
+  DataFiles data_files;
+  visit_locations(parts, [&](std::string& location) { data_files.locations.insert(location); });
+  data_files.former = former_names(parts.model);
+  const CarriedData data(data_files, parts.path, output);
+  if (!data.new_locations().empty()) set_former_names(data.former(), parts.model);
+  visit_locations(parts, [&](std::string& location) {
+    const auto found = data.new_locations().find(location);
+    if (found != data.new_locations().end()) location = found->second;
+  });
   onnx::ModelProto tail = parts.model;
   ModelLayout layout;
   onnx::ModelProto head;
@@ -144,19 +216,14 @@ void write_model_parts(const ModelParts& parts, const std::string& path) {
   if (layout.size() > protobuf_limit) {
     throw Error(Code::over_limit,
                 "the file would need " + std::to_string(layout.size()) + " bytes, more than protobuf holds",
-                "keep the weights in external data", {.file = path, .stage = "write"});
+                "keep the weights in external data", {.file = output.path, .stage = "write"});
   }
 
-  std::set<std::string> data_files;
-  for (const StoredTensor& tensor : parts.initializers) {
-    for (const onnx::StringStringEntryProto& entry : tensor.header.external_data()) {
-      if (entry.key() == "location") data_files.insert(entry.value());
-    }
-  }
-  AtomicFile file(path);
-  layout.write(file);
-  carry_external_data(data_files, parts.path, path);
-  file.commit();
+  OutputFiles files;
+  AtomicFile& to = files.add(output.path);
+  data.add_to(files);
+  layout.write(to);
+  files.commit();
 }
 
 }  // namespace whence

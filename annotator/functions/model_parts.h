@@ -9,6 +9,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include "annotator/merge/carried_data.h"
 #include "schema/files.h"
 
 namespace whence {
@@ -28,7 +29,7 @@ struct StoredTensor {
 };
 
 struct ModelParts {
-  std::string path;
+  std::string path;  // of the file that messages name
   std::shared_ptr<const MappedFile> file;
   onnx::ModelProto model;  // its outermost graph has no initializers: they are
   std::vector<StoredTensor> initializers;
@@ -38,10 +39,9 @@ struct ModelParts {
 };
 
 // Errors: those of read_onnx_summary, and corrupt_file.
-ModelParts read_model_parts(const std::string& path);
+ModelParts read_model_parts(const ModelSource& source);
 
-// Data files that the initializers name follow into the output's folder (merge/external_data.h). Errors: cannot_write,
-// over_limit, outside_folder.
-void write_model_parts(const ModelParts& parts, const std::string& path);
+// Data files come along (merge/carried_data.h). Errors: over_limit; those of CarriedData and OutputFiles.
+void write_model_parts(ModelParts parts, const ModelOutput& output);
 
 }  // namespace whence

@@ -228,7 +228,7 @@ class Outliner {
 
 OutlineReport outline(ModelParts& parts, const OutlineOptions& options) { return Outliner(parts, options).run(); }
 
-Result<OutlineReport> outline_file(const std::string& input, const std::string& output, const OutlineOptions& options) {
+Result<OutlineReport> outline_file(const ModelSource& input, const ModelOutput& output, const OutlineOptions& options) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);
     inline_calls(parts, /*all=*/false);  // functions that were cut out before are cut anew
@@ -238,9 +238,9 @@ Result<OutlineReport> outline_file(const std::string& input, const std::string& 
     inline_calls(check, /*all=*/false);
     if (graph_digest(check) != before) {
       throw Error(Code::internal, "the functions, written out again, do not give the graph of the file",
-                  "please report this with the file", {.file = input, .stage = "functions"});
+                  "please report this with the file", {.file = input.stands_for, .stage = "functions"});
     }
-    write_model_parts(parts, output);
+    write_model_parts(std::move(parts), output);
     return report;
   });
 }

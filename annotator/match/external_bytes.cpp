@@ -1,11 +1,10 @@
 #include "annotator/match/external_bytes.h"
 
 #include <charconv>
-#include <filesystem>
+
+#include "annotator/read/data_file.h"
 
 namespace whence {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -26,15 +25,8 @@ std::string_view ExternalBytes::of(const OnnxTensor& tensor) {
   const Place place{.file = model_, .stage = "match", .node = std::string(tensor.name)};
   const auto location = find_property(tensor.external_data, "location");
   if (!location) return {};
-  const fs::path path(*location);
-  bool leads_out = path.is_absolute();
-  for (const fs::path& segment : path) leads_out |= segment == "..";
-  if (leads_out) {
-    throw Error(Code::outside_folder, "the model keeps weights outside its folder: " + std::string(*location),
-                "move the data file beside the model and correct its location", place);
-  }
   auto& file = files_[std::string(*location)];
-  if (file == nullptr) file = MappedFile::open((fs::path(model_).parent_path() / path).string());
+  if (file == nullptr) file = MappedFile::open(require_data_file(model_, *location, place).string());
   const std::uint64_t offset = number_of(tensor, "offset", 0, place);
   const std::uint64_t length = number_of(tensor, "length", offset <= file->size() ? file->size() - offset : 0, place);
   if (offset > file->size() || length > file->size() - offset) {

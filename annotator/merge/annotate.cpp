@@ -9,7 +9,6 @@
 #include "annotator/match/match.h"
 #include "annotator/merge/annotate_foreign.h"
 #include "annotator/merge/carried_token.h"
-#include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/model_edit.h"
 #include "annotator/merge/node_keys.h"
@@ -193,10 +192,10 @@ void require_no_other_annotation(const OnnxSummary& model, const Program& progra
 }
 
 // What both doors without a sidecar share.
-AnnotateReport annotate_by(const std::string& input, const std::string& output, const AnnotateOptions& options,
+AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, const AnnotateOptions& options,
                            const std::string& digest, const std::function<Reference(const OnnxSummary&)>& make,
                            const std::vector<const OnnxNode*>& before, Diagnostics& notes) {
-  const Place place{.file = input, .stage = "annotate"};
+  const Place place{.file = input.stands_for, .stage = "annotate"};
   auto model = read_onnx_summary(input);
   if (!model) throw Error(model.diagnostics());
   if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
@@ -207,31 +206,31 @@ AnnotateReport annotate_by(const std::string& input, const std::string& output, 
     found = match_model(*model, reference);
     require_fit(found.fit, options, place, "the file before");
   }
-  return write_matches(*model, found, source, digest, output, options);
+  return write_matches(*model, found, source, digest, input, output, options);
 }
 
 }  // namespace
 
-Result<AnnotateReport> annotate_from_file(const std::string& input, const std::string& before,
-                                          const std::string& output, const AnnotateOptions& options) {
+Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelSource& before,
+                                          const ModelOutput& output, const AnnotateOptions& options) {
   Diagnostics notes;
   auto result = guarded([&] {
     auto known = read_onnx_summary(before);
     if (!known) throw Error(known.diagnostics());
     const auto nodes = nodes_with_functions(*known);
     if (std::ranges::none_of(nodes, [](const OnnxNode* node) { return module_of(node->metadata).has_value(); })) {
-      throw Error(Code::wrong_kind, "no node of " + before + " says which module it comes from",
-                  "annotate that file first: `whence annotate " + before + " --sidecar ...`",
-                  {.file = before, .stage = "annotate"});
+      throw Error(Code::wrong_kind, "no node of " + before.stands_for + " says which module it comes from",
+                  "annotate that file first: `whence annotate " + before.stands_for + " --sidecar ...`",
+                  {.file = before.stands_for, .stage = "annotate"});
     }
     return annotate_by(
-        input, output, options, digest_of_file(before), [&](const OnnxSummary&) { return make_reference(*known); },
+        input, output, options, digest_of_file(before.path), [&](const OnnxSummary&) { return make_reference(*known); },
         nodes, notes);
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
-Result<AnnotateReport> annotate_alone(const std::string& input, const std::string& output,
+Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutput& output,
                                       const AnnotateOptions& options) {
   Diagnostics notes;
   auto result =
@@ -239,9 +238,9 @@ Result<AnnotateReport> annotate_alone(const std::string& input, const std::strin
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
-Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,
+Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& sidecar, const ModelOutput& output,
                                      const AnnotateOptions& options) {
-  const Place place{.file = input, .stage = "annotate"};
+  const Place place{.file = input.stands_for, .stage = "annotate"};
   Diagnostics notes;
   auto result = guarded([&] {
     const NodeKeys keys(sidecar.program, wanted_keys(options));
@@ -258,13 +257,13 @@ Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& si
         found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));
         require_fit(found.fit, options, place, "the sidecar");
       }
-      return write_matches(*model, found, source, digest, output, options);
+      return write_matches(*model, found, source, digest, input, output, options);
     }
     const bool first_time = !find_property(model->metadata, keys::annotated);
     const auto make_editor = [&] {
       return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options, first_time, report);
     };
-    report.changed = rewrite_file(input, output, make_editor, annotation_of_model(*model), external_locations(*model));
+    report.changed = rewrite_file(input, output, make_editor, annotation_of_model(*model), data_files_of(*model));
     return report;
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;

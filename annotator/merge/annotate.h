@@ -8,6 +8,7 @@
 
 #include "annotator/graph/counts.h"
 #include "annotator/match/match.h"
+#include "annotator/merge/carried_data.h"
 #include "schema/result.h"
 #include "schema/sidecar.h"
 
@@ -28,21 +29,21 @@ struct AnnotateReport {
 };
 
 // Writes `input` with annotations to `output`, which may be the same file. Metadata that is there already stays: a key
-// is never written twice. External data stays where it is; when `output` lies in another folder, the data files that
-// the model names are copied beside it. Notes: the IR version was raised.
+// is never written twice. External data stays where it is, or is copied beside `output` (carried_data.h). Notes: the IR
+// version was raised.
 // Files that whence exported carry stamps; nodes without one, in files of whatever origin, are matched (../match).
 // Errors: those of read_onnx_summary and match_model; usage for an unknown key; sidecar_mismatch when the file comes
-// from another program; outside_folder; cannot_write.
-Result<AnnotateReport> annotate_file(const std::string& input, const Sidecar& sidecar, const std::string& output,
+// from another program; those of rewrite_file.
+Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& sidecar, const ModelOutput& output,
                                      const AnnotateOptions& options);
 
 // The same for what a tool made of an annotated file: `before` is that file, and what it says of its nodes goes to
 // those that took their place. Errors: as above, for both files; wrong_kind when `before` is not annotated.
-Result<AnnotateReport> annotate_from_file(const std::string& input, const std::string& before,
-                                          const std::string& output, const AnnotateOptions& options);
+Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelSource& before,
+                                          const ModelOutput& output, const AnnotateOptions& options);
 
 // With nothing but the file: what its own names and metadata say.
-Result<AnnotateReport> annotate_alone(const std::string& input, const std::string& output,
+Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutput& output,
                                       const AnnotateOptions& options);
 
 }  // namespace whence

@@ -6,7 +6,6 @@
 
 #include "annotator/match/foreign_structure.h"
 #include "annotator/merge/carried_token.h"
-#include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/merged_entries.h"
 #include "annotator/merge/model_edit.h"
@@ -146,7 +145,8 @@ bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
 }
 
 AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
-                             const std::string& digest, const std::string& output, const AnnotateOptions& options) {
+                             const std::string& digest, const ModelSource& input, const ModelOutput& output,
+                             const AnnotateOptions& options) {
   const auto nodes = nodes_with_functions(model);
   const Offsets offsets = offsets_of(model, nodes);
   std::vector<std::string_view> known_names(nodes.size());
@@ -175,7 +175,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const auto make_editor = [&] {
     return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, of_another, known_names, report);
   };
-  report.changed = rewrite_file(model.file->path(), output, make_editor, std::move(edit), external_locations(model));
+  report.changed = rewrite_file(input, output, make_editor, std::move(edit), data_files_of(model));
   report.fit = found.fit;
   return report;
 }

@@ -31,10 +31,11 @@ NodeOrigin origin_of(const NodeMatch& match);  // for units that are operations
 // out.
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided);
 
-// Writes the decisions of `found` to every node that says nothing of itself yet. `digest` identifies the reference; it
-// goes into the model, and a file that says it already, on all its nodes, stays as it is.
+// Writes the decisions of `found` to every node of `model`, read of `input`, that says nothing of itself yet. `digest`
+// identifies the reference; it goes into the model, and a file that says it already, on all its nodes, stays as it is.
 AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
-                             const std::string& digest, const std::string& output, const AnnotateOptions& options);
+                             const std::string& digest, const ModelSource& input, const ModelOutput& output,
+                             const AnnotateOptions& options);
 
 // True when every node has been annotated against this reference: there is nothing to find.
 bool fully_annotated(const OnnxSummary& model, const std::string& digest);

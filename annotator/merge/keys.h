@@ -59,5 +59,7 @@ inline constexpr std::string_view program = "pkg.whence.program";  // program_di
 inline constexpr std::string_view matched = "pkg.whence.matched";  // program_digest() of the sidecar of a foreign file
 inline constexpr std::string_view annotated = "pkg.whence.annotated";  // whence's version; there once annotate ran
 inline constexpr std::string_view original_ir_version = "pkg.whence.original_ir_version";  // when annotate raised it
+// Where weights lay before the file was written into another folder: {"one.onnx.data": "w.bin"} (carried_data.h).
+inline constexpr std::string_view data_files = "pkg.whence.data_files";
 
 }  // namespace whence::keys

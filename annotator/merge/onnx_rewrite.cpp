@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "annotator/merge/external_data.h"
+#include "annotator/merge/keys.h"
 #include "annotator/read/wire_in.h"
 #include "annotator/write/wire_out.h"
 
@@ -15,9 +15,11 @@ using wire::Field;
 using wire::FieldReader;
 
 constexpr std::uint32_t model_ir_version = 1, model_graph = 7, model_metadata = 14, model_function = 25;
-constexpr std::uint32_t graph_node = 1, function_node = 7;
+constexpr std::uint32_t graph_node = 1, graph_initializer = 5, graph_sparse_initializer = 15, function_node = 7;
 constexpr std::uint32_t node_name = 3, node_op_type = 4, node_attribute = 5, node_doc_string = 6, node_metadata = 9;
-constexpr std::uint32_t attribute_graph = 6, attribute_graphs = 11;
+constexpr std::uint32_t attribute_tensor = 5, attribute_graph = 6, attribute_tensors = 10, attribute_graphs = 11;
+constexpr std::uint32_t attribute_sparse_tensor = 22, attribute_sparse_tensors = 23;
+constexpr std::uint32_t sparse_values = 1, sparse_indices = 2, tensor_external_data = 13;
 constexpr std::uint32_t entry_key = 1, entry_value = 2;
 
 constexpr int max_depth = 64;
@@ -177,10 +179,54 @@ class Walk {
         sink_.begin(node_field);
         node(field.bytes, depth);
         sink_.end();
+      } else if (node_field == graph_node && field.is_bytes(graph_initializer)) {
+        tensor(field, span(start, reader));
+      } else if (node_field == graph_node && field.is_bytes(graph_sparse_initializer)) {
+        sparse_tensor(field, span(start, reader));
       } else {
         sink_.copy(span(start, reader));
       }
     }
+  }
+
+  // What the location of a tensor's data becomes; null for a field that is no location, or one that stays.
+  const std::string* new_location(const Field& field) const {
+    if (!field.is_bytes(tensor_external_data)) return nullptr;
+    const OnnxProperty read = property(field.bytes);
+    const auto found = edit_.locations.find(read.value);
+    return read.key == "location" && found != edit_.locations.end() ? &found->second : nullptr;
+  }
+
+  bool moves(std::string_view bytes) const {
+    if (edit_.locations.empty()) return false;
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      if (new_location(reader.next()) != nullptr) return true;
+    }
+    return false;
+  }
+
+  void tensor(const Field& tensor, std::string_view whole) {
+    if (!moves(tensor.bytes)) return sink_.copy(whole);
+    sink_.begin(tensor.number);
+    for (FieldReader reader(tensor.bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const std::string* const location = new_location(reader.next());
+      location != nullptr ? sink_.put(entry(tensor_external_data, "location", *location))
+                          : sink_.copy(span(start, reader));
+    }
+    sink_.end();
+  }
+
+  void sparse_tensor(const Field& sparse, std::string_view whole) {
+    if (edit_.locations.empty()) return sink_.copy(whole);
+    sink_.begin(sparse.number);
+    for (FieldReader reader(sparse.bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      const bool part = field.is_bytes(sparse_values) || field.is_bytes(sparse_indices);
+      part ? tensor(field, span(start, reader)) : sink_.copy(span(start, reader));
+    }
+    sink_.end();
   }
 
   void look_at(std::string_view bytes) {
@@ -262,7 +308,13 @@ class Walk {
     const auto holds_graph = [](const Field& field) {
       return field.is_bytes(attribute_graph) || field.is_bytes(attribute_graphs);
     };
-    bool any = false;
+    const auto holds_tensor = [](const Field& field) {
+      return field.is_bytes(attribute_tensor) || field.is_bytes(attribute_tensors);
+    };
+    const auto holds_sparse = [](const Field& field) {
+      return field.is_bytes(attribute_sparse_tensor) || field.is_bytes(attribute_sparse_tensors);
+    };
+    bool any = !edit_.locations.empty();
     for (FieldReader reader(bytes, place_); !reader.done();) any |= holds_graph(reader.next());
     if (!any) return sink_.copy(whole);
     sink_.begin(node_attribute);
@@ -273,6 +325,10 @@ class Walk {
         sink_.begin(field.number);
         graph(field.bytes, graph_node, depth + 1);
         sink_.end();
+      } else if (holds_tensor(field)) {
+        tensor(field, span(start, reader));
+      } else if (holds_sparse(field)) {
+        sparse_tensor(field, span(start, reader));
       } else {
         sink_.copy(span(start, reader));
       }
@@ -311,14 +367,21 @@ void OnnxRewrite::write(AtomicFile& to) const {
   output.flush();
 }
 
-bool rewrite_file(const std::string& input, const std::string& output, const OnnxRewrite::MakeEditor& make_editor,
-                  ModelEdit model, const std::set<std::string>& data_files) {
-  const OnnxRewrite rewrite(MappedFile::open(input), make_editor, std::move(model));
-  if (output == input && !rewrite.changes()) return false;
-  AtomicFile to(output);
+bool rewrite_file(const ModelSource& input, const ModelOutput& output, const OnnxRewrite::MakeEditor& make_editor,
+                  ModelEdit model, const DataFiles& data_files) {
+  const CarriedData data(data_files, input.stands_for, output, model.restores_data);
+  model.locations = data.new_locations();
+  if (!model.locations.empty()) {
+    model.dropped_keys.push_back(keys::data_files);
+    if (!model.restores_data && !data.former().empty()) model.added.emplace_back(keys::data_files, data.former());
+  }
+  const OnnxRewrite rewrite(MappedFile::open(input.path, input.stands_for), make_editor, std::move(model));
+  if (output.path == input.path && !rewrite.changes()) return false;
+  OutputFiles files;
+  AtomicFile& to = files.add(output.path);
+  data.add_to(files);
   rewrite.write(to);
-  carry_external_data(data_files, input, output);
-  to.commit();
+  files.commit();
   return rewrite.changes();
 }
 

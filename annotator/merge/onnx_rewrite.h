@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "annotator/merge/carried_data.h"
 #include "annotator/read/onnx_summary.h"
 #include "schema/files.h"
 
@@ -59,6 +60,8 @@ struct ModelEdit {
   std::optional<std::int64_t> ir_version;  // replaces
   std::vector<std::string_view> dropped_keys;
   std::vector<std::pair<std::string_view, std::string>> added;
+  Locations locations = {};    // of external data, in every tensor; no change by itself
+  bool restores_data = false;  // data files get their former names back
 };
 
 class OnnxRewrite {
@@ -80,9 +83,10 @@ class OnnxRewrite {
   bool changes_ = false;
 };
 
-// `input` with its edits to `output`, which may be the same file; `data_files` come along (external_data.h). Nothing is
-// written when output is input and nothing changes. True: something did. Throws what OnnxRewrite and AtomicFile throw.
-bool rewrite_file(const std::string& input, const std::string& output, const OnnxRewrite::MakeEditor& make_editor,
-                  ModelEdit model, const std::set<std::string>& data_files);
+// `input` with its edits to `output`, which may be the same file; the data files come along (carried_data.h). Nothing
+// is written when output is input and nothing changes. True: something did. Throws what OnnxRewrite, CarriedData and
+// OutputFiles throw.
+bool rewrite_file(const ModelSource& input, const ModelOutput& output, const OnnxRewrite::MakeEditor& make_editor,
+                  ModelEdit model, const DataFiles& data_files);
 
 }  // namespace whence

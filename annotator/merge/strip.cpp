@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "annotator/merge/carried_token.h"
-#include "annotator/merge/external_data.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/merged_entries.h"
 #include "annotator/merge/node_keys.h"
@@ -77,7 +76,8 @@ class LeaveAsIs : public NodeEditor {
 
 ModelEdit model_edit(const OnnxSummary& model, const Place& place) {
   ModelEdit edit;
-  edit.dropped_keys = {keys::annotated, keys::matched, keys::original_ir_version};
+  edit.dropped_keys = {keys::annotated, keys::matched, keys::original_ir_version, keys::data_files};
+  edit.restores_data = true;
   if (const auto text = find_property(model.metadata, keys::original_ir_version)) {
     std::int64_t version = 0;
     const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), version);
@@ -93,18 +93,18 @@ ModelEdit model_edit(const OnnxSummary& model, const Place& place) {
 
 }  // namespace
 
-Result<StripReport> strip_file(const std::string& input, const std::string& output) {
+Result<StripReport> strip_file(const ModelSource& input, const ModelOutput& output) {
   return guarded([&] {
     ModelEdit edit;
-    std::set<std::string> data_files;
+    DataFiles data_files;
     bool annotated = false, stamps = false;
     {
       auto model = read_onnx_summary(input);
       if (!model) throw Error(model.diagnostics());
       annotated = find_property(model->metadata, keys::annotated).has_value();
       stamps = find_property(model->metadata, keys::matched).has_value();
-      if (annotated) edit = model_edit(*model, {.file = input, .stage = "strip"});
-      data_files = external_locations(*model);
+      if (annotated) edit = model_edit(*model, {.file = input.stands_for, .stage = "strip"});
+      data_files = data_files_of(*model);
     }
     StripReport report;
     const auto make_editor = [&]() -> std::unique_ptr<NodeEditor> {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "annotator/merge/carried_data.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -15,8 +16,8 @@ struct StripReport {
 };
 
 // Writes `input` without whence's annotations to `output`, which may be the same file. Stays: export's stamps, metadata
-// of others, also under a key that annotate could have written, and external data as annotate leaves it.
-// Errors: those of read_onnx_summary; outside_folder; cannot_write.
-Result<StripReport> strip_file(const std::string& input, const std::string& output);
+// of others, also under a key that annotate could have written, and external data as annotate leaves it
+// (carried_data.h). Errors: those of read_onnx_summary and rewrite_file.
+Result<StripReport> strip_file(const ModelSource& input, const ModelOutput& output);
 
 }  // namespace whence

@@ -18,8 +18,8 @@ class SummaryReader {
  public:
   explicit SummaryReader(const std::string& path) : place_{.file = path, .stage = "read"} {}
 
-  OnnxSummary read() {
-    const std::shared_ptr<const MappedFile> file = MappedFile::open(place_.file);
+  OnnxSummary read(const std::string& path) {
+    const std::shared_ptr<const MappedFile> file = MappedFile::open(path, place_.file);
     refuse_other_kinds(file->text());
     return read(file, file->text());
   }
@@ -210,8 +210,8 @@ std::optional<std::string_view> find_property(const OnnxProperties& properties, 
   return std::nullopt;
 }
 
-Result<OnnxSummary> read_onnx_summary(const std::string& path) {
-  return guarded([&] { return SummaryReader(path).read(); });
+Result<OnnxSummary> read_onnx_summary(const ModelSource& source) {
+  return guarded([&] { return SummaryReader(source.stands_for).read(source.path); });
 }
 
 OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string model) {

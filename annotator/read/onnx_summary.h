@@ -5,6 +5,7 @@
 // unknown domains and wrong external data are kept as they stand, for the checks in annotator/validate.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,16 @@
 #include "schema/result.h"
 
 namespace whence {
+
+// A file to read. A draft that whence made of another file stands for it: messages name that file, and external data
+// lies in its folder.
+struct ModelSource {
+  template <std::convertible_to<std::string> Path>
+  ModelSource(Path&& file, std::string original = "")
+      : path(std::forward<Path>(file)), stands_for(original.empty() ? path : std::move(original)) {}
+
+  std::string path, stands_for;
+};
 
 struct OnnxProperty {
   std::string_view key, value;
@@ -97,7 +108,7 @@ struct OnnxSummary {
 };
 
 // Errors: missing_file, empty_file, truncated_file, wrong_kind (a zip archive, JSON, no graph), corrupt_file.
-Result<OnnxSummary> read_onnx_summary(const std::string& path);
+Result<OnnxSummary> read_onnx_summary(const ModelSource& source);
 
 // Every node of a graph, nested ones after the node that holds them: the order of whence's reports.
 std::vector<const OnnxNode*> all_nodes(const OnnxGraph& graph);

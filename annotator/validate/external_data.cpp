@@ -1,18 +1,16 @@
 #include "annotator/validate/external_data.h"
 
-#include <algorithm>
 #include <charconv>
 #include <map>
 
 #include <onnx/onnx_pb.h>
 
+#include "annotator/read/data_file.h"
 #include "annotator/validate/walk.h"
 #include "schema/dtype.h"
 
 namespace whence {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {
   std::uint64_t number = 0;
@@ -23,10 +21,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
 
 class Resolver {
  public:
-  explicit Resolver(const OnnxSummary& model) {
-    std::error_code ignored;  // the model has been read, so its folder is there
-    folder_ = fs::weakly_canonical(fs::absolute(model.file->path()), ignored).parent_path();
-  }
+  explicit Resolver(const OnnxSummary& model) : model_(model.file->path()) {}
 
   void add(const OnnxTensor& tensor) {
     if (!tensor.external) return;
@@ -50,31 +45,17 @@ class Resolver {
   std::vector<ExternalTensor> found;
 
  private:
-  struct Place {
-    fs::path path;
-    bool inside = false;
-    std::optional<std::uint64_t> size;
-  };
-
   // Thousands of tensors lie in one file: each location is looked at once.
   void locate(ExternalTensor& tensor) {
-    const auto [entry, is_new] = places_.try_emplace(tensor.location);
-    Place& place = entry->second;
-    if (is_new) {
-      std::error_code failure;
-      place.path = fs::weakly_canonical(folder_ / tensor.location, failure);
-      if (failure) place.path = (folder_ / tensor.location).lexically_normal();
-      const auto [end, rest] = std::mismatch(folder_.begin(), folder_.end(), place.path.begin(), place.path.end());
-      place.inside = end == folder_.end();
-      if (fs::is_regular_file(place.path, failure)) place.size = fs::file_size(place.path, failure);
-    }
-    tensor.path = place.path;
-    tensor.inside = place.inside;
-    tensor.file_size = place.size;
+    const auto [entry, is_new] = files_.try_emplace(tensor.location);
+    DataFile& file = entry->second;
+    if (is_new) file = find_data_file(model_, tensor.location);
+    tensor.inside = file.fault != DataFault::outside;
+    if (file.fault == DataFault::none) tensor.file_size = file.size;
   }
 
-  fs::path folder_;
-  std::map<std::string, Place> places_;
+  std::string model_;
+  std::map<std::string, DataFile> files_;
 };
 
 }  // namespace

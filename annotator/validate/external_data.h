@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +13,6 @@ namespace whence {
 struct ExternalTensor {
   std::string tensor;
   std::string location;                    // as written, relative to the model's folder
-  std::filesystem::path path;              // resolved
   bool inside = false;                     // within the model's folder, symbolic links followed
   std::optional<std::uint64_t> file_size;  // nullopt: no such regular file
   std::uint64_t offset = 0;

@@ -2,7 +2,6 @@
 #include "annotator/write/onnx_writer.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <set>
 
@@ -13,7 +12,7 @@
 #include "annotator/write/graph_proto.h"
 #include "annotator/write/model_layout.h"
 #include "annotator/write/unique_names.h"
-#include "schema/files.h"
+#include "schema/output_files.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -159,7 +158,7 @@ std::string model_tail(const Graph& graph, const WriteOptions& options) {
 }
 
 // All files stay open until all are complete. Throws Error(over_limit) when the system does not allow so many.
-std::deque<AtomicFile> write_external(const Layout& layout, const std::string& folder) {
+void write_external(const Layout& layout, const std::string& folder, OutputFiles& to) {
   constexpr rlim_t others = 32;  // the archive, what this process has open besides
   rlimit open_files{};
   if (getrlimit(RLIMIT_NOFILE, &open_files) == 0 && layout.files.size() + others > open_files.rlim_cur) {
@@ -170,14 +169,13 @@ std::deque<AtomicFile> write_external(const Layout& layout, const std::string& f
                   "write one file for all: --external-data", {.file = folder, .stage = "write"});
     }
   }
-  std::deque<AtomicFile> files;
-  for (const std::string& name : layout.files) files.emplace_back(folder + name);
+  std::vector<AtomicFile*> files;
+  for (const std::string& name : layout.files) files.push_back(&to.add(folder + name));
   for (const External& tensor : layout.external) {
-    AtomicFile& file = files[tensor.file];
+    AtomicFile& file = *files[tensor.file];
     file.write(std::string(tensor.offset - file.position(), '\0'));
     file.write(*tensor.bytes);
   }
-  return files;
 }
 
 }  // namespace
@@ -203,12 +201,11 @@ void write_onnx(const Graph& graph, const std::string& path, const WriteOptions&
                 "export a part of the model", {.file = path, .stage = "write"});
   }
 
-  // All files are complete before any gets its name, and the data is there before the model that refers to it.
-  std::deque<AtomicFile> data = write_external(layout, path.substr(0, path.size() - base_name(path).size()));
-  AtomicFile model(path);
+  OutputFiles files;
+  AtomicFile& model = files.add(path);
+  write_external(layout, path.substr(0, path.size() - base_name(path).size()), files);
   layout.model.write(model);
-  for (AtomicFile& file : data) file.commit();
-  model.commit();
+  files.commit();
 }
 
 }  // namespace whence

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import os
+import shutil
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .errors import WhenceError, error
+from .placing import write_whole
 from .surroundings import log
 
 
@@ -38,7 +40,7 @@ class Artifacts:
         if not self.dump:
             return
         place = self.folder / f"onnx_export_{self.time}{archive.suffix}"
-        place.write_bytes(archive.read_bytes())
+        write_whole(place, lambda path: shutil.copyfile(archive, path))
         log.info("the exported program is in %s", place)
 
     def draft(self) -> Path | None:
@@ -63,7 +65,7 @@ class Artifacts:
             text += f"\n## Verification\n\nONNX Runtime against PyTorch.\n\n```\n{verification}\n```\n"
         if archive:
             text += f"\n## The exported program\n\n```python\n{archive.rstrip()}\n```\n"
-        draft.write_text(text, encoding="utf-8")
+        write_whole(draft, lambda path: path.write_text(text, encoding="utf-8"))
         if self.report is not True:
             return draft
         place = self.folder / f"onnx_export_{self.time}_{result}.md"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import tempfile
 import time
 import warnings
@@ -23,6 +22,7 @@ from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
 from .expansion import expand
 from .keeping import kept
 from .options import Options, shapes_for_torch_export
+from .placing import folder_of, place
 from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
@@ -63,7 +63,7 @@ class Job:
         """`whence export` of an archive, whose warnings become ours."""
         self.artifacts.keep(archive)
         makers = self.options.makers()
-        with self.stage("export"), _staged(self.target, self.sidecar, bool(makers)) as (target, sidecar):
+        with self.stage("export"), _staged(self, bool(makers)) as (target, sidecar):
             try:
                 report = run_json("export", archive, "-o", target, "--sidecar-out", sidecar, *words,
                                   *self.options.for_command(axes, folder, self.artifacts.draft()))
@@ -86,18 +86,18 @@ class Job:
 
 
 @contextmanager
-def _staged(target: Path, sidecar: Path, wanted: bool) -> Iterator[tuple[Path, Path]]:
+def _staged(job: Job, wanted: bool) -> Iterator[tuple[Path, Path]]:
     """Where to write what is not finished when the command is done: in a folder of its own, from which it moves when
     all went well, so that a failure leaves older files as they were."""
+    target, sidecar = job.target, job.sidecar
     if not wanted or not target.parent.is_dir() or not sidecar.parent.is_dir():
         yield target, sidecar
         return
     with tempfile.TemporaryDirectory(prefix=".whence-", dir=target.parent) as made, \
             tempfile.TemporaryDirectory(prefix=".whence-", dir=sidecar.parent) as recorded:
         yield Path(made) / target.name, Path(recorded) / sidecar.name
-        for folder, final in ((made, target.parent), (recorded, sidecar.parent)):
-            for file in Path(folder).iterdir():  # weights may stand in files of their own
-                os.replace(file, final / file.name)
+        place(Path(made), target, job.options.overwrite)
+        place(Path(recorded), sidecar, job.options.overwrite)
 
 
 def export_by(backend: str, job: Job) -> Exported:
@@ -300,12 +300,15 @@ def _given_program(backend: str, job: Job) -> Exported:
 def _torch_export(job: Job, model: Any, tensors: Mapping, axes: Axes, dynamo: bool = False) -> None:
     options = job.options.for_torch(tensors, axes, dynamo)
     options |= job.for_torch if dynamo else {"autograd_inlining": job.autograd_inlining}
-    with job.stage("torch.onnx.export"), torch.no_grad():
-        program = torch.onnx.export(model, nested.copied(tuple(tensors.values())), str(job.target), **options)
+    with job.stage("torch.onnx.export"), torch.no_grad(), \
+            tempfile.TemporaryDirectory(prefix=".whence-", dir=folder_of(job.target)) as made:
+        target = Path(made) / job.target.name
+        program = torch.onnx.export(model, nested.copied(tuple(tensors.values())), str(target), **options)
         if dynamo and _returned_as_given(program.model.graph):
-            program.save(str(job.target), include_initializers=options["export_params"],
+            program.save(str(target), include_initializers=options["export_params"],
                          keep_initializers_as_inputs=options["keep_initializers_as_inputs"],
                          external_data=options["external_data"])
+        place(Path(made), job.target, job.options.overwrite)
 
 
 def _output_names(job: Job, call: calls.Call) -> Sequence[str]:

@@ -43,6 +43,7 @@ _OPTIONS = (
     (r"name the library that defines it: --library (\S+);", r"torch.ops.load_library('\1') before;"),
     (r"with (it with )?--input or --inputs", "as args"),
     (r"--opset (\d+)", r"opset_version=\1"),
+    (r"--overwrite", "overwrite=True"),
 )
 
 

@@ -42,7 +42,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
            keep_initializers_as_inputs: bool | None = False, training: Training | Any = "eval",
            operator_export_type: Any = "ONNX", autograd_inlining: bool = True,
            export_modules_as_functions: bool | Collection[type] = False,
-           sidecar: str | os.PathLike | None = None, **unknown: Any) -> ONNXProgram:
+           sidecar: str | os.PathLike | None = None, overwrite: bool = False, **unknown: Any) -> ONNXProgram:
     """Exports ``model`` called with ``args`` and ``kwargs``, with the origin of every node in the file.
 
     model    a module, scripted or not, a scripted function, or a torch.export.ExportedProgram or
@@ -68,6 +68,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     external_data  the weights beside the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}: of what size
              in bytes on, at which multiples, a file for each (native backends).
     sidecar  where the record goes; beside the file as ``model.whence.json`` by default.
+    overwrite  replace files of weights that stand where those of ``f`` go and hold something else: an earlier export of
+             a model with other weights, too. Without it they are left, and E0401 is raised.
     verify   runs ONNX Runtime against the model; a difference is warned of, ``program.verification`` says where.
     report   True: a Markdown report in ``artifacts_dir``, called as torch.onnx calls it; or its path. Also on failure.
     dump_exported_program  keeps the archive that was exported in ``artifacts_dir``.
@@ -109,6 +111,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     folder = None if isinstance(f, (str, os.PathLike)) else Folder()
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
     record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
+    checked.check_apart(f=target, sidecar=record_file, report=None if isinstance(report, bool) else report)
     job = Job(model, given["args"], given["kwargs"], target, record_file, options,
               Artifacts.asked(artifacts_dir, report, dump_exported_program), autograd_inlining,
               lambda call: _axes(given, options, call), checked.for_torch_alone(given))
@@ -183,7 +186,7 @@ def _options(given: Mapping[str, Any], chain: Sequence[str]) -> Options:
                    checked.check_external_data(given["external_data"]),
                    registered(opset) | translation_table(table),
                    checked.check_custom_opsets(given["custom_opsets"]),
-                   checked.unsupported_as_domain(given["operator_export_type"]))
+                   checked.unsupported_as_domain(given["operator_export_type"]), bool(given["overwrite"]))
 
 
 def _as_nested(given: Mapping[str, Any]) -> Any:

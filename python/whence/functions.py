@@ -32,11 +32,12 @@ class FunctionsReport:
 
 
 def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = None, modules: Sequence[str] = (),
-              types: Collection[str] = (), depth: int | None = None) -> FunctionsReport:
+              types: Collection[str] = (), depth: int | None = None, overwrite: bool = False) -> FunctionsReport:
     """Cuts functions out of an annotated ONNX file; in place unless ``output`` is given.
 
     modules  globs over qualified names, "encoder.layer.*"; ``types``: classes, "BertLayer"; ``depth``: all modules down
              to so many calls below the root. With none of them, the repeated blocks that save the most nodes.
+    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
 
     Nothing is written unless the functions, written out again, give the same graph. Raises WhenceError: E0101 when a
     choice matches nothing, E0302 when no chosen module is a single part of the graph.
@@ -45,6 +46,7 @@ def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = No
     chosen = [word for glob in modules for word in ("--modules", glob)]
     chosen += ["--types", ",".join(types)] if types else []
     chosen += ["--depth", depth] if depth is not None else []
+    chosen += ["--overwrite"] if overwrite else []
     report = run_json("functions", model, "-o", target, *chosen)
     return FunctionsReport(
         target, tuple(Function(each["name"], each["calls"], each["nodes"], tuple(each["modules"]))
@@ -53,8 +55,10 @@ def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = No
         report["nodes_before"], report["nodes_after"])
 
 
-def inline(model: str | os.PathLike, *, output: str | os.PathLike | None = None, all: bool = False) -> Path:
-    """Writes out the calls of functions that ``functions`` made, or of ``all``, with the metadata the nodes had."""
+def inline(model: str | os.PathLike, *, output: str | os.PathLike | None = None, all: bool = False,
+           overwrite: bool = False) -> Path:
+    """Writes out the calls of functions that ``functions`` made, or of ``all``, with the metadata the nodes had;
+    ``overwrite`` as for ``functions``."""
     target = Path(output or model)
-    run_json("inline", model, "-o", target, *(["--all"] if all else []))
+    run_json("inline", model, "-o", target, *(["--all"] if all else []), *(["--overwrite"] if overwrite else []))
     return target

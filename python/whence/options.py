@@ -35,6 +35,7 @@ class Options:
     translations: Mapping[str, Any]   # "mylib::op" -> FunctionProto or PythonTranslation
     custom_opsets: Mapping[str, int]
     unsupported_as_domain: bool
+    overwrite: bool = False
     symbolics: frozenset[str] = frozenset()  # "aten::gelu": operators for which torch.onnx has a function of the user's
 
     def for_command(self, axes: Axes, folder: Path, report: str | os.PathLike | None) -> list:
@@ -54,7 +55,7 @@ class Options:
         functions = {name: each for name, each in self.translations.items() if name not in self.makers()}
         if functions:
             words += ["--converters", write_functions(functions, folder / "functions.onnx")]
-        flags = {"--no-optimize": not self.optimize, "--weights-as-inputs": not self.export_params,
+        flags = {"--overwrite": self.overwrite, "--no-optimize": not self.optimize, "--weights-as-inputs": not self.export_params,
                  "--keep-initializers-as-inputs": self.keep_initializers_as_inputs,
                  "--external-data": self.external_data is not None}
         for name, value in (self.external_data or {}).items():
@@ -115,6 +116,18 @@ def check_file(f: Any) -> None:
         return
     raise error("E0101", "usage", f"f={f!r} is neither a file's path nor a binary stream",
                 "give 'model.onnx', a BytesIO, open(path, 'wb'), or nothing for a program in memory")
+
+
+def check_apart(**files: str | os.PathLike | None) -> None:
+    """Files that an export writes, by the option that names them."""
+    seen: dict[str, str] = {}
+    for option, file in files.items():
+        if file is None or Path(file).exists() and not Path(file).is_file():
+            continue
+        other = seen.setdefault(os.path.realpath(file), option)
+        if other != option:
+            raise error("E0101", "usage", f"{other} and {option} would be one file: {file}",
+                        "name another file for one of them", file=str(file))
 
 
 def check_external_data(given: Any) -> dict[str, Any] | None:

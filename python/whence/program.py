@@ -18,6 +18,7 @@ import torch
 from . import calls, editing, nested, running
 from .errors import WhenceError, WhenceWarning, error
 from .functions import FunctionsReport
+from .placing import folder_of, place, write_whole
 from .reports import AnnotateReport, ValidationReport
 from .surroundings import select_model_mode_for_export
 from .verifying import Verification, verify
@@ -171,12 +172,14 @@ class ONNXProgram:
         return running.needs("onnx_ir", "model").load(str(self.path))
 
     def save(self, destination: str | os.PathLike | BinaryIO, *, include_initializers: bool = True,
-             keep_initializers_as_inputs: bool = False, external_data: bool | None = None) -> None:
+             keep_initializers_as_inputs: bool = False, external_data: bool | None = None,
+             overwrite: bool = False) -> None:
         """Writes the model to another place, or as one file to a binary stream.
 
         include_initializers=False leaves all weights out; with keep_initializers_as_inputs they are inputs then,
         without it somebody has to add them. external_data: the weights beside the model, in ``destination`` with
-        ``.data`` at its end; None leaves it as the export had it.
+        ``.data`` at its end; None leaves it as the export had it. What stands there and holds something else is only
+        replaced with ``overwrite`` (E0401).
         """
         if hasattr(destination, "write"):
             if external_data:
@@ -190,10 +193,14 @@ class ONNXProgram:
             raise error("E0101", "usage", f"{destination!r} is neither a file's path nor a binary stream",
                         "give 'model.onnx', or a BytesIO")
         target = Path(destination)
-        outside = bool(self._data_files())
+        data_files = self._data_files()
+        if any(target.exists() and target.samefile(self.path.with_name(name)) for name in data_files):
+            raise error("E0101", "usage", f"{target} holds the weights of this program", "give another name",
+                        file=str(target))
+        outside = bool(data_files)
         wanted = outside if external_data is None else external_data
         if include_initializers and not keep_initializers_as_inputs and not outside and not wanted:
-            _replace(target, lambda path: shutil.copyfile(self.path, path))
+            write_whole(target, lambda path: shutil.copyfile(self.path, path))
             return
         onnx = running.needs("onnx", "saving with other options")
         model = self.model_proto
@@ -205,14 +212,12 @@ class ONNXProgram:
         if not include_initializers:
             del model.graph.initializer[:]
         if not wanted or not include_initializers:
-            _replace(target, lambda path: path.write_bytes(model.SerializeToString()))
+            write_whole(target, lambda path: path.write_bytes(model.SerializeToString()))
             return
-        location = target.name + ".data"
-        with tempfile.TemporaryDirectory(prefix=".whence-", dir=_folder_of(target)) as folder:
-            onnx.save_model(model, str(Path(folder) / target.name), save_as_external_data=True, location=location)
-            if (Path(folder) / location).exists():
-                os.replace(Path(folder) / location, target.with_name(location))
-            os.replace(Path(folder) / target.name, target)
+        with tempfile.TemporaryDirectory(prefix=".whence-", dir=folder_of(target)) as folder:
+            onnx.save_model(model, str(Path(folder) / target.name), save_as_external_data=True,
+                            location=target.name + ".data")
+            place(Path(folder), target, overwrite)
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
         """Other weights of the same shapes, by name. A file that ``f`` named stays as it is: save again."""
@@ -278,28 +283,3 @@ def _same(a: Any, b: Any) -> bool:
     ours, theirs = (nested.flatten(each, every_object=True)[0] for each in (a, b))
     return [path for path, _ in ours] == [path for path, _ in theirs] and all(
         _same(leaf, other) for (_, leaf), (_, other) in zip(ours, theirs))
-
-
-def _folder_of(target: Path) -> Path:
-    if not target.parent.is_dir():
-        raise error("E0401", "cannot_write", f"there is no folder {target.parent}", "make it first", file=str(target))
-    return target.parent
-
-
-def _replace(target: Path, write: Any) -> None:
-    """The target is replaced as a whole or not touched."""
-    handle, name = tempfile.mkstemp(prefix=".whence-", dir=_folder_of(target))
-    os.close(handle)
-    try:
-        write(Path(name))
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .command import run_json
-from .errors import Diagnostic
+from .errors import Diagnostic, error
 from .naming import Naming, naming
+from .placing import write_whole
 
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
@@ -30,16 +31,19 @@ class AnnotateReport:
 
 
 def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
-             output: str | os.PathLike | None = None, source: str | os.PathLike | None = None) -> AnnotateReport:
+             output: str | os.PathLike | None = None, source: str | os.PathLike | None = None,
+             overwrite: bool = False) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
 
     sidecar  the record of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
              neither, the sidecar beside the file is taken, or else the file's own names.
+    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
 
     Raises WhenceError: E0206 when they do not belong together, E02xx for broken files, E0401.
     """
     target = Path(output or model)
     options = (["--sidecar", sidecar] if sidecar else []) + (["--from", source] if source else [])
+    options += ["--overwrite"] if overwrite else []
     report = run_json("annotate", model, "-o", target, *options)
     return AnnotateReport(target, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
                           tuple(map(Diagnostic.from_json, report["diagnostics"])))
@@ -85,7 +89,9 @@ class ValidationReport:
                 f"({self.coverage.percent:.1f} %) have a module; {len(self.findings)} findings.</p>"
                 f"<table><tr>{head}</tr>{rows}</table>\n")
         target = Path(path)
-        target.write_text(text, encoding="utf-8")
+        if target.exists() and target.samefile(self.path):
+            raise error("E0101", "usage", f"{target} is the model itself", "give another name", file=str(target))
+        write_whole(target, lambda path: path.write_text(text, encoding="utf-8"))
         return target
 
 

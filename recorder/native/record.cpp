@@ -258,10 +258,22 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   return report;
 }
 
+// The command compares the files that it is given; the archive is this library's to write.
+void require_archive_apart(const std::string& path, const Options& options) {
+  const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
+  if (options.archive.empty()) return;
+  for (const std::string& other : {path, options.sidecar, options.report, options.converters}) {
+    if (other.empty() || place(other) != place(options.archive)) continue;
+    throw Error(Code::usage, "the archive would be one file with another one: " + other,
+                "name another file in Options::archive", {.file = other, .stage = "record"});
+  }
+}
+
 // Nothing but Error leaves the library, also where LibTorch or the file system fails unforeseen.
-Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
-           std::vector<std::string> arguments) {
+Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
+           const Options& options, std::vector<std::string> arguments) {
   try {
+    require_archive_apart(path, options);
     return trace_and_run(module, inputs, forward, options, std::move(arguments));
   } catch (const Error&) {
     throw;
@@ -295,6 +307,7 @@ std::vector<std::string> export_arguments(const std::string& path, const Options
   flag(options.keep_initializers_as_inputs, "--keep-initializers-as-inputs");
   flag(options.external_data.always, "--external-data");
   flag(options.external_data.per_tensor, "--external-data-per-tensor");
+  flag(options.external_data.overwrite, "--overwrite");
   bytes("--external-data-threshold", options.external_data.threshold);
   bytes("--external-data-alignment", options.external_data.alignment);
   text("--converters", options.converters);
@@ -312,14 +325,14 @@ Report record(torch::nn::Module& module, const Inputs& inputs, const Forward& fo
               const Options& options, const char* torch_version) {
   check_torch_version(torch_version);
   check_layers_interposed();
-  return run(module, inputs, forward, options, {"record", "-o", path});
+  return run(module, inputs, forward, path, options, {"record", "-o", path});
 }
 
 Report export_onnx(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
                    const Options& options, const char* torch_version) {
   check_torch_version(torch_version);
   check_layers_interposed();
-  return run(module, inputs, forward, options, export_arguments(path, options));
+  return run(module, inputs, forward, path, options, export_arguments(path, options));
 }
 
 void check_torch_version(const std::string& built_with) {

@@ -56,6 +56,7 @@ struct ExternalData {
   bool per_tensor = false;  // in a file for each of the weights
   // Weights of no more bytes stay in the model file; where the others start. By default 1024 and 4096.
   std::optional<std::uint64_t> threshold = {}, alignment = {};
+  bool overwrite = false;  // replaces what stands there, also when it holds something else; an error without
 };
 
 struct Options {

@@ -39,7 +39,8 @@ def annotate(task: dict) -> dict:
         line["stamp"] = stamp(source)
         output.parent.mkdir(parents=True, exist_ok=True)
         record = source.with_suffix(".whence.json")
-        whence("annotate", source, "-o", output, *(["--sidecar", record] if record.exists() else []))
+        whence("annotate", source, "-o", output, *(["--sidecar", record] if record.exists() else []),
+               *(["--overwrite"] if task["again"] else []))
         coverage = whence("validate", output)["coverage"]
         line.update(ok=True, nodes=coverage["nodes"], covered=coverage["covered"])
     except (OSError, RuntimeError) as error:
@@ -68,19 +69,24 @@ def files_of(fleet: Path) -> tuple[Path, list[Path]]:
 def tasks_of(fleet: Path, out: Path) -> list[dict]:
     root, files = files_of(fleet)
     root = root.absolute()
+    if out.resolve() == root.resolve():
+        sys.exit(f"{out} holds the fleet's own files: name another folder with --out")
     return [{"file": str(path), "output": str(out / Path(os.path.normpath(path.absolute())).relative_to(root))}
             for path in dict.fromkeys(files) if out.absolute() not in path.absolute().parents]
 
 
-def finished(log: Path) -> dict[str, dict]:
-    """The last line of each file that says ok. A line that a kill cut off is no line."""
-    last = {}
+def lines_of(log: Path) -> Iterator[dict]:
+    """A line that a kill cut off is no line."""
     for text in log.read_text().splitlines() if log.exists() else []:
         try:
-            line = json.loads(text)
+            yield json.loads(text)
         except json.JSONDecodeError:
             continue
-        last[line["file"]] = line
+
+
+def finished(log: Path) -> dict[str, dict]:
+    """The last line of each file that says ok."""
+    last = {line["file"]: line for line in lines_of(log)}
     return {file: line for file, line in last.items() if line["ok"]}
 
 
@@ -142,7 +148,8 @@ def main() -> int:
     options = parser.parse_args()
 
     tasks, done = tasks_of(options.fleet, options.out), finished(options.log)
-    left = [task for task in tasks if not is_done(task, done)]
+    ours = {line["output"] for line in lines_of(options.log) if line["ok"]}  # what stands there may be replaced
+    left = [{**task, "again": task["output"] in ours} for task in tasks if not is_done(task, done)]
     options.log.parent.mkdir(parents=True, exist_ok=True)
     end_of_log(options.log)
     failed = 0

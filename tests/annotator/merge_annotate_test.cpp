@@ -243,9 +243,10 @@ TEST_F(Annotate, FindsExternalDataFromAnotherFolder) {
   std::filesystem::create_directory(folder / "other");
   annotate(plain, out);
   annotate(plain, folder / "other/out.onnx");
-  EXPECT_EQ(content_of(folder / "other/plain.onnx.data"), content_of(folder / "plain.onnx.data"));
+  EXPECT_EQ(content_of(folder / "other/out.onnx.data"), content_of(folder / "plain.onnx.data"));
   EXPECT_NO_THROW(onnx::checker::check_model(folder / "other/out.onnx", true));
   expect_stripping_gives_back(out, plain);
+  expect_stripping_gives_back(folder / "other/out.onnx", plain);
 }
 
 TEST_F(Annotate, RefusesExternalDataOutsideTheFolder) {

@@ -152,6 +152,7 @@ int main(int, char** argv) {
   refuse("functions", *zoo::Blocks(), x, {.functions = "Block"});
   refuse("converters", *zoo::Blocks(), x, {.converters = "no/such/file.onnx"});
   refuse("custom_opsets", *zoo::Blocks(), x, {.custom_opsets = {{"my.ops", -1}}});
+  refuse("archive_is_output", *zoo::Blocks(), x, {.archive = folder + "/refused.onnx"});
   refuse("alignment", *zoo::Blocks(), x, {.external_data = {.alignment = 3}});
   refuse("unwritable", *zoo::Blocks(), x, {}, "no/such/folder/x.onnx");
   refuse("no_command", *zoo::Blocks(), x, {.command = "/nonexistent/whence"});

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import command
-from validate.onnx_files import chain, model
+from validate.onnx_files import chain, external, model, node
 
 SCRIPT = command.ROOT / "samples" / "fleet" / "fleet.py"
 ENVIRONMENT = {**os.environ, "WHENCE": str(command.BINARY), "PYTHONWARNINGS": "ignore",
@@ -30,6 +32,11 @@ def run(fleet, folder, *options, code=0, environment=None) -> str:
     out, error = process.communicate(timeout=200)
     assert process.returncode == code, out + error
     return out + error
+
+
+def ort_result(path) -> list:
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": np.zeros(2, np.float32)})[0].tolist()
 
 
 def lines(folder) -> list[dict]:
@@ -111,6 +118,39 @@ def test_a_killed_run_is_continued(tmp_path):
     assert sorted(line["file"] for line in whole) == sorted(str(path) for path in fleet.rglob("*.onnx"))
     for line in whole:
         onnx.load(line["output"])  # whole
+
+
+def test_weights_of_their_own_never_meet(tmp_path):
+    """Two models of one folder that share a file, and one that changes between two runs."""
+    (tmp_path / "models").mkdir()
+    expected = {}
+    for name, scale in (("a", 1), ("b", 2)):
+        path = model([node("Add", ["x", "w"], "y", "/add/Add")], tmp_path / "models" / f"{name}.onnx",
+                     [external("w", "w.bin", offset=8 * scale)])
+        expected[os.path.basename(path)] = [2 * scale, 2 * scale + 1]
+    (tmp_path / "models" / "w.bin").write_bytes(np.arange(8, dtype=np.float32).tobytes())
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "w.bin").write_text("somebody's")
+
+    def results():
+        return {path.name: ort_result(path) for path in (tmp_path / "out").glob("*.onnx")}
+
+    run(tmp_path / "models", tmp_path)
+    assert results() == expected and (tmp_path / "out" / "w.bin").read_text() == "somebody's"
+    (tmp_path / "models" / "w.bin").write_bytes(np.arange(8, 16, dtype=np.float32).tobytes())
+    os.utime(tmp_path / "models" / "a.onnx")
+    run(tmp_path / "models", tmp_path)
+    assert results() == {"a.onnx": [10, 11], "b.onnx": expected["b.onnx"]}
+
+
+def test_the_fleets_own_folder_is_no_place_for_its_outputs(tmp_path):
+    fleet = fleet_of(tmp_path, 2)
+    (fleet / "list.txt").write_text("m0.onnx\nnested/m1.onnx\n")
+    before = (fleet / "m0.onnx").read_bytes()
+    result = subprocess.run([sys.executable, SCRIPT, fleet / "list.txt", "--out", fleet, "--log", tmp_path / "log.jsonl"],
+                            text=True, capture_output=True, env=ENVIRONMENT, check=False)
+    assert result.returncode != 0 and "--out" in result.stderr
+    assert (fleet / "m0.onnx").read_bytes() == before
 
 
 def test_ray(tmp_path):

@@ -5,11 +5,11 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/merge/external_data.h"
 #include "annotator/merge/onnx_rewrite.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/function_choice.h"
+#include "tools/whence/given_files.h"
 #include "tools/whence/scratch_folder.h"
 #include "tools/whence/written_out.h"
 
@@ -59,11 +59,11 @@ void print_people(const AnnotateReport& report, const std::optional<OutlineRepor
             << fit.by_name << " by name, " << fit.by_shape << " by shape\n";
 }
 
-AnnotateReport annotate(const CommandLine& line, const std::string& input, const std::string& output,
+AnnotateReport annotate(const CommandLine& line, const ModelSource& input, const ModelOutput& output,
                         const AnnotateOptions& options, Diagnostics& notes) {
   if (line.has("from")) {
-    const WrittenOut before(line.text("from"), output, notes);
-    return unwrap(annotate_from_file(input, before.path(), output, options), notes);
+    const WrittenOut before(line.text("from"), output.path, notes);
+    return unwrap(annotate_from_file(input, before.source(), output, options), notes);
   }
   const std::string sidecar = sidecar_file(line, line.text("model"));
   if (sidecar.empty()) return unwrap(annotate_alone(input, output, options), notes);
@@ -81,18 +81,18 @@ AnnotateReport annotate(const CommandLine& line, const std::string& input, const
 }
 
 // A file to which nothing is to be added.
-void copy_as_it_is(const std::string& input, const std::string& output, Diagnostics& notes) {
+void copy_as_it_is(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
   class NoEdit : public NodeEditor {
     NodeEdit edit(const NodeView&) override { return {}; }
   };
   const OnnxSummary model = unwrap(read_onnx_summary(input), notes);
   rewrite_file(
-      input, output, [] { return std::make_unique<NoEdit>(); }, {}, external_locations(model));
+      input, output, [] { return std::make_unique<NoEdit>(); }, {}, data_files_of(model));
 }
 
 void declare_options(CommandLine& line) {
   line.positional("model", "an ONNX file, whoever exported or optimised it");
-  line.option("output,o", "FILE", "the annotated file; may be the same file");
+  declare_model_output(line, "the annotated file; may be the same file", Target::may_be_the_model);
   line.option("sidecar", "FILE", "the sidecar of the same model; model.whence.json beside the file by default");
   line.option("from", "FILE", "the annotated file that an optimiser, quantiser or converter made this one from");
   line.flag("allow-different-weights", "match by structure although the weights are not the sidecar's");
@@ -126,31 +126,31 @@ ExitCode run(int argc, char** argv) {
   declare_options(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string input = line.text("model"), output = line.text("output");
+  const std::string input = line.text("model"), sidecar = sidecar_file(line, input);
+  if (!sidecar.empty()) line.also_reads("the sidecar", sidecar);
+  const ModelOutput output = model_output(line);
   const AnnotateOptions options = parse_options(line);
-  for (const std::string& read : {line.text_or("from", ""), sidecar_file(line, input)}) {
-    if (!read.empty()) require_distinct(read, output);
-  }
 
   Diagnostics notes;
-  const WrittenOut flat(input, output, notes);
+  const WrittenOut flat(input, output.path, notes);
   const bool anew = line.has("functions");
   const std::optional<OutlineOptions> choice = anew ? parse_functions(line) : flat.cut();
   std::optional<OutlineReport> functions;
   AnnotateReport report;
   if (choice) {
-    const ScratchFolder scratch(output);
-    const std::string annotated = scratch.file(base_name(output));
-    report = annotate(line, flat.path(), annotated, options, notes);
+    const ScratchFolder scratch(output.path);
+    ModelOutput annotated(scratch.file(base_name(output.path)));
+    annotated.draft = true;
+    report = annotate(line, flat.source(), annotated, options, notes);
     if (anew || report.changed) {
-      functions = unwrap(outline_file(annotated, output, *choice), notes);
+      functions = unwrap(outline_file({annotated.path, input}, output, *choice), notes);
     } else {
       copy_as_it_is(input, output, notes);
     }
   } else {
     report = annotate(line, input, output, options, notes);
   }
-  line.json() ? print_json(report, functions, output, notes) : print_people(report, functions, output, notes);
+  line.json() ? print_json(report, functions, output.path, notes) : print_people(report, functions, output.path, notes);
   return ExitCode::ok;
 }
 

@@ -14,6 +14,8 @@
 
 #include <unistd.h>
 
+#include "tools/whence/given_files.h"
+
 namespace whence {
 
 namespace po = boost::program_options;
@@ -74,6 +76,9 @@ struct CommandLine::State {
   po::options_description hidden;
   po::positional_options_description positions;
   std::vector<std::string> positional_names, names, repeated, examples;
+  std::vector<std::string> input_names, output_names;  // of options that name files
+  std::vector<NamedFile> further_inputs;
+  bool in_place = false;
   std::vector<std::pair<std::string, std::string>> positional_help;
   po::variables_map values;
 
@@ -89,6 +94,32 @@ struct CommandLine::State {
     if (!examples.empty()) out << "\nexamples:\n";
     for (const std::string& line : examples) out << "  " << line << "\n";
     return out.str();
+  }
+
+  std::string called(const std::string& name) const {
+    const bool positional = std::ranges::find(positional_names, name) != positional_names.end();
+    return positional ? "the " + name : "--" + name;
+  }
+
+  // Those of the names that were given.
+  std::vector<NamedFile> files(const std::vector<std::string>& of) const {
+    std::vector<NamedFile> found;
+    for (const std::string& name : of) {
+      if (values.count(name) == 0) continue;
+      const auto& value = values[name].value();
+      if (const auto* one = boost::any_cast<std::string>(&value)) found.push_back({called(name), *one});
+      if (const auto* many = boost::any_cast<std::vector<std::string>>(&value)) {
+        for (const std::string& path : *many) found.push_back({called(name), path});
+      }
+    }
+    return found;
+  }
+
+  void require_files_apart() const {
+    const std::string in_place_input = in_place ? called(positional_names.front()) : "";
+    std::vector<NamedFile> inputs = files(input_names);
+    inputs.insert(inputs.end(), further_inputs.begin(), further_inputs.end());
+    require_apart(inputs, files(output_names), in_place_input);
   }
 
   std::string remedy_for(const std::string& option) const {
@@ -113,17 +144,27 @@ void CommandLine::positional(const std::string& name, const std::string& help) {
   state_->hidden.add_options()(name.c_str(), po::value<std::string>());
   state_->positions.add(name.c_str(), 1);
   state_->positional_names.push_back(name);
+  state_->input_names.push_back(name);
   state_->positional_help.emplace_back(name, help);
+}
+
+void CommandLine::output(const std::string& name, const std::string& help, Target target) {
+  state_->names.push_back(long_name(name));
+  state_->output_names.push_back(long_name(name));
+  state_->in_place |= target == Target::may_be_the_model;
+  state_->shown.add_options()(name.c_str(), po::value<std::string>()->value_name("FILE"), help.c_str());
 }
 
 void CommandLine::option(const std::string& name, const std::string& placeholder, const std::string& help) {
   state_->names.push_back(long_name(name));
+  if (placeholder == "FILE") state_->input_names.push_back(long_name(name));
   state_->shown.add_options()(name.c_str(), po::value<std::string>()->value_name(placeholder), help.c_str());
 }
 
 void CommandLine::repeated(const std::string& name, const std::string& placeholder, const std::string& help) {
   state_->names.push_back(long_name(name));
   state_->repeated.push_back(long_name(name));
+  if (placeholder == "FILE") state_->input_names.push_back(long_name(name));
   state_->shown.add_options()(name.c_str(), po::value<std::vector<std::string>>()->value_name(placeholder),
                               help.c_str());
 }
@@ -160,7 +201,19 @@ bool CommandLine::parse(int argc, char** argv) {
     if (!has(name))
       throw usage_error("missing argument: " + name, "usage: whence " + state.command + " " + state.usage);
   }
+  state.require_files_apart();
   return true;
+}
+
+void CommandLine::also_reads(const std::string& name, const std::string& path) {
+  state_->further_inputs.push_back({name, path});
+  state_->require_files_apart();
+}
+
+std::vector<NamedFile> CommandLine::inputs() const {
+  std::vector<NamedFile> inputs = state_->files(state_->input_names);
+  inputs.insert(inputs.end(), state_->further_inputs.begin(), state_->further_inputs.end());
+  return inputs;
 }
 
 bool CommandLine::has(const std::string& name) const { return state_->values.count(name) > 0; }
@@ -229,21 +282,6 @@ void report(const Diagnostics& diagnostics, bool json) {
   } else {
     print_text(diagnostics);
   }
-}
-
-void require_distinct(const std::string& input, const std::string& output) {
-  std::error_code ignored;  // equivalent() fails when the output does not exist yet, which is the good case
-  if (std::filesystem::equivalent(input, output, ignored)) {
-    throw usage_error("the output is the input: " + output, "name another file with -o");
-  }
-}
-
-void require_two_outputs(const std::string& first, const std::string& second) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const bool device = fs::exists(first, ignored) && !fs::is_regular_file(first, ignored);
-  if (device || fs::weakly_canonical(first, ignored) != fs::weakly_canonical(second, ignored)) return;
-  throw usage_error("two outputs would be one file: " + first, "name another file for one of them");
 }
 
 std::uint64_t size_of_file(const std::string& path) {

@@ -20,18 +20,24 @@ namespace whence {
 //   line.positional("archive", "the TorchScript archive");
 //   line.option("output,o", "FILE", "the sidecar to write");
 //   if (!line.parse(argc, argv)) return ExitCode::ok;  // --help was asked for
+struct NamedFile;
+enum class Target { another_file, may_be_the_model };  // the first positional argument
+
 class CommandLine {
  public:
   CommandLine(std::string command, std::string usage, std::string description);
   ~CommandLine();
 
   void positional(const std::string& name, const std::string& help);  // required, in order of declaration
+  // Positional arguments and options with the placeholder FILE name files that are read.
   void option(const std::string& name, const std::string& placeholder, const std::string& help);
+  void output(const std::string& name, const std::string& help, Target target = Target::another_file);
   void repeated(const std::string& name, const std::string& placeholder, const std::string& help);
   void flag(const std::string& name, const std::string& help);
   void example(const std::string& command_line);  // shown by --help
 
-  // False when the help was printed instead. Throws Error(usage) with the nearest known option as remedy.
+  // False when the help was printed instead. Throws Error(usage) with the nearest known option as remedy, and for files
+  // that are in each other's way (given_files.h).
   bool parse(int argc, char** argv);
 
   bool has(const std::string& name) const;
@@ -41,6 +47,10 @@ class CommandLine {
   std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
   double number_or(const std::string& name, double otherwise) const;               // throws Error(usage)
   bool json() const { return has("json"); }
+
+  // A file that is read though no option names it.
+  void also_reads(const std::string& name, const std::string& path);
+  std::vector<NamedFile> inputs() const;
 
  private:
   struct State;
@@ -62,17 +72,12 @@ std::string json_array(const Diagnostics& diagnostics);
 // Diagnostics in the form the user asked for: text on standard error, or {"diagnostics": [...]} on standard output.
 void report(const Diagnostics& diagnostics, bool json);
 
-// Throws Error(usage) when an output would overwrite the input that it is made from.
-void require_distinct(const std::string& input, const std::string& output);
-
 // The known word nearest to `wanted` by edit distance, when it is near enough to be meant.
 std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known);
 
 std::vector<std::string> split(std::string_view text, char separator);  // "a,b" -> {"a", "b"}; "" -> {}
-// Error usage when two files to be written are one and the same, other than a device.
-void require_two_outputs(const std::string& first, const std::string& second);
-std::uint64_t size_of_file(const std::string& path);  // 0 for devices and pipes
-std::string human_size(std::uint64_t bytes);          // "17.6 MB"
+std::uint64_t size_of_file(const std::string& path);                    // 0 for devices and pipes
+std::string human_size(std::uint64_t bytes);                            // "17.6 MB"
 
 // ANSI sequence when standard error (or output) is a terminal and NO_COLOR is not set, else "".
 enum class Color { red, yellow, green, dim, bold, reset };

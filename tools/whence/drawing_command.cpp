@@ -13,7 +13,7 @@ namespace whence {
 ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
   CommandLine line(kind.command, "model.onnx [-o FILE] [--sidecar F]", kind.description);
   line.positional("file", "the ONNX file");
-  line.option("output,o", "FILE", "the file to write; standard output by default");
+  line.output("output,o", "the file to write; standard output by default");
   line.option("sidecar,s", "FILE",
               "the sidecar: adds the types of modules, and reads stamps of files not yet annotated");
   line.example(std::string("whence ") + kind.command + " model.annotated.onnx -o " + kind.example);
@@ -24,7 +24,6 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
     throw Error(Code::usage, "--json describes the file that was written, and without -o there is none", "give -o FILE",
                 {.stage = "command line"});
   }
-  if (!output.empty()) require_distinct(input, output);
   Diagnostics notes;
   const OnnxSummary model = unwrap(read_flat_summary(input), notes);
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);

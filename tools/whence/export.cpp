@@ -24,6 +24,7 @@
 #include "tools/whence/command.h"
 #include "tools/whence/export_report.h"
 #include "tools/whence/function_choice.h"
+#include "tools/whence/given_files.h"
 #include "tools/whence/input_spec.h"
 #include "tools/whence/recorder_library.h"
 #include "tools/whence/scratch_folder.h"
@@ -140,41 +141,48 @@ std::vector<std::string> describe(const Graph& graph, const std::vector<GraphVal
   return texts;
 }
 
-// Errors of a file that is on its way speak of no file.
-Result<OutlineReport> without_scratch(Result<OutlineReport> outlined, const std::string& scratch) {
-  if (outlined) return outlined;
-  Diagnostics told = outlined.diagnostics();
-  for (Diagnostic& each : told) {
-    if (each.where.file == scratch) each.where.file.clear();
-  }
-  return told;
-}
-
-// Writes the plain file aside and annotates it into place, so that the target never holds half of the work. Functions
-// are cut out of the annotated file: they need to know the modules.
-std::optional<OutlineReport> write_annotated(const Graph& graph, const Sidecar& sidecar, const std::string& output,
-                                             const WriteOptions& options,
-                                             const std::optional<OutlineOptions>& functions, Diagnostics& notes) {
-  const ScratchFolder scratch(output);
-  const std::string plain = scratch.file(base_name(output));
-  write_onnx(graph, plain, options);
-  if (!functions) {
-    unwrap(annotate_file(plain, sidecar, output, {}), notes);
-    return std::nullopt;
-  }
-  unwrap(annotate_file(plain, sidecar, plain, {}), notes);
-  Result<OutlineReport> outlined = outline_file(plain, output, *functions);
-  if (outlined || !functions->automatic()) return unwrap(without_scratch(std::move(outlined), plain), notes);
+// Writes the model to a file of the scratch folder. Functions are cut out of the annotated file: they need to know the
+// modules.
+std::optional<OutlineReport> write_draft(const Graph& graph, const Sidecar& sidecar, const std::string& draft,
+                                         const WriteOptions& options, bool annotate,
+                                         const std::optional<OutlineOptions>& functions, Diagnostics& notes) {
+  write_onnx(graph, draft, options);
+  if (!annotate) return std::nullopt;
+  unwrap(annotate_file(draft, sidecar, draft, {}), notes);
+  if (!functions) return std::nullopt;
+  Result<OutlineReport> outlined = outline_file(draft, draft, *functions);
+  if (outlined || !functions->automatic()) return unwrap(std::move(outlined), notes);
   // Nobody named a module, so that none to be cut out is no mistake.
-  unwrap(annotate_file(plain, sidecar, output, {}), notes);
   notes.push_back({Code::usage,
                    Severity::warning,
                    "no module is repeated, or none of three nodes or more: nothing became a function",
-                   {.file = output, .stage = "functions"},
+                   {.file = draft, .stage = "functions"},
                    "choose modules: --functions types=A,B or modules=GLOB",
                    1,
                    {}});
   return std::nullopt;
+}
+
+// The report of an export that failed, which is not to hide why.
+Diagnostics write_report(const std::string& path, const ExportRun& run) {
+  try {
+    write_file(path, to_markdown(run));
+  } catch (const Error& error) {
+    return error.diagnostics();
+  }
+  return {};
+}
+
+// What stands beside the model in the scratch folder: its weights.
+void add_data_files(const ScratchFolder& scratch, const ModelOutput& output, OutputFiles& files) {
+  std::set<fs::path> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(scratch.path())) names.insert(entry.path().filename());
+  names.erase(base_name(output.path));
+  for (const fs::path& name : names) {
+    const std::string data = scratch.file(name.string());
+    AtomicFile* const file = add_data_file(data, (fs::path(output.path).parent_path() / name).string(), output, files);
+    if (file != nullptr) file->take(data);
+  }
 }
 
 // What was written, for the summary.
@@ -188,15 +196,14 @@ struct Written {
   std::optional<OutlineReport> functions;
 };
 
-Written describe_written(const Graph& graph, const std::string& file, const std::string& sidecar, int opset) {
+Written describe_written(const Graph& graph, const std::string& draft, const std::string& sidecar, int opset) {
   Written written;
-  written.file = file;
   written.sidecar = sidecar;
   count_nodes(graph, written.nodes, written.operators);
   written.inputs = describe(graph, graph.inputs);
   written.outputs = describe(graph, graph.outputs);
   written.opset = opset;
-  written.size = size_of_file(file);
+  written.size = size_of_file(draft);
   return written;
 }
 
@@ -231,13 +238,12 @@ Binding bind(const std::string& file, int opset, std::int64_t nodes) {
 
 void declare(CommandLine& line) {
   line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
-  line.option("output,o", "FILE", "the ONNX file to write");
+  declare_model_output(line, "the ONNX file to write", Target::another_file);
   declare_inputs(line, /*dynamic=*/true);
   line.option("opset", "N", "13 to 23, 20 by default");
-  line.option("sidecar-out", "FILE", "write the sidecar too, bound to the ONNX file");
+  line.output("sidecar-out", "write the sidecar too, bound to the ONNX file");
   line.flag("annotate", "annotate the file too, as `whence annotate` does");
-  line.option("report", "FILE",
-              "a Markdown report, also when the export fails: what is missing, where, operators, times");
+  line.output("report", "a Markdown report, also when the export fails: what is missing, where, operators, times");
   line.flag("profile", "print the time of each stage");
   line.option("on-unsupported", "error|domain", "what to do with operators that have no converter; error by default");
   declare_functions(line);
@@ -284,34 +290,27 @@ ExitCode run(int argc, char** argv) {
   const std::optional<OutlineOptions> functions = parse_functions(line);
   const bool annotates = line.has("annotate") || functions;
   read.texts = annotates ? NodeTexts::exported : NodeTexts::none;
-  const std::string output = line.text("output"), sidecar_output = line.text_or("sidecar-out", "");
-  require_distinct(read.path, output);
+  const ModelOutput output = model_output(line);
+  const std::string sidecar_output = line.text_or("sidecar-out", "");
   if (!sidecar_output.empty()) {
     // A record that a renamed or transposed weight can be found by, as `whence record` writes.
     read.digests = true;
     read.texts = NodeTexts::all;
-    require_distinct(read.path, sidecar_output);
-    require_two_outputs(output, sidecar_output);
-  }
-  for (const std::string& other : {output, sidecar_output, read.path}) {
-    if (line.has("report") && !other.empty()) require_two_outputs(line.text("report"), other);
   }
 
-  ExportRun done{.archive = read.path, .output = output, .opset = options.opset};
+  ExportRun done{.archive = read.path, .output = output.path, .opset = options.opset};
   Diagnostics& notes = done.diagnostics;
   Sidecar sidecar;
   std::optional<Graph> graph;
   std::optional<OutlineReport> outlined;
-  // Opened before the work begins, so that what cannot be written is told at once and leaves no ONNX file.
-  std::optional<AtomicFile> report_file, sidecar_file;
-  if (line.has("report")) report_file.emplace(line.text("report"));
-  if (!sidecar_output.empty()) sidecar_file.emplace(sidecar_output);
-  const auto finish_report = [&] {
-    done.stages.end();
-    if (!report_file) return;
-    report_file->write(to_markdown(done));
-    report_file->commit();
-  };
+  // Opened before the work begins, so that what cannot be written is an error at once.
+  std::optional<OutputFiles> files(std::in_place);
+  AtomicFile* const report_file = line.has("report") ? &files->add(line.text("report")) : nullptr;
+  AtomicFile* const sidecar_file = sidecar_output.empty() ? nullptr : &files->add(sidecar_output);
+  AtomicFile& model_file = files->add(output.path);
+  const ScratchFolder scratch(output.path);
+  const std::string draft = scratch.file(base_name(output.path));
+  Written written;
   try {
     done.stages.begin("read the archive");
     load_operators(line.list("library"));
@@ -328,26 +327,33 @@ ExitCode run(int argc, char** argv) {
     WriteOptions writing = write_options(sidecar.program, options, line);
     writing.functions = converters;
     writing.interface = interface_metadata(*graph, sidecar.program);
-    if (annotates) {
-      outlined = write_annotated(*graph, sidecar, output, writing, functions, notes);
-    } else {
-      write_onnx(*graph, output, writing);
+    outlined = write_draft(*graph, sidecar, draft, writing, annotates, functions, notes);
+    notes = scratch.as_seen(std::move(notes));
+    written = describe_written(*graph, draft, sidecar_output, options.opset);
+    if (sidecar_file != nullptr) {
+      sidecar.bindings.push_back(bind(draft, options.opset, written.nodes));
+      sidecar_file->write(to_json_text(sidecar));
     }
+    add_data_files(scratch, output, *files);
+    model_file.take(draft);
     done.written = true;
+    done.stages.end();
+    if (report_file != nullptr) report_file->write(to_markdown(done));
+    files->commit();
   } catch (const Error& error) {
-    notes.insert(notes.end(), error.diagnostics().begin(), error.diagnostics().end());
-    finish_report();
-    throw;
+    files.reset();
+    Diagnostics found = scratch.as_seen(error.diagnostics());
+    notes.insert(notes.end(), found.begin(), found.end());
+    done.written = false;
+    done.stages.end();
+    if (line.has("report")) {
+      const Diagnostics unwritten = write_report(line.text("report"), done);
+      found.insert(found.end(), unwritten.begin(), unwritten.end());
+    }
+    throw Error(found);
   }
-  finish_report();
-
-  Written written = describe_written(*graph, output, sidecar_output, options.opset);
+  written.file = output.path;
   written.functions = std::move(outlined);
-  if (sidecar_file) {
-    sidecar.bindings.push_back(bind(output, options.opset, written.nodes));
-    sidecar_file->write(to_json_text(sidecar));
-    sidecar_file->commit();
-  }
   line.json() ? print_json(written, done) : print_people(written, done, line.has("profile"));
   return ExitCode::ok;
 }

@@ -6,6 +6,7 @@
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/given_files.h"
 
 namespace whence {
 namespace {
@@ -22,18 +23,18 @@ ExitCode run(int argc, char** argv) {
   line.option("module,m", "NAME", "the module's qualified name: encoder.layer.3");
   line.option("call", "N", "which call of it, from 0 (the first one by default)");
   line.flag("partial", "write the nodes that are known to be the module's, though there may be more");
-  line.option("output,o", "FILE", "the model of the module");
+  declare_model_output(line, "the model of the module", Target::another_file);
   line.example("whence extract bert.annotated.onnx --module encoder.layer.3 -o layer3.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string input = line.text("model"), output = line.text("output");
-  require_distinct(input, output);
+  const std::string input = line.text("model");
+  const ModelOutput output = model_output(line);
   Diagnostics notes;
   ExtractOptions options{.module = line.text("module"), .call = {}, .partial = line.has("partial")};
   if (line.has("call")) options.call = static_cast<int>(line.integer_or("call", 0));
   const ExtractReport report = unwrap(extract_file(input, output, options), notes);
   if (line.json()) {
-    const nlohmann::ordered_json object = {{"file", output},
+    const nlohmann::ordered_json object = {{"file", output.path},
                                            {"call", report.call},
                                            {"calls", report.calls},
                                            {"inputs", report.inputs},
@@ -46,7 +47,7 @@ ExitCode run(int argc, char** argv) {
     return ExitCode::ok;
   }
   print_text(notes);
-  std::cout << output << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
+  std::cout << output.path << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
   if (report.calls.size() > 1) {
     std::cout << "  call " << report.call << ", one of " << report.calls.size() << " calls of "
               << shown(options.module) << (options.call ? "" : "; --call takes another") << "\n";

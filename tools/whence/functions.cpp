@@ -9,6 +9,7 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/function_choice.h"
+#include "tools/whence/given_files.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
@@ -46,7 +47,7 @@ ExitCode run(int argc, char** argv) {
       "the module, for each call. Metadata goes along, and `whence inline` gives the graph back: that is checked\n"
       "before anything is written. Without a choice of modules those are taken that save the most nodes.");
   line.positional("model", "an annotated file, or one whose exporter wrote module names (PyTorch's dynamo exporter)");
-  line.option("output,o", "FILE", "the file with functions; may be the same file");
+  declare_model_output(line, "the file with functions; may be the same file", Target::may_be_the_model);
   line.repeated("modules", "GLOB", "modules by qualified name: 'encoder.layer.*', '**.attention'");
   line.option("types", "A,B", "modules by class: BertLayer,BertAttention");
   line.option("depth", "N", "all modules down to N calls below the root");
@@ -73,10 +74,10 @@ ExitCode run(int argc, char** argv) {
     throw Error(Code::usage, "--auto, --by-structure and a choice of modules were given together", "give one of them",
                 {.stage = "command line"});
   }
-  const std::string output = line.text("output");
+  const ModelOutput output = model_output(line);
   Diagnostics notes;
   const OutlineReport report = unwrap(outline_file(line.text("model"), output, options), notes);
-  line.json() ? print_json(report, output, notes) : print_people(report, output, notes);
+  line.json() ? print_json(report, output.path, notes) : print_people(report, output.path, notes);
   return ExitCode::ok;
 }
 

@@ -5,6 +5,7 @@
 #include "annotator/functions/functions.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/given_files.h"
 
 namespace whence {
 namespace {
@@ -14,16 +15,16 @@ ExitCode run(int argc, char** argv) {
                    "Writes out the calls of functions that `whence functions` made, with the metadata that the nodes\n"
                    "had before. --all writes out those of others, too.");
   line.positional("model", "an ONNX file with functions");
-  line.option("output,o", "FILE", "the file without them; may be the same file");
+  declare_model_output(line, "the file without them; may be the same file", Target::may_be_the_model);
   line.flag("all", "write out every function, whoever made it");
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string output = line.text("output");
+  const ModelOutput output = model_output(line);
   Diagnostics notes;
   const InlineReport report = unwrap(inline_file(line.text("model"), output, line.has("all")), notes);
   if (line.json()) {
-    const nlohmann::ordered_json object = {{"file", output},
+    const nlohmann::ordered_json object = {{"file", output.path},
                                            {"calls", report.calls},
                                            {"functions", report.functions},
                                            {"nodes", report.nodes},
@@ -32,7 +33,7 @@ ExitCode run(int argc, char** argv) {
     return ExitCode::ok;
   }
   print_text(notes);
-  std::cout << output << ": " << report.calls << " calls of " << report.functions << " functions written out, "
+  std::cout << output.path << ": " << report.calls << " calls of " << report.functions << " functions written out, "
             << report.nodes << " nodes\n";
   return ExitCode::ok;
 }

@@ -42,7 +42,7 @@ ExitCode run(int argc, char** argv) {
   line.option("ort-profile", "FILE", "what SessionOptions.enable_profiling wrote");
   line.option("optimized", "FILE", "the model as the session saved it (SessionOptions.optimized_model_filepath)");
   line.option("format", "FORMAT", "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app)");
-  line.option("output,o", "FILE", "the file to write; standard output by default");
+  line.output("output,o", "the file to write; standard output by default");
   line.option("depth,d", "N", "levels of modules in the text (3)");
   line.example("whence profile bert.annotated.onnx --ort-profile ort.json --format speedscope -o bert.speedscope.json");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -51,9 +51,6 @@ ExitCode run(int argc, char** argv) {
   const int depth = parse_depth(line);
   const std::string model = line.text("model"), profile = line.text("ort-profile");
   const std::string optimized = line.text_or("optimized", "");
-  for (const std::string& read : {model, profile, optimized}) {
-    if (!read.empty() && !output.empty()) require_distinct(read, output);
-  }
   Diagnostics notes;
   const ModuleProfile found = unwrap(profile_by_module(model, profile, optimized), notes);
   print_text(notes);

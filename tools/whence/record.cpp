@@ -39,7 +39,7 @@ ExitCode run(int argc, char** argv) {
                    "TorchScript or torch.export archive comes from. TorchScript (.pt) needs LibTorch; a .pt2 does\n"
                    "not, and knows its dtypes and shapes without example inputs.");
   line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
-  line.option("output,o", "FILE", "the sidecar to write");
+  line.output("output,o", "the sidecar to write");
   declare_inputs(line, /*dynamic=*/false);
   line.flag("no-run", "do not run the program: operations and modules only, dtypes and shapes stay unknown");
   line.example("whence record bert.pt -o bert.whence.json --input 'input_ids=int64[1,16]<30522'");
@@ -49,7 +49,6 @@ ExitCode run(int argc, char** argv) {
   options.digests = true;
   options.run = !line.has("no-run");
   const std::string output = line.text("output");
-  require_distinct(options.path, output);
 
   load_operators(line.list("library"));
   Diagnostics notes;

@@ -72,7 +72,7 @@ ExitCode run(int argc, char** argv) {
       "the graph of each module, where each node comes from and why, what validate finds. With -o report.md, a\n"
       "summary in Markdown for pull requests.");
   line.positional("file", "the ONNX file");
-  line.option("output,o", "FILE", "the report: .html or .md");
+  line.output("output,o", "the report: .html or .md");
   line.option("sidecar,s", "FILE", "the sidecar: adds silent modules, recorded operations and whole source stacks");
   line.option("format", "FORMAT", "html or md; by the name of the output by default");
   line.repeated("size", "NAME=N",
@@ -83,8 +83,6 @@ ExitCode run(int argc, char** argv) {
   const std::string input = line.text("file"), output = line.text("output");
   const Format format = parse_format(line, output);
   const auto sizes = parse_sizes(line);
-  require_distinct(input, output);
-  if (line.has("sidecar")) require_distinct(line.text("sidecar"), output);
   Diagnostics notes;
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);

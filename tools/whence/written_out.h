@@ -16,20 +16,22 @@ namespace whence {
 class WrittenOut {
  public:
   // `beside`: the output, in whose folder the scratch file stands. Throws Error.
-  WrittenOut(const std::string& file, const std::string& beside, Diagnostics& notes) : path_(file) {
+  WrittenOut(const std::string& file, const std::string& beside, Diagnostics& notes) : file_(file), path_(file) {
     const OnnxSummary model = unwrap(read_onnx_summary(file), notes);
     if (!has_cut_functions(model)) return;
     cut_ = cut_modules(model);
     scratch_.emplace(beside);
     path_ = scratch_->file(base_name(file));
-    unwrap(inline_file(file, path_, /*all=*/false), notes);
+    ModelOutput draft(path_);
+    draft.draft = true;
+    unwrap(inline_file(file, draft, /*all=*/false), notes);
   }
 
-  const std::string& path() const { return path_; }  // the file itself when it has no functions of whence's
+  ModelSource source() const { return {path_, file_}; }  // the file itself when it has no functions of whence's
   const std::optional<OutlineOptions>& cut() const { return cut_; }  // what would make the functions again
 
  private:
-  std::string path_;
+  std::string file_, path_;
   std::optional<ScratchFolder> scratch_;
   std::optional<OutlineOptions> cut_;
 };

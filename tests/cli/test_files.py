@@ -1,0 +1,604 @@
+"""Nothing is lost: what is written takes the place of no file that is read, of no weights, and of nothing that stands
+in the way; and when one file of several cannot be written, all stay as they were."""
+
+import hashlib
+import os
+import resource
+import subprocess
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import command
+
+X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+
+
+def tensor(name: str, value: np.ndarray, folder, location: str) -> TensorProto:
+    """A weight whose bytes lie in a file, behind those that are there already."""
+    (folder / location).parent.mkdir(parents=True, exist_ok=True)
+    with (folder / location).open("ab") as file:
+        offset = file.tell()
+        file.write(value.tobytes())
+    made = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=value.shape, data_location=TensorProto.EXTERNAL)
+    for key, text in (("location", location), ("offset", str(offset)), ("length", str(value.nbytes))):
+        made.external_data.add(key=key, value=text)
+    return made
+
+
+def save(path, nodes, initializers, functions=(), opsets=()):
+    graph = helper.make_graph(nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])], initializers)
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18), *opsets],
+                              functions=list(functions))
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def a_model(folder, seed: int, name: str = "model.onnx", first: str = "w.bin", second: str | None = None):
+    """y = relu(x @ w) @ v, under the names that PyTorch's older exporter gives."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(seed)
+    weights = [tensor(each, random.standard_normal((4, 4), dtype=np.float32), folder, location)
+               for each, location in (("w", first), ("v", second or first))]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"], name="/up/MatMul"),
+             helper.make_node("Relu", ["a"], ["b"], name="/act/Relu"),
+             helper.make_node("MatMul", ["b", "v"], ["y"], name="/down/MatMul")]
+    return save(folder / name, nodes, weights)
+
+
+def result(path) -> np.ndarray:
+    onnxruntime.set_default_logger_severity(4)
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": X})[0]
+
+
+def files(folder) -> dict:
+    """Everything in a folder, by what it holds."""
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def locations(path) -> set:
+    model = onnx.load(path, load_external_data=False)
+    return {entry.value for weight in model.graph.initializer for entry in weight.external_data
+            if entry.key == "location"}
+
+
+WRITERS = {
+    "annotate": ["annotate"],
+    "annotate --functions": ["annotate", "--functions", "modules=*"],
+    "strip": ["strip"],
+    "inline": ["inline"],
+    "functions": ["functions", "--depth", "1"],
+    "extract": ["extract", "--module", ""],
+}
+
+
+def prepared(model, writer: str):
+    """Commands that work on modules need a file that says them."""
+    if writer in ("functions", "extract"):
+        command.run("annotate", model, "-o", model)
+    return model
+
+
+# ---- data files ----------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("data", ["w.bin", "model.onnx_data", "sub/w.bin"])
+def test_two_models_with_one_name_for_their_weights(writer, data, tmp_path):
+    one, two = (prepared(a_model(tmp_path / name, seed, first=data), writer) for seed, name in enumerate("ab"))
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "w.bin").write_text("somebody's")
+    (out / "model.onnx_data").write_text("somebody's")
+    command.run(*WRITERS[writer], one, "-o", out / "one.onnx")
+    command.run(*WRITERS[writer], two, "-o", out / "two.onnx")
+    for name, before in (("one", one), ("two", two)):
+        np.testing.assert_array_equal(result(out / f"{name}.onnx"), result(before))
+        onnx.checker.check_model(str(out / f"{name}.onnx"))
+        ending = "_data" if data == "model.onnx_data" else ".data"
+        assert locations(out / f"{name}.onnx") == {f"{name}.onnx{ending}"}
+    assert (out / "w.bin").read_text() == (out / "model.onnx_data").read_text() == "somebody's"
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for name in ("two.onnx", *locations(out / "two.onnx")):
+        os.rename(out / name, moved / name)
+    np.testing.assert_array_equal(result(moved / "two.onnx"), result(two))
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_in_the_models_folder_its_weights_stay(writer, tmp_path):
+    model = prepared(a_model(tmp_path, 1), writer)
+    a_model(tmp_path, 2, "neighbour.onnx", first="n.bin")
+    expected, before = result(model), files(tmp_path)
+    for output in ("other.onnx", *([] if writer == "extract" else ["model.onnx"])):
+        command.run(*WRITERS[writer], tmp_path / "model.onnx", "-o", tmp_path / output)
+        np.testing.assert_array_equal(result(tmp_path / output), expected)
+        assert locations(tmp_path / output) == {"w.bin"}
+    after = files(tmp_path)
+    assert set(after) == {*before, "other.onnx"}
+    assert {name: after[name] for name in before if name != "model.onnx"} == {
+        name: before[name] for name in before if name != "model.onnx"}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_something_in_the_way_of_the_weights(writer, tmp_path):
+    model = prepared(a_model(tmp_path / "a", 1), writer)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "one.onnx.data").write_text("somebody's")
+    (out / "one.onnx").write_text("before")
+    before = files(tmp_path)
+    refused = command.run_json(*WRITERS[writer], model, "-o", out / "one.onnx", code=5)["diagnostics"][0]
+    assert refused["code"] == "E0401" and "--overwrite" in refused["remedy"]
+    assert "one.onnx.data" in refused["message"]
+    assert files(tmp_path) == before and len(os.listdir(out)) == 2
+    command.run(*WRITERS[writer], model, "-o", out / "one.onnx", "--overwrite")
+    np.testing.assert_array_equal(result(out / "one.onnx"), result(model))
+    kept = os.stat(out / "one.onnx.data").st_mtime_ns
+    command.run(*WRITERS[writer], model, "-o", out / "one.onnx")  # the same bytes are in nobody's way
+    assert os.stat(out / "one.onnx.data").st_mtime_ns == kept
+
+
+def test_a_link_in_the_way_of_the_weights_is_not_followed(tmp_path):
+    model = a_model(tmp_path / "a", 1)
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "theirs").write_text("somebody's")
+    (out / "one.onnx.data").symlink_to("../theirs")
+    for more in ([], ["--overwrite"]):
+        command.run("annotate", model, "-o", out / "one.onnx", *more, code=5)
+    assert (tmp_path / "theirs").read_text() == "somebody's" and os.listdir(out) == ["one.onnx.data"]
+
+
+def test_weights_that_would_replace_what_is_read(tmp_path, small_export):
+    out = tmp_path / "out"
+    out.mkdir()
+    os.link(small_export[1], out / "one.onnx.data")
+    before = files(out)
+    refused = command.run("annotate", a_model(tmp_path / "a", 1), "--sidecar", out / "one.onnx.data", "-o",
+                          out / "one.onnx", "--overwrite", "--allow-different-weights", code=None)
+    assert refused.returncode in (2, 3) and files(out) == before
+
+
+def test_several_data_files_and_tensors_in_odd_places(tmp_path):
+    """In an initializer, an attribute, the branch of an If and the body of a function."""
+    folder = tmp_path / "a"
+    folder.mkdir()
+    w, v, b, c = (np.random.default_rng(seed).standard_normal((4, 4), dtype=np.float32) for seed in range(4))
+
+    def constant(location, value, name):
+        return helper.make_node("Constant", [], [name], value=tensor(name, value, folder, location))
+
+    branches = [helper.make_graph([constant(f"{side}.bin", value, f"{side}_c"),
+                                   helper.make_node("MatMul", ["m", f"{side}_c"], [f"{side}_y"])], side, [],
+                                  [helper.make_tensor_value_info(f"{side}_y", TensorProto.FLOAT, [2, 4])])
+                for side, value in (("then", b), ("else", w))]
+    function = helper.make_function("local", "Times", ["a"], ["z"],
+                                    [constant("s/function.bin", c, "k"), helper.make_node("MatMul", ["a", "k"], ["z"])],
+                                    [helper.make_opsetid("", 18)])
+    nodes = [constant("attribute.bin", v, "v"), helper.make_node("MatMul", ["x", "v"], ["l"], name="/l/MatMul"),
+             helper.make_node("Times", ["l"], ["m"], domain="local", name="/t/Times"),
+             helper.make_node("ReduceSum", ["m"], ["total"], name="/s/ReduceSum", keepdims=0),
+             helper.make_node("Cast", ["total"], ["flag"], to=TensorProto.BOOL, name="/s/Cast"),
+             helper.make_node("If", ["flag"], ["i"], then_branch=branches[0], else_branch=branches[1], name="/b/If"),
+             helper.make_node("MatMul", ["i", "w"], ["y"], name="/o/MatMul")]
+    model = save(folder / "model.onnx", nodes, [tensor("w", w, folder, "model.onnx.w")], [function],
+                 [helper.make_opsetid("local", 1)])
+    out = tmp_path / "out"
+    out.mkdir()
+    for writer in ("annotate", "inline"):
+        command.run(*WRITERS[writer], model, "-o", out / f"{writer}.onnx", *(["--all"] if writer == "inline" else []))
+        np.testing.assert_array_equal(result(out / f"{writer}.onnx"), result(model))
+    names = {"w", "attribute.bin", "else.bin", "then.bin", "s_function.bin"}
+    assert set(os.listdir(out)) == {f"{writer}.onnx{end}" for writer in ("annotate", "inline")
+                                    for end in ["", *(f".{name}" for name in names)]}
+
+
+def test_strip_gives_the_bytes_back_from_another_folder(tmp_path):
+    model = a_model(tmp_path / "a", 1, first="w.bin", second="model.onnx_v")
+    for folder in ("out", "further", "back", "taken"):
+        (tmp_path / folder).mkdir()
+    command.run("annotate", model, "-o", tmp_path / "out/one.onnx")
+    command.run("annotate", tmp_path / "out/one.onnx", "-o", tmp_path / "further/two.onnx")
+    assert locations(tmp_path / "further/two.onnx") == {"two.onnx.w.bin", "two.onnx_v"}
+    command.run("strip", tmp_path / "further/two.onnx", "-o", tmp_path / "back/three.onnx")
+    assert (tmp_path / "back/three.onnx").read_bytes() == model.read_bytes()
+    np.testing.assert_array_equal(result(tmp_path / "back/three.onnx"), result(model))
+    (tmp_path / "taken/w.bin").write_text("somebody's")
+    command.run("strip", tmp_path / "further/two.onnx", "-o", tmp_path / "taken/three.onnx")
+    assert (tmp_path / "taken/w.bin").read_text() == "somebody's"
+    np.testing.assert_array_equal(result(tmp_path / "taken/three.onnx"), result(model))
+
+
+def test_former_names_lead_nowhere_else(tmp_path):
+    model = a_model(tmp_path / "a", 1)
+    command.run("annotate", model, "-o", model)
+    content = onnx.load(model, load_external_data=False)
+    content.metadata_props.add(key="pkg.whence.data_files", value='{"w.bin": "../../stolen", "x": 3}')
+    model.write_bytes(content.SerializeToString())
+    (tmp_path / "out").mkdir()
+    command.run("strip", model, "-o", tmp_path / "out" / "one.onnx")
+    assert sorted(os.listdir(tmp_path)) == ["a", "out"] and locations(tmp_path / "out/one.onnx") == {"one.onnx.data"}
+
+
+@pytest.mark.parametrize("name", ["modèle 模型.onnx", "n" * 240 + ".onnx", "a;b'c\"d.onnx", "no_ending"])
+def test_unusual_names(name, tmp_path):
+    model = a_model(tmp_path / "a ü", 1, first="gewichte ä.bin")
+    (tmp_path / "out").mkdir()
+    command.run("annotate", model, "-o", tmp_path / "out" / name)
+    np.testing.assert_array_equal(result(tmp_path / "out" / name), result(model))
+
+
+def test_a_name_that_is_too_long_for_its_weights(tmp_path):
+    model = a_model(tmp_path / "a", 1)
+    (tmp_path / "out").mkdir()
+    refused = command.run("annotate", model, "-o", tmp_path / "out" / ("n" * 248 + ".onnx"), code=5)
+    assert "shorter name" in refused.stderr and os.listdir(tmp_path / "out") == []
+
+
+# ---- links: ONNX Runtime says what may be read ---------------------------------------------------------------------
+
+def plain(root):
+    return a_model(root / "m", 1)
+
+
+def link_out(root):
+    model = a_model(root / "m", 1)
+    (root / "o").mkdir()
+    os.rename(root / "m/w.bin", root / "o/w.bin")
+    (root / "m/w.bin").symlink_to("../o/w.bin")
+    return model
+
+
+def link_to_a_device(root):
+    model = a_model(root / "m", 1)
+    (root / "m/w.bin").unlink()
+    (root / "m/w.bin").symlink_to("/dev/zero")
+    return model
+
+
+def link_within(root):
+    model = a_model(root / "m", 1)
+    os.rename(root / "m/w.bin", root / "m/real.bin")
+    (root / "m/w.bin").symlink_to("real.bin")
+    return model
+
+
+def linked_subfolder_out(root):
+    model = a_model(root / "m", 1, first="s/w.bin")
+    os.rename(root / "m/s", root / "s")
+    (root / "m/s").symlink_to("../s")
+    return model
+
+
+def linked_subfolder_within(root):
+    model = a_model(root / "m", 1, first="s/w.bin")
+    os.rename(root / "m/s", root / "m/t")
+    (root / "m/s").symlink_to("t")
+    return model
+
+
+def hard_link(root):
+    model = a_model(root / "m", 1)
+    os.link(root / "m/w.bin", root / "w.bin")
+    return model
+
+
+def parents_out(root):
+    (root / "m").mkdir()
+    return a_model(root / "m", 1, first="../w.bin")
+
+
+def parents_within(root):
+    (root / "m/s").mkdir(parents=True)
+    return a_model(root / "m", 1, first="s/../w.bin")
+
+
+def absolute(root):
+    return a_model(root / "m", 1, first=str(root / "m/w.bin"))
+
+
+def a_folder(root):
+    model = a_model(root / "m", 1)
+    (root / "m/w.bin").unlink()
+    (root / "m/w.bin").mkdir()
+    return model
+
+
+def a_pipe(root):
+    model = a_model(root / "m", 1)
+    (root / "m/w.bin").unlink()
+    os.mkfifo(root / "m/w.bin")
+    return model
+
+
+def nothing_there(root):
+    model = a_model(root / "m", 1)
+    (root / "m/w.bin").unlink()
+    return model
+
+
+def no_name(root):
+    model = a_model(root / "m", 1)
+    content = onnx.load(model, load_external_data=False)
+    for weight in content.graph.initializer:
+        weight.external_data[0].value = ""
+    model.write_bytes(content.SerializeToString())
+    return model
+
+
+def linked_model(root):
+    """The data lies beside the model's own file, not beside the link to it."""
+    model = a_model(root / "m", 1)
+    (root / "l").mkdir()
+    (root / "l/model.onnx").symlink_to(model)
+    return root / "l/model.onnx"
+
+
+def linked_folder(root):
+    a_model(root / "m", 1)
+    (root / "l").symlink_to("m")
+    return root / "l/model.onnx"
+
+
+def hugging_face_cache(root):
+    """Links under the names that the model says, to files called after their content."""
+    model = a_model(root / "m", 1, first="model.onnx_data")
+    for name, blob in (("model.onnx", "aa"), ("model.onnx_data", "bb")):
+        (root / "blobs").mkdir(exist_ok=True)
+        os.rename(root / "m" / name, root / "blobs" / blob)
+        (root / "m" / name).symlink_to(f"../blobs/{blob}")
+    return model
+
+
+LAYOUTS = [plain, link_out, link_to_a_device, link_within, linked_subfolder_out, linked_subfolder_within, hard_link,
+           parents_out, parents_within, absolute, a_folder, a_pipe, nothing_there, no_name, linked_model, linked_folder,
+           hugging_face_cache]
+OUTSIDE = [link_out, link_to_a_device, linked_subfolder_out, parents_out, absolute]
+
+
+def runs(path) -> bool:
+    try:
+        return result(path) is not None
+    except Exception:  # noqa: BLE001: ONNX Runtime has a class of errors for each kind of failure
+        return False
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_onnx_runtime_refuses_is_refused(layout, tmp_path):
+    model, out = layout(tmp_path), tmp_path / "out"
+    out.mkdir()
+    loads = runs(model)
+    findings = {each["code"] for each in command.run_json("validate", model, code=None)["findings"]}
+    assert bool({"V201", "V202", "V203"} & findings) != loads
+    done = command.run("annotate", model, "-o", out / "one.onnx", code=None)
+    assert (done.returncode == 0) == loads, done.stderr
+    if loads:
+        np.testing.assert_array_equal(result(out / "one.onnx"), result(model))
+        command.run("annotate", model, "-o", model.parent / "beside.onnx")
+        np.testing.assert_array_equal(result(model.parent / "beside.onnx"), result(model))
+        return
+    assert os.listdir(out) == []
+    if layout in OUTSIDE:
+        assert done.returncode == 6 and done.stderr.startswith("E0502"), done.stderr
+        assert command.run("annotate", model, "-o", model.parent / "beside.onnx", code=6)
+        assert "V203" in findings
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_writer_copies_what_lies_outside(writer, tmp_path):
+    model = prepared(a_model(tmp_path / "m", 1), writer)
+    (tmp_path / "secret").mkdir()
+    os.rename(tmp_path / "m/w.bin", tmp_path / "secret/w.bin")
+    (tmp_path / "m/w.bin").symlink_to("../secret/w.bin")
+    (tmp_path / "out").mkdir()
+    for output in (tmp_path / "out/one.onnx", tmp_path / "m/one.onnx"):
+        assert command.run(*WRITERS[writer], model, "-o", output, code=6).stderr.startswith("E0502")
+    assert os.listdir(tmp_path / "out") == [] and not (tmp_path / "m/one.onnx").exists()
+
+
+def test_an_output_that_is_a_link_stays_one(tmp_path):
+    model = a_model(tmp_path / "a", 1)
+    for folder in ("real", "named"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "real/file.onnx").write_text("before")
+    (tmp_path / "named/one.onnx").symlink_to("../real/file.onnx")
+    command.run("annotate", model, "-o", tmp_path / "named/one.onnx")
+    assert os.readlink(tmp_path / "named/one.onnx") == "../real/file.onnx"
+    np.testing.assert_array_equal(result(tmp_path / "named/one.onnx"), result(model))
+
+
+def test_an_output_folder_that_is_a_link_to_the_models(tmp_path):
+    model = a_model(tmp_path / "a", 1)
+    (tmp_path / "link").symlink_to("a")
+    command.run("annotate", model, "-o", tmp_path / "link/one.onnx")
+    assert sorted(os.listdir(tmp_path / "a")) == ["model.onnx", "one.onnx", "w.bin"]
+    np.testing.assert_array_equal(result(tmp_path / "a/one.onnx"), result(model))
+
+
+# ---- outputs that are inputs ---------------------------------------------------------------------------------------
+
+def same(kind: str, path, folder):
+    """Other ways to name a file."""
+    if kind == "itself":
+        return path
+    (folder / "names").mkdir(exist_ok=True)
+    other = folder / "names" / f"{kind}.onnx"
+    other.symlink_to(path) if kind == "link" else os.link(path, other)
+    return other
+
+
+VIEWS = {
+    "report": ["report", "--format", "html"], "dot": ["dot"], "graphml": ["graphml"],
+}
+
+
+@pytest.mark.parametrize("kind", ["itself", "link", "hard_link"])
+@pytest.mark.parametrize("name", [*WRITERS, *VIEWS])
+def test_the_output_is_not_the_models_weights(name, kind, tmp_path):
+    model = prepared(a_model(tmp_path / "a", 1), name)
+    output = same(kind, tmp_path / "a/w.bin", tmp_path)
+    before = files(tmp_path)
+    refused = command.run(*{**WRITERS, **VIEWS}[name], model, "-o", output, code=2)
+    assert refused.stderr.startswith("E0101") and "weights" in refused.stderr
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_model_called_as_the_weights_were(writer, tmp_path):
+    model = prepared(a_model(tmp_path / "a", 1), writer)
+    (tmp_path / "other").mkdir()
+    command.run(*WRITERS[writer], model, "-o", tmp_path / "other/w.bin")
+    np.testing.assert_array_equal(result(tmp_path / "other/w.bin"), result(model))
+
+
+@pytest.fixture(scope="module")
+def wide_archive(tmp_path_factory):
+    import torch
+
+    path = tmp_path_factory.mktemp("wide") / "wide.pt2"
+    torch.manual_seed(0)
+    torch.export.save(torch.export.export(torch.nn.Linear(64, 64), (torch.zeros(1, 64),)), path)
+    return path
+
+
+def export_with_everything(archive, folder) -> dict:
+    """An export that reads and writes all that it can: the paths of what is read, by option."""
+    import torch
+
+    torch.save((torch.ones(2, 4),), folder / "inputs.pt")
+    body = [helper.make_node("Relu", ["x"], ["y"])]
+    function = helper.make_function("whence.mylib", "op", ["x"], ["y"], body, [helper.make_opsetid("", 18)])
+    converters = onnx.ModelProto(ir_version=10)
+    converters.functions.add().CopyFrom(function)
+    (folder / "converters.onnx").write_bytes(converters.SerializeToString())
+    (folder / "small.pt").write_bytes(archive.read_bytes())
+    return {"the archive": folder / "small.pt", "--inputs": folder / "inputs.pt",
+            "--converters": folder / "converters.onnx"}
+
+
+@pytest.mark.parametrize("kind", ["itself", "link", "hard_link"])
+@pytest.mark.parametrize("option", ["--output", "--sidecar-out", "--report"])
+def test_no_output_of_export_is_what_it_reads(option, kind, small_archive, tmp_path):
+    read = export_with_everything(small_archive, tmp_path)
+    written = {"--output": tmp_path / "m.onnx", "--sidecar-out": tmp_path / "m.json", "--report": tmp_path / "m.md"}
+    for what, path in read.items():
+        name = same(kind, path, tmp_path)
+        before = files(tmp_path)
+        words = [word for each, file in ({**written, option: name}).items() for word in (each, file)]
+        refused = command.run("export", read["the archive"], "--inputs", read["--inputs"], "--converters",
+                              read["--converters"], *words, code=2)
+        assert refused.stderr.startswith("E0101") and what in refused.stderr and option in refused.stderr
+        assert files(tmp_path) == before
+        if kind != "itself":
+            name.unlink()
+
+
+def test_no_two_outputs_are_one_file(wide_archive, tmp_path):
+    (tmp_path / "m.json").write_text("before")
+    (tmp_path / "link.md").symlink_to("m.json")
+    before = files(tmp_path)
+    for words in (["-o", "m.onnx", "--report", "m.onnx"], ["-o", "m.onnx", "--sidecar-out", "./m.onnx"],
+                  ["-o", "m.onnx", "--sidecar-out", "m.json", "--report", "link.md"],
+                  ["-o", "m.onnx", "--external-data", "--external-data-threshold", "0", "--sidecar-out", "m.onnx.data"]):
+        paths = [tmp_path / word if "." in word and not word.startswith("-") else word for word in words]
+        refused = command.run("export", wide_archive, *paths, code=2)
+        assert "would be one file" in refused.stderr
+        assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("option", ["--sidecar", "--from"])
+def test_annotate_does_not_replace_what_it_is_told_by(option, small_export, tmp_path):
+    model, sidecar = tmp_path / "m.onnx", tmp_path / "m.whence.json"
+    model.write_bytes(small_export[0].read_bytes())
+    sidecar.write_bytes(small_export[1].read_bytes())
+    command.run("annotate", model, "-o", tmp_path / "before.onnx")
+    given = sidecar if option == "--sidecar" else tmp_path / "before.onnx"
+    before = files(tmp_path)
+    assert option in command.run("annotate", model, option, given, "-o", given, code=2).stderr
+    assert "sidecar" in command.run("annotate", model, "-o", sidecar, code=2).stderr  # found beside the model
+    assert files(tmp_path) == before
+
+
+# ---- several files, all or none ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("option", ["--sidecar-out", "--report"])
+def test_an_export_whose_second_file_cannot_be_written(option, wide_archive, tmp_path):
+    """/dev/full is a disk without room."""
+    for name in ("m.onnx", "m.json", "m.md"):
+        (tmp_path / name).write_text("before")
+    before = files(tmp_path)
+    others = {"--sidecar-out": tmp_path / "m.json", option: "/dev/full"}
+    words = [word for pair in others.items() for word in pair]
+    refused = command.run("export", wide_archive, "-o", tmp_path / "m.onnx", "--external-data", *words, code=5)
+    assert refused.stderr.startswith("E0401") and "No space" in refused.stderr
+    assert files(tmp_path) == before and len(os.listdir(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("annotate", [[], ["--annotate"]])
+def test_an_export_with_something_in_the_way_of_its_weights(annotate, wide_archive, tmp_path):
+    (tmp_path / "m.onnx.data").write_text("somebody's")
+    (tmp_path / "m.onnx").write_text("before")
+    before = files(tmp_path)
+    words = ["export", wide_archive, "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json",
+             "--external-data", *annotate]
+    refused = command.run(*words, code=5)
+    assert refused.stderr.startswith("E0401") and ".whence-" not in refused.stderr
+    assert files(tmp_path) == before
+    command.run(*words, "--overwrite")
+    command.run(*words)  # the same bytes
+    assert sorted(os.listdir(tmp_path)) == ["m.json", "m.onnx", "m.onnx.data"]
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+
+
+def limited(size: int):
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.parametrize("size", [100, 3000])
+def test_weights_that_do_not_fit_on_the_disk(size, tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    large = np.ones((4, 4096), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="/up/MatMul"),
+             helper.make_node("MatMul", ["h", "v"], ["y"], name="/down/MatMul")]
+    model = save(folder / "model.onnx", nodes,
+                 [tensor("w", large, folder, "w.bin"), tensor("v", large.T.copy(), folder, "w.bin")])
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "one.onnx").write_text("before")
+    for writer in ("annotate", "strip", "inline"):
+        done = subprocess.run([str(command.BINARY), *WRITERS[writer], model, "-o", out / "one.onnx"], text=True,
+                              capture_output=True, preexec_fn=limited(size), stdin=subprocess.DEVNULL)
+        assert done.returncode == 5 and done.stderr.startswith("E0401"), done.stderr
+        assert files(out) == {"one.onnx": hashlib.sha256(b"before").hexdigest()}
+
+
+def test_a_killed_run_leaves_files_as_they_were(tmp_path):
+    """Killed at many moments: the model and its weights are those before or those after, and always fit."""
+    folder = tmp_path / "a"
+    one = a_model(folder, 1)
+    with (folder / "w.bin").open("ab") as file:
+        file.truncate(200_000_000)  # so that the copy takes time
+    out = tmp_path / "out"
+    out.mkdir()
+    old = a_model(tmp_path / "old", 2)
+    command.run("annotate", old, "-o", out / "one.onnx")
+    (out / "one.onnx.data").unlink()
+    (out / "one.onnx").unlink()
+    expected = result(one)
+    for milliseconds in (1, 3, 6, 10, 20, 40, 80):
+        process = subprocess.Popen([str(command.BINARY), "annotate", one, "-o", out / "one.onnx"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(milliseconds / 1000)
+        process.kill()
+        process.wait()
+        if (out / "one.onnx").exists():
+            np.testing.assert_array_equal(result(out / "one.onnx"), expected)
+    command.run("annotate", one, "-o", out / "one.onnx")
+    np.testing.assert_array_equal(result(out / "one.onnx"), expected)

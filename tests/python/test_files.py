@@ -1,0 +1,102 @@
+"""What the package writes takes the place of nothing that is somebody else's, and failures leave files as they were."""
+
+import hashlib
+import os
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+import whence
+
+
+class Net(torch.nn.Module):
+    def __init__(self, seed: int):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.linear = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def net(seed: int) -> Net:
+    return Net(seed).eval()
+
+
+X = torch.ones(2, 64)
+
+
+def files(folder) -> dict:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def assert_computes(path, model):
+    x = torch.linspace(-1, 1, 128).reshape(2, 64)  # other inputs than those of the export
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo"])
+def test_weights_of_something_else_stay(backend, tmp_path):
+    (tmp_path / "m.onnx.data").write_text("somebody's")
+    (tmp_path / "m.onnx").write_text("before")
+    before = files(tmp_path)
+    with pytest.raises(whence.WhenceError) as refused:
+        whence.export(net(1), (X,), tmp_path / "m.onnx", backend, external_data=True)
+    assert refused.value.code == "E0401" and "overwrite=True" in refused.value.remedy
+    after = files(tmp_path)
+    after.pop("m.whence.json", None)  # PyTorch's exporters are recorded while they run
+    assert after == before
+    whence.export(net(1), (X,), tmp_path / "m.onnx", backend, external_data=True, overwrite=True)
+    assert_computes(tmp_path / "m.onnx", net(1))
+
+
+def test_an_earlier_export_whose_weights_another_file_shares(tmp_path):
+    """An annotated copy in the same folder reads the weights of the first export, which a second one must not change."""
+    whence.export(net(1), (X,), tmp_path / "m.onnx", external_data=True)
+    whence.annotate(tmp_path / "m.onnx", output=tmp_path / "copy.onnx")
+    whence.export(net(1), (X,), tmp_path / "m.onnx", external_data=True)  # the same bytes
+    with pytest.raises(whence.WhenceError, match="E0401"):
+        whence.export(net(2), (X,), tmp_path / "m.onnx", external_data=True)
+    for name in ("m.onnx", "copy.onnx"):
+        assert_computes(tmp_path / name, net(1))
+
+
+def test_save_leaves_other_weights(tmp_path):
+    program = whence.export(net(1), (X,), external_data=True)
+    (tmp_path / "s.onnx.data").write_text("somebody's")
+    with pytest.raises(whence.WhenceError, match="E0401"):
+        program.save(tmp_path / "s.onnx")
+    assert os.listdir(tmp_path) == ["s.onnx.data"] and (tmp_path / "s.onnx.data").read_text() == "somebody's"
+    program.save(tmp_path / "s.onnx", overwrite=True)
+    program.save(tmp_path / "s.onnx")  # the same bytes
+    assert_computes(tmp_path / "s.onnx", net(1))
+    kept = whence.export(net(1), (X,), tmp_path / "k.onnx", external_data=True)
+    with pytest.raises(whence.WhenceError, match="weights"):
+        kept.save(tmp_path / "k.onnx.data")
+    assert_computes(tmp_path / "k.onnx", net(1))
+
+
+@pytest.mark.parametrize("backend", ["native", "torch-dynamo"])
+def test_no_two_files_of_an_export_are_one(backend, tmp_path):
+    (tmp_path / "m.onnx").write_text("before")
+    with pytest.raises(whence.WhenceError, match="would be one file"):
+        whence.export(net(1), (X,), tmp_path / "m.onnx", backend, sidecar=tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").read_text() == "before"
+
+
+def test_annotate_and_html_into_another_folder(tmp_path):
+    for name, seed in (("a", 1), ("b", 2)):
+        (tmp_path / name).mkdir()
+        whence.export(net(seed), (X,), tmp_path / name / "model.onnx", external_data=True)
+    (tmp_path / "out").mkdir()
+    for name in "ab":
+        whence.annotate(tmp_path / name / "model.onnx", output=tmp_path / "out" / f"{name}.onnx")
+    for name, seed in (("a", 1), ("b", 2)):
+        assert_computes(tmp_path / "out" / f"{name}.onnx", net(seed))
+    report = whence.validate(tmp_path / "out" / "a.onnx")
+    with pytest.raises(whence.WhenceError, match="the model itself"):
+        report.to_html(tmp_path / "out" / "a.onnx")
+    assert_computes(tmp_path / "out" / "a.onnx", net(1))
