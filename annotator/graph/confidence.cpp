@@ -19,4 +19,16 @@ std::optional<Confidence> parse_confidence(std::string_view word) {
   return static_cast<Confidence>(found - confidence_words.begin());
 }
 
+Confidence confidence_of(ScopeBasis basis) {
+  switch (basis) {
+    case ScopeBasis::observed:
+      return Confidence::exact;
+    case ScopeBasis::inferred:
+      return Confidence::inferred;
+    case ScopeBasis::enclosing:
+      break;
+  }
+  return Confidence::ancestor;
+}
+
 }  // namespace whence

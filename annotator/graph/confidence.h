@@ -7,13 +7,22 @@
 #include <optional>
 #include <string_view>
 
+#include "schema/program.h"
+
 namespace whence {
 
 // Strongest first. Reports show the five side by side; the first three count as covered.
 enum class Confidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
 inline constexpr std::size_t confidence_count = 5;
 
+// Of a module that is named without a confidence (a file annotated with a choice of keys): it may be any module around
+// the right one.
+inline constexpr Confidence unstated_confidence = Confidence::ancestor;
+
 std::string_view name_of(Confidence confidence);
 std::optional<Confidence> parse_confidence(std::string_view word);
+
+// C++ recordings conclude some scopes; a node that stands for such an operation is no surer than that.
+Confidence confidence_of(ScopeBasis basis);
 
 }  // namespace whence

@@ -8,6 +8,7 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/merge/keys.h"
+#include "annotator/merge/node_name.h"
 #include "annotator/view/python_list.h"
 
 namespace whence {
@@ -43,7 +44,15 @@ namespace {
 // qualified name divides into calls, only the names of the file say.
 std::optional<std::string_view> name_path_of(std::string_view node, const std::string& module) {
   if (!node.starts_with('/')) return std::nullopt;
-  return module_in_name(node) == module ? std::optional(node.substr(0, node.rfind('/'))) : std::nullopt;
+  return module_in_name(node) == module ? std::optional(path_in_name(node).path) : std::nullopt;
+}
+
+// How sure the file is of the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of the
+// nodes that it fuses, so its word alone is never exact.
+Confidence stated_confidence(const OnnxProperties& metadata) {
+  if (!find_property(metadata, keys::module)) return Confidence::matched;
+  const auto word = find_property(metadata, keys::confidence);
+  return word ? parse_confidence(*word).value_or(Confidence::ancestor) : unstated_confidence;
 }
 
 }  // namespace
@@ -64,6 +73,7 @@ Reference make_reference(const OnnxSummary& annotated) {
       const bool numbered =
           call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
       unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
+      unit.confidence = stated_confidence(node->metadata);
       if (const auto path = name_path_of(node->name, *module)) reference.scopes[unit.scope].name_path = *path;
     } else {
       unit.scope = -1;

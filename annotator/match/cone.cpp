@@ -32,6 +32,7 @@ class Cone {
       if (!through) continue;
       any = true;
       if (pads_vanished && r_.nodes[producer].op_type == "Pad") continue;
+      if (!has_weights && r_.reads_weights(r_.nodes[producer])) continue;
       const auto& found = placement_.reference.units_of_node[producer];
       units.insert(units.end(), found.begin(), found.end());
     }
@@ -40,6 +41,7 @@ class Cone {
 
   std::vector<std::int32_t> units;
   bool pads_vanished = false;  // a Pad on the way did nothing and is nobody's now
+  bool has_weights = true;     // of the foreign node: without, it cannot have taken in what scales or shifts by weights
 
  private:
   const Placement& placement_;
@@ -65,6 +67,7 @@ std::vector<std::int32_t> taken_in(const Placement& placement, std::int32_t f, s
     Cone cone(placement, stops);
     // A Pad that a convolution takes in changes its padding.
     cone.pads_vanished = ours.nodes[f].padding == theirs.nodes[r].padding;
+    cone.has_weights = ours.reads_weights(ours.nodes[f]);
     if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
   }
   // Behind it: when its result corresponds to a later value than the reference node's own.

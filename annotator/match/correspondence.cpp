@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::size_t most_rivals = 96;  // partners kept for a node
 constexpr int most_bridges = 64;         // rounds of looking past nodes without partner; each looks everywhere
-constexpr double needed = 0.6;           // support without which likeness is not enough
 
 std::vector<std::int32_t> positions(const Structure& s) {
   std::vector<std::int32_t> result(s.nodes.size(), 0);
@@ -33,6 +32,8 @@ Correspondence::Correspondence(const Structure& foreign, const Reference& refere
       value_of_(foreign.values.size(), -1),
       foreign_of_(r_.values.size(), -1),
       certain_(foreign.nodes.size(), false),
+      sure_of_scope_(foreign.nodes.size(), false),
+      value_certain_(foreign.values.size(), false),
       rivals_of_f_(foreign.nodes.size()),
       rivals_of_r_(r_.nodes.size()) {}
 
@@ -50,6 +51,7 @@ void Correspondence::grow() {
     if (break_ties()) continue;
     break;
   }
+  confirm();
 }
 
 // ---- seeds --------------------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ void Correspondence::settle(double gap) {
       waiting_.push_back(top);
       continue;
     }
-    accept(top.foreign, top.reference, true);
+    accept(top.foreign, top.reference, !tie_broken_ || stands_alone(top.foreign, top.reference));
   }
 }
 
@@ -186,8 +188,11 @@ void Correspondence::link_joint_products() {
     if (!is_product(f_.nodes[product].op_class) || node_of_[product] >= 0) continue;
     const std::int32_t read = f_.data_inputs(f_.nodes[product])[0];
     if (read < 0 || value_of_[read] < 0) continue;
-    const std::vector<std::int32_t> units = parts_of(product, value_of_[read]);
+    bool ordered = false;
+    const std::vector<std::int32_t> units = parts_of(product, value_of_[read], ordered);
     if (units.size() != split.outputs.size()) continue;
+    linking_certain_ = ordered;
+    tie_broken_ = tie_broken_ || !ordered;
     joint_[product] = joint_[f] = units;
     for (std::size_t i = 0; i < units.size(); ++i) {
       for (const std::int32_t r : reference_.nodes_of_unit[units[i]]) {
@@ -196,11 +201,12 @@ void Correspondence::link_joint_products() {
         break;
       }
     }
+    linking_certain_ = true;
   }
 }
 
-// The units whose products the joint one does, in order.
-std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::int32_t read) const {
+// The units whose products the joint one does, in order; `ordered`: the weight's parts say so.
+std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::int32_t read, bool& ordered) const {
   std::vector<std::int32_t> units;
   const auto add = [&](std::int32_t unit) {
     if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
@@ -208,7 +214,8 @@ std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::in
   for (const Evidence& evidence : evidence_[product]) {
     if (evidence.rule == MatchRule::digests && evidence.unit >= 0) add(evidence.unit);
   }
-  if (units.size() > 1) return units;
+  ordered = units.size() > 1;
+  if (ordered) return units;
   units.clear();
   for (const StructureUse& use : r_.heavy_uses(read)) {
     if (r_.nodes[use.node].op_class != f_.nodes[product].op_class || use.slot != 0) continue;
@@ -242,6 +249,7 @@ bool Correspondence::break_ties() {
   });
   std::int32_t last = -far;
   bool any = false;
+  tie_broken_ = true;
   for (const Candidate& tie : ties) {
     if (position_f_[tie.foreign] - last < far) continue;
     if (node_of_[tie.foreign] >= 0 || foreign_node_of_[tie.reference] >= 0) continue;
@@ -256,8 +264,10 @@ void Correspondence::accept(std::int32_t f, std::int32_t r, bool certain) {
   node_of_[f] = r;
   foreign_node_of_[r] = f;
   certain_[f] = certain;
+  linking_certain_ = certain;
   link_inputs(f, r);
   link_outputs(f, r);
+  linking_certain_ = true;
 }
 
 }  // namespace whence

@@ -36,7 +36,10 @@ class Correspondence {
     const auto found = joint_.find(foreign);
     return found == joint_.end() ? none : found->second;
   }
-  bool certain(std::int32_t foreign) const { return certain_[foreign]; }  // accepted without breaking a tie
+  // The pair stands without a broken tie: no other one was as good, nor is what supports it due to a broken tie; or all
+  // that were as good are of the same module.
+  bool certain(std::int32_t foreign) const { return certain_[foreign] || sure_of_scope_[foreign]; }
+  bool certain_value(std::int32_t foreign) const { return foreign >= 0 && value_certain_[foreign]; }
 
  private:
   struct Candidate {
@@ -54,36 +57,46 @@ class Correspondence {
   void seed_evidence();
   bool seed_shapes();
   void link_joint_products();
-  std::vector<std::int32_t> parts_of(std::int32_t product, std::int32_t read) const;
+  std::vector<std::int32_t> parts_of(std::int32_t product, std::int32_t read, bool& ordered) const;
   void settle(double gap);
   bool break_ties();
   bool bridge();
 
   void propose(std::int32_t f, std::int32_t r);
-  double score(std::int32_t f, std::int32_t r) const;
-  double support(std::int32_t f, std::int32_t r) const;  // the part of the score that is no mere likeness
+  enum class Trust : std::uint8_t { all, certain };  // which links of values count
+
+  double score(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
+  // The part of the score that is no mere likeness.
+  double support(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
   double evidence_for(std::int32_t f, std::int32_t r) const;
   double likeness(std::int32_t f, std::int32_t r) const;
   double constants_alike(const StructureNode& f, const StructureNode& r) const;
   bool kernels_differ(const StructureNode& f, const StructureNode& r) const;
-  double best_rival(std::int32_t f, std::int32_t r) const;
+  double best_rival(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
   bool same_units(std::int32_t a, std::int32_t b) const;
+
+  bool stands_alone(std::int32_t f, std::int32_t r) const;
+  bool rivals_share_scope(std::int32_t f, std::int32_t r) const;
+  void confirm();
+  void confirm_values(std::int32_t f, std::int32_t r);
 
   void accept(std::int32_t f, std::int32_t r, bool certain);
   void link(std::int32_t fv, std::int32_t rv);
   void link_inputs(std::int32_t f, std::int32_t r);
   void link_outputs(std::int32_t f, std::int32_t r);
   bool taken_in_by_product(std::int32_t value) const;
+  bool scales_into_product(std::int32_t fv, std::int32_t value) const;
   void link_behind_sum(std::int32_t fv, std::int32_t rv);
   void link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
   void link_up(std::int32_t fv, std::int32_t rv);
   void link_down(std::int32_t fv, std::int32_t rv);
   bool producers_alike(std::int32_t fv, std::int32_t rv) const;
+  bool does_the_same(const StructureNode& f, const StructureNode& r) const;
   double consumers_alike(std::int32_t fv, std::int32_t rv) const;
 
   static bool may_be_stepped_over(const Structure& s, const StructureNode& node);
   static std::vector<std::int32_t> upward(const Structure& s, std::int32_t value);
-  static std::vector<std::int32_t> downward(const Structure& s, std::int32_t value);
+  static std::vector<std::int32_t> downward(const Structure& s, std::int32_t value, std::size_t most_uses);
 
   class Lookout;
 
@@ -92,7 +105,9 @@ class Correspondence {
   const Structure& r_;
   const EvidenceTable& evidence_;
   std::vector<std::int32_t> node_of_, foreign_node_of_, value_of_, foreign_of_;
-  std::vector<bool> certain_;
+  std::vector<bool> certain_, sure_of_scope_, value_certain_;
+  bool linking_certain_ = true;  // of the pair that is being linked
+  bool tie_broken_ = false;
   std::vector<std::vector<std::int32_t>> rivals_of_f_, rivals_of_r_;  // proposed partners
   std::unordered_map<std::int32_t, std::vector<std::int32_t>> joint_;
   std::unordered_map<std::uint64_t, double> bonus_;  // of pairs that bridging proposed

@@ -10,13 +10,18 @@ namespace whence {
 namespace {
 
 constexpr int longest_step = 3;  // nodes that growth steps over on one side
+constexpr std::size_t few_uses = 4;    // of a value, beyond which growth does not step over its readers
+constexpr std::size_t most_forms = 5;  // in which a reference writes one operation, each a use of the same value
 
 }  // namespace
 
 void Correspondence::link(std::int32_t fv, std::int32_t rv) {
   if (fv < 0 || rv < 0 || f_.values[fv].constant || r_.values[rv].constant) return;
   const bool news = value_of_[fv] < 0;
-  if (news) value_of_[fv] = rv;
+  if (news) {
+    value_of_[fv] = rv;
+    value_certain_[fv] = linking_certain_;
+  }
   if (foreign_of_[rv] < 0) foreign_of_[rv] = fv;
   if (value_of_[fv] != rv) return;
   if (!news) return;
@@ -42,15 +47,9 @@ void Correspondence::link(std::int32_t fv, std::int32_t rv) {
 }
 
 // Cheap arithmetic without weights, of which one side may have more: scaling, masking, an activation. Whatever reads a
-// weight is in both files.
+// weight, or what is computed from weights by channel, is in both files.
 bool Correspondence::may_be_stepped_over(const Structure& s, const StructureNode& node) {
-  if (!may_be_without_effect(node.op_class)) return false;
-  for (const std::int32_t input : node.inputs) {
-    if (input < 0 || !s.values[input].constant) continue;
-    const std::int32_t tensor = s.root_tensor(input);
-    if (tensor >= 0 && s.tensors[tensor].elements() > 1) return false;
-  }
-  return true;
+  return may_be_without_effect(node.op_class) && !s.reads_weights(node);
 }
 
 // Values from which `value` is computed by nodes with one data input, nearest first, itself included.
@@ -72,11 +71,11 @@ std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_
   return chain;
 }
 
-std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int32_t value) {
+std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int32_t value, std::size_t most_uses) {
   std::vector<std::int32_t> chain = {value};
   for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
     const auto& uses = s.heavy_uses(chain[i]);
-    if (uses.size() > 4) continue;
+    if (uses.size() > most_uses) continue;
     for (const StructureUse& use : uses) {
       const StructureNode& node = s.nodes[use.node];
       if (node.outputs.empty() || node.outputs[0] < 0) continue;
@@ -130,12 +129,13 @@ void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
     target = {mine, other};
   };
   if (best < 1) {
-    for (const std::int32_t other : downward(r_, rv)) try_pair(fv, other);
-    for (const std::int32_t mine : downward(f_, fv)) try_pair(mine, rv);
+    for (const std::int32_t other : downward(r_, rv, most_forms * few_uses)) try_pair(fv, other);
+    for (const std::int32_t mine : downward(f_, fv, few_uses)) try_pair(mine, rv);
   }
   // What only the foreign file does to a value leaves it the same for the reference: both correspond.
   if (target.first != fv) link(fv, rv);
-  if (target.second == rv || taken_in_by_product(target.second)) return link(target.first, target.second);
+  const bool taken_in = taken_in_by_product(target.second) || scales_into_product(fv, target.second);
+  if (target.second == rv || taken_in) return link(target.first, target.second);
   // Plain arithmetic of the reference's alone: the readers behind it do it now.
   link(fv, rv);
   for (const StructureUse& a : f_.heavy_uses(fv)) {
@@ -153,6 +153,28 @@ bool Correspondence::taken_in_by_product(std::int32_t value) const {
   return std::any_of(makers.begin(), makers.end(), [&](std::int32_t maker) {
     return is_activation(r_.nodes[maker].op_class) || !may_be_stepped_over(r_, r_.nodes[maker]);
   });
+}
+
+// A scaling that is an operation of its own, behind a product with weights: those took it in, where the foreign readers
+// are plain operators, which cannot.
+bool Correspondence::scales_into_product(std::int32_t fv, std::int32_t value) const {
+  const auto& products = f_.makers(fv);
+  const bool weights = std::any_of(products.begin(), products.end(), [&](std::int32_t maker) {
+    return is_product(f_.nodes[maker].op_class) && f_.reads_weights(f_.nodes[maker]);
+  });
+  const auto& uses = f_.heavy_uses(fv);
+  const bool plain = std::all_of(uses.begin(), uses.end(),
+                                 [&](const StructureUse& use) { return f_.nodes[use.node].domain.empty(); });
+  const auto own_operation = [&](std::int32_t maker) {
+    const auto& units = reference_.units_of_node[maker];
+    if (units.size() != 1 || !may_be_folded(r_.nodes[maker].op_class)) return false;
+    const auto& nodes = reference_.nodes_of_unit[units.front()];
+    return std::all_of(nodes.begin(), nodes.end(), [&](std::int32_t node) {
+      return reference_.units_of_node[node].size() > 1 || may_be_folded(r_.nodes[node].op_class);
+    });
+  };
+  const auto& makers = r_.makers(value);
+  return weights && plain && !makers.empty() && std::all_of(makers.begin(), makers.end(), own_operation);
 }
 
 void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {

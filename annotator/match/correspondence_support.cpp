@@ -37,25 +37,28 @@ double Correspondence::evidence_for(std::int32_t f, std::int32_t r) const {
   return best + std::min(sum, 0.5);
 }
 
-double Correspondence::support(std::int32_t f, std::int32_t r) const {
+double Correspondence::support(std::int32_t f, std::int32_t r, Trust trust) const {
   const StructureNode& ours = f_.nodes[f];
   const StructureNode& theirs = r_.nodes[r];
+  const auto trusted = [&](std::int32_t fv) { return trust == Trust::all || value_certain_[fv]; };
+  const auto partner = [&](std::int32_t fv) { return trusted(fv) ? value_of_[fv] : -1; };
+  const auto taken = [&](std::int32_t rv) { return foreign_of_[rv] >= 0 && trusted(foreign_of_[rv]); };
   double total = evidence_for(f, r);
   const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
   if (ours.commutative || a.size() != b.size()) {
     // As sets: values that correspond, wherever they stand.
     for (const std::int32_t value : a) {
-      if (value < 0 || value_of_[value] < 0) continue;
-      total += std::find(b.begin(), b.end(), value_of_[value]) != b.end() ? input_agrees : input_half_known;
+      if (value < 0 || partner(value) < 0) continue;
+      total += std::find(b.begin(), b.end(), partner(value)) != b.end() ? input_agrees : input_half_known;
     }
   } else {
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i] < 0 || b[i] < 0) continue;
-      if (value_of_[a[i]] == b[i]) {
+      if (partner(a[i]) == b[i]) {
         total += input_agrees;
-      } else if (value_of_[a[i]] >= 0 && foreign_of_[b[i]] >= 0) {
+      } else if (partner(a[i]) >= 0 && taken(b[i])) {
         total += input_disagrees;
-      } else if (value_of_[a[i]] >= 0) {
+      } else if (partner(a[i]) >= 0) {
         total += input_half_known;
       }
     }
@@ -63,14 +66,14 @@ double Correspondence::support(std::int32_t f, std::int32_t r) const {
   for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
     const std::int32_t x = f_.loose(ours.outputs[i]), y = r_.loose(theirs.outputs[i]);
     if (x < 0 || y < 0) continue;
-    if (value_of_[x] == y) {
+    if (partner(x) == y) {
       total += output_agrees;
-    } else if (value_of_[x] >= 0 && foreign_of_[y] >= 0) {
+    } else if (partner(x) >= 0 && taken(y)) {
       total += output_disagrees;
     }
   }
-  if (const auto found = bonus_.find(pair_key(f, r)); found != bonus_.end()) total += found->second;
-  return total;
+  const auto found = trust == Trust::all ? bonus_.find(pair_key(f, r)) : bonus_.end();
+  return found == bonus_.end() ? total : total + found->second;
 }
 
 double Correspondence::constants_alike(const StructureNode& f, const StructureNode& r) const {
@@ -125,18 +128,28 @@ bool Correspondence::producers_alike(std::int32_t fv, std::int32_t rv) const {
   return false;
 }
 
+// A sum of two values is another thing than one with weights.
+bool Correspondence::does_the_same(const StructureNode& f, const StructureNode& r) const {
+  if (f.op_class != r.op_class) return false;
+  const auto sums_values = [](const Structure& s, const StructureNode& node) {
+    return std::none_of(node.inputs.begin(), node.inputs.end(),
+                        [&](std::int32_t input) { return input >= 0 && s.values[input].constant; });
+  };
+  return !f.commutative || sums_values(f_, f) == sums_values(r_, r);
+}
+
 // How much of what the foreign value's readers do is done by the reference value's readers as well, 0 to 1.
 double Correspondence::consumers_alike(std::int32_t fv, std::int32_t rv) const {
   const auto& ours = f_.heavy_uses(fv);
   const auto& theirs = r_.heavy_uses(rv);
   double met = 0, all = 0;
-  const auto look_for = [&](std::uint16_t wanted) {
+  const auto look_for = [&](const StructureNode& wanted) {
     all += 1;
-    met +=
-        std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
-                    [&](const StructureUse& use) { return r_.nodes[use.node].op_class == wanted; });
+    met += std::any_of(theirs.begin(),
+                       theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
+                       [&](const StructureUse& use) { return does_the_same(wanted, r_.nodes[use.node]); });
   };
-  for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) look_for(f_.nodes[ours[i].node].op_class);
+  for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) look_for(f_.nodes[ours[i].node]);
   if (all == 0) return theirs.empty() ? 1 : 0;
   return met / all;
 }
@@ -160,21 +173,27 @@ double Correspondence::likeness(std::int32_t f, std::int32_t r) const {
   return total;
 }
 
-double Correspondence::score(std::int32_t f, std::int32_t r) const { return support(f, r) + likeness(f, r); }
+double Correspondence::score(std::int32_t f, std::int32_t r, Trust trust) const {
+  return support(f, r, trust) + likeness(f, r);
+}
 
 bool Correspondence::same_units(std::int32_t a, std::int32_t b) const {
   return reference_.units_of_node[a] == reference_.units_of_node[b];
 }
 
-double Correspondence::best_rival(std::int32_t f, std::int32_t r) const {
+double Correspondence::best_rival(std::int32_t f, std::int32_t r, Trust trust) const {
+  // A partner that a broken tie gave is free to whoever trusts certain pairs alone.
+  const auto free = [&](std::int32_t foreign) {
+    return foreign < 0 || node_of_[foreign] < 0 || (trust == Trust::certain && !certain_[foreign]);
+  };
   double best = 0;
   for (const std::int32_t other : rivals_of_f_[f]) {
     // Another form of the same operation is no rival.
-    if (other == r || foreign_node_of_[other] >= 0 || same_units(other, r)) continue;
-    best = std::max(best, score(f, other));
+    if (other == r || !free(foreign_node_of_[other]) || same_units(other, r)) continue;
+    best = std::max(best, score(f, other, trust));
   }
   for (const std::int32_t other : rivals_of_r_[r]) {
-    if (other != f && node_of_[other] < 0) best = std::max(best, score(other, r));
+    if (other != f && free(other)) best = std::max(best, score(other, r, trust));
   }
   return best;
 }

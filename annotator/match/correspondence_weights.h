@@ -10,6 +10,7 @@ constexpr std::size_t most_readers = 64;  // a value with more proposes no pairs
 
 // Worth of what speaks for a pair; one agreeing neighbour is 1 (see correspondence_support.cpp).
 constexpr double bridged = 0.7;
+constexpr double needed = 0.6;  // support without which likeness is not enough
 constexpr double clear_gap = 0.25, small_gap = 0.05;
 
 inline std::uint64_t pair_key(std::int32_t a, std::int32_t b) {

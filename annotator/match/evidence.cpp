@@ -25,6 +25,7 @@ constexpr std::array texts = {
     RuleText{MatchRule::cone, "cone",
              "it replaced several operations: everything between the values that it reads and writes"},
     RuleText{MatchRule::layout, "layout", "it stands where the recorded program rearranges this value"},
+    RuleText{MatchRule::inserted, "inserted", "a tool put it there for operators of this module"},
     RuleText{MatchRule::dataflow, "dataflow", "it lies between nodes of this module, or serves them"},
 };
 

@@ -25,6 +25,7 @@ enum class MatchRule : std::uint8_t {
   structure,     // the node corresponds to one of the reference
   cone,          // fused: what lies between values that correspond
   layout,        // between two computing nodes, in the order of the recorded rearrangements
+  inserted,      // a tool put it there for an operator: a cast, quantisation, another layout
   dataflow,      // between nodes of one module
 };
 std::string_view name_of(MatchRule rule);
@@ -36,7 +37,9 @@ struct Evidence {
   std::int32_t unit = -1;   // of the reference, when the rule says so much
   std::int32_t scope = -1;  // else where the node belongs
   double strength = 0;
-  std::string_view from;  // the name or key that says it, in the file; may be empty
+  std::string_view from = {};  // the name or key that says it, in the file; may be empty
+  // Of evidence for a scope: the most that a node can be by it. Names that whence gave are no surer than the node was.
+  Confidence surest = Confidence::matched;
 };
 
 // By structure node of the foreign file.

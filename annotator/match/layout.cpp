@@ -262,6 +262,10 @@ void place_layout(Placement& placement) {
     }
   }
   ways.decide();
+}
+
+void place_leftovers(Placement& placement) {
+  const Structure& f = placement.foreign;
   for (const std::int32_t node : f.order) {
     if (f.nodes[node].kind == NodeKind::transparent && !placement.placed(node)) place_leftover(placement, node);
   }

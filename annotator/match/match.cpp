@@ -45,26 +45,33 @@ const Evidence* said_scope(const std::vector<Evidence>& evidence, const Referenc
   return best;
 }
 
+// No surer than who says it.
 void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
   match.scope = evidence.scope;
-  match.confidence = confidence;
+  match.confidence = std::max(confidence, evidence.surest);
   match.rule = evidence.rule;
 }
 
 // Structure that is sure of itself stands, also against names; where it is not, names and keys decide.
-void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const Reference& reference) {
+void weigh_names(Placement& placement, std::size_t node, const std::vector<Evidence>& evidence) {
+  NodeMatch& match = placement.matches[node];
+  const Reference& reference = placement.reference;
   constexpr double certain = 4;  // whence's own, exact
   const Evidence* said = said_scope(evidence, reference, match);
   if (said == nullptr) return;
   if (said->strength >= certain) {
+    const Confidence found = match.scope == said->scope ? match.confidence : Confidence::unattributed;
     if (match.scope != said->scope) say(match, *said, Confidence::exact);
-    match.confidence = Confidence::exact;
+    match.confidence = std::min(found, said->surest);
     match.rule = said->rule;
     return;
   }
   if (match.confidence <= Confidence::matched || match.rule == MatchRule::carried) return;
+  // As sure as the reference itself is of these units: a name, which came from there too, adds nothing.
+  const Confidence ceiling = placement.surest(match.units);
+  if (ceiling > Confidence::matched && match.confidence == ceiling) return;
   // A fused node keeps the name of one of those that it replaced.
   const bool one_of_several = !match.shared && match.units.size() > 1 &&
                               std::any_of(match.units.begin(), match.units.end(), [&](std::int32_t unit) {
@@ -72,7 +79,7 @@ void weigh_names(NodeMatch& match, const std::vector<Evidence>& evidence, const 
                               });
   if (one_of_several) return;
   if (match.scope == said->scope && match.units.size() < 2 && match.confidence != Confidence::unattributed) {
-    match.confidence = Confidence::matched;
+    match.confidence = std::min(match.confidence, std::max({Confidence::matched, said->surest, ceiling}));
     return;
   }
   // A name of which more than the operator had to be dropped may mean a child.
@@ -192,7 +199,7 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
     for (Evidence& each : evidence[i]) {
       if (each.unit >= 0) each.scope = context.reference.units[each.unit].scope;
     }
-    weigh_names(placement.matches[i], evidence[i], context.reference);
+    weigh_names(placement, i, evidence[i]);
     leave_folded_to_parent(placement, structure, static_cast<std::int32_t>(i));
     speak_softly(placement, structure, static_cast<std::int32_t>(i));
   }
@@ -223,19 +230,22 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   place_stretches(placement);
   place_kept(placement);
   place_layout(placement);
+  place_inserted(placement);
+  place_leftovers(placement);
   place_constants(placement, evidence);
   // Before what is left goes with its neighbours: those may be known better by their names.
   // Constants come after: what reads them knows better than the name that a tool derived from a fused node's.
   const auto weigh = [&](bool constants) {
     for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
       if (constants == (structure.nodes[i].kind == NodeKind::constant)) {
-        weigh_names(placement.matches[i], evidence[i], reference);
+        weigh_names(placement, i, evidence[i]);
       }
     }
   };
   weigh(false);
   place_by_dataflow(placement);
   weigh(true);
+  raise_ancestors(placement);
 
   MatchReport report = collect(context, evidence, placement.matches);
   report.fit = model_fit(placement, tensors);

@@ -94,7 +94,8 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     const NodeMatch& match = placement.matches[i];
     if (const auto matrices = matrices_of(foreign, foreign.nodes[i]); !matrices.empty()) {
       ++fit.nodes;
-      fit.placed += match.confidence <= Confidence::matched && fits(foreign, matrices, reference, match.units);
+      const Confidence as_sure_as_can_be = std::max(Confidence::matched, placement.surest(match.units));
+      fit.placed += match.confidence <= as_sure_as_can_be && fits(foreign, matrices, reference, match.units);
     }
     if (placement.pairs.node(node) < 0) continue;
     if (placement.matches[i].units.size() != 1) continue;  // something is folded in

@@ -2,22 +2,27 @@
 //   metadata        namespace of whoever exported it
 //   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
 //   node names      "/encoder/layer.0/query/MatMul", also where annotate --carry left them
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/merge/carried_token.h"
+#include "annotator/merge/node_name.h"
 
 namespace whence {
 
 std::string module_in_name(std::string_view name) {
   if (!name.starts_with('/')) return "";
+  name = path_in_name(name).path;
+  if (name.empty()) return "";
   std::string path, last;
   name.remove_prefix(1);
-  for (std::size_t slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/')) {
+  while (!name.empty()) {
+    const std::size_t slash = std::min(name.find('/'), name.size());
     std::string segment(name.substr(0, slash));
-    name.remove_prefix(slash + 1);
+    name.remove_prefix(std::min(slash + 1, name.size()));
     // All of it, "/down.0/down.0.1", or what comes after its containers: "/backbone.body/body.2".
     for (const std::string& repeated : {last, last.substr(last.rfind('.') + 1)}) {
       if (repeated.empty() || !segment.starts_with(repeated + ".")) continue;
@@ -52,10 +57,10 @@ Reference make_reference_of_names(const OnnxSummary& model) {
   for (const OnnxNode* node : nodes_with_functions(model)) {
     if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
     for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0],
-                                        token_in(node->doc_string).value_or("")}) {
+                                        token_in(node->doc_string).value_or(CarriedToken{}).name}) {
       if (!name.starts_with('/')) continue;
       const std::int32_t scope = tree.of(module_in_name(name), 0);
-      reference.scopes[scope].name_path = std::string(name.substr(0, name.rfind('/')));
+      reference.scopes[scope].name_path = std::string(path_in_name(name).path);
     }
   }
   for (const OnnxTensor& tensor : model.graph.initializers) {

@@ -56,8 +56,16 @@ void Placement::place(std::int32_t node, std::vector<std::int32_t> units, Confid
   NodeMatch& match = matches[node];
   match.scope = scope_of(units);
   match.units = std::move(units);
-  match.confidence = match.scope < 0 ? Confidence::unattributed : confidence;
+  match.confidence = match.scope < 0 ? Confidence::unattributed : std::max(confidence, surest(match.units));
   match.rule = rule;
+}
+
+Confidence Placement::surest(const std::vector<std::int32_t>& units) const {
+  Confidence weakest = Confidence::exact;
+  for (const std::int32_t unit : units) {
+    if (reference.units[unit].scope >= 0) weakest = std::max(weakest, reference.units[unit].confidence);
+  }
+  return weakest;
 }
 
 }  // namespace whence

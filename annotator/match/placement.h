@@ -6,8 +6,11 @@
 //   corresponding nodes, with what they took in (cone.cpp)
 //   stretches of computing nodes without partner, between values that correspond (stretch.cpp)
 //   rearrangements between two computing nodes (layout.cpp)
+//   what a tool put in for an operator: casts, quantisation, layouts (inserted.cpp)
+//   rearrangements that are left (layout.cpp)
 //   constants that the reference has as well (constants.cpp)
 //   whatever serves nodes that are placed: constants, sizes (dataflow.cpp)
+// At the end, what is called an ancestor is made one (ancestors.cpp).
 #pragma once
 
 #include <algorithm>
@@ -31,8 +34,10 @@ struct Placement {
   std::vector<NodeMatch> matches;  // by structure node
 
   bool placed(std::int32_t node) const { return matches[node].confidence != Confidence::unattributed; }
-  // Sets units and their common scope.
+  // Sets units and their common scope; no surer than the units.
   void place(std::int32_t node, std::vector<std::int32_t> units, Confidence confidence, MatchRule rule);
+  // How sure the reference is of the least sure of these: what stands for them is no surer.
+  Confidence surest(const std::vector<std::int32_t>& units) const;
   std::int32_t scope_of(const std::vector<std::int32_t>& units) const;
   // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
   std::int32_t speaker_for(std::int32_t node, const std::vector<std::int32_t>& nodes) const;
@@ -45,9 +50,12 @@ void place_stamped(Placement& placement, const ForeignStructure& foreign);  // o
 void place_corresponding(Placement& placement);
 void place_stretches(Placement& placement);
 void place_layout(Placement& placement);
+void place_inserted(Placement& placement);
+void place_leftovers(Placement& placement);
 void place_constants(Placement& placement, const EvidenceTable& evidence);
 void place_kept(Placement& placement);  // when the reference is the file before a tool
 void place_by_dataflow(Placement& placement);
+void raise_ancestors(Placement& placement);
 void place_between(Placement& placement);  // only what lies between nodes of one scope, and constants
 
 // Units of a linear layer whose bias a fused node adds, when it reads more vectors than `needed`. Empty for all others.

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "annotator/graph/confidence.h"
 #include "annotator/graph/graph.h"
 #include "annotator/match/structure.h"
 #include "annotator/read/onnx_summary.h"
@@ -35,6 +36,7 @@ struct ReferenceScope {
 struct ReferenceUnit {
   std::int32_t scope = 0;  // -1: not known
   std::string name;        // as an exporter would call it: "linear_3"
+  Confidence confidence = Confidence::exact;  // how sure the reference itself is of the scope
 };
 
 struct ReferenceParameter {

@@ -32,6 +32,7 @@ class Stretch {
       for (const std::int32_t input : f_.data_inputs(node)) {
         if (input < 0) continue;
         if (placement_.pairs.value(input) >= 0) {
+          certain_ = certain_ && placement_.pairs.certain_value(input);
           above_.push_back(placement_.pairs.value(input));
           continue;
         }
@@ -41,6 +42,7 @@ class Stretch {
         const std::int32_t value = f_.loose(output);
         if (value < 0) continue;
         if (placement_.pairs.value(value) >= 0) {
+          certain_ = certain_ && placement_.pairs.certain_value(value);
           below_.push_back(placement_.pairs.value(value));
           continue;
         }
@@ -169,7 +171,8 @@ class Stretch {
     std::vector<std::int32_t> all = units;
     const std::vector<std::int32_t> biased = biases_taken_in(placement_, f, 0);
     all.insert(all.end(), biased.begin(), biased.end());
-    placement_.place(f, all, Confidence::matched, biased.empty() ? MatchRule::dataflow : MatchRule::cone);
+    placement_.place(f, all, certain_ ? Confidence::matched : Confidence::inferred,
+                     biased.empty() ? MatchRule::dataflow : MatchRule::cone);
     placement_.matches[f].shared = biased.empty() && units.size() > 1;
   }
 
@@ -244,6 +247,7 @@ class Stretch {
   const std::vector<std::int32_t>& position_r_;
   std::vector<std::int32_t> nodes_, theirs_;
   std::vector<std::int32_t> above_, below_;  // reference values
+  bool certain_ = true;                      // that they are those of the foreign values
 };
 
 std::vector<std::int32_t> positions(const Structure& s) {

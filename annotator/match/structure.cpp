@@ -81,6 +81,14 @@ std::int32_t Structure::root_tensor(std::int32_t value) const {
   return -1;
 }
 
+bool Structure::reads_weights(const StructureNode& node) const {
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](std::int32_t input) {
+    if (input < 0 || !values[input].constant) return false;
+    const std::int32_t tensor = root_tensor(input);
+    return tensor >= 0 ? tensors[tensor].elements() > 1 : per_channel_[input];
+  });
+}
+
 // Add(product, vector)
 bool Structure::adds_bias(const StructureNode& node) {
   if (node.op_type != "Add" || node.inputs.size() != 2) return false;
@@ -147,6 +155,21 @@ bool Structure::scales_integer_product(const StructureNode& node) {
   return false;
 }
 
+// Arithmetic on constants, of which one is a vector and none a matrix: what batch norms with fixed statistics scale and
+// shift by.
+bool Structure::computes_per_channel(const StructureNode& node) const {
+  if (!may_be_without_effect(node.op_class) && !is_transparent(node.op_type)) return false;
+  bool any = false;
+  for (const std::int32_t input : node.inputs) {
+    if (input < 0) continue;
+    const std::int32_t tensor = values[input].tensor;
+    if (tensor >= 0 && !tensors[tensor].is_vector()) return false;
+    any = any || per_channel_[input];
+    if (is_transparent(node.op_type)) break;  // further inputs are sizes
+  }
+  return any;
+}
+
 // Union-find: a value that several forms make brings together what each of them makes it from.
 std::int32_t Structure::find_loose(std::int32_t value) {
   while (values[value].loose != value) {
@@ -168,9 +191,12 @@ void Structure::same_but_layout(std::int32_t a, std::int32_t b) {
 void Structure::classify() {
   makers_.assign(values.size(), {});
   side_.assign(values.size(), false);
+  per_channel_.assign(values.size(), false);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i].loose = static_cast<std::int32_t>(i);
     values[i].constant = values[i].tensor >= 0;
+    const std::int32_t tensor = values[i].tensor;
+    per_channel_[i] = tensor >= 0 && tensors[tensor].is_vector() && tensors[tensor].elements() > 1;
   }
   for (const std::int32_t index : order) {
     StructureNode& node = nodes[index];
@@ -188,6 +214,7 @@ void Structure::classify() {
         if (output < 0) continue;
         values[output].constant = true;
         side_[output] = side;
+        per_channel_[output] = per_channel_[output] || (!side && computes_per_channel(node));
       }
       continue;
     }

@@ -82,6 +82,10 @@ class Structure {
   std::int32_t root_tensor(std::int32_t value) const;
   // The heavy nodes that compute a loose value: one, but for references made of several forms.
   const std::vector<std::int32_t>& makers(std::int32_t loose) const { return makers_[loose]; }
+  // A scale or zero point that is found at run time.
+  bool is_run_time_scale(std::int32_t value) const { return value >= 0 && side_[value]; }
+  // A constant operand of more than one element, or what is computed from vectors: weight / sqrt(variance + eps).
+  bool reads_weights(const StructureNode& node) const;
   // Uses of a loose value by heavy nodes, through everything transparent. `loose` must be its own loose value.
   const std::vector<StructureUse>& heavy_uses(std::int32_t loose) const { return heavy_uses_[loose]; }
 
@@ -92,6 +96,7 @@ class Structure {
   bool cuts_nothing(const StructureNode& node) const;
   bool gates_itself(const StructureNode& node);
   bool scales_integer_product(const StructureNode& node);
+  bool computes_per_channel(const StructureNode& node) const;
 
   void same_but_layout(std::int32_t a, std::int32_t b);
   std::int32_t find_loose(std::int32_t value);
@@ -99,6 +104,7 @@ class Structure {
   std::vector<std::vector<StructureUse>> heavy_uses_;
   std::vector<std::vector<std::int32_t>> makers_;
   std::vector<bool> side_;  // values that are scales and zero points found at run time
+  std::vector<bool> per_channel_;  // constants that hold, or are computed from, one number for each channel
 };
 
 }  // namespace whence

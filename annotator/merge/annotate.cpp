@@ -60,7 +60,7 @@ class AnnotateEditor : public NodeEditor {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
     if (first_time_) keep_what_was_there(node, edit);
-    if (options_.carry) carry_name(node, edit);
+    if (options_.carry) carry_name(node, keys_.confidence(origin), edit);
     report_.nodes.add(confidence_after(node, edit, keys_.confidence(origin)));
     return edit;
   }

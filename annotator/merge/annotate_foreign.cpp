@@ -10,6 +10,7 @@
 #include "annotator/merge/merged_entries.h"
 #include "annotator/merge/model_edit.h"
 #include "annotator/merge/node_keys.h"
+#include "annotator/merge/node_name.h"
 #include "annotator/merge/onnx_rewrite.h"
 #include "annotator/merge/stamp.h"
 #include "annotator/write/unique_names.h"
@@ -56,8 +57,9 @@ class ForeignEditor : public NodeEditor {
     const NodeMatch& match = found_.nodes[index];
     const bool annotated = says_something(node.metadata);
     NodeEdit edit = annotated ? NodeEdit{} : annotation_of(node, index, match);
-    if (options_.carry && (annotated || match.scope >= 0)) carry_name(node, edit);
-    report_.nodes.add(confidence_after(node, edit, match.confidence));
+    const Confidence confidence = confidence_after(node, edit, match.confidence);
+    if (options_.carry && (annotated || match.scope >= 0)) carry_name(node, confidence, edit);
+    report_.nodes.add(confidence);
     return edit;
   }
 
@@ -94,7 +96,8 @@ class ForeignEditor : public NodeEditor {
 
   void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
     std::string wanted(known_names_[index]);
-    if (wanted.empty()) wanted = unique_.claim(source_.path_of(found_.nodes[index]) + "/" + std::string(node.op_type));
+    const NodeMatch& match = found_.nodes[index];
+    if (wanted.empty()) wanted = unique_.claim(node_name(source_.path_of(match), node.op_type, match.confidence));
     if (wanted == node.name) return;
     edit.added.emplace_back(keys::original_name, std::string(node.name));
     edit.name = std::move(wanted);
@@ -158,7 +161,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
     given.insert(nodes[i]->name);
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (keeps(i)) continue;
+    if (keeps(i) || found.nodes[i].confidence == Confidence::ancestor) continue;
     const std::string_view name = source.own_name(found.nodes[i], nodes[i]->op_type);
     if (!name.empty() && given.insert(name).second) known_names[i] = name;
   }

@@ -58,6 +58,10 @@ Attribution attribution_of(const OnnxNode& node, const Recorded* recorded) {
   OnnxProperties metadata;
   for (const auto& [key, value] : made) metadata.push_back({key, value});
   read_keys(metadata, result);
+  // A file annotated with a choice of keys may say how sure the stamp is, and not the module.
+  const auto stated = find_property(node.metadata, keys::confidence);
+  const auto word = stated ? parse_confidence(*stated) : std::nullopt;
+  if (word) result.confidence = std::max(result.confidence, *word);
   return result;
 }
 

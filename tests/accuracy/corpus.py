@@ -37,7 +37,8 @@ from accuracy.truth import Truth
 
 FOLDER = command.ROOT / "build" / "accuracy"
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnxslim", "onnxsim", "transformers")
-MAKERS = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools", "truth")
+MAKERS = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools", "truth",
+          "tuned_models")
 
 
 BASE_FAILED = "its base failed\n"

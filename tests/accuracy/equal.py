@@ -30,7 +30,8 @@ class Classes:
 def renamed_values(old: dict, new: dict) -> dict[str, str]:
     """Values of the new file that the old one has under another name, perhaps in another shape: new name -> old name.
 
-    Of several equal old values it is the one made first.
+    Of several equal old values it is the one made first. A convolution that takes in the scaling behind it may keep its
+    result's name: then that name means a later value.
     """
     by_size = collections.defaultdict(list)
     for name, value in old.items():
@@ -38,7 +39,7 @@ def renamed_values(old: dict, new: dict) -> dict[str, str]:
             by_size[value.size].append((name, value.ravel()))
     result = {}
     for name, value in new.items():
-        if name in old or not comparable(value):
+        if not comparable(value) or (name in old and near(value, old[name])):
             continue
         flat = value.ravel()
         margin = 1e-5 * numpy.abs(flat).max()
@@ -47,6 +48,13 @@ def renamed_values(old: dict, new: dict) -> dict[str, str]:
                 result[name] = candidate
                 break
     return result
+
+
+def near(value: numpy.ndarray, other: numpy.ndarray) -> bool:
+    """True when a value is the one that had its name, but for rounding."""
+    if value.size != other.size or not numpy.issubdtype(other.dtype, numpy.floating):
+        return True
+    return numpy.abs(value.ravel() - other.ravel()).max() <= 1e-3 * numpy.abs(other).max()
 
 
 def weights(found: dict) -> dict[str, str]:

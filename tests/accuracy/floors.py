@@ -24,5 +24,6 @@ FLOORS = {
     },
 }
 
-# What a confidence value promises: per cent of the nodes that carry it are exact.
-PROMISED = {"exact": 100, "matched": 99.5, "inferred": 97}
+# What a confidence value promises: per cent of the nodes that carry it are exact; of `ancestor`, that the truth is the
+# module that it names or lies below it.
+PROMISED = {"exact": 100, "matched": 99.5, "inferred": 97, "ancestor": 99.5}

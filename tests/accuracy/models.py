@@ -1,5 +1,5 @@
-"""The models of the corpus and what whence records of each: the zoo's nine and further ones, every parameter made
-distinct by noise."""
+"""The models of the corpus and what whence records of each: the zoo's nine, two that it lacks, and further ones, every
+parameter made distinct by noise."""
 
 import contextlib
 import functools
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from accuracy import further_models
+from accuracy import further_models, tuned_models
 from models import zoo
 
-ENTRIES = {**zoo.MODELS, **further_models.MODELS}
+ENTRIES = {**zoo.MODELS, **tuned_models.MODELS, **further_models.MODELS}
 NAMES = tuple(ENTRIES)
 FUSION_TYPES = {"bert_tiny": "bert", "distilbert": "bert", "gpt2": "gpt2", "vit": "vit"}  # of ORT's transformers tool
 

@@ -49,6 +49,7 @@ from accuracy.models import NAMES
 from accuracy.transformations import BY_NAME, Transformation
 from accuracy.truth import Truth, common_ancestor, is_ancestor, modules
 
+KEPT = {"ancestor": ("exact", "set", "high")}  # answers that keep a confidence's promise; of the others: exact
 RECORDINGS = {"scripted": "scripted"}
 FROM = {"before", "right-before"}
 
@@ -84,6 +85,12 @@ class Score:
 
     def total(self) -> int:
         return self.classes.total()
+
+    def kept(self, confidence: str) -> float:
+        """Per cent of the nodes with this confidence of which it is true."""
+        counts = self.confidence[confidence]
+        right = sum(counts[kind] for kind in KEPT.get(confidence, ("exact",)))
+        return 100 * right / counts.total() if counts else 100.0
 
     def share(self, name: str) -> float:
         return 100 * self.classes[name] / self.total() if self.total() else float("nan")

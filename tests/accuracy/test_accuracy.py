@@ -56,8 +56,7 @@ def test_confidence_values_keep_their_promise(folder, source):
     found = scores(folder, source, "sidecar")
     together = report.total(found.values())
     for confidence, promised in PROMISED.items():
-        counts = together.confidence[confidence]
-        right = 100 * counts["exact"] / counts.total() if counts else 100
+        right = together.kept(confidence)
         assert right >= promised, f"{confidence}: {right:.2f}\n{report.text(found, verbose=True)}"
 
 

@@ -66,6 +66,10 @@ CASES = {
         "a_1 = MatMul(x, w)  b_1 = MatMul(x, v)  c_1 = Add(a_1, b_1)",
         "new = MatMul(x, wv)  a_1, b_1 = Split <axis = 1> (new, half)  c_1 = Add(a_1, b_1)",
         {"new": "a b", "a_1": "a b", "c_1": "c"}),
+    "a scaling folded into the product before it, which keeps its name": (
+        "a_1 = MatMul(x, w)  b_1 = Mul(a_1, h)  c_1 = Exp(b_1)",
+        "a_1 = MatMul(x, wh)  c_1 = Exp(a_1)",
+        {"a_1": "a b", "c_1": "c"}),
 }
 
 
@@ -77,7 +81,9 @@ def parse(body: str) -> onnx.ModelProto:
         g (float[4, 4] x) => (float[4, 4] {last}) {{ {lines} }}""")
     chance = numpy.random.default_rng(0)
     w, v, c = (chance.standard_normal((4, 4)).astype(numpy.float32) for _ in range(3))
-    stored = {"w": w, "v": v, "c": c, "wv": numpy.hstack([w, v]), "s": numpy.array([4, 4]), "half": numpy.array([4, 4])}
+    h = chance.standard_normal(4).astype(numpy.float32)
+    stored = {"h": h, "wh": w * h, "w": w, "v": v, "c": c, "wv": numpy.hstack([w, v]),
+              "s": numpy.array([4, 4]), "half": numpy.array([4, 4])}
     used = {name for node in model.graph.node for name in node.input}
     model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in stored.items()
                                    if name in used)

@@ -12,18 +12,21 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
   for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
     if (structure.nodes[i].source < 0) continue;
     const OnnxProperties& metadata = context.foreign.file_nodes[structure.nodes[i].source]->metadata;
-    const auto say = [&](std::string_view module, double strength, std::string_view from) {
+    const auto say = [&](std::string_view module, double strength, std::string_view from, Confidence surest) {
       for (const std::int32_t scope : context.names.scopes_of_module(module)) {
-        table[i].push_back({MatchRule::carried, -1, scope, strength, from});
+        table[i].push_back({MatchRule::carried, -1, scope, strength, from, surest});
       }
     };
     if (const auto module = find_property(metadata, keys::module)) {
       const auto confidence = find_property(metadata, keys::confidence);
-      if (!confidence || *confidence == "exact") say(*module, by_whence, *module);
+      const Confidence stated = confidence ? parse_confidence(*confidence).value_or(Confidence::unattributed)
+                                           : unstated_confidence;
+      // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
+      if (!confidence || stated == Confidence::exact) say(*module, by_whence, *module, stated);
     } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {
       // Modules from the root inwards, then the node's own name.
       const auto names = parse_python_list(*scopes);
-      if (names && names->size() >= 2) say((*names)[names->size() - 2], by_pytorch, *scopes);
+      if (names && names->size() >= 2) say((*names)[names->size() - 2], by_pytorch, *scopes, Confidence::matched);
     }
   }
 }

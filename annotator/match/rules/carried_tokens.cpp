@@ -2,6 +2,7 @@
 // back: the node that had this name in the file before, or the module whose path the name begins with.
 #include "annotator/match/rules/rule.h"
 #include "annotator/merge/carried_token.h"
+#include "annotator/merge/node_name.h"
 
 namespace whence {
 
@@ -12,13 +13,13 @@ void carried_tokens(const RuleContext& context, EvidenceTable& table) {
     if (structure.nodes[i].source < 0) continue;
     const auto token = token_in(context.foreign.file_nodes[structure.nodes[i].source]->doc_string);
     if (!token) continue;
-    const std::int32_t unit = context.reference.values_keep_names ? context.names.unit_named(*token) : -1;
+    const std::int32_t unit = context.reference.values_keep_names ? context.names.unit_named(token->name) : -1;
     if (unit >= 0) {
-      table[i].push_back({MatchRule::tokens, unit, -1, of_node, *token});
+      table[i].push_back({MatchRule::tokens, unit, -1, of_node, token->name});
       continue;
     }
-    for (const std::int32_t scope : context.names.scopes_of_path(token->substr(0, token->rfind('/')))) {
-      table[i].push_back({MatchRule::tokens, -1, scope, of_module, *token});
+    for (const std::int32_t scope : context.names.scopes_of_path(path_in_name(token->name).path)) {
+      table[i].push_back({MatchRule::tokens, -1, scope, of_module, token->name, token->confidence});
     }
   }
 }

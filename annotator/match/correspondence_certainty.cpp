@@ -1,0 +1,62 @@
+// Which pairs are certain: a broken tie is a guess, and so is all that follows from it alone.
+#include <algorithm>
+
+#include "annotator/match/correspondence.h"
+#include "annotator/match/correspondence_weights.h"
+
+namespace whence {
+
+// Without what broken ties led to, the pair has support and clearly more of it than any rival.
+bool Correspondence::stands_alone(std::int32_t f, std::int32_t r) const {
+  return support(f, r, Trust::certain) >= needed &&
+         score(f, r, Trust::certain) - best_rival(f, r, Trust::certain) >= small_gap;
+}
+
+// All that the node could as well correspond to is of the same scopes.
+bool Correspondence::rivals_share_scope(std::int32_t f, std::int32_t r) const {
+  const auto scopes = [&](std::int32_t node) {
+    std::vector<std::int32_t> found;
+    for (const std::int32_t unit : reference_.units_of_node[node]) found.push_back(reference_.units[unit].scope);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  };
+  if (support(f, r, Trust::certain) < needed) return false;
+  const double own = score(f, r, Trust::certain);
+  const auto known = scopes(r);
+  return std::all_of(rivals_of_f_[f].begin(), rivals_of_f_[f].end(), [&](std::int32_t other) {
+    const std::int32_t taker = foreign_node_of_[other];
+    const bool taken = taker >= 0 && taker != f && certain_[taker];
+    return taken || scopes(other) == known || score(f, other, Trust::certain) < own - clear_gap;
+  });
+}
+
+// A certain pair makes the values certain that it reads and writes in the same places.
+void Correspondence::confirm_values(std::int32_t f, std::int32_t r) {
+  const auto agree = [&](std::int32_t fv, std::int32_t rv) {
+    if (fv >= 0 && rv >= 0 && value_of_[fv] == rv) value_certain_[fv] = true;
+  };
+  const auto a = f_.data_inputs(f_.nodes[f]), b = r_.data_inputs(r_.nodes[r]);
+  const bool by_place = !f_.nodes[f].commutative && a.size() == b.size();
+  for (std::size_t i = 0; by_place && i < a.size(); ++i) agree(a[i], b[i]);
+  const auto &ours = f_.nodes[f].outputs, &theirs = r_.nodes[r].outputs;
+  for (std::size_t i = 0; i < ours.size() && i < theirs.size(); ++i) agree(f_.loose(ours[i]), r_.loose(theirs[i]));
+}
+
+// Pairs that a tie was broken for may be confirmed by what was found later from elsewhere.
+void Correspondence::confirm() {
+  if (!tie_broken_) return;
+  for (bool any = true; any;) {
+    any = false;
+    for (const std::int32_t f : f_.order) {
+      if (node_of_[f] < 0) continue;
+      if (!certain_[f] && stands_alone(f, node_of_[f])) certain_[f] = any = true;
+      if (certain_[f]) confirm_values(f, node_of_[f]);
+    }
+  }
+  for (const std::int32_t f : f_.order) {
+    if (node_of_[f] >= 0 && !certain_[f]) sure_of_scope_[f] = rivals_share_scope(f, node_of_[f]);
+  }
+}
+
+}  // namespace whence

@@ -1,0 +1,42 @@
+"""What each confidence promises, on models where it was broken once: shifted windows, whose masks are computed from
+constants; batch norms that optimisers fold into convolutions; equal projections without names and bytes."""
+
+import pytest
+
+import command
+from accuracy import corpus, report, score
+from accuracy.floors import PROMISED
+from accuracy.transformations import BY_NAME
+
+# model: (source, files)
+CASES = {
+    "swin": ("torchscript-18", ["exported", "renamed", "ort-basic", "onnxslim"]),
+    "frozen_norms": ("torchscript-18", ["exported", "ort-basic", "ort-extended", "onnxslim", "onnxsim"]),
+    "llama_equal": ("dynamo-18", ["exported", "int8", "renamed+int8"]),
+}
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory):
+    folder, found = tmp_path_factory.mktemp("promises"), {}
+    for model, (source, files) in CASES.items():
+        corpus.make(folder, command.BINARY, model, [source], files)
+        assert not list((folder / model / source).glob("*.failed"))
+        for name in files:
+            found[model, source, name] = score.score_row(command.BINARY, folder / model / source, BY_NAME[name],
+                                                         "sidecar")
+    return found
+
+
+@pytest.mark.parametrize("confidence", PROMISED)
+def test_a_confidence_keeps_its_promise(scores, confidence):
+    together = report.total(scores.values())
+    assert together.total() > 3000 and not together.failures
+    assert together.kept(confidence) >= PROMISED[confidence], report.text(scores, verbose=True)
+
+
+@pytest.mark.parametrize("model", CASES)
+def test_a_promise_is_not_kept_by_saying_less(scores, model):
+    together = report.total(found for key, found in scores.items() if key[0] == model)
+    surely = sum(together.confidence[word].total() for word in ("exact", "matched"))
+    assert surely >= (0.55 if model == "swin" else 0.8) * together.total(), report.text(scores, verbose=False)

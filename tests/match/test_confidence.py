@@ -1,0 +1,253 @@
+"""How sure `whence annotate` says it is: never surer than what it was told, and whose a node is that a tool put in."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import helper, numpy_helper
+from onnxruntime.quantization import quantize_dynamic
+
+import command
+from models import zoo
+
+NAME = "unet"
+WORDS = ["exact", "matched", "inferred", "ancestor", "unattributed"]
+CONFIDENCE, MODULE = "pkg.whence.confidence", "pkg.whence.module"
+
+
+def keys(node: onnx.NodeProto) -> dict:
+    return {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
+
+
+def words(path) -> list[str]:
+    return [keys(node)["confidence"] for node in onnx.load(path).graph.node]
+
+
+def annotate(path, output, *options, code=0):
+    return command.run("annotate", path, "-o", output, *options, code=code)
+
+
+def no_surer(path, before: list[str]) -> bool:
+    found = words(path)
+    assert len(found) == len(before)
+    return all(WORDS.index(now) >= WORDS.index(was) for now, was in zip(found, before))
+
+
+def without_metadata(source, target, doc_strings=True, names=True) -> None:
+    """What a tool leaves that keeps the order of nodes."""
+    model = onnx.load(source)
+    for i, node in enumerate(model.graph.node):
+        del node.metadata_props[:]
+        if not doc_strings:
+            node.ClearField("doc_string")
+        if not names:
+            node.name = f"n{i}"
+    onnx.save(model, target)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """model.json; exported.onnx from PyTorch's exporter; before.onnx, annotated and then told to be less sure: of every
+    four nodes one is as it was, one matched, one inferred, one known by an ancestor only."""
+    folder = tmp_path_factory.mktemp("confidence")
+    command.run("record", zoo.trace(NAME), "-o", folder / "model.json", "--inputs", zoo.inputs_file(NAME))
+    entry = zoo.MODELS[NAME]
+    inputs = entry.inputs(entry.first)
+    torch.onnx.export(entry.model(), tuple(inputs.values()), folder / "exported.onnx", dynamo=False, opset_version=17,
+                      input_names=list(inputs), output_names=["out"])
+    annotate(folder / "exported.onnx", folder / "annotated.onnx", "--sidecar", folder / "model.json", "--carry")
+    model = onnx.load(folder / "annotated.onnx")
+    for i, node in enumerate(model.graph.node):
+        word = next(entry for entry in node.metadata_props if entry.key == CONFIDENCE)
+        word.value = [word.value, "matched", "inferred", "ancestor"][i % 4]
+    onnx.save(model, folder / "before.onnx")
+    assert len(set(words(folder / "before.onnx"))) >= 3
+    return folder
+
+
+def test_from_is_no_surer_than_the_file_before(folder, tmp_path):
+    for target, how in {"kept.onnx": {}, "bare.onnx": {"doc_strings": False, "names": False}}.items():
+        without_metadata(folder / "before.onnx", tmp_path / target, **how)
+        annotate(tmp_path / target, tmp_path / "out.onnx", "--from", folder / "before.onnx")
+        assert no_surer(tmp_path / "out.onnx", words(folder / "before.onnx")), target
+
+
+def test_from_through_an_optimiser_covers_no_more_than_before(folder, tmp_path):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "after.onnx")
+    without_metadata(folder / "before.onnx", tmp_path / "bare.onnx", doc_strings=False)
+    onnxruntime.InferenceSession(tmp_path / "bare.onnx", options, providers=["CPUExecutionProvider"])
+    annotate(tmp_path / "after.onnx", tmp_path / "out.onnx", "--from", folder / "before.onnx")
+    before = onnx.load(folder / "before.onnx").graph.node
+    sure = {keys(node)["module"] for node in before if keys(node)["confidence"] in ("exact", "matched")}
+    for node in onnx.load(tmp_path / "out.onnx").graph.node:
+        if keys(node)["confidence"] in ("exact", "matched"):
+            assert set(json.loads(keys(node).get("modules", "[]"))) | {keys(node)["module"]} & sure
+    covered = [sum(word in WORDS[:3] for word in words(path)) / len(words(path))
+               for path in (folder / "before.onnx", tmp_path / "out.onnx")]
+    assert covered[1] <= covered[0]
+
+
+def test_an_unstated_confidence_is_none(folder, tmp_path):
+    model = onnx.load(folder / "annotated.onnx")
+    for node in model.graph.node:
+        kept = [entry for entry in node.metadata_props if entry.key == MODULE]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    onnx.save(model, tmp_path / "modules.onnx")
+    annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--from", tmp_path / "modules.onnx")
+    assert set(words(tmp_path / "out.onnx")) <= {"ancestor", "unattributed"}
+    # On the nodes themselves: what names a module stays, and is not made exact.
+    annotate(tmp_path / "modules.onnx", tmp_path / "alone.onnx")
+    assert "exact" not in words(tmp_path / "alone.onnx")
+
+
+def test_carried_names_say_how_sure_they_are(folder, tmp_path):
+    annotate(folder / "exported.onnx", tmp_path / "carried.onnx", "--from", folder / "before.onnx", "--carry")
+    told = words(tmp_path / "carried.onnx")
+    for node, word in zip(onnx.load(tmp_path / "carried.onnx").graph.node, told, strict=True):
+        assert node.doc_string.endswith(f" ({word})") == (word not in ("exact", "matched"))
+    without_metadata(tmp_path / "carried.onnx", tmp_path / "bare.onnx", names=False)
+    annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx")  # nothing but what the doc_strings say
+    assert no_surer(tmp_path / "out.onnx", told)
+    command.run("strip", tmp_path / "carried.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == (folder / "exported.onnx").read_bytes()
+
+
+def test_names_that_whence_gave_are_no_surer_than_inferred(folder, tmp_path):
+    without_metadata(folder / "before.onnx", tmp_path / "bare.onnx", doc_strings=False)
+    annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
+    for node in onnx.load(tmp_path / "out.onnx").graph.node:
+        if keys(node)["rule"] == "names":
+            assert keys(node)["confidence"] not in ("exact", "matched")
+
+
+@pytest.mark.parametrize("basis, most", [("inferred", "inferred"), ("enclosing", "ancestor")])
+def test_what_was_recorded_less_surely_is_found_no_surer(folder, tmp_path, basis, most):
+    recorded = json.loads((folder / "model.json").read_text())
+    recorded[basis] = list(range(len(recorded["operations"]["rows"])))
+    (tmp_path / "model.json").write_text(json.dumps(recorded))
+    annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
+    assert min(WORDS.index(word) for word in words(tmp_path / "out.onnx")) == WORDS.index(most)
+
+
+# ---- whose a node is that a tool put in ------------------------------------------------------------------------------
+
+
+class Attention(torch.nn.Module):
+    """Three projections of one value, and what follows them."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (torch.nn.Linear(16, 16) for _ in range(3))
+        self.out = torch.nn.Linear(16, 24)
+
+    def forward(self, x):
+        scores = torch.softmax(self.q(x) @ self.k(x).transpose(1, 2), -1)
+        return self.out(scores @ self.v(x))
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = Attention()
+        self.act = torch.nn.Softplus()
+        self.head = torch.nn.Linear(24, 5)
+
+    def forward(self, x):
+        return self.head(self.act(self.attention(x)))
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inserted")
+    torch.manual_seed(3)
+    model, x = Network().eval(), torch.randn(2, 6, 16)
+    torch.jit.trace(model, x).save(str(folder / "model.pt"))
+    command.run("record", folder / "model.pt", "-o", folder / "model.json")
+    torch.onnx.export(model, (x,), folder / "exported.onnx", dynamo=False, opset_version=17, input_names=["x"])
+    return folder
+
+
+def placed(path, *options) -> list[tuple[onnx.NodeProto, dict]]:
+    annotate(path, path.with_suffix(".out.onnx"), *options)
+    return [(node, keys(node)) for node in onnx.load(path.with_suffix(".out.onnx")).graph.node]
+
+
+def readers(path, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    return [other for other in onnx.load(path).graph.node if set(other.input) & set(node.output)]
+
+
+def through(found, node, down: bool) -> list[str]:
+    """Modules of the integer products that a node serves."""
+    modules, seen, todo = [], set(), [node]
+    while todo:
+        at = todo.pop()
+        for other, said in found:
+            near = set(other.input) & set(at.output) if down else set(at.input) & set(other.output)
+            if near and other.output[0] not in seen:
+                seen.add(other.output[0])
+                if other.op_type == "MatMulInteger":
+                    modules.append(said["module"])
+                elif other.op_type in ("Cast", "Mul"):
+                    todo.append(other)
+    return sorted(set(modules))
+
+
+@pytest.mark.parametrize("given", ["--sidecar", "--from"])
+def test_what_quantises_an_input_belongs_to_its_readers(network, tmp_path, given):
+    annotate(network / "exported.onnx", tmp_path / "before.onnx", "--sidecar", network / "model.json")
+    quantize_dynamic(network / "exported.onnx", tmp_path / "int8.onnx")
+    known = network / "model.json" if given == "--sidecar" else tmp_path / "before.onnx"
+    found = placed(tmp_path / "int8.onnx", given, known)
+    quantising = [(node, said) for node, said in found if node.op_type == "DynamicQuantizeLinear"]
+    assert len(quantising) >= 3
+    for node, said in quantising:
+        served = through(found, node, down=True)
+        if len(served) > 1:
+            assert served == ["attention.k", "attention.q", "attention.v"]
+            assert (said["module"], said["confidence"], said["rule"]) == ("attention", "ancestor", "inserted")
+        else:
+            assert [said["module"]] == served and said["rule"] == "inserted"
+    for node, said in found:  # cast and scaled back: the product's
+        if node.op_type == "Cast":
+            assert [said["module"]] == through(found, node, down=False)
+
+
+def test_quantised_and_back_belongs_to_what_reads_it(network, tmp_path):
+    model = onnx.load(network / "exported.onnx")
+    for node in [node for node in model.graph.node if node.op_type == "Softplus"]:
+        value = node.input[0]
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(0.1), "scale"))
+        model.graph.initializer.append(numpy_helper.from_array(np.uint8(9), "zero"))
+        put_before(model, node, helper.make_node("QuantizeLinear", [value, "scale", "zero"], ["as_integers"]),
+                   helper.make_node("DequantizeLinear", ["as_integers", "scale", "zero"], ["back"]))
+        node.input[0] = "back"
+    onnx.save(model, tmp_path / "qdq.onnx")
+    found = placed(tmp_path / "qdq.onnx", "--sidecar", network / "model.json")
+    assert [said["module"] for node, said in found if "Linear" in node.op_type] == ["act", "act"]
+
+
+def test_casts_around_an_operator_are_its_own(network, tmp_path):
+    model = onnx.load(network / "exported.onnx")
+    node = next(node for node in model.graph.node if node.op_type == "Softplus")
+    put_before(model, node, helper.make_node("Cast", [node.input[0]], ["wider"], to=onnx.TensorProto.DOUBLE))
+    result, node.input[0] = node.output[0], "wider"
+    node.output[0] = "wide_result"
+    index = [other.name for other in model.graph.node].index(node.name)
+    model.graph.node.insert(index + 1, helper.make_node("Cast", ["wide_result"], [result],
+                                                        to=onnx.TensorProto.FLOAT))
+    onnx.save(model, tmp_path / "cast.onnx")
+    found = placed(tmp_path / "cast.onnx", "--sidecar", network / "model.json")
+    assert [said["module"] for node, said in found if node.op_type == "Cast"] == ["act", "act"]
+
+
+def put_before(model: onnx.ModelProto, node: onnx.NodeProto, *nodes: onnx.NodeProto) -> None:
+    index = [other.name for other in model.graph.node].index(node.name)
+    for number, new in enumerate(nodes):
+        new.name = f"inserted_{number}"
+        model.graph.node.insert(index + number, new)
