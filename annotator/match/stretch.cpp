@@ -118,17 +118,17 @@ class Stretch {
     return false;
   }
 
-  // Nodes that only the foreign file has: all around them is of one scope, or one of the operations around them is
-  // known to use such operators, that which reads them before that which they read.
+  // Nodes that only the foreign file has: all around them is of one scope; else only a module around that of their
+  // neighbours is known, of those that use such operators first, and of what reads them before what they read.
   bool place_with_neighbours() {
     std::vector<std::int32_t> before, after;
     for (const std::int32_t f : nodes_) {
       for (const std::int32_t other : computing(f, false)) before.push_back(other);
       for (const std::int32_t other : computing(f, true)) after.push_back(other);
     }
-    const auto take = [&](std::int32_t f, std::int32_t from) {
+    const auto take = [&](std::int32_t f, std::int32_t from, Confidence confidence) {
       placement_.matches[f] = placement_.matches[from];
-      placement_.matches[f].confidence = std::max(Confidence::inferred, placement_.matches[from].confidence);
+      placement_.matches[f].confidence = std::max(confidence, placement_.matches[from].confidence);
       placement_.matches[f].rule = MatchRule::dataflow;
     };
     if (before.empty() || after.empty()) return false;
@@ -141,7 +141,7 @@ class Stretch {
       std::int32_t from = one ? around.front() : placement_.speaker_for(f, after);
       if (from < 0) from = placement_.speaker_for(f, before);
       if (from < 0) from = after.front();
-      take(f, from);
+      take(f, from, one ? Confidence::inferred : Confidence::ancestor);
     }
     return true;
   }
