@@ -341,109 +341,46 @@ class OwnerFinder {
   // ---- calls
   // ---------------------------------------------------------------------------------------------------------
 
-  // A module that is called several times in a row. Each call is known by the code that called it. Where that is the
-  // same, as in a loop, the first thing that it does comes again; so it does in a loop inside of one call. The calls of a
-  // loop do the same each time, to the end: else the loop is taken for one inside. Both are supposed.
+  // A module that is called several times in a row. Each call is known by the code that called it; where that is the
+  // same, as in a loop, by the first thing that it does, which comes again.
   void find_beginnings() {
-    while (true) {
-      bool changed = false;
-      for (const Loop& loop : mark_beginnings()) {
-        if (!repeats_itself(loop)) changed |= inside_.emplace(loop.module, loop.starts.front()).second;
-      }
-      if (!changed) return;
-    }
-  }
-
-  // Calls of one module by the same code, one after the other.
-  struct Loop {
-    const Module* module;
-    std::vector<const Event*> starts;
-    const Event* last;
-  };
-
-  struct Call {
-    const Module* module;
-    const Event *first, *last;
-    std::optional<std::size_t> loop = {};
-  };
-
-  std::vector<Loop> mark_beginnings() {
-    std::vector<Loop> loops;
+    struct Call {
+      const Module* module;
+      const Event *first, *last;
+    };
     std::vector<Call> open;
-    std::set<const Module*> supposed;
     for (Event& event : events_) {
-      event.item.begins = nullptr;
-      const std::vector<const Module*> chain = chain_of(event);
-      std::optional<std::size_t> loop;
+      std::vector<const Module*> chain;
+      for (const Module* each = event.item.owner; each != scope_ && each != nullptr; each = mirror_.at(each).parent) {
+        if (mirror_.at(each).kind == ModuleKind::user) chain.insert(chain.begin(), each);
+      }
       std::size_t common = 0;
       while (common < open.size() && common < chain.size() && open[common].module == chain[common]) {
         Call& call = open[common];
-        const std::optional<bool> by_caller = begins_other_call(event, *call.first, *call.last, call.module);
-        if (by_caller && !*by_caller) supposed.insert(call.module);
-        if (by_caller && (*by_caller || !inside_.contains({call.module, call.first}))) {
+        if (is_other_call(event, *call.first, *call.last, call.module)) {
           event.item.begins = call.module;
-          if (!*by_caller) loop = next_of_loop(call, event, loops);
           break;
         }
         call.last = &event;
-        if (call.loop) loops[*call.loop].last = &event;
         ++common;
       }
       open.resize(common);
-      for (; common < chain.size(); ++common) {
-        open.push_back({chain[common], &event, &event, chain[common] == event.item.begins ? loop : std::nullopt});
-      }
-      event.item.supposed_call =
-          std::ranges::any_of(chain, [&](const Module* module) { return supposed.contains(module); });
+      for (; common < chain.size(); ++common) open.push_back({chain[common], &event, &event});
     }
-    return loops;
   }
 
-  // The user's modules from below the scope down to the owner.
-  std::vector<const Module*> chain_of(const Event& event) const {
-    std::vector<const Module*> chain;
-    for (const Module* each = event.item.owner; each != scope_ && each != nullptr; each = mirror_.at(each).parent) {
-      if (mirror_.at(each).kind == ModuleKind::user) chain.insert(chain.begin(), each);
-    }
-    return chain;
-  }
-
-  // `event` begins a call after `before`.
-  static std::size_t next_of_loop(const Call& before, const Event& event, std::vector<Loop>& loops) {
-    if (!before.loop) loops.push_back({before.module, {before.first}, before.last});
-    const std::size_t loop = before.loop.value_or(loops.size() - 1);
-    loops[loop].starts.push_back(&event);
-    loops[loop].last = &event;
-    return loop;
-  }
-
-  static bool repeats_itself(const Loop& loop) {
-    const auto same = [](const Event& a, const Event& b) {
-      return a.item.note->called == b.item.note->called && a.speakers == b.speakers;
-    };
-    for (std::size_t i = 1; i < loop.starts.size(); ++i) {
-      const Event* const end = i + 1 < loop.starts.size() ? loop.starts[i + 1] : loop.last + 1;
-      if (!std::equal(loop.starts[0], loop.starts[1], loop.starts[i], end, same)) return false;
-    }
-    return true;
-  }
-
-  // `first` and `last` are of the call so far; none when it goes on. True: other code called. False: the first thing
-  // comes again. One function of LibTorch's may perform several operations in a row.
-  std::optional<bool> begins_other_call(const Event& event, const Event& first, const Event& last,
-                                        const Module* module) {
-    const auto repeats = [](bool again) { return again ? std::optional(false) : std::nullopt; };
+  // `first` and `last` are of the call so far. One function of LibTorch's may perform several operations in a row.
+  bool is_other_call(const Event& event, const Event& first, const Event& last, const Module* module) {
     const auto level = outermost_level(event, module), first_level = outermost_level(first, module);
     if (!level || !first_level) {  // inlined
-      return repeats(event.is_call() && event.around == module && event.item.note->called == first.item.note->called &&
-                     event.speakers == first.speakers);
+      return event.is_call() && event.around == module && event.item.note->called == first.item.note->called &&
+             event.speakers == first.speakers;
     }
     const auto above = [](const Event& each, std::size_t from) {
       return Speakers(each.speakers.begin() + static_cast<std::ptrdiff_t>(from) + 1, each.speakers.end());
     };
     if (above(event, *level) != above(first, *first_level)) return true;
-    return repeats(event.speakers == first.speakers && event.item.note->called == first.item.note->called &&
-                   (event.is_call() || last.speakers != event.speakers));
+    return event.speakers == first.speakers && (event.is_call() || last.speakers != event.speakers);
   }
 
   std::optional<std::size_t> outermost_level(const Event& event, const Module* module) const {
@@ -465,7 +402,6 @@ class OwnerFinder {
   std::vector<Event> events_;
   std::map<std::pair<std::string, std::uintptr_t>, std::uintptr_t> first_positions_;  // by code
   std::set<const Module*> shown_, inlined_;
-  std::set<std::pair<const Module*, const Event*>> inside_;  // loops within a call, by the first event of the call
   mutable std::map<std::string, bool> recursive_;
 };
 

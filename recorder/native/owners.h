@@ -22,7 +22,6 @@ struct Item {
   const torch::nn::Module* owner = nullptr;  // a module of the user's at or below the scope's
   ScopeBasis basis = ScopeBasis::inferred;
   const torch::nn::Module* begins = nullptr;  // a module of which this is the first of a new call; it may be open
-  bool supposed_call = false;                 // which call this is, a loop alone says: around calls, or inside of one
 };
 
 // The items of `block`, which is the body of `scope`, in order, each with its owner.
