@@ -20,8 +20,8 @@ constexpr std::string_view views =
     "(?:alias|detach|diagonal|expand|flatten|movedim|narrow|permute|reshape|select|slice|squeeze|t|transpose|"
     "unflatten|unsqueeze|view)";
 
-// torch.copy_(torch.slice(CONSTANTS.c0, 0, 1, 3), x), or with the view as a variable of its own. Only lines that mention
-// a constant or such a variable are looked at.
+// torch.copy_(torch.slice(CONSTANTS.c0, 0, 1, 3), x), or with the view as a variable of its own. Only lines that
+// mention a constant or such a variable are looked at.
 std::ptrdiff_t writes_in(const std::string& code) {
   const std::string of_constant = "(?:torch\\." + std::string(views) + "\\()*(CONSTANTS\\.c\\d+|_\\d+)\\b";
   static const std::regex write("torch\\.(\\w*[a-z0-9]_)\\(" + of_constant);

@@ -226,7 +226,8 @@ void Evaluator::refuse_without_shape(const jit::Node& node, const jit::Stack& re
                   place(node, call));
     }
     if (result.toTensor().scalar_type() == at::kComplexHalf) {
-      throw Error(Code::unsupported_feature, name + " makes a complex tensor in half precision, which has no form in ONNX",
+      throw Error(Code::unsupported_feature,
+                  name + " makes a complex tensor in half precision, which has no form in ONNX",
                   "compute with complex64", place(node, call));
     }
     if (result.toTensor().layout() == at::kStrided) continue;

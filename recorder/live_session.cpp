@@ -45,7 +45,9 @@ class FileLock {
  public:
   explicit FileLock(const std::string& target) {
     std::error_code unknown;
-    const std::string whole = std::filesystem::weakly_canonical(target, unknown).string();
+    // Absolute first: a relative name of a file that is not there yet stays relative otherwise, in every folder alike.
+    const auto place = std::filesystem::absolute(target, unknown);
+    const std::string whole = std::filesystem::weakly_canonical(place, unknown).string();
     const std::string name = "whence-recording-" + digest_of(whole.data(), whole.size());
     socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "schema/files.h"
+#include "schema/temporary_names.h"
 
 namespace whence {
 namespace {
@@ -121,6 +122,7 @@ AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
     if (fd_ < 0) temporary_.clear();
   }
   if (fd_ < 0) fail(target_, errno);
+  if (!temporary_.empty()) remember_temporary(temporary_.c_str());
   exists_ = exists && !temporary_.empty();
   if (!exists_) return;
   mode_ = status.st_mode & 07777;
@@ -128,6 +130,7 @@ AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
 }
 
 AtomicFile::~AtomicFile() {
+  forget_temporary(temporary_.c_str());
   if (source_fd_ >= 0) ::close(source_fd_);
   if (fd_ >= 0) ::close(fd_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());

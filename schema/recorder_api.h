@@ -14,7 +14,6 @@
 
 namespace whence {
 
-
 // One example input to make: 'input_ids=int64[1,16]<30522'. Values are drawn from [low, high) with a fixed seed:
 // integers default to {0, 1}, bool to {false, true}, floating to a normal distribution.
 struct InputSpec {

@@ -35,8 +35,7 @@ ZipArchive::ZipArchive(const std::string& path, std::string maker, Packing packi
 }
 
 void ZipArchive::corrupt(const std::string& why) const {
-  throw Error(Code::corrupt_file, why, "write it again with " + maker_,
-              {.file = path(), .stage = "read"});
+  throw Error(Code::corrupt_file, why, "write it again with " + maker_, {.file = path(), .stage = "read"});
 }
 
 std::uint64_t ZipArchive::number(std::uint64_t at, int bytes) const {

@@ -1,9 +1,9 @@
-// ZipArchive: a zip file, mapped and never copied: of PyTorch, whose members are stored, or of numpy, whose members may be
-// deflated and are left so.
+// ZipArchive: a zip file, mapped and never copied: of PyTorch, whose members are stored, or of numpy, whose members may
+// be deflated and are left so.
 //
 // An archive comes from another program, and two readers that disagree on what it holds are an attack: members that are
-// compressed otherwise, encrypted, there twice, over each other or named out of the archive are refused, wherever they are.
-// Source: PKWARE's APPNOTE.TXT 6.3.9, with ZIP64.
+// compressed otherwise, encrypted, there twice, over each other or named out of the archive are refused, wherever they
+// are. Source: PKWARE's APPNOTE.TXT 6.3.9, with ZIP64.
 #pragma once
 
 #include <cstdint>

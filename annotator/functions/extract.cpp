@@ -15,8 +15,8 @@
 namespace whence {
 namespace {
 
-// The calls that one call of a module consists of: itself, or of a container that is never called, such as a ModuleList,
-// the calls of what it holds, made in one call of the module around it.
+// The calls that one call of a module consists of: itself, or of a container that is never called, such as a
+// ModuleList, the calls of what it holds, made in one call of the module around it.
 struct ModuleCall {
   std::vector<InstanceId> parts;
   InstanceId around = no_instance;
@@ -42,7 +42,8 @@ class CallFinder {
   std::vector<std::pair<int, ModuleCall>> calls() const {
     if (!called_.empty()) return {called_.begin(), called_.end()};
     std::vector<std::pair<int, ModuleCall>> calls;
-    for (const auto& [around, parts] : held_) calls.emplace_back(static_cast<int>(calls.size()), ModuleCall{parts, around});
+    for (const auto& [around, parts] : held_)
+      calls.emplace_back(static_cast<int>(calls.size()), ModuleCall{parts, around});
     return calls;
   }
   const std::set<std::string>& paths() const { return paths_; }
@@ -91,8 +92,7 @@ Diagnostic partial(const UnclearParts& parts, const Place& place) {
                                                              : "stand for operations of it and of others");
   }
   if (!parts.undecided.empty()) {
-    message += (parts.fused.empty() ? "" : "; ") +
-               first_of(parts.undecided, "beside it may belong to it");
+    message += (parts.fused.empty() ? "" : "; ") + first_of(parts.undecided, "beside it may belong to it");
   }
   return {Code::unsupported_feature,
           Severity::error,
@@ -164,8 +164,9 @@ class Extractor {
     throw Error(Code::unknown_node,
                 (options.module.empty() ? "the root" : options.module) + " has no call " + std::to_string(call_) +
                     " in the file",
-                calls.size() == 1 ? "its one call is " + std::to_string(calls_.front())
-                                  : "its calls are " + std::to_string(calls_.front()) + " to " + std::to_string(calls_.back()),
+                calls.size() == 1
+                    ? "its one call is " + std::to_string(calls_.front())
+                    : "its calls are " + std::to_string(calls_.front()) + " to " + std::to_string(calls_.back()),
                 {.file = parts_.path, .stage = "extract"});
   }
 
@@ -255,8 +256,7 @@ class Extractor {
 
 }  // namespace
 
-Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& output,
-                                   const ExtractOptions& options) {
+Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& output, const ExtractOptions& options) {
   Diagnostics notes;
   auto result = guarded([&] {
     ModelParts parts = read_model_parts(input);

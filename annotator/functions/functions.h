@@ -54,9 +54,9 @@ struct InlineReport {
 Result<InlineReport> inline_file(const ModelSource& input, const ModelOutput& output, bool all);
 
 struct ExtractOptions {
-  std::string module;        // qualified name; a container that is never called stands for what it holds
-  std::optional<int> call;   // the first one that the file has by default
-  bool partial = false;      // also when it is not known whether more of the file belongs to the module
+  std::string module;       // qualified name; a container that is never called stands for what it holds
+  std::optional<int> call;  // the first one that the file has by default
+  bool partial = false;     // also when it is not known whether more of the file belongs to the module
 };
 
 struct ExtractReport {
@@ -70,8 +70,8 @@ struct ExtractReport {
 
 // One call of one module as a model of its own: what it reads from outside are the inputs, what is read of it the
 // outputs. Errors: those of reading; unknown_node for a module or call that the file does not have (with the nearest
-// names); unsupported_feature when its nodes are not one part of the graph, when the type of an input is not known, and,
-// unless options.partial, when other nodes may belong to it (unclear_parts.h).
+// names); unsupported_feature when its nodes are not one part of the graph, when the type of an input is not known,
+// and, unless options.partial, when other nodes may belong to it (unclear_parts.h).
 Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& output, const ExtractOptions& options);
 
 }  // namespace whence

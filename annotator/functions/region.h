@@ -19,8 +19,8 @@ struct Region {
 // for all. Calls must not be within each other. Nodes of enclosing modules that lie between nodes
 // of a call, as sizes that several modules use do, come along; nodes of other modules there are a refusal.
 std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<InstanceId>& calls);
-// All nodes of some calls together, helpers as well; none of the calls is within another. `around`: what surrounds them,
-// or the one call itself.
+// All nodes of some calls together, helpers as well; none of the calls is within another. `around`: what surrounds
+// them, or the one call itself.
 Region joined_region(const WorkGraph& graph, const std::vector<InstanceId>& calls, InstanceId around);
 
 // For messages: "Conv '/stem/Conv' of stem".

@@ -18,10 +18,10 @@ namespace {
 // Operators that read other elements of what they are given than those they write to at the time.
 bool moves_elements(const Node& node) {
   static const std::unordered_set<std::string_view> names{
-      "aten::index_put_",     "aten::_index_put_impl_", "aten::index_copy_", "aten::index_add_",
-      "aten::index_reduce_",  "aten::index_fill_",      "aten::scatter_",    "aten::scatter_add_",
-      "aten::scatter_reduce_", "aten::masked_scatter_", "aten::put_",        "aten::addmm_",
-      "aten::addbmm_",        "aten::baddbmm_",         "aten::mm",          "aten::bmm",
+      "aten::index_put_",      "aten::_index_put_impl_", "aten::index_copy_", "aten::index_add_",
+      "aten::index_reduce_",   "aten::index_fill_",      "aten::scatter_",    "aten::scatter_add_",
+      "aten::scatter_reduce_", "aten::masked_scatter_",  "aten::put_",        "aten::addmm_",
+      "aten::addbmm_",         "aten::baddbmm_",         "aten::mm",          "aten::bmm",
       "aten::matmul"};
   return names.contains(node.target);
 }

@@ -242,36 +242,16 @@ std::optional<MemoryLayout> unfold(View view) {
 
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table{
-      {"aten::select", select},
-      {"aten::unbind", unbind},
-      {"aten::slice", slice},
-      {"aten::narrow", narrow},
-      {"aten::split", part},
-      {"aten::split_with_sizes", part},
-      {"aten::tensor_split", part},
-      {"aten::chunk", part},
-      {"aten::transpose", transpose},
-      {"aten::swapaxes", transpose},
-      {"aten::swapdims", transpose},
-      {"aten::t", transpose_last},
-      {"aten::mT", transpose_last},
-      {"aten::permute", permute},
-      {"aten::unsqueeze", unsqueeze},
-      {"aten::expand", expand},
-      {"aten::expand_as", expand},
-      {"aten::broadcast_to", expand},
-      {"aten::diagonal", diagonal},
-      {"aten::unfold", unfold},
-      {"aten::_reshape_alias", reshape},
-      {"aten::contiguous", reshape},
-      {"aten::flatten", reshape},
-      {"aten::ravel", reshape},
-      {"aten::reshape", reshape},
-      {"aten::reshape_as", reshape},
-      {"aten::squeeze", reshape},
-      {"aten::unflatten", reshape},
-      {"aten::view", reshape},
-      {"aten::view_as", reshape},
+      {"aten::select", select},      {"aten::unbind", unbind},      {"aten::slice", slice},
+      {"aten::narrow", narrow},      {"aten::split", part},         {"aten::split_with_sizes", part},
+      {"aten::tensor_split", part},  {"aten::chunk", part},         {"aten::transpose", transpose},
+      {"aten::swapaxes", transpose}, {"aten::swapdims", transpose}, {"aten::t", transpose_last},
+      {"aten::mT", transpose_last},  {"aten::permute", permute},    {"aten::unsqueeze", unsqueeze},
+      {"aten::expand", expand},      {"aten::expand_as", expand},   {"aten::broadcast_to", expand},
+      {"aten::diagonal", diagonal},  {"aten::unfold", unfold},      {"aten::_reshape_alias", reshape},
+      {"aten::contiguous", reshape}, {"aten::flatten", reshape},    {"aten::ravel", reshape},
+      {"aten::reshape", reshape},    {"aten::reshape_as", reshape}, {"aten::squeeze", reshape},
+      {"aten::unflatten", reshape},  {"aten::view", reshape},       {"aten::view_as", reshape},
   };
   return table;
 }
@@ -286,8 +266,8 @@ std::int64_t span(const MemoryLayout& layout, std::size_t without) {
   return sum;
 }
 
-// Whether elements that differ along this axis lie apart whatever they are along the others: it goes beyond all that the
-// others span, or stays within the steps that they make.
+// Whether elements that differ along this axis lie apart whatever they are along the others: it goes beyond all that
+// the others span, or stays within the steps that they make.
 bool stands_alone(const MemoryLayout& a, const MemoryLayout& b, std::size_t axis) {
   if (a.sizes[axis] != b.sizes[axis] || a.strides[axis] != b.strides[axis] || a.strides[axis] == 0) return false;
   const std::int64_t apart = std::abs(a.offset - b.offset), stride = a.strides[axis];

@@ -1,7 +1,7 @@
-// What is only known to lie somewhere below a module: that module must be high enough. A node without partner stands for
-// one of the operations that its readers' operations are computed by, as far back as values that the foreign file has as
-// well, or is part of how one of the readers is written. It runs between what it reads and what reads it, so a module
-// around both is active then. The module that encloses all of these encloses its own.
+// What is only known to lie somewhere below a module: that module must be high enough. A node without partner stands
+// for one of the operations that its readers' operations are computed by, as far back as values that the foreign file
+// has as well, or is part of how one of the readers is written. It runs between what it reads and what reads it, so a
+// module around both is active then. The module that encloses all of these encloses its own.
 //
 //   reference  equal -> where -> add(mask)     of block, block, block.attention
 //   foreign    ?     -> ?     -> Add           both: block or below
@@ -100,8 +100,8 @@ class Ancestors {
       for (const std::int32_t input : r_.nodes[nodes[i]].inputs) {
         if (input < 0) continue;
         for (const std::int32_t producer : r_.values[input].producers) {
-          const bool ends = r_.nodes[producer].kind == NodeKind::heavy &&
-                            placement_.pairs.foreign_value(r_.loose(input)) >= 0;
+          const bool ends =
+              r_.nodes[producer].kind == NodeKind::heavy && placement_.pairs.foreign_value(r_.loose(input)) >= 0;
           if (!ends && seen.insert(producer).second) nodes.push_back(producer);
         }
       }

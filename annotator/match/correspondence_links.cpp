@@ -9,7 +9,7 @@
 namespace whence {
 namespace {
 
-constexpr int longest_step = 3;  // nodes that growth steps over on one side
+constexpr int longest_step = 3;        // nodes that growth steps over on one side
 constexpr std::size_t few_uses = 4;    // of a value, beyond which growth does not step over its readers
 constexpr std::size_t most_forms = 5;  // in which a reference writes one operation, each a use of the same value
 
@@ -163,8 +163,8 @@ bool Correspondence::scales_into_product(std::int32_t fv, std::int32_t value) co
     return is_product(f_.nodes[maker].op_class) && f_.reads_weights(f_.nodes[maker]);
   });
   const auto& uses = f_.heavy_uses(fv);
-  const bool plain = std::all_of(uses.begin(), uses.end(),
-                                 [&](const StructureUse& use) { return f_.nodes[use.node].domain.empty(); });
+  const bool plain =
+      std::all_of(uses.begin(), uses.end(), [&](const StructureUse& use) { return f_.nodes[use.node].domain.empty(); });
   const auto own_operation = [&](std::int32_t maker) {
     const auto& units = reference_.units_of_node[maker];
     if (units.size() != 1 || !may_be_folded(r_.nodes[maker].op_class)) return false;

@@ -145,9 +145,9 @@ double Correspondence::consumers_alike(std::int32_t fv, std::int32_t rv) const {
   double met = 0, all = 0;
   const auto look_for = [&](const StructureNode& wanted) {
     all += 1;
-    met += std::any_of(theirs.begin(),
-                       theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
-                       [&](const StructureUse& use) { return does_the_same(wanted, r_.nodes[use.node]); });
+    met +=
+        std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
+                    [&](const StructureUse& use) { return does_the_same(wanted, r_.nodes[use.node]); });
   };
   for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) look_for(f_.nodes[ours[i].node]);
   if (all == 0) return theirs.empty() ? 1 : 0;

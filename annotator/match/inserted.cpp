@@ -61,9 +61,8 @@ class Inserted {
   }
 
   bool may_be_inserted(std::int32_t node) const {
-    static constexpr std::array<std::string_view, 5> always = {"QuantizeLinear", "DequantizeLinear",
-                                                               "DynamicQuantizeLinear", "ReorderInput",
-                                                               "ReorderOutput"};
+    static constexpr std::array<std::string_view, 5> always = {
+        "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ReorderInput", "ReorderOutput"};
     const StructureNode& entry = f_.nodes[node];
     if (placement_.placed(node)) return false;
     if (is_among(always, entry.op_type)) return true;

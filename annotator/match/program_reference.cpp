@@ -276,8 +276,7 @@ void add_units(const Program& program, Reference& reference) {
   }
   const FxNames names(program);
   for (const Node* node : operations(program)) {
-    reference.units.push_back(
-        {node->origin.scope, names.name(node->origin.op), confidence_of(node->origin.basis)});
+    reference.units.push_back({node->origin.scope, names.name(node->origin.op), confidence_of(node->origin.basis)});
   }
 }
 

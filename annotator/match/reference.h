@@ -34,8 +34,8 @@ struct ReferenceScope {
 };
 
 struct ReferenceUnit {
-  std::int32_t scope = 0;  // -1: not known
-  std::string name;        // as an exporter would call it: "linear_3"
+  std::int32_t scope = 0;                     // -1: not known
+  std::string name;                           // as an exporter would call it: "linear_3"
   Confidence confidence = Confidence::exact;  // how sure the reference itself is of the scope
 };
 

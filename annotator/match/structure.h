@@ -103,7 +103,7 @@ class Structure {
 
   std::vector<std::vector<StructureUse>> heavy_uses_;
   std::vector<std::vector<std::int32_t>> makers_;
-  std::vector<bool> side_;  // values that are scales and zero points found at run time
+  std::vector<bool> side_;         // values that are scales and zero points found at run time
   std::vector<bool> per_channel_;  // constants that hold, or are computed from, one number for each channel
 };
 

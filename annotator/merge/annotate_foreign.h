@@ -27,8 +27,8 @@ class KeySource {
 
 NodeOrigin origin_of(const NodeMatch& match);  // for units that are operations
 
-// How sure the node's keys say its module is once the edit is made; `decided` where the choice of keys leaves the module
-// out.
+// How sure the node's keys say its module is once the edit is made; `decided` where the choice of keys leaves the
+// module out.
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided);
 
 // Writes the decisions of `found` to every node of `model`, read of `input`, that says nothing of itself yet. `digest`

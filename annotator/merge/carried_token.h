@@ -1,6 +1,6 @@
 // A node's name as a line of its doc_string: "whence: /encoder/layer.0/attention/self/query/MatMul". Optimisers drop
-// metadata, but many leave doc_strings alone, so the line is still there when they gave the node another name. Where the
-// module is less than certain the line says so: "whence: /encoder/Where (ancestor)".
+// metadata, but many leave doc_strings alone, so the line is still there when they gave the node another name. Where
+// the module is less than certain the line says so: "whence: /encoder/Where (ancestor)".
 #pragma once
 
 #include <optional>
@@ -21,7 +21,8 @@ inline constexpr std::string_view token_mark = "whence: ";
 
 struct CarriedToken {
   std::string_view name;
-  Confidence confidence = Confidence::matched;  // `matched` stands for exact as well: who reads it found it by the token
+  Confidence confidence =
+      Confidence::matched;  // `matched` stands for exact as well: who reads it found it by the token
 };
 
 // The last line, when it is one of ours.

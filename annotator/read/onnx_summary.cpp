@@ -55,7 +55,8 @@ class SummaryReader {
   }
 
   void refuse_other_kinds(std::string_view text) const {
-    if (const auto other = other_kind(text)) wrong_kind("it is " + std::string(other->what), std::string(other->remedy));
+    if (const auto other = other_kind(text))
+      wrong_kind("it is " + std::string(other->what), std::string(other->remedy));
     if (!begins_as_onnx(text)) wrong_kind("it does not begin as one", "name an .onnx file, or download it again");
   }
 

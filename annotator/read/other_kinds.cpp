@@ -35,9 +35,15 @@ constexpr std::array signatures = {
     Signature{0, "\x93NUMPY"sv, {"a NumPy array", "name an .onnx file"}},
     Signature{0, "\x1f\x8b"sv, {"compressed by gzip", decompress}},
     Signature{0, "\x28\xb5\x2f\xfd"sv, {"compressed by zstd", decompress}},
-    Signature{0, "\xfd" "7zXZ"sv, {"compressed by xz", decompress}},
+    Signature{0,
+              "\xfd"
+              "7zXZ"sv,
+              {"compressed by xz", decompress}},
     Signature{0, "BZh"sv, {"compressed by bzip2", decompress}},
-    Signature{0, "\x7f" "ELF"sv, {"a program or library", "name an .onnx file"}},
+    Signature{0,
+              "\x7f"
+              "ELF"sv,
+              {"a program or library", "name an .onnx file"}},
     Signature{0, "\x89PNG"sv, {"an image", "name an .onnx file"}},
     Signature{0, "%PDF"sv, {"a PDF document", "name an .onnx file"}},
 };

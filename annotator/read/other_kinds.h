@@ -1,5 +1,5 @@
-// Files that people give in place of an ONNX model, known by their first bytes, so that an error can say what it is that
-// they gave.
+// Files that people give in place of an ONNX model, known by their first bytes, so that an error can say what it is
+// that they gave.
 #pragma once
 
 #include <optional>

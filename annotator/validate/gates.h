@@ -42,8 +42,8 @@ struct Shortfall {
   std::string missing;  // where nothing of the file is called so: that, with the nearest names
 };
 
-// `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. A glob or an
-// operator type that matches nothing is a shortfall.
+// `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. A glob or
+// an operator type that matches nothing is a shortfall.
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
                                      const Gates& gates, const Baseline* baseline);
 

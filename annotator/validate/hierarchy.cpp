@@ -47,9 +47,8 @@ class Builder {
   void add(const std::vector<ParameterFate>& fates) {
     for (std::size_t module = 0; module < rows_.size(); ++module) {
       for (const ParameterId parameter : program_.modules[module].own_parameters) {
-        upwards(static_cast<ModuleId>(module), [&](ModuleHierarchy& row) {
-          ++row.parameters[static_cast<std::size_t>(fates[parameter].arrival)];
-        });
+        upwards(static_cast<ModuleId>(module),
+                [&](ModuleHierarchy& row) { ++row.parameters[static_cast<std::size_t>(fates[parameter].arrival)]; });
       }
     }
   }

@@ -103,7 +103,8 @@ std::string modules_text(const Hierarchy& hierarchy, const ReportExtent& extent,
   std::vector<ModuleTable::Column> columns = {{"type", Align::left}};
   for (const char* title : {"calls", "nodes", "operations"}) columns.emplace_back(title, Align::right);
   for (std::size_t i = 0; i < fate_count; ++i) columns.emplace_back(name_of(static_cast<Fate>(i)), Align::right);
-  for (const char* title : {"parameters", "kept", "merged", "unused", "missing"}) columns.emplace_back(title, Align::right);
+  for (const char* title : {"parameters", "kept", "merged", "unused", "missing"})
+    columns.emplace_back(title, Align::right);
   ModuleTable table(palette, columns, "  ");
   std::size_t shown = 0;
   std::int64_t left = 0, left_partly = 0;

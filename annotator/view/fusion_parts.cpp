@@ -52,7 +52,8 @@ class Splitter {
     for (std::size_t i = 0; i < fusion_.a.size(); ++i) {
       for (std::size_t k = 0; k < fusion_.b.size(); ++k) {
         const std::size_t other = fusion_.a.size() + k;
-        if (before[i] || before[other] || !related(a_[fusion_.a[i]].attribution, b_[fusion_.b[k]].attribution)) continue;
+        if (before[i] || before[other] || !related(a_[fusion_.a[i]].attribution, b_[fusion_.b[k]].attribution))
+          continue;
         parent_[root(other)] = root(i);
         joined_[i] = joined_[other] = true;
       }

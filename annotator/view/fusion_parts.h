@@ -9,8 +9,8 @@
 namespace whence {
 
 // Splits nodes `fusion.b` of one file, which took the place of `fusion.a` of the other. Parts without a node of either
-// file are removed or added nodes. One part is left where one of the files says nothing of modules. Cost: the product of
-// both numbers of nodes.
+// file are removed or added nodes. One part is left where one of the files says nothing of modules. Cost: the product
+// of both numbers of nodes.
 std::vector<NodePairs::Fusion> split_by_modules(const NodePairs::Fusion& fusion, const DiffNodes& a,
                                                 const DiffNodes& b);
 

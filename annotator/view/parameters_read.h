@@ -25,8 +25,8 @@ struct ReadParameter {
 
 // Initializers of floating-point and quantized numbers that some reader reads, those of bodies too. Single numbers
 // count when they are named after a module that reads them: others are constants. What a node of several modules reads
-// belongs to the one that it is named after, else to the module around them all: a Conv with a BatchNorm folded in reads
-// the weights of both in one.
+// belongs to the one that it is named after, else to the module around them all: a Conv with a BatchNorm folded in
+// reads the weights of both in one.
 std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::vector<ParameterReader>& readers);
 
 }  // namespace whence

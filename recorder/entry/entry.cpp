@@ -58,10 +58,12 @@ std::optional<Diagnostic> refuse_other_version(void* torch) {
   if (running == built_for) return std::nullopt;
   const fs::path folder = file_of(torch).parent_path().parent_path();
   const std::string named = running.empty() ? "one before 2.7" : running;
-  return refusal("this recorder was built for PyTorch " + std::string(built_for) + ", and the PyTorch in " +
-                     folder.string() + " is " + named,
-                 "build whence for that one: in its environment `pip install --force-reinstall --no-deps .` in whence's "
-                 "source, or `TORCH_DIR=" + folder.string() + " make build`; or pip install torch==" + built_for);
+  return refusal(
+      "this recorder was built for PyTorch " + std::string(built_for) + ", and the PyTorch in " + folder.string() +
+          " is " + named,
+      "build whence for that one: in its environment `pip install --force-reinstall --no-deps .` in whence's "
+      "source, or `TORCH_DIR=" +
+          folder.string() + " make build`; or pip install torch==" + built_for);
 }
 
 using Loaded = std::optional<Diagnostic>;  // why it could not be loaded
@@ -74,11 +76,12 @@ Loaded load(void* torch) {
   // Local: LibTorch's own copies of protobuf and ONNX must not meet the command's.
   recorder = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (recorder != nullptr) return std::nullopt;
-  return refusal("the recorder could not be loaded: " + std::string(dlerror()), "install whence again with this PyTorch");
+  return refusal("the recorder could not be loaded: " + std::string(dlerror()),
+                 "install whence again with this PyTorch");
 }
 
-// Python's exceptions cannot be raised while a library is being loaded: Python's lock is not held. A pending call runs in
-// Python's main thread as soon as dlopen has returned to it, so that the caller's load is what raises.
+// Python's exceptions cannot be raised while a library is being loaded: Python's lock is not held. A pending call runs
+// in Python's main thread as soon as dlopen has returned to it, so that the caller's load is what raises.
 bool raise_in_python(const std::string& text) {
   static std::string message;
   using AddPendingCall = int (*)(int (*)(void*), void*);
@@ -108,8 +111,8 @@ __attribute__((constructor)) void load_into_running_torch() {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const whence::RecorderApi* whence_open_recorder(
-    const char** message, const char** remedy) {
+extern "C" __attribute__((visibility("default"))) const whence::RecorderApi* whence_open_recorder(const char** message,
+                                                                                                  const char** remedy) {
   static std::optional<Diagnostic> failure;
   const auto fail = [&](Diagnostic why) {
     failure = std::move(why);

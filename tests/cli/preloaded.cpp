@@ -1,10 +1,10 @@
 // Loaded into the command by LD_PRELOAD, so that tests see what users would see of a defect in it. What happens is
 // chosen by $WHENCE_TEST_FAULT: a number is the signal that comes when a result is about to be put in its place.
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 
 #include <dlfcn.h>
@@ -47,10 +47,14 @@ void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offse
   return data;
 }
 
-// "throw": an exception that nobody foresaw.
-std::uint64_t XXH3_64bits(const void* data, size_t size) {
-  if (chosen("throw")) throw std::runtime_error("an exception that nobody foresaw");
-  return reinterpret_cast<std::uint64_t (*)(const void*, size_t)>(dlsym(RTLD_NEXT, "XXH3_64bits"))(data, size);
-}
-
 }  // extern "C"
+
+// "throw": an exception that nobody foresaw, where the command compares the files that it was given.
+#define WEAKLY_CANONICAL "_ZNSt10filesystem16weakly_canonicalERKNS_7__cxx114pathERSt10error_code"
+using std::filesystem::path;
+path weakly_canonical(const path& file, std::error_code& error) asm(WEAKLY_CANONICAL);
+path weakly_canonical(const path& file, std::error_code& error) {
+  if (chosen("throw")) throw std::runtime_error("an exception that nobody foresaw");
+  using Real = path (*)(const path&, std::error_code&);
+  return reinterpret_cast<Real>(dlsym(RTLD_NEXT, WEAKLY_CANONICAL))(file, error);
+}

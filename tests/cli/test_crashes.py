@@ -41,6 +41,7 @@ def test_a_signal_is_a_defect_and_ends_the_process(preloaded, number, small_expo
     assert "internal" in result.stderr and "please report this" in result.stderr
     assert result.stdout == ""
     assert target.read_text() == "as it was"
+    assert os.listdir(tmp_path) == ["out.onnx"]  # nothing half done
 
 
 def test_a_signal_is_reported_as_json(preloaded, small_export, tmp_path):

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "schema/result.h"
+#include "schema/temporary_names.h"
 
 namespace whence {
 
@@ -101,6 +102,7 @@ bool in_mapped_file(const void* address) {
 }
 
 void end(int signal, siginfo_t* info, void*) {
+  remove_temporaries();
   if (reading_archive != 0) {
     say(messages.libtorch);
     ::_exit(static_cast<int>(ExitCode::malformed));

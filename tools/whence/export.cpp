@@ -92,7 +92,8 @@ ExternalData parse_external_data(const CommandLine& line) {
   external.threshold = bytes_option(line, "external-data-threshold", external.threshold);
   external.alignment = bytes_option(line, "external-data-alignment", external.alignment);
   if (!std::has_single_bit(external.alignment)) {
-    throw Error(Code::usage, "--external-data-alignment " + std::to_string(external.alignment) + " is not a power of two",
+    throw Error(Code::usage,
+                "--external-data-alignment " + std::to_string(external.alignment) + " is not a power of two",
                 "1 for none, 4096 for pages", Place{.stage = "command line"});
   }
   return external;

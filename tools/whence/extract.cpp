@@ -49,8 +49,8 @@ ExitCode run(int argc, char** argv) {
   print_text(notes);
   std::cout << output.path << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
   if (report.calls.size() > 1) {
-    std::cout << "  call " << report.call << ", one of " << report.calls.size() << " calls of "
-              << shown(options.module) << (options.call ? "" : "; --call takes another") << "\n";
+    std::cout << "  call " << report.call << ", one of " << report.calls.size() << " calls of " << shown(options.module)
+              << (options.call ? "" : "; --call takes another") << "\n";
   }
   for (const std::string& value : report.inputs) std::cout << "  input   " << shown(value) << "\n";
   for (const std::string& value : report.outputs) std::cout << "  output  " << shown(value) << "\n";

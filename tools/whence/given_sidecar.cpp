@@ -12,7 +12,8 @@ std::optional<Sidecar> read_given_sidecar(const CommandLine& line, const std::ve
   if (!line.has("sidecar")) return std::nullopt;
   Sidecar sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
   const bool of_others = std::ranges::all_of(models, [&](const OnnxSummary* model) {
-    const bool says_whose = find_property(model->metadata, keys::program) || find_property(model->metadata, keys::matched);
+    const bool says_whose =
+        find_property(model->metadata, keys::program) || find_property(model->metadata, keys::matched);
     return says_whose && !belongs_to(*model, sidecar.program);
   });
   if (!of_others) return sidecar;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "schema/result.h"
+#include "schema/temporary_names.h"
 
 namespace whence {
 
@@ -21,8 +22,10 @@ class ScratchFolder {
       throw Error(Code::cannot_write, "no folder can be made beside " + output,
                   "check that the folder exists and may be written to", {.file = output, .stage = "write"});
     }
+    remember_temporary(path_.c_str());
   }
   ~ScratchFolder() {
+    forget_temporary(path_.c_str());
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }

@@ -58,7 +58,8 @@ Config read_config(const std::string& path) {
     } else if (key == "baseline" && value.is_string()) {
       config.baseline = (std::filesystem::path(path).parent_path() / value.get<std::string>()).string();
     } else {
-      throw Error(Code::wrong_kind, "'" + key + "' is not a setting", "the settings are min, require, allow and baseline", place);
+      throw Error(Code::wrong_kind, "'" + key + "' is not a setting",
+                  "the settings are min, require, allow and baseline", place);
     }
   }
   return config;

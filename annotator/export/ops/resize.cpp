@@ -126,7 +126,8 @@ Val resize_by_factors(Ctx& c, Val x, const Scaling& scaling, Attributes attribut
     ends.push_back(scaling.cut_to[i]);
   }
   if (axes.empty()) return resized;
-  return c.emit("Slice", {resized, c.constant_ints(Ints(axes.size(), 0)), c.constant_ints(ends), c.constant_ints(axes)});
+  return c.emit("Slice",
+                {resized, c.constant_ints(Ints(axes.size(), 0)), c.constant_ints(ends), c.constant_ints(axes)});
 }
 
 Val resize_to_size(Ctx& c, Val x, std::vector<Size> sizes, Attributes attributes) {
@@ -148,7 +149,8 @@ void resize(Ctx& c, const Sampling& sampling) {
   const std::vector<double> factors = scale_factors(c);
   // With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
   const bool by_sizes = c.has("output_size") && c.schema().find("align_corners") && c.flag("align_corners");
-  if (!factors.empty() && !by_sizes) return c.yield(resize_by_factors(c, x, scaling(c, x, factors), std::move(attributes)));
+  if (!factors.empty() && !by_sizes)
+    return c.yield(resize_by_factors(c, x, scaling(c, x, factors), std::move(attributes)));
   c.yield(resize_to_size(c, x, c.sizes("output_size"), std::move(attributes)));
 }
 

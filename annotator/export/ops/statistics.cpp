@@ -44,7 +44,8 @@ Val degrees_of_freedom(Ctx& c, const Spread& spread) {
     return c.constant_number(std::max(0.0, single_number(*known).value_or(0) - spread.correction), dtype);
   }
   if (spread.correction == 0) return count;
-  return c.emit("Max", {c.emit("Sub", {count, c.constant_number(spread.correction, dtype)}), c.constant_number(0, dtype)});
+  return c.emit("Max",
+                {c.emit("Sub", {count, c.constant_number(spread.correction, dtype)}), c.constant_number(0, dtype)});
 }
 
 struct Moments {

@@ -19,8 +19,8 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
     };
     if (const auto module = find_property(metadata, keys::module)) {
       const auto confidence = find_property(metadata, keys::confidence);
-      const Confidence stated = confidence ? parse_confidence(*confidence).value_or(Confidence::unattributed)
-                                           : unstated_confidence;
+      const Confidence stated =
+          confidence ? parse_confidence(*confidence).value_or(Confidence::unattributed) : unstated_confidence;
       // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
       if (!confidence || stated == Confidence::exact) say(*module, by_whence, *module, stated);
     } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {

@@ -72,7 +72,8 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
     const auto say = [&](std::string_view name, double strength) {
       const Named found = scopes_in(context.names, name);
       if (found.scopes == nullptr) return false;
-      const Confidence surest = by_annotate || path_in_name(name).below ? surest_by(name, context) : Confidence::matched;
+      const Confidence surest =
+          by_annotate || path_in_name(name).below ? surest_by(name, context) : Confidence::matched;
       for (const std::int32_t scope : *found.scopes) {
         table[i].push_back({MatchRule::names, -1, scope, strength * (found.shortened ? shortened : 1), name, surest});
       }

@@ -143,14 +143,15 @@ std::string hierarchy(const Validation& validation) {
     }
     text += "| " + code(shown_path(module.path)) + " | " + grouped(module.calls) + " | " + grouped(module.recorded());
     for (const std::int64_t count : module.operations) text += " | " + grouped(count);
-    for (const std::int64_t count : {module.recorded_parameters(), module.kept_parameters(),
-                                     module.merged_parameters(), module[Arrival::unused], module[Arrival::missing]}) {
+    for (const std::int64_t count : {module.recorded_parameters(), module.kept_parameters(), module.merged_parameters(),
+                                     module[Arrival::unused], module[Arrival::missing]}) {
       text += " | " + grouped(count);
     }
     text += " |\n";
   }
   if (left > 0) text += "\nand " + grouped(static_cast<std::int64_t>(left)) + " more modules that lack something\n";
-  return text + "\nModules of which everything arrived are left out. Merged parameters went into the numbers of "
+  return text +
+         "\nModules of which everything arrived are left out. Merged parameters went into the numbers of "
          "others, as those of a BatchNorm into a Conv's.\n";
 }
 
