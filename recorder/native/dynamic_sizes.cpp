@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "recorder/live_mark.h"
 #include "schema/result.h"
 
 namespace whence::native {
@@ -143,14 +144,28 @@ class DynamicSizes {
     return false;
   }
 
-  // Computed once, at the beginning of the program.
-  jit::Value* size(std::size_t i) {
+  // What whence puts in has the line of the operation that reads it, and its module is concluded from that one.
+  static jit::SourceRange range_of(const Step& reader, ScopeBasis basis) {
+    const auto source = reader.node->sourceRange().source();
+    std::string text = source == nullptr ? "" : source->text_str().str();
+    const bool around = text.ends_with(enclosing_mark);
+    for (const std::string_view mark : {inferred_mark, enclosing_mark}) {
+      if (text.ends_with(mark)) text.resize(text.size() - mark.size());
+    }
+    text += around || basis == ScopeBasis::enclosing ? enclosing_mark : inferred_mark;
+    const std::size_t length = text.size();
+    return jit::SourceRange(std::make_shared<jit::Source>(std::move(text)), 0, length);
+  }
+
+  // Computed once, at the beginning of the program, outside of the modules that need it.
+  jit::Value* size(std::size_t i, const Step& reader) {
     if (values_[i] == nullptr) {
       jit::WithInsertPoint guard(first_node());
       jit::Value* axis = literal(graph_, sizes_[i].axis);
       values_[i] =
           graph_.insert(c10::Symbol::fromQualString("aten::size"), {graph_.inputs()[sizes_[i].input + 1], axis});
       values_[i]->setType(c10::IntType::get());
+      values_[i]->node()->setSourceRange(range_of(reader, ScopeBasis::enclosing));
     }
     return values_[i];
   }
@@ -182,12 +197,16 @@ class DynamicSizes {
     const auto expression = integral ? expression_of(numbers, sizes_) : std::nullopt;
     if (!expression) return refuse(*traces_[0][step].constant, reader);
     jit::Node* node = traces_[0][step].node;
-    for (std::size_t i = 0; i < sizes_.size(); ++i) size(i);  // stands before whatever reads it
+    for (std::size_t i = 0; i < sizes_.size(); ++i) size(i, reader);  // stands before whatever reads it
+    const jit::Node* const before = node->prev();
     jit::WithInsertPoint guard(node);
-    jit::Value* value = (*expression)([this](std::size_t i) { return size(i); }, graph_);
+    jit::Value* value = (*expression)([&](std::size_t i) { return size(i, reader); }, graph_);
     if (scalar_tensor) {
       value = graph_.insert(c10::prim::NumToTensor, {value});
       value->setType(c10::TensorType::get());
+    }
+    for (jit::Node* put_in = node->prev(); put_in != before; put_in = put_in->prev()) {
+      put_in->setSourceRange(range_of(reader, ScopeBasis::inferred));
     }
     node->output()->replaceAllUsesWith(value);
     if (std::find(replaced_.begin(), replaced_.end(), &reader) == replaced_.end()) replaced_.push_back(&reader);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace whence::native {
 
@@ -62,6 +63,7 @@ class OwnerFinder {
       if (event.item.owner == nullptr) decide(event);
     }
     find_beginnings();
+    find_supposed_calls();
     std::vector<Item> items;
     for (const Event& event : events_) items.push_back(event.item);
     return items;
@@ -341,46 +343,148 @@ class OwnerFinder {
   // ---- calls
   // ---------------------------------------------------------------------------------------------------------
 
-  // A module that is called several times in a row. Each call is known by the code that called it; where that is the
-  // same, as in a loop, by the first thing that it does, which comes again.
+  // A module that is called several times in a row. Each call is known by the code that called it. Where that is the
+  // same, as in a loop, the first thing that it does comes again; so it does in a loop inside of one call. The calls of
+  // a loop do the same each time, to the end: else the loop is taken for one inside of a call.
   void find_beginnings() {
-    struct Call {
-      const Module* module;
-      const Event *first, *last;
-    };
-    std::vector<Call> open;
-    for (Event& event : events_) {
-      std::vector<const Module*> chain;
-      for (const Module* each = event.item.owner; each != scope_ && each != nullptr; each = mirror_.at(each).parent) {
-        if (mirror_.at(each).kind == ModuleKind::user) chain.insert(chain.begin(), each);
+    while (true) {
+      bool changed = false;
+      for (const Loop& loop : mark_beginnings()) {
+        if (!repeats_itself(loop)) changed |= inside_.emplace(loop.module, loop.starts.front()).second;
       }
-      std::size_t common = 0;
-      while (common < open.size() && common < chain.size() && open[common].module == chain[common]) {
-        Call& call = open[common];
-        if (is_other_call(event, *call.first, *call.last, call.module)) {
-          event.item.begins = call.module;
-          break;
-        }
-        call.last = &event;
-        ++common;
-      }
-      open.resize(common);
-      for (; common < chain.size(); ++common) open.push_back({chain[common], &event, &event});
+      if (!changed) return;
     }
   }
 
-  // `first` and `last` are of the call so far. One function of LibTorch's may perform several operations in a row.
-  bool is_other_call(const Event& event, const Event& first, const Event& last, const Module* module) {
+  // Calls of one module by the same code, one after the other.
+  struct Loop {
+    const Module* module;
+    std::vector<const Event*> starts;
+    const Event* last;
+  };
+
+  struct Call {
+    const Module* module;
+    const Event *first, *last;
+    std::optional<std::size_t> loop = {};
+  };
+
+  std::vector<Loop> mark_beginnings() {
+    std::vector<Loop> loops;
+    std::vector<Call> open;
+    for (Event& event : events_) {
+      event.item.begins = nullptr;
+      const std::vector<const Module*> chain = chain_of(event);
+      std::optional<std::size_t> loop;
+      std::size_t common = 0;
+      while (common < open.size() && common < chain.size() && open[common].module == chain[common]) {
+        Call& call = open[common];
+        const std::optional<bool> by_caller = begins_other_call(event, *call.first, *call.last, call.module);
+        if (by_caller && (*by_caller || !inside_.contains({call.module, call.first}))) {
+          event.item.begins = call.module;
+          if (!*by_caller) loop = next_of_loop(call, event, loops);
+          break;
+        }
+        call.last = &event;
+        if (call.loop) loops[*call.loop].last = &event;
+        ++common;
+      }
+      open.resize(common);
+      for (; common < chain.size(); ++common) {
+        open.push_back({chain[common], &event, &event, chain[common] == event.item.begins ? loop : std::nullopt});
+      }
+    }
+    return loops;
+  }
+
+  // Calls of a module that the stack does not tell apart are suppositions, and so is the way to everything in them:
+  // a layer of it that comes again, by the same code, may be in a loop inside of one call or in a loop around calls;
+  // and an operation between two of its layers, of which only the stack shows the module, may end a call or be in it.
+  void find_supposed_calls() {
+    std::set<std::pair<const Module*, std::vector<std::uintptr_t>>> called_from;
+    std::map<const Module*, const Event*> called_before, last_within;
+    std::set<const Module*> supposed, left;  // left: by operations alone
+    for (const Event& event : events_) {
+      const std::vector<const Module*> chain = chain_of(event);
+      if (!event.is_call()) {
+        for (const auto& [module, last] : last_within) {
+          if (std::ranges::find(chain, module) == chain.end()) left.insert(module);
+        }
+        continue;
+      }
+      std::vector<std::uintptr_t> sites;
+      for (const NativeFrame& frame : event.item.note->stack) sites.push_back(frame.site);
+      const bool by_same_code = !called_from.emplace(event.item.note->called, std::move(sites)).second;
+      const Event* const before = std::exchange(called_before[event.item.note->called], &event);
+      for (const Module* module : chain) {
+        const bool again =
+            before != nullptr && (by_same_code || !outermost_level(event, module) || !outermost_level(*before, module));
+        const bool reopened = left.contains(module) && !is_called_elsewhere(event, *last_within.at(module), module);
+        if (again || reopened) supposed.insert(module);
+      }
+      // Another module's layer ends the calls that it is not in.
+      std::erase_if(last_within, [&](const auto& each) { return std::ranges::find(chain, each.first) == chain.end(); });
+      left.clear();
+      for (const Module* module : chain) last_within[module] = &event;
+    }
+    for (Event& event : events_) {
+      event.item.supposed_call =
+          std::ranges::any_of(chain_of(event), [&](const Module* module) { return supposed.contains(module); });
+    }
+  }
+
+  // Returns true if the stacks show that `a` and `b` are in calls of `module` by different code.
+  bool is_called_elsewhere(const Event& a, const Event& b, const Module* module) const {
+    const auto level = outermost_level(a, module), other = outermost_level(b, module);
+    return level && other && above(a, *level) != above(b, *other);
+  }
+
+  static Speakers above(const Event& event, std::size_t level) {
+    return Speakers(event.speakers.begin() + static_cast<std::ptrdiff_t>(level) + 1, event.speakers.end());
+  }
+
+  // The user's modules from below the scope down to the owner.
+  std::vector<const Module*> chain_of(const Event& event) const {
+    std::vector<const Module*> chain;
+    for (const Module* each = event.item.owner; each != scope_ && each != nullptr; each = mirror_.at(each).parent) {
+      if (mirror_.at(each).kind == ModuleKind::user) chain.insert(chain.begin(), each);
+    }
+    return chain;
+  }
+
+  // `event` begins a call after `before`.
+  static std::size_t next_of_loop(const Call& before, const Event& event, std::vector<Loop>& loops) {
+    if (!before.loop) loops.push_back({before.module, {before.first}, before.last});
+    const std::size_t loop = before.loop.value_or(loops.size() - 1);
+    loops[loop].starts.push_back(&event);
+    loops[loop].last = &event;
+    return loop;
+  }
+
+  static bool repeats_itself(const Loop& loop) {
+    const auto same = [](const Event& a, const Event& b) {
+      return a.item.note->called == b.item.note->called && a.speakers == b.speakers;
+    };
+    for (std::size_t i = 1; i < loop.starts.size(); ++i) {
+      const Event* const end = i + 1 < loop.starts.size() ? loop.starts[i + 1] : loop.last + 1;
+      if (!std::equal(loop.starts[0], loop.starts[1], loop.starts[i], end, same)) return false;
+    }
+    return true;
+  }
+
+  // `first` and `last` are of the call so far; none when it goes on. True: other code called. False: the first thing
+  // comes again. One function of LibTorch's may perform several operations in a row.
+  std::optional<bool> begins_other_call(const Event& event, const Event& first, const Event& last,
+                                        const Module* module) {
+    const auto repeats = [](bool again) { return again ? std::optional(false) : std::nullopt; };
     const auto level = outermost_level(event, module), first_level = outermost_level(first, module);
     if (!level || !first_level) {  // inlined
-      return event.is_call() && event.around == module && event.item.note->called == first.item.note->called &&
-             event.speakers == first.speakers;
+      return repeats(event.is_call() && event.around == module && event.item.note->called == first.item.note->called &&
+                     event.speakers == first.speakers);
     }
-    const auto above = [](const Event& each, std::size_t from) {
-      return Speakers(each.speakers.begin() + static_cast<std::ptrdiff_t>(from) + 1, each.speakers.end());
-    };
     if (above(event, *level) != above(first, *first_level)) return true;
-    return event.speakers == first.speakers && (event.is_call() || last.speakers != event.speakers);
+    return repeats(event.speakers == first.speakers && event.item.note->called == first.item.note->called &&
+                   (event.is_call() || last.speakers != event.speakers));
   }
 
   std::optional<std::size_t> outermost_level(const Event& event, const Module* module) const {
@@ -402,6 +506,7 @@ class OwnerFinder {
   std::vector<Event> events_;
   std::map<std::pair<std::string, std::uintptr_t>, std::uintptr_t> first_positions_;  // by code
   std::set<const Module*> shown_, inlined_;
+  std::set<std::pair<const Module*, const Event*>> inside_;  // loops within a call, by the first event of the call
   mutable std::map<std::string, bool> recursive_;
 };
 

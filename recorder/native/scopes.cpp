@@ -1,6 +1,7 @@
 #include "recorder/native/scopes.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "recorder/live_mark.h"
 #include "recorder/native/owners.h"
@@ -19,10 +20,17 @@ class ScopeMaker {
 
   ScopeCount run() {
     scope(*graph_.block(), mirror_.root());
+    for (const Decision& decision : decisions_) write(decision);
     return count_;
   }
 
  private:
+  struct Decision {
+    jit::Node* node = nullptr;
+    const Note* note = nullptr;
+    ScopeBasis basis = ScopeBasis::observed;
+  };
+
   void scope(jit::Block& block, const Module* module) {
     const bool announced = all_announce(module) && !is_contradicted(block, module);
     // Before anything moves: what stands inside the scopes that are there already.
@@ -33,13 +41,14 @@ class ScopeMaker {
     if (announced) {
       for (jit::Node* node : block.nodes()) {
         const Note* note = session_.note(node);
-        if (note != nullptr && note->called == nullptr) finish(node, *note, ScopeBasis::observed);
+        if (note != nullptr && note->called == nullptr) decide(node, *note, ScopeBasis::observed);
       }
       return;
     }
     const std::vector<Item> items = find_owners(block, module, session_, speakers_);
     for (const Item& item : items) {
-      if (item.note->called == nullptr) finish(item.node, *item.note, item.basis);
+      if (item.note->called == nullptr) decide(item.node, *item.note, item.basis);
+      if (item.supposed_call) not_observed(item.node);
     }
     wrap(block, module, items);
   }
@@ -122,13 +131,30 @@ class ScopeMaker {
     }
   }
 
+  void decide(jit::Node* node, const Note& note, ScopeBasis basis) {
+    decided_.emplace(node, decisions_.size());
+    decisions_.push_back({node, &note, basis});
+  }
+
+  // The node and all within it: the way to them is concluded, so they are not exact.
+  void not_observed(jit::Node* node) {
+    if (const auto found = decided_.find(node); found != decided_.end()) {
+      Decision& decision = decisions_[found->second];
+      decision.basis = std::max(decision.basis, ScopeBasis::inferred);
+    }
+    for (jit::Block* block : node->blocks()) {
+      for (jit::Node* inner : block->nodes()) not_observed(inner);
+    }
+  }
+
   // Writes source lines as a trace from Python has them: "file(line): function", innermost first.
-  void finish(jit::Node* node, const Note& note, ScopeBasis basis) {
+  void write(const Decision& decision) {
+    const ScopeBasis basis = decision.basis;
     ++(basis == ScopeBasis::observed   ? count_.exact
        : basis == ScopeBasis::inferred ? count_.inferred
                                        : count_.enclosing);
     std::string text;
-    for (const NativeFrame& frame : note.stack) {
+    for (const NativeFrame& frame : decision.note->stack) {
       for (const Frame& line : symbols_.at(frame.site)) {
         if (line.function.empty() || of_headers(line.function)) continue;
         text += line.file + "(" + std::to_string(line.line) + "): " + line.function + "\n";
@@ -137,7 +163,7 @@ class ScopeMaker {
     if (basis != ScopeBasis::observed) text += basis == ScopeBasis::inferred ? inferred_mark : enclosing_mark;
     if (!text.empty()) {
       const auto length = text.size();
-      node->setSourceRange(jit::SourceRange(std::make_shared<jit::Source>(std::move(text)), 0, length));
+      decision.node->setSourceRange(jit::SourceRange(std::make_shared<jit::Source>(std::move(text)), 0, length));
     }
   }
 
@@ -146,6 +172,8 @@ class ScopeMaker {
   const ModuleMirror& mirror_;
   Symbols& symbols_;
   SpeakerFinder speakers_;
+  std::vector<Decision> decisions_;
+  std::unordered_map<const jit::Node*, std::size_t> decided_;
   ScopeCount count_;
 };
 

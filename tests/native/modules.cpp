@@ -116,6 +116,7 @@ int main(int, char** argv) {
   run("pairs", *zoo::Pairs(), x, other, batch());
   run("hidden", *zoo::Hidden(), x, other, batch());
   run("half_scoped", *zoo::HalfScoped(), x, other, batch());
+  run("looped", *zoo::Looped(), x, other, batch());
   zoo::Blocks same;
   run("option_no_optimize", *same, x, x, {.optimize = false});
   run("option_weights_as_inputs", *same, x, x, {.weights_as_inputs = true});

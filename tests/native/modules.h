@@ -342,6 +342,46 @@ struct HalfScopedImpl : nn::Module {
 };
 TORCH_MODULE(HalfScoped);
 
+// Loops: in a call, over one layer through a helper and over several layers, and around calls.
+struct RefineImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    for (int i = 0; i < 3; ++i) x = step(x);
+    return torch::exp(norm(x) * 0.1);
+  }
+  Tensor step(const Tensor& x) { return torch::relu(linear(x)); }
+  nn::Linear linear = register_module("linear", nn::Linear(8, 8));
+  nn::LayerNorm norm = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({8})));
+};
+TORCH_MODULE(Refine);
+
+struct StackedImpl : nn::Module {
+  StackedImpl() {
+    register_module("layers", layers);
+    for (int i = 0; i < 3; ++i) layers->push_back(nn::Linear(8, 8));
+  }
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    for (auto& layer : *layers) x = torch::tanh(layer->as<nn::Linear>()->forward(x));
+    return x;
+  }
+  nn::ModuleList layers;
+};
+TORCH_MODULE(Stacked);
+
+struct LoopedImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = stacked->forward(refine->forward(x));
+    for (int i = 0; i < 3; ++i) x = again->forward(x);
+    return x;
+  }
+  Refine refine = register_module("refine", Refine());
+  Stacked stacked = register_module("stacked", Stacked());
+  Block again = register_module("again", Block(8));
+};
+TORCH_MODULE(Looped);
+
 // Counts its calls in a buffer.
 struct CountingImpl : nn::Module {
   Tensor forward(Tensor x) {
