@@ -387,7 +387,8 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
     if (at < 0 || at >= rank) return std::nullopt;
     return std::vector<c10::IValue>{(*dims)[static_cast<std::size_t>(at)].size};
   }
-  if (node.kind() == c10::aten::numel && arguments.size() == 1 && arguments[0].is_value()) {
+  static const auto numel = c10::Symbol::fromQualString("aten::numel");  // a constant of LibTorch only since 2.10
+  if (node.kind() == numel && arguments.size() == 1 && arguments[0].is_value()) {
     const auto& dims = values_[arguments[0].id].type.dims;
     if (!dims) return std::nullopt;
     std::int64_t count = 1;

@@ -35,10 +35,9 @@ class Ancestors {
     for (auto node = f_.order.rbegin(); node != f_.order.rend(); ++node) {
       bounds_[*node] = bound_of(*node);
       NodeMatch& match = placement_.matches[*node];
-      const bool derived = match.rule != MatchRule::carried && match.rule != MatchRule::inserted;
-      if (match.confidence != Confidence::ancestor || !derived) continue;
+      if (match.confidence != Confidence::ancestor || match.rule == MatchRule::carried) continue;
       if (placement_.surest(match.units) == Confidence::ancestor) continue;  // as high as the reference has it
-      const std::int32_t scope = scope_of(*node);
+      const std::int32_t scope = match.rule == MatchRule::inserted ? scope_with_readers(*node) : scope_of(*node);
       if (scope == match.scope) continue;
       match.scope = scope;  // and no operation in particular
       match.units.clear();
@@ -68,6 +67,16 @@ class Ancestors {
     }
     // Exporters merge equal numbers in lists of sizes, also those of modules beside each other, into the first.
     return puts_into_list(node) ? std::max(placement_.reference.scopes[scope].parent, 0) : scope;
+  }
+
+  // What was put in for readers that were raised goes up with them.
+  std::int32_t scope_with_readers(std::int32_t node) const {
+    std::int32_t scope = placement_.matches[node].scope;
+    for (const std::int32_t reader : placement_.readers(node)) {
+      const NodeMatch& match = placement_.matches[reader];
+      if (match.confidence == Confidence::ancestor) scope = together(scope, match.scope);
+    }
+    return scope;
   }
 
   // The scope that encloses whatever a node without partner can stand for: by its readers.

@@ -144,7 +144,7 @@ bool Correspondence::seed_shapes() {
 void Correspondence::propose(std::int32_t f, std::int32_t r) {
   if (node_of_[f] >= 0 || foreign_node_of_[r] >= 0) return;
   if (f_.nodes[f].kind != NodeKind::heavy || r_.nodes[r].kind != NodeKind::heavy) return;
-  if (kernels_differ(f_.nodes[f], r_.nodes[r])) return;
+  if (kernels_differ(f_.nodes[f], r_.nodes[r]) || f_.nodes[f].computes_sizes != r_.nodes[r].computes_sizes) return;
   auto& rivals = rivals_of_f_[f];
   if (std::find(rivals.begin(), rivals.end(), r) == rivals.end()) {
     if (rivals.size() >= most_rivals || rivals_of_r_[r].size() >= most_rivals) return;

@@ -64,7 +64,7 @@ class Inserted {
     static constexpr std::array<std::string_view, 5> always = {
         "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ReorderInput", "ReorderOutput"};
     const StructureNode& entry = f_.nodes[node];
-    if (placement_.placed(node)) return false;
+    if (placement_.placed(node) || entry.computes_sizes) return false;
     if (is_among(always, entry.op_type)) return true;
     if (!entry.outputs.empty() && f_.is_run_time_scale(entry.outputs[0])) return true;
     if (rescales(node)) return true;

@@ -123,6 +123,13 @@ bool is_size_arithmetic(std::string_view op_type) {
   return std::ranges::find(names, op_type) != names.end();
 }
 
+bool is_integer_arithmetic(std::string_view op_type) {
+  static constexpr std::array<std::string_view, 19> names = {
+      "Add", "Cast", "Ceil", "Concat", "Div",        "Floor",   "Gather", "Identity", "Max",      "Min",
+      "Mod", "Mul",  "Neg",  "Pow",    "ReduceProd", "Reshape", "Slice",  "Squeeze",  "Unsqueeze"};
+  return op_type == "Sub" || std::ranges::find(names, op_type) != names.end();
+}
+
 bool is_commutative(std::uint16_t op_class) {
   static const auto numbers = numbers_of(
       std::array<std::string_view, 10>{"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "Sum", "Mean"});

@@ -10,8 +10,9 @@ namespace whence {
 // Numbers are handed out in the order of asking, the same in all threads for one run; equal names, equal numbers.
 std::uint16_t op_class(std::string_view domain, std::string_view op_type);
 
-bool is_transparent(std::string_view op_type);      // output 0 holds the elements of input 0
-bool is_size_arithmetic(std::string_view op_type);  // what exporters compute sizes and indices with
+bool is_transparent(std::string_view op_type);         // output 0 holds the elements of input 0
+bool is_size_arithmetic(std::string_view op_type);     // what exporters compute sizes and indices with
+bool is_integer_arithmetic(std::string_view op_type);  // makes sizes of sizes
 bool is_commutative(std::uint16_t op_class);
 // Arithmetic, activations, padding, slicing: what one tool writes out and another folds away.
 bool may_be_without_effect(std::uint16_t op_class);

@@ -36,6 +36,7 @@ class Stretch {
           above_.push_back(placement_.pairs.value(input));
           continue;
         }
+        open_ = open_ || f_.makers(input).empty();
         for (const std::int32_t producer : f_.makers(input)) join(producer, seen);
       }
       for (const std::int32_t output : node.outputs) {
@@ -74,8 +75,11 @@ class Stretch {
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     if (placement_.one_scope(all)) {
-      for (const std::int32_t f : nodes_) place_one(f, all);
-      return;
+      if (may_stand_for(all)) {
+        for (const std::int32_t f : nodes_) place_one(f, all);
+        return;
+      }
+      if (place_with_neighbours()) return;
     }
     align(all);
   }
@@ -166,6 +170,23 @@ class Stretch {
     return found;
   }
 
+  // Returns true if `units`, all of one scope, can be what the stretch does. Where the stretch computes from a value of
+  // a module below that scope and the reference's nodes do not, they stand for a part of it: for the mask of an
+  // attention whose product comes in by another way, not for the attention.
+  bool may_stand_for(const std::vector<std::int32_t>& units) const {
+    const std::int32_t scope = placement_.scope_of(units);
+    return !open_ && std::ranges::none_of(above_, [&](std::int32_t value) {
+      return std::ranges::find(read_, value) == read_.end() && is_made_below(scope, value);
+    });
+  }
+
+  bool is_made_below(std::int32_t scope, std::int32_t value) const {
+    return std::ranges::any_of(r_.makers(value), [&](std::int32_t maker) {
+      const std::int32_t made_in = placement_.scope_of(placement_.reference.units_of_node[maker]);
+      return made_in >= 0 && made_in != scope && placement_.reference.common_scope(scope, made_in) == scope;
+    });
+  }
+
   // A node between values of one scope: of a single unit when there is but one, else the scope's.
   void place_one(std::int32_t f, const std::vector<std::int32_t>& units) {
     std::vector<std::int32_t> all = units;
@@ -184,7 +205,8 @@ class Stretch {
         if (r_.nodes[producer].kind != NodeKind::heavy || !seen.insert(producer).second) continue;
         theirs_.push_back(producer);
         for (const std::int32_t input : r_.data_inputs(r_.nodes[producer])) {
-          if (input >= 0 && placement_.pairs.foreign_value(input) < 0) values.push_back(input);
+          if (input < 0) continue;
+          (placement_.pairs.foreign_value(input) < 0 ? values : read_).push_back(input);
         }
       }
     }
@@ -247,7 +269,9 @@ class Stretch {
   const std::vector<std::int32_t>& position_r_;
   std::vector<std::int32_t> nodes_, theirs_;
   std::vector<std::int32_t> above_, below_;  // reference values
+  std::vector<std::int32_t> read_;           // reference values that `theirs_` read and the foreign file has
   bool certain_ = true;                      // that they are those of the foreign values
+  bool open_ = false;                        // it reads an input of the graph that the reference does not have
 };
 
 std::vector<std::int32_t> positions(const Structure& s) {

@@ -225,6 +225,7 @@ void Structure::classify() {
     const bool layout = (is_transparent(node.op_type) || cuts_nothing(node)) && !node.inputs.empty() &&
                         node.inputs[0] >= 0 && !values[node.inputs[0]].constant;
     if (layout) data = node.inputs[0];
+    node.computes_sizes = computes_sizes(node);
     if (gates_itself(node)) node.op_class = op_class("", "Gelu");
     node.kind = layout || adds_bias(node) || scales_integer_product(node) ? NodeKind::transparent : NodeKind::heavy;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -248,6 +249,17 @@ void Structure::classify() {
       if (data[slot] >= 0) heavy_uses_[data[slot]].push_back({index, static_cast<std::int32_t>(slot)});
     }
   }
+}
+
+// Shape(x), and what is computed from nothing else: Gather, Add, Div, Concat, ...
+bool Structure::computes_sizes(const StructureNode& node) const {
+  if (node.op_type == "Shape" || node.op_type == "Size") return true;
+  if (!is_integer_arithmetic(node.op_type)) return false;
+  return std::ranges::all_of(node.inputs, [&](std::int32_t input) {
+    if (input < 0 || values[input].constant) return true;
+    const auto& makers = values[input].producers;
+    return !makers.empty() && std::ranges::all_of(makers, [&](auto maker) { return nodes[maker].computes_sizes; });
+  });
 }
 
 std::vector<std::int32_t> Structure::data_inputs(const StructureNode& node) const {

@@ -32,6 +32,7 @@ struct StructureNode {
   bool commutative = false;
   NodeKind kind = NodeKind::heavy;
   bool holds_bodies = false;
+  bool computes_sizes = false;                // arithmetic on sizes of tensors alone
   std::uint64_t attributes = 0;               // digest of all but graphs
   std::uint64_t padding = 0;                  // digest of `pads` alone; 0 when nothing is padded
   std::vector<std::int32_t> inputs, outputs;  // values; -1 where an optional one is left out
@@ -96,6 +97,7 @@ class Structure {
   bool cuts_nothing(const StructureNode& node) const;
   bool gates_itself(const StructureNode& node);
   bool scales_integer_product(const StructureNode& node);
+  bool computes_sizes(const StructureNode& node) const;
   bool computes_per_channel(const StructureNode& node) const;
 
   void same_but_layout(std::int32_t a, std::int32_t b);

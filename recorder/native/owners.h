@@ -22,7 +22,8 @@ struct Item {
   const torch::nn::Module* owner = nullptr;  // a module of the user's at or below the scope's
   ScopeBasis basis = ScopeBasis::inferred;
   const torch::nn::Module* begins = nullptr;  // a module of which this is the first of a new call; it may be open
-  // The stack does not show which call of a module around this one it belongs to: a loop is inside of a call, or around.
+  // The stack does not show which call of a module around this one it belongs to: a loop is inside of a call, or
+  // around.
   bool supposed_call = false;
 };
 
