@@ -9,6 +9,7 @@
 
 #include "recorder/live_mark.h"
 #include "recorder/torch_error.h"
+#include "recorder/zip_content.h"
 
 namespace whence {
 
@@ -90,6 +91,30 @@ void check_kind(const MappedFile& file) {
   }
 }
 
+// Weights are left out: damage there changes numbers and crashes nothing, and reading them all costs time.
+void check_checksums(const std::string& path) {
+  const ZipArchive archive(path, "torch.jit.save", ZipArchive::Packing::deflated);
+  for (const ZipArchive::Entry& entry : archive.entries()) {
+    std::string inflated;
+    if (entry.name.ends_with(".py") || entry.name.ends_with("pkl")) {
+      checked_content(archive, entry, inflated, "copy or download the file again, or save the model again");
+    }
+  }
+}
+
+// Source lines are unpickled when the first of a file is asked for. Asking here makes it a part of reading the archive.
+void read_source_lines(const std::string& path, const torch::jit::Module& module) try {
+  for (const torch::jit::Module& each : module.modules()) {
+    for (const torch::jit::Method& method : each.get_methods()) {
+      for (const torch::jit::Node* node : method.graph()->nodes()) {
+        if (node->sourceRange().findSourceRangeThatGenerated()) break;
+      }
+    }
+  }
+} catch (const std::exception&) {
+  reject(path, Code::corrupt_file, "the archive's record of source lines cannot be read", "save the model again");
+}
+
 // A storage that lives in the mapped file keeps the mapping alive through this.
 void release_mapping(void* context) { delete static_cast<std::shared_ptr<void>*>(context); }
 
@@ -108,6 +133,7 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
       reject(path, Code::wrong_kind, "this zip file holds no TorchScript program (torch.save writes weights only)",
              "save the model with torch.jit.save(torch.jit.trace(model, inputs), 'model.pt')");
     }
+    check_checksums(path);
     std::unordered_map<std::uint64_t, std::size_t> weights;
     bool custom_classes = false;
     for (const std::string& record : zip.getAllRecords()) {
@@ -124,6 +150,7 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
     module_ = torch::jit::import_ir_module(unit_, std::shared_ptr<caffe2::serialize::ReadAdapterInterface>(reader_),
                                            std::nullopt, extra, /*load_debug_files=*/true);
     reader_->leave_in_place({});
+    read_source_lines(path, module_);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -1,21 +1,19 @@
 // Reads numpy's .npz: a zip of .npy members, stored or deflated. C order and little-endian only, as numpy writes them
 // on every machine LibTorch's CPU build runs on; Fortran order is transposed back.
 #include <algorithm>
-#include <limits>
 #include <regex>
 
-#include <zlib.h>
-
 #include "recorder/example_inputs.h"
-#include "schema/zip_archive.h"
+#include "recorder/zip_content.h"
 
 namespace whence {
 
 namespace {
 
+constexpr auto written_with = "write the file with numpy.savez(path, name=array)";
+
 [[noreturn]] void corrupt(const std::string& path, const std::string& message) {
-  throw Error(Code::corrupt_file, message, "write the file with numpy.savez(path, name=array)",
-              {.file = path, .stage = "read"});
+  throw Error(Code::corrupt_file, message, written_with, {.file = path, .stage = "read"});
 }
 
 std::optional<at::ScalarType> type_of(const std::string& descr) {
@@ -66,51 +64,14 @@ at::Tensor parse_npy(const std::string& path, const std::string& member, std::st
   return tensor.permute(back).contiguous();
 }
 
-// crc32_z takes it in one piece, but a wheel may not count on a zlib that has it.
-std::uint32_t checksum_of(std::string_view content) {
-  uLong sum = 0;
-  while (!content.empty()) {
-    const std::string_view piece = content.substr(0, std::numeric_limits<uInt>::max());
-    sum = crc32(sum, reinterpret_cast<const Bytef*>(piece.data()), static_cast<uInt>(piece.size()));
-    content.remove_prefix(piece.size());
-  }
-  return static_cast<std::uint32_t>(sum);
-}
-
-// Empty when the deflated bytes are not `size` bytes.
-std::string inflated(std::string_view packed, std::uint64_t size) {
-  std::string bytes(size, '\0');
-  z_stream stream{};
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
-  std::uint64_t in_left = packed.size(), out_left = size;
-  // zlib counts in 32 bits.
-  const auto take = [](std::uint64_t& left) {
-    const std::uint64_t taken = std::min<std::uint64_t>(left, std::numeric_limits<uInt>::max());
-    left -= taken;
-    return static_cast<uInt>(taken);
-  };
-  int state = inflateInit2(&stream, -MAX_WBITS);  // negative: without zlib's own header, as zip has it
-  while (state == Z_OK) {
-    if (stream.avail_in == 0) stream.avail_in = take(in_left);
-    if (stream.avail_out == 0) stream.avail_out = take(out_left);
-    state = inflate(&stream, Z_NO_FLUSH);
-  }
-  const bool whole = state == Z_STREAM_END && out_left == 0 && stream.avail_out == 0;
-  inflateEnd(&stream);
-  return whole ? bytes : "";
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::string& path) {
   const ZipArchive archive(path, "numpy.savez(path, name=array)", ZipArchive::Packing::deflated);
   std::vector<std::pair<std::string, at::Tensor>> arrays;
   for (const ZipArchive::Entry& entry : archive.entries()) {
-    std::string_view content = archive.text(entry.name);
-    std::string bytes;
-    if (entry.packing == ZipArchive::Packing::deflated) content = bytes = inflated(content, entry.size);
-    if (checksum_of(content) != entry.checksum) corrupt(path, "member " + entry.name + " is damaged");
+    std::string inflated;
+    const std::string_view content = checked_content(archive, entry, inflated, written_with);
     std::string name = entry.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     arrays.emplace_back(name, parse_npy(path, name, content));

@@ -22,6 +22,39 @@ std::map<std::string, std::string> entries(const onnx::NodeProto& node) {
   return result;
 }
 
+// Metadata may hold bytes that are not UTF-8, which JSON cannot: such a text is a mark and a character for each byte.
+constexpr char bytes_mark = '\x01';
+
+bool is_utf8(const std::string& text) {
+  try {
+    return !nlohmann::json(text).dump().empty();
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
+std::string json_text(const std::string& text) {
+  if (!text.starts_with(bytes_mark) && is_utf8(text)) return text;
+  std::string widened(1, bytes_mark);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x80) widened += static_cast<char>(0xc0 | (byte >> 6));
+    widened += static_cast<char>(byte >= 0x80 ? 0x80 | (byte & 0x3f) : byte);
+  }
+  return widened;
+}
+
+std::string text_of_json(const std::string& text) {
+  if (!text.starts_with(bytes_mark)) return text;
+  std::string bytes;
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const bool two = lead >= 0xc0 && i + 1 < text.size();
+    bytes += two ? static_cast<char>((lead << 6) | (static_cast<unsigned char>(text[++i]) & 0x3f)) : text[i];
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::string to_template(const std::string& text, std::string_view module) {
@@ -68,16 +101,15 @@ std::string differences(const std::vector<const onnx::NodeProto*>& from_function
       if (theirs == want[i].end()) {
         column.push_back(ours == have[i].end() ? nlohmann::ordered_json() : nlohmann::ordered_json(false));
       } else if (ours == have[i].end() || ours->second != theirs->second) {
-        column.push_back(theirs->second);
+        column.push_back(json_text(theirs->second));
       } else {
         column.push_back(nullptr);
       }
       any |= !column.back().is_null();
     }
-    if (any) result[key] = std::move(column);
+    if (any) result[json_text(key)] = std::move(column);
   }
-  if (result.empty()) return {};
-  return result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return result.empty() ? std::string() : result.dump();
 }
 
 void apply_differences(const std::string& differences, const std::vector<onnx::NodeProto*>& nodes) {
@@ -89,9 +121,10 @@ void apply_differences(const std::string& differences, const std::vector<onnx::N
     throw Error(Code::corrupt_file, "what a call says of its nodes does not fit its function",
                 "cut the functions from the original file again", {.stage = "inline"});
   }
-  for (const auto& [key, column] : all.items()) {
+  for (const auto& [written, column] : all.items()) {
+    const std::string key = text_of_json(written);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (column[i].is_string()) set_metadata(*nodes[i], key, column[i].get<std::string>());
+      if (column[i].is_string()) set_metadata(*nodes[i], key, text_of_json(column[i].get<std::string>()));
       if (column[i].is_boolean()) drop_metadata(*nodes[i], key);
     }
   }

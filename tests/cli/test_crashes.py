@@ -80,3 +80,42 @@ def test_a_crash_of_libtorch_while_it_reads_an_archive(small_archive, tmp_path):
             copy.writestr(name, content)
     first = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0208")
     assert "LibTorch" in first["message"]
+
+
+def with_members(archive, target, change):
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
+        for name in source.namelist():
+            copy.writestr(name, change(name, source.read(name)))
+    return target
+
+
+def test_a_crash_of_libtorch_while_it_reads_source_lines(small_archive, tmp_path):
+    """LibTorch reads them when the first is asked for, and takes the places of texts from them without a check."""
+    def far_place(name, content):
+        if not name.endswith(".debug_pkl"):
+            return content
+        indices = list(re.finditer(rb"K[\x00-\x20](?=K)", content))  # of a tuple of texts
+        at = indices[len(indices) // 2].start()
+        return content[:at] + b"J\xff\xff\xff\x7f" + content[at + 2:]
+
+    archive = with_members(small_archive, tmp_path / "far.pt", far_place)
+    refused(["show", archive], tmp_path, "E0208")
+
+
+@pytest.mark.parametrize("ending", [".py", ".debug_pkl", "data.pkl"])
+def test_a_damaged_member_is_found_by_its_checksum(small_archive, ending, tmp_path):
+    with zipfile.ZipFile(small_archive) as source:
+        info = next(each for each in source.infolist() if each.filename.endswith(ending))
+    whole, header = small_archive.read_bytes(), info.header_offset
+    lengths = int.from_bytes(whole[header + 26:header + 28], "little") + int.from_bytes(whole[header + 28:header + 30], "little")
+    at = header + 30 + lengths + info.compress_size // 2
+    archive = tmp_path / "damaged.pt"
+    archive.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+    first = refused(["export", archive, "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert info.filename.rpartition("/")[2] in first["message"] and "checksum" in first["message"]
+
+
+def test_a_signal_from_outside_is_not_a_crash_of_libtorch(preloaded, small_archive, tmp_path):
+    result = run(preloaded, "sent", "show", small_archive)
+    assert result.returncode == -signal.SIGABRT
+    assert result.stderr.strip().startswith("E0901"), result.stderr

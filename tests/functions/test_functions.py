@@ -296,6 +296,22 @@ def test_calls_of_one_module_are_told_apart(tmp_path):
     assert_comes_back(path, output, tmp_path)
 
 
+def test_metadata_of_a_call_may_be_any_bytes(tmp_path):
+    """ONNX does not ask that metadata is UTF-8, and its checker accepts what is not."""
+    path = tmp_path / "model.onnx"
+    nodes = [node("Relu", ["x"], ["p"], "a:Block"), node("Neg", ["p"], ["q"], "b:Block"), node("Relu", ["q"], ["r"], "b:Block")]
+    graphs.model(nodes, [], {"x": [3]}, ["r"], path)
+    model = onnx.load(path)
+    for index, each in enumerate(model.graph.node):
+        each.metadata_props.add(key="notes", value=f"by#tool{index}")
+    odd = model.SerializeToString().replace(b"by#tool", b"by\xfftool")
+    path.write_bytes(odd)
+    cut_file, back = tmp_path / "cut.onnx", tmp_path / "back.onnx"
+    command.run("functions", path, "-o", cut_file, "--modules", "b")
+    command.run("inline", cut_file, "-o", back)
+    assert [back.read_bytes().count(b"by\xfftool%d" % index) for index in range(3)] == [1, 1, 1]
+
+
 def test_bodies_of_branches_go_along(tmp_path):
     path = tmp_path / "model.onnx"
     nodes = []

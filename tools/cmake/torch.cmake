@@ -5,9 +5,8 @@
 # PyTorch's own TorchConfig.cmake is not used: it brings flags, and with a CUDA build the CUDA compiler, for nothing.
 
 # The versions that whence promises to build and run with: `make test-torch VERSION=...` tests any of them. The oldest is
-# the first that writes torch.export archives in their present form. This file is the one place that knows of differences
-# between them, of which the recorder's sources need none.
-set(WHENCE_TORCH_OLDEST 2.9.0)
+# the first that writes torch.export archives in their present form. This file is the one place that knows of the range.
+set(WHENCE_TORCH_OLDEST 2.9.1)
 set(WHENCE_TORCH_NEWEST 2.15.0)
 set(torch_range "PyTorch ${WHENCE_TORCH_OLDEST} to ${WHENCE_TORCH_NEWEST}")
 
