@@ -209,6 +209,9 @@ void AtomicFile::copy(const std::string& path) {
                 {.file = path, .stage = "write"});
   }
   copy_from(source_fd_, 0, static_cast<std::uint64_t>(status.st_size));
+  // A copy is not readable by more users than its original.
+  struct stat own {};
+  if (!exists_ && !temporary_.empty() && ::fstat(fd_, &own) == 0) ::fchmod(fd_, own.st_mode & status.st_mode & 07777);
 }
 
 void AtomicFile::commit() {

@@ -44,19 +44,23 @@ void visit_tensors(auto& nodes, const std::function<void(onnx::TensorProto&)>& v
   }
 }
 
-// Calls `visit` with the location of every tensor of the model that lies in another file.
-void visit_locations(ModelParts& parts, const std::function<void(std::string&)>& visit) {
+// Calls `visit` with every tensor of the model that lies in another file.
+void visit_external(ModelParts& parts, const std::function<void(onnx::TensorProto&)>& visit) {
   const auto visit_tensor = [&](onnx::TensorProto& tensor) {
-    if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
-    for (onnx::StringStringEntryProto& entry : *tensor.mutable_external_data()) {
-      if (entry.key() == "location") visit(*entry.mutable_value());
-    }
+    if (tensor.data_location() == onnx::TensorProto::EXTERNAL) visit(tensor);
   };
   for (StoredTensor& tensor : parts.initializers) visit_tensor(tensor.header);
   visit_tensors(*parts.model.mutable_graph(), visit_tensor);
   for (onnx::FunctionProto& function : *parts.model.mutable_functions()) {
     visit_tensors(*function.mutable_node(), visit_tensor);
   }
+}
+
+std::string* external_entry(onnx::TensorProto& tensor, std::string_view key) {
+  for (onnx::StringStringEntryProto& entry : *tensor.mutable_external_data()) {
+    if (entry.key() == key) return entry.mutable_value();
+  }
+  return nullptr;
 }
 
 // Of data files.
@@ -179,13 +183,20 @@ ModelParts read_model_parts(const ModelSource& source) {
 
 void write_model_parts(ModelParts parts, const ModelOutput& output) {
   DataFiles data_files;
-  visit_locations(parts, [&](std::string& location) { data_files.locations.insert(location); });
+  visit_external(parts, [&](onnx::TensorProto& tensor) {
+    const auto text = [&](const char* key) -> std::string_view {
+      const std::string* entry = external_entry(tensor, key);
+      return entry == nullptr ? std::string_view() : *entry;
+    };
+    data_files.add(text("location"), text("offset"), text("length"));
+  });
   data_files.former = former_names(parts.model);
   const CarriedData data(data_files, parts.path, output);
   if (!data.new_locations().empty()) set_former_names(data.former(), parts.model);
-  visit_locations(parts, [&](std::string& location) {
-    const auto found = data.new_locations().find(location);
-    if (found != data.new_locations().end()) location = found->second;
+  visit_external(parts, [&](onnx::TensorProto& tensor) {
+    std::string* location = external_entry(tensor, "location");
+    const auto found = location == nullptr ? data.new_locations().end() : data.new_locations().find(*location);
+    if (found != data.new_locations().end()) *location = found->second;
   });
   onnx::ModelProto tail = parts.model;
   ModelLayout layout;

@@ -1,7 +1,9 @@
 #include "annotator/merge/carried_data.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "annotator/merge/keys.h"
@@ -14,21 +16,29 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void collect(const std::vector<OnnxNode>& nodes, std::set<std::string>& locations);
-
-void collect(const OnnxTensor& tensor, std::set<std::string>& locations) {
-  if (tensor.external) locations.emplace(find_property(tensor.external_data, "location").value_or(""));
+std::uint64_t number_of(std::string_view text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
-void collect(const OnnxGraph& graph, std::set<std::string>& locations) {
-  for (const OnnxTensor& tensor : graph.initializers) collect(tensor, locations);
-  collect(graph.nodes, locations);
+void collect(const std::vector<OnnxNode>& nodes, DataFiles& files);
+
+void collect(const OnnxTensor& tensor, DataFiles& files) {
+  if (!tensor.external) return;
+  const auto property = [&](const char* key) { return find_property(tensor.external_data, key).value_or(""); };
+  files.add(property("location"), property("offset"), property("length"));
 }
 
-void collect(const std::vector<OnnxNode>& nodes, std::set<std::string>& locations) {
+void collect(const OnnxGraph& graph, DataFiles& files) {
+  for (const OnnxTensor& tensor : graph.initializers) collect(tensor, files);
+  collect(graph.nodes, files);
+}
+
+void collect(const std::vector<OnnxNode>& nodes, DataFiles& files) {
   for (const OnnxNode& node : nodes) {
-    for (const OnnxTensor& tensor : node.tensors) collect(tensor, locations);
-    for (const OnnxGraph& body : node.subgraphs) collect(body, locations);
+    for (const OnnxTensor& tensor : node.tensors) collect(tensor, files);
+    for (const OnnxGraph& body : node.subgraphs) collect(body, files);
   }
 }
 
@@ -44,6 +54,13 @@ std::string in_folder_of(const std::string& file, const std::string& name) {
 
 }  // namespace
 
+void DataFiles::add(std::string_view location, std::string_view offset, std::string_view length) {
+  const std::uint64_t begin = number_of(offset), size = number_of(length);
+  const std::uint64_t end = size > std::numeric_limits<std::uint64_t>::max() - begin ? begin : begin + size;
+  std::uint64_t& last = locations[std::string(location)];
+  last = std::max(last, end);
+}
+
 Locations parse_former(std::string_view text) {
   Locations former;
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -56,8 +73,8 @@ Locations parse_former(std::string_view text) {
 
 DataFiles data_files_of(const OnnxSummary& model) {
   DataFiles files;
-  collect(model.graph, files.locations);
-  for (const OnnxFunction& function : model.functions) collect(function.nodes, files.locations);
+  collect(model.graph, files);
+  for (const OnnxFunction& function : model.functions) collect(function.nodes, files);
   files.former = parse_former(find_property(model.metadata, keys::data_files).value_or(""));
   return files;
 }
@@ -92,7 +109,7 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
     : model_(model), output_(output), former_(files.former) {
   const Place place{.file = model, .stage = "write"};
   std::vector<std::string> copied;
-  for (const std::string& location : files.locations) {
+  for (const auto& [location, end] : files.locations) {
     const DataFile data = find_data_file(model, location);
     if (data.fault == DataFault::unnamed || data.fault == DataFault::outside) {
       require_data_file(model, location, place);
@@ -103,6 +120,16 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
     }
     if (output.draft || stays(location)) continue;
     require_data_file(model, location, place);
+    if (std::error_code ignored; fs::exists(output.path, ignored) && !fs::is_regular_file(output.path, ignored)) {
+      throw Error(Code::usage, "the weights in " + location + " cannot stand beside " + output.path,
+                  "name a file as the output", place);
+    }
+    if (data.size < end) {
+      throw Error(Code::truncated_file,
+                  "the data file " + location + " has " + std::to_string(data.size) + " bytes, its tensors need " +
+                      std::to_string(end),
+                  "copy or download the data file again", place);
+    }
     copied.push_back(location);
   }
   UniqueNames unique;

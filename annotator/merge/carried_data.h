@@ -13,9 +13,10 @@
 // stands under the new name and holds the same bytes is left; one that holds others is only replaced with `overwrite`.
 #pragma once
 
+#include <cstdint>
 #include <map>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "annotator/read/onnx_summary.h"
@@ -37,8 +38,12 @@ struct ModelOutput {
 using Locations = std::map<std::string, std::string, std::less<>>;  // another location by a location
 
 struct DataFiles {
-  std::set<std::string> locations;  // an empty one stands for a tensor that names none
-  Locations former;                 // before whence copied them
+  // With the place where the last tensor in it ends, in bytes. An empty one stands for a tensor that names none.
+  std::map<std::string, std::uint64_t> locations;
+  Locations former;  // before whence copied them
+
+  // A tensor's `offset` and `length` as a file states them; what is no number counts as 0.
+  void add(std::string_view location, std::string_view offset, std::string_view length);
 };
 
 // What the model's tensors name: initializers, attributes, those of functions and of nested graphs.
@@ -53,7 +58,8 @@ AtomicFile* add_data_file(const std::string& data, const std::string& target, co
 class CarriedData {
  public:
   // `restore`: under the former names. Throws Error: what require_data_file() throws (a file that stays may be
-  // missing); usage when the output itself is one of the data files.
+  // missing); truncated_file when a file that is copied ends before its last tensor; usage when the output itself is
+  // one of the data files.
   CarriedData(const DataFiles& files, const std::string& model, const ModelOutput& output, bool restore = false);
 
   const Locations& new_locations() const { return names_; }  // of what is copied

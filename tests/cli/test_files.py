@@ -402,6 +402,34 @@ def test_no_writer_copies_what_lies_outside(writer, tmp_path):
     assert os.listdir(tmp_path / "out") == [] and not (tmp_path / "m/one.onnx").exists()
 
 
+@pytest.mark.parametrize("writer", WRITERS)
+def test_weights_that_are_cut_off_are_not_copied(writer, tmp_path):
+    model = prepared(a_model(tmp_path / "m", 1), writer)
+    data = tmp_path / "m/w.bin"
+    data.write_bytes(data.read_bytes()[:-1])
+    (tmp_path / "out").mkdir()
+    error = command.run(*WRITERS[writer], model, "-o", tmp_path / "out/one.onnx", code=3).stderr
+    assert error.startswith("E0202") and "w.bin" in error
+    assert os.listdir(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("output", ["/dev/null", "-"])
+def test_an_output_that_is_not_a_file(output, tmp_path, monkeypatch):
+    model = a_model(tmp_path / "m", 1)
+    monkeypatch.chdir(tmp_path)
+    error = command.run("annotate", model, "-o", output, code=2, own_process=True).stderr
+    assert error.startswith("E0101") and "file" in error
+    assert os.listdir(tmp_path) == ["m"] and not os.path.exists("/dev/null.data")
+
+
+def test_copied_weights_are_read_by_no_more_users(tmp_path):
+    model = a_model(tmp_path / "m", 1)
+    (tmp_path / "m/w.bin").chmod(0o600)
+    (tmp_path / "out").mkdir()
+    command.run("annotate", model, "-o", tmp_path / "out/one.onnx")
+    assert (tmp_path / "out/one.onnx.data").stat().st_mode & 0o777 == 0o600
+
+
 def test_an_output_that_is_a_link_stays_one(tmp_path):
     model = a_model(tmp_path / "a", 1)
     for folder in ("real", "named"):

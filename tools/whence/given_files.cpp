@@ -37,7 +37,7 @@ std::vector<std::string> weights_of(const std::string& path) {
   if (!fs::is_regular_file(path, ignored)) return files;
   const Result<OnnxSummary> model = read_onnx_summary(path);
   if (!model) return files;
-  for (const std::string& location : data_files_of(*model).locations) {
+  for (const auto& [location, end] : data_files_of(*model).locations) {
     files.push_back(find_data_file(path, location).path.string());
   }
   return files;
@@ -61,6 +61,10 @@ void require_apart(const NamedFile& input, const NamedFile& output, bool in_plac
 void require_apart(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
                    const std::string& in_place) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].path == "-") {
+      throw Error(Code::usage, outputs[i].name + " is '-', which stands for standard output elsewhere",
+                  "name a file, /dev/stdout, or ./- for a file of that name", Place{.stage = "command line"});
+    }
     if (is_device(outputs[i].path)) continue;
     for (const NamedFile& input : inputs) require_apart(input, outputs[i], i == 0 && input.name == in_place);
     for (std::size_t j = 0; j < i; ++j) {
