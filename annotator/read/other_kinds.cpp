@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-struct Signature {
+struct Beginning {
   std::size_t offset;
   std::string_view bytes;
   OtherKind kind;
@@ -19,33 +19,33 @@ constexpr std::string_view decompress = "decompress it first";
 constexpr std::string_view download_again = "download the file itself: this is what a web server answered";
 
 // The longer beginning stands before the one that it begins with.
-constexpr std::array signatures = {
-    Signature{0, "PK\x03\x04"sv, {"a zip archive", "`whence export` makes an ONNX file of a TorchScript archive"}},
-    Signature{0, "version https://git-lfs"sv, {"a pointer of Git LFS", "`git lfs pull` gets the file itself"}},
-    Signature{0, "<!DOCTYPE html"sv, {"a web page", download_again}},
-    Signature{0, "<!doctype html"sv, {"a web page", download_again}},
-    Signature{0, "<html"sv, {"a web page", download_again}},
-    Signature{0, "<?xml"sv, {"XML", "name an .onnx file"}},
-    Signature{0, "{"sv, {"JSON", "give a sidecar with --sidecar, or to `whence show`"}},
-    Signature{0, "["sv, {"JSON", "give a sidecar with --sidecar, or to `whence show`"}},
-    Signature{4, "ORTM"sv, {"a model in ONNX Runtime's own format", "give the .onnx file that it was made from"}},
-    Signature{4, "TFL3"sv, {"a TensorFlow Lite model", "name an .onnx file"}},
-    Signature{0, "GGUF"sv, {"a GGUF file of weights", "name an .onnx file"}},
-    Signature{0, "\x89HDF"sv, {"an HDF5 file", "name an .onnx file"}},
-    Signature{0, "\x93NUMPY"sv, {"a NumPy array", "name an .onnx file"}},
-    Signature{0, "\x1f\x8b"sv, {"compressed by gzip", decompress}},
-    Signature{0, "\x28\xb5\x2f\xfd"sv, {"compressed by zstd", decompress}},
-    Signature{0,
+constexpr std::array beginnings = {
+    Beginning{0, "PK\x03\x04"sv, {"a zip archive", "`whence export` makes an ONNX file of a TorchScript archive"}},
+    Beginning{0, "version https://git-lfs"sv, {"a pointer of Git LFS", "`git lfs pull` gets the file itself"}},
+    Beginning{0, "<!DOCTYPE html"sv, {"a web page", download_again}},
+    Beginning{0, "<!doctype html"sv, {"a web page", download_again}},
+    Beginning{0, "<html"sv, {"a web page", download_again}},
+    Beginning{0, "<?xml"sv, {"XML", "name an .onnx file"}},
+    Beginning{0, "{"sv, {"JSON", "give a sidecar with --sidecar, or to `whence show`"}},
+    Beginning{0, "["sv, {"JSON", "give a sidecar with --sidecar, or to `whence show`"}},
+    Beginning{4, "ORTM"sv, {"a model in ONNX Runtime's own format", "give the .onnx file that it was made from"}},
+    Beginning{4, "TFL3"sv, {"a TensorFlow Lite model", "name an .onnx file"}},
+    Beginning{0, "GGUF"sv, {"a GGUF file of weights", "name an .onnx file"}},
+    Beginning{0, "\x89HDF"sv, {"an HDF5 file", "name an .onnx file"}},
+    Beginning{0, "\x93NUMPY"sv, {"a NumPy array", "name an .onnx file"}},
+    Beginning{0, "\x1f\x8b"sv, {"compressed by gzip", decompress}},
+    Beginning{0, "\x28\xb5\x2f\xfd"sv, {"compressed by zstd", decompress}},
+    Beginning{0,
               "\xfd"
               "7zXZ"sv,
               {"compressed by xz", decompress}},
-    Signature{0, "BZh"sv, {"compressed by bzip2", decompress}},
-    Signature{0,
+    Beginning{0, "BZh"sv, {"compressed by bzip2", decompress}},
+    Beginning{0,
               "\x7f"
               "ELF"sv,
               {"a program or library", "name an .onnx file"}},
-    Signature{0, "\x89PNG"sv, {"an image", "name an .onnx file"}},
-    Signature{0, "%PDF"sv, {"a PDF document", "name an .onnx file"}},
+    Beginning{0, "\x89PNG"sv, {"an image", "name an .onnx file"}},
+    Beginning{0, "%PDF"sv, {"a PDF document", "name an .onnx file"}},
 };
 
 // torch.save before 1.6, and any other pickle: protocols 2 to 5.
@@ -71,7 +71,7 @@ bool is_text(std::string_view bytes) {
 }  // namespace
 
 std::optional<OtherKind> other_kind(std::string_view bytes) {
-  for (const Signature& each : signatures) {
+  for (const Beginning& each : beginnings) {
     if (bytes.substr(std::min(each.offset, bytes.size())).starts_with(each.bytes)) return each.kind;
   }
   if (is_pickle(bytes)) {

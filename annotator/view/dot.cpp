@@ -7,7 +7,7 @@ namespace whence {
 namespace {
 
 // As an attribute's value; in labels Graphviz reads "\n" and "\N", so backslashes are doubled in both.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : printable(text)) {
     if (c == '"' || c == '\\') result += '\\';
@@ -36,7 +36,7 @@ class DotWriter {
     }
     for (const NodeEdge& edge : graph_.edges) {
       text_ += "  n" + std::to_string(edge.from) + " -> n" + std::to_string(edge.to) +
-               " [tooltip=" + quoted(edge.value) + "];\n";
+               " [tooltip=" + in_quotes(edge.value) + "];\n";
     }
     return std::move(text_) + "}\n";
   }
@@ -49,8 +49,8 @@ class DotWriter {
     const std::string type = class_name(module.type);
     const std::string segment = shown_path(module.path.substr(module.path.rfind('.') + 1));
     text_ += indent + "subgraph cluster_" + std::to_string(row) + " {\n" + indent +
-             "  label=" + quoted(segment + (type.empty() ? "" : " : " + type)) + ";\n" + indent +
-             "  module=" + quoted(module.path) + ";\n";
+             "  label=" + in_quotes(segment + (type.empty() ? "" : " : " + type)) + ";\n" + indent +
+             "  module=" + in_quotes(module.path) + ";\n";
     for (const std::size_t child : module.children) cluster(child, level + 1);
     for (const std::size_t i : nodes_of_[row]) node(i, level + 1);
     text_ += indent + "}\n";
@@ -59,12 +59,12 @@ class DotWriter {
   void node(std::size_t index, std::size_t level) {
     const PlacedNode& placed = graph_.nodes[index];
     text_.append(level * 2, ' ');
-    text_ += "n" + std::to_string(index) + " [label=" + quoted(placed.node->op_type) +
-             ", tooltip=" + quoted(placed.node->name) + ", nodename=" + quoted(placed.node->name) +
+    text_ += "n" + std::to_string(index) + " [label=" + in_quotes(placed.node->op_type) +
+             ", tooltip=" + in_quotes(placed.node->name) + ", nodename=" + in_quotes(placed.node->name) +
              ", confidence=" + std::string(name_of(placed.attribution.confidence)) + ", fillcolor=\"" +
              colours[static_cast<std::size_t>(placed.attribution.confidence)] + "\"";
-    if (placed.row) text_ += ", module=" + quoted(placed.attribution.module);
-    if (!placed.attribution.source.empty()) text_ += ", source=" + quoted(placed.attribution.source);
+    if (placed.row) text_ += ", module=" + in_quotes(placed.attribution.module);
+    if (!placed.attribution.source.empty()) text_ += ", source=" + in_quotes(placed.attribution.source);
     text_ += "];\n";
   }
 

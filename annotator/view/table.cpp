@@ -18,7 +18,7 @@ std::size_t width(std::string_view text) {
 
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3 && digits[at - 4] != '-';) digits.insert(at -= 3, ",");
+  for (std::size_t at = digits.size(); at > 3 && digits[at - 4] != '-'; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
 }
 

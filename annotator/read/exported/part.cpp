@@ -21,4 +21,6 @@ void Part::wrong(const char* expected) const {
   reading_.corrupt(std::string("expected ") + expected + ", found " + kinds[static_cast<std::size_t>(value_.kind)]);
 }
 
+void Part::missing(const char* key) const { reading_.corrupt(std::string("'") + key + "' is missing"); }
+
 }  // namespace whence

@@ -35,7 +35,7 @@ class Part {
   }
   Part at(const char* key) const {
     const JsonValue* found = find(key);
-    if (found == nullptr) reading_.corrupt(std::string("'") + key + "' is missing");
+    if (found == nullptr) missing(key);
     return {json_, *found, reading_};
   }
   // The one alternative of a union that is there: {"as_int": 1}.
@@ -88,6 +88,7 @@ class Part {
     return is(JsonValue::Kind::object) ? json_.find(value_, key) : nullptr;
   }
   [[noreturn]] void wrong(const char* expected) const;
+  [[noreturn]] void missing(const char* key) const;
 
   const Json& json_;
   const JsonValue& value_;

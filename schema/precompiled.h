@@ -1,0 +1,31 @@
+// What most sources of the schema, the annotator and the command include, compiled once a target. It holds nothing that
+// changes often. Sources include what they use all the same: clang-tidy reads them without it (`make lint`).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <ranges>
+#include <set>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "schema/program.h"
+#include "schema/result.h"
