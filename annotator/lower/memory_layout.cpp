@@ -136,6 +136,43 @@ std::optional<MemoryLayout> transpose_last(View view) {
   return rank < 2 ? std::move(view.layout) : exchanged(std::move(view), rank - 2, rank - 1);
 }
 
+std::optional<MemoryLayout> reverse_axes(View view) {
+  std::ranges::reverse(view.layout.sizes);
+  std::ranges::reverse(view.layout.strides);
+  return std::move(view.layout);
+}
+
+// The axes `source` come to stand at `destination`; the others fill the places that are left, in their order.
+std::optional<MemoryLayout> move_axes(View view) {
+  const std::size_t rank = view.layout.sizes.size();
+  const auto axes = [&](const char* name) {
+    std::vector<std::size_t> found;
+    const Argument* given = view.node.find(name);
+    const auto* list = given == nullptr ? nullptr : given->as<ArgumentList>();
+    for (std::size_t i = 0; given != nullptr && i < (list == nullptr ? 1 : list->size()); ++i) {
+      const auto number = known_integer(view.program, list == nullptr ? *given : (*list)[i]);
+      const auto wrapped = number && *number < 0 ? *number + static_cast<std::int64_t>(rank) : number.value_or(-1);
+      if (wrapped >= 0 && wrapped < static_cast<std::int64_t>(rank)) found.push_back(static_cast<std::size_t>(wrapped));
+    }
+    return found;
+  };
+  const std::vector<std::size_t> source = axes("source"), destination = axes("destination");
+  if (source.empty() || source.size() != destination.size()) return std::nullopt;
+  std::vector<std::size_t> rest(rank);
+  std::iota(rest.begin(), rest.end(), 0);
+  std::erase_if(rest, [&](std::size_t axis) { return std::ranges::find(source, axis) != source.end(); });
+  MemoryLayout moved{view.layout.offset, {}, {}};
+  auto next = rest.begin();
+  for (std::size_t at = 0; at < rank; ++at) {
+    const auto named = std::ranges::find(destination, at);
+    if (named == destination.end() && next == rest.end()) return std::nullopt;
+    const std::size_t from = named != destination.end() ? source[named - destination.begin()] : *next++;
+    moved.sizes.push_back(view.layout.sizes[from]);
+    moved.strides.push_back(view.layout.strides[from]);
+  }
+  return moved;
+}
+
 std::optional<MemoryLayout> permute(View view) {
   const Argument* given = view.node.find("dims");
   const auto* order = given == nullptr ? nullptr : given->as<ArgumentList>();
@@ -242,16 +279,45 @@ std::optional<MemoryLayout> unfold(View view) {
 
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table{
-      {"aten::select", select},      {"aten::unbind", unbind},      {"aten::slice", slice},
-      {"aten::narrow", narrow},      {"aten::split", part},         {"aten::split_with_sizes", part},
-      {"aten::tensor_split", part},  {"aten::chunk", part},         {"aten::transpose", transpose},
-      {"aten::swapaxes", transpose}, {"aten::swapdims", transpose}, {"aten::t", transpose_last},
-      {"aten::mT", transpose_last},  {"aten::permute", permute},    {"aten::unsqueeze", unsqueeze},
-      {"aten::expand", expand},      {"aten::expand_as", expand},   {"aten::broadcast_to", expand},
-      {"aten::diagonal", diagonal},  {"aten::unfold", unfold},      {"aten::_reshape_alias", reshape},
-      {"aten::contiguous", reshape}, {"aten::flatten", reshape},    {"aten::ravel", reshape},
-      {"aten::reshape", reshape},    {"aten::reshape_as", reshape}, {"aten::squeeze", reshape},
-      {"aten::unflatten", reshape},  {"aten::view", reshape},       {"aten::view_as", reshape},
+      {"aten::select", select},
+      {"aten::unbind", unbind},
+      {"aten::slice", slice},
+      {"aten::narrow", narrow},
+      {"aten::split", part},
+      {"aten::split_with_sizes", part},
+      {"aten::tensor_split", part},
+      {"aten::chunk", part},
+      {"aten::transpose", transpose},
+      {"aten::swapaxes", transpose},
+      {"aten::swapdims", transpose},
+      {"aten::t", transpose_last},
+      {"aten::mT", transpose_last},
+      {"aten::permute", permute},
+      {"aten::unsqueeze", unsqueeze},
+      {"aten::expand", expand},
+      {"aten::expand_as", expand},
+      {"aten::broadcast_to", expand},
+      {"aten::diagonal", diagonal},
+      {"aten::unfold", unfold},
+      {"aten::_reshape_alias", reshape},
+      {"aten::contiguous", reshape},
+      {"aten::flatten", reshape},
+      {"aten::ravel", reshape},
+      {"aten::reshape", reshape},
+      {"aten::reshape_as", reshape},
+      {"aten::squeeze", reshape},
+      {"aten::unflatten", reshape},
+      {"aten::view", reshape},
+      {"aten::view_as", reshape},
+      {"aten::atleast_1d", reshape},
+      {"aten::atleast_2d", reshape},
+      {"aten::atleast_3d", reshape},
+      {"aten::mH", transpose_last},
+      {"aten::adjoint", transpose_last},
+      {"aten::matrix_H", transpose_last},
+      {"aten::numpy_T", reverse_axes},
+      {"aten::movedim", move_axes},
+      {"aten::moveaxis", move_axes},
   };
   return table;
 }

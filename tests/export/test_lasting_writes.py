@@ -135,6 +135,9 @@ OVERLAPS = {
     "broadcast": lambda y: y.sub_(y[:, :1]),
     "transposed": lambda y: y[:, :3].copy_(y[:, :3].t()),
     "out": lambda y: torch.mul(y[:, :-1], 2, out=y[:, 1:]),
+    "index of T": lambda y: y[:, :3].index_put_((torch.tensor([0, 1]),), y[:, :3].T[:2]),
+    "moved axes": lambda y: y[:, :3].copy_(y[:, :3].movedim(0, 1)),
+    "numpy_T": lambda y: y[:, :3].copy_(y[:, :3].T),
 }
 APART = {
     "halves": lambda y: y[:, :2].copy_(y[:, 2:]),

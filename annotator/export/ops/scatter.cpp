@@ -152,6 +152,17 @@ Val mean_of(Ctx& c, Val sum, Val index, bool include_self) {
   return is_floating(dtype) ? c.emit("Div", {sum, count}) : floor_quotient(c, sum, count, dtype);
 }
 
+// ScatterElements compares, so NaN is lost or kept by chance; PyTorch's largest and smallest of numbers with NaN is
+// NaN.
+Val with_nan(Ctx& c, Val reduced, Val x, Val index, Val updates) {
+  const auto marks = [&](Val v) {
+    return c.cast(c.typed(c.emit("IsNaN", {v}), DType::boolean, c.dims(v)), DType::float32);
+  };
+  const Val marked = c.typed(scattered(c, marks(x), index, marks(updates), "max"), DType::float32);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  return c.emit("Where", {c.cast(marked, DType::boolean), c.constant_number(nan, c.output_dtype()), reduced});
+}
+
 // Without include_self, the elements written to start from the reduction's neutral number.
 void reduce_into(Ctx& c, Val index, Val updates) {
   Val x = c.tensor("self");
@@ -164,7 +175,9 @@ void reduce_into(Ctx& c, Val index, Val updates) {
     }
     x = scattered(c, x, index, broadcast(c, c.constant_number(neutral(how), dtype), {index}), "none");
   }
-  const Val reduced = scattered(c, x, index, updates, how);
+  Val reduced = scattered(c, x, index, updates, how);
+  if ((how == "max" || how == "min") && is_floating(c.output_dtype()))
+    reduced = with_nan(c, reduced, x, index, updates);
   c.yield(mean ? mean_of(c, reduced, index, include_self) : reduced);
 }
 

@@ -224,11 +224,13 @@ void unique_consecutive(Ctx& c) {
   c.yield({values, places, counts});
 }
 
-// How many of the sorted numbers [*, m] are below each value (`right`: or equal to it), which is where it would go.
+// How many of the sorted numbers [*, m] are below each value (`right`: or equal to it), which is where it would go. As
+// PyTorch's binary search, it asks which are not above: NaN goes behind all.
 Val places(Ctx& c, Val sorted, Val values, bool right) {
   const Val each = c.unsqueeze(values, {c.rank(values)});
   const Val row = c.rank(sorted) == 1 ? sorted : c.unsqueeze(sorted, {c.rank(sorted) - 1});
-  const Val passed = c.typed(c.emit(right ? "GreaterOrEqual" : "Greater", {each, row}), DType::boolean);
+  const Val ahead = c.emit(right ? "Greater" : "GreaterOrEqual", {row, each});
+  const Val passed = c.typed(c.emit("Not", {ahead}), DType::boolean);
   return reduce(c, "ReduceSum", c.cast(passed, c.output_dtype()), {-1}, false);
 }
 

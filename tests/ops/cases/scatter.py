@@ -9,6 +9,8 @@ ROWS, COLUMNS = torch.tensor([0, -1, 2]), torch.tensor([4, 1, -3])
 REPEATED = torch.tensor([1, 1, 0, 3])
 
 
+SPOILED = torch.tensor([float("nan"), 1.0, float("inf"), float("nan")])
+
 CASES = [
     case("aten::_unsafe_index_put", lambda x, v: torch.ops.aten._unsafe_index_put(x, [ROWS], v), f32(4), f32(3)),
     case("aten::copy", lambda x, y: torch.ops.aten.copy(x, y), f32(2, 3), i64(0, 9, 3)),
@@ -73,15 +75,17 @@ CASES = [
          2)),
     case("aten::scatter_add", lambda x, y: x.scatter_add(0, REPEATED, y), f32(4), f32(5)),
     case("aten::scatter_add", lambda x, i, y: x.scatter_add(1, i, y), f32(2, 4), i64(0, 4, 2, 6), f32(2, 6)),
-    *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how), f32(4), f32(4))
-      for how in ("sum", "prod", "amax", "amin")],
+    *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how), f32(4), f32(4),
+           other_inputs=[(SPOILED, torch.arange(4.0)), (torch.arange(4.0), SPOILED)]) for how in ("sum", "prod", "amax", "amin")],
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
-           f32(4), f32(4)) for how in ("sum", "prod", "amax", "amin")],
+           f32(4), f32(4), other_inputs=[(SPOILED, torch.arange(4.0)), (torch.arange(4.0), SPOILED)])
+      for how in ("sum", "prod", "amax", "amin")],
     *[case("aten::scatter_reduce.two", lambda x, i, y, keep=keep: x.scatter_reduce(1, i, y, "mean", include_self=keep),
            given(2, 5), i64(0, 5, 2, 4), given(2, 4, seed=1), dynamic="x:0=n i:0=n y:0=n")
       for keep in (True, False) for given in (f32, lambda *shape, seed=0: i64(-9, 9, *shape, seed=seed))],
     *[case("aten::index_reduce", lambda x, i, y, how=how, keep=keep: x.index_reduce(1, i, y, how, include_self=keep),
-           f32(2, 5, 3), torch.tensor([0, 3, 3, 1]), f32(2, 4, 3, seed=1))
+           f32(2, 5, 3), torch.tensor([0, 3, 3, 1]), f32(2, 4, 3, seed=1),
+           other_inputs=[(torch.ones(2, 5, 3), torch.tensor([4, 0, 0, 1]), torch.full((2, 4, 3), float("nan")))])
       for how in ("mean", "prod", "amax", "amin") for keep in (True, False)],
     case("aten::put", lambda x, i, y: torch.put(x, i, y), f32(3, 4), torch.tensor([[0, 5], [-1, 7]]),
          f32(2, 2, seed=1)),

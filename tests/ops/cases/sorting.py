@@ -47,6 +47,10 @@ CASES = [
     case("aten::bucketize.Tensor", lambda x, b: torch.bucketize(x, b), i64(0, 9, 2, 6), torch.tensor([1, 3, 7])),
     case("aten::bucketize.Tensor", lambda x, b: torch.bucketize(x, b, right=True, out_int32=True), i64(0, 9, 6),
          torch.tensor([1, 3, 7]), dynamic="x:0=n"),
+    *[case("aten::bucketize.Tensor", lambda x, b, right=right: torch.bucketize(x, b, right=right), f32(4),
+           torch.tensor([-1.0, 0.0, 2.0]),
+           other_inputs=[(torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0]), torch.tensor([0.0, 0.0, 1.0]))])
+      for right in (False, True)],
     case("aten::searchsorted.Tensor", lambda s, x: torch.searchsorted(s, x), torch.tensor([[0.0, 1, 2], [-1, 0, 1]]),
          f32(2, 5), dynamic="x:1=n"),
     case("aten::searchsorted.Tensor", lambda s, x: torch.searchsorted(s, x, side="right"), torch.tensor([0.0, 1, 2]),
