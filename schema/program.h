@@ -83,7 +83,6 @@ struct Origin {
   std::string name;       // the front end's own node name (fx node, TorchScript debug name)
   std::string text = {};  // the fx node in one line, as torch.fx prints it; empty from TorchScript
   ScopeBasis basis = ScopeBasis::observed;
-  std::string exported = {};  // the same of the node that PyTorch's ONNX exporter makes of it; empty where it is equal
 };
 
 // ---- values -----------------------------------------------------------------------------------------------------

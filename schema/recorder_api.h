@@ -33,9 +33,6 @@ struct DynamicAxis {
   bool derived() const { return times != 1 || plus != 0; }
 };
 
-// The text of each fx node of a torch.export archive: not read, as PyTorch's exporter has it, and as the archive too.
-enum class NodeTexts : std::uint8_t { none, exported, all };
-
 struct ReadOptions {
   std::string path;               // the TorchScript archive
   std::string inputs_file;        // torch-saved tensor, tuple or dict, or .npz; empty when not given
@@ -44,7 +41,7 @@ struct ReadOptions {
   std::vector<std::string> input_names;  // new names of the graph's inputs, which dynamic axes may go by
   bool run = true;                       // run example inputs (given ones, or shaped as the trace recorded them)
   bool digests = false;                  // compute those of parameters and of the archive
-  NodeTexts texts = NodeTexts::all;
+  bool texts = true;                     // read the text of each fx node of a torch.export archive
   std::uint64_t seed = 0;
   // Of floating numbers that a script makes of others: 3 / 2 (torch.set_default_dtype). An archive does not say it.
   DType default_dtype = DType::float32;

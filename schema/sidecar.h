@@ -18,9 +18,7 @@
 namespace whence {
 
 inline constexpr int sidecar_major = 1;
-// 1: digest_bfloat16, inferred and enclosing modules, incomplete recordings
-// 2: source lines, fx nodes in one line, the graph signature
-inline constexpr int sidecar_minor = 3;
+inline constexpr int sidecar_minor = 0;
 
 // An ONNX file that was exported from the program: which file, so that a mismatch can be said.
 struct Binding {

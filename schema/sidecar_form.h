@@ -18,8 +18,6 @@ inline constexpr std::size_t inline_limit = 4096;  // bytes of a constant that a
 struct Table {
   std::string_view name;
   std::vector<std::string_view> columns;
-  std::size_t first_columns = columns.size();  // those of version 1.0; files of older minor versions lack later ones
-  bool later = false;                          // files of older minor versions lack the table
 };
 
 inline const Table symbols{"symbols", {"name", "example", "min", "max"}};
@@ -27,22 +25,20 @@ inline const Table modules{"modules",
                            {"path", "type", "parent", "aliases", "children", "level", "standard", "own_parameters",
                             "parameters_total", "parameters_trainable"}};
 inline const Table scopes{"scopes", {"parent", "module", "call"}};
-inline const Table frames{"frames", {"file", "line", "function", "text"}, 3};
+inline const Table frames{"frames", {"file", "line", "function", "text"}};
 inline const Table stacks{"stacks", {"frames"}};
 inline const Table parameters{"parameters",
                               {"name", "aliases", "kind", "trainable", "persistent", "dtype", "shape", "file", "member",
-                               "offset", "bytes", "digest", "digest_transposed", "digest_float16", "digest_bfloat16"},
-                              14};
+                               "offset", "bytes", "digest", "digest_transposed", "digest_float16", "digest_bfloat16"}};
 inline const Table constants{"constants", {"name", "dtype", "shape", "bytes", "data", "digest", "ops"}};
 inline const Table values{"values", {"name", "kind", "dtype", "dims", "source", "index", "known"}};
 inline const Table inputs{"inputs", {"name", "value"}};
 inline const Table outputs{"outputs", {"name", "value"}};
-inline const Table signature{"signature", {"role", "kind", "name", "target", "persistent"}, 5, true};
+inline const Table signature{"signature", {"role", "kind", "name", "target", "persistent"}};
 inline const Table blocks{"blocks", {"operation", "inputs", "outputs"}};
 inline const Table operations{"operations",
                               {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output",
-                               "block", "text", "exported"},
-                              9};
+                               "block", "text"}};
 inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
 
 inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames,    &stacks, &parameters, &constants,
@@ -53,9 +49,9 @@ inline constexpr std::array<std::string_view, 21> fields{
     "format",  "version", "producer", "source",    "program_digest", "ran",        "strings",
     "symbols", "modules", "scopes",   "frames",    "stacks",         "parameters", "constants",
     "values",  "inputs",  "outputs",  "signature", "blocks",         "operations", "bindings"};
-// Since 1.1, and there only when they are not empty: operations by the basis of their scope, where it was not observed.
+// There only when they are not empty: operations by the basis of their scope, where it was not observed.
 inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
-inline constexpr std::string_view complete = "complete";  // since 1.1, and there only when false
+inline constexpr std::string_view complete = "complete";  // there only when false
 
 // Words for enumerations, by their number.
 inline constexpr std::array<std::string_view, 8> value_kinds{"tensor", "integer", "floating", "boolean",

@@ -154,7 +154,7 @@ class ProgramReader {
       frame.file = row.next().text();
       frame.line = static_cast<std::int32_t>(row.next().integer(INT32_MIN, INT32_MAX));
       frame.function = row.next().text();
-      frame.text = row.next().text_or_null();
+      frame.text = row.next().text();
       return frame;
     });
     program_.stacks = table(sidecar_form::stacks).read<Stack>([&](RowReader& row) {
@@ -305,8 +305,7 @@ class ProgramReader {
     node.list_output = row.next().flag();
     const std::int32_t block = row.next().index(blocks_.size());
     blocks_[block].operations.push_back(node.origin.op);
-    node.origin.text = row.next().text_or_null();
-    node.origin.exported = row.next().text_or_null();
+    node.origin.text = row.next().text();
     return node;
   }
 

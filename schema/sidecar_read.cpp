@@ -74,7 +74,7 @@ class Reader {
     sidecar.program = read_program(document_, text_);
     read_header(sidecar.program);
     sidecar.bindings = bindings();
-    if (document_.contains("complete")) sidecar.complete = field("complete", Json::value_t::boolean);  // since 1.1
+    if (document_.contains("complete")) sidecar.complete = field("complete", Json::value_t::boolean);
     sidecar.unknown = unknown();
     sidecar.unknown_columns = unknown_columns();
     if (program_digest(sidecar.program) != field("program_digest", Json::value_t::string)) {

@@ -55,11 +55,6 @@ bool Cell::flag() const {
 
 const std::string& Cell::text() const { return text_.strings[static_cast<std::size_t>(index(text_.strings.size()))]; }
 
-const std::string& Cell::text_or_null() const {
-  static const std::string nothing;
-  return json_.is_null() ? nothing : text();
-}
-
 const std::string& Cell::word() const {
   if (!json_.is_string()) corrupt("expected a string");
   return json_.get_ref<const std::string&>();
@@ -135,19 +130,13 @@ TableReader::TableReader(const SidecarText& text, const Json& document, const si
     : text_(text), form_(form) {
   const std::string pointer = "/" + std::string(form.name);
   const auto table = document.find(std::string(form.name));
-  if (table == document.end() && form.later) {
-    static const Json none = Json::array();
-    columns_ = rows_ = &none;
-    return;
-  }
   if (table == document.end()) text.corrupt(pointer, "the table is missing");
   if (!table->is_object() || !table->contains("columns") || !table->contains("rows")) {
     text.corrupt(pointer, "expected a table: an object with columns and rows");
   }
   columns_ = &(*table)["columns"];
-  const std::size_t known = std::min(columns_->is_array() ? columns_->size() : 0, form.columns.size());
-  if (known < form.first_columns ||
-      !std::equal(form.columns.begin(), form.columns.begin() + static_cast<std::ptrdiff_t>(known), columns_->begin())) {
+  if (!columns_->is_array() || columns_->size() < form.columns.size() ||
+      !std::equal(form.columns.begin(), form.columns.end(), columns_->begin())) {
     text.corrupt(pointer + "/columns", "expected the columns " + Json(form.columns).dump());
   }
   rows_ = &(*table)["rows"];

@@ -38,7 +38,6 @@ class Cell {
   double floating() const;                              // a number, "inf", "-inf" or "nan"
   bool flag() const;
   const std::string& text() const;          // an interned string
-  const std::string& text_or_null() const;  // empty for null
   const std::string& word() const;          // a string written out
   const std::string& word_or_null() const;  // empty for null
   DType dtype() const;
@@ -70,7 +69,7 @@ class Cell {
   std::size_t row_, column_;
 };
 
-// Hands out the cells of one row from left to right; null for columns that the file's version did not have.
+// Hands out the cells of one row from left to right.
 class RowReader {
  public:
   RowReader(const SidecarText& text, const Json& cells, std::string_view table, std::size_t row)

@@ -293,7 +293,6 @@ class Writer {
       row.flag(node.list_output);
       row.integer(placed.block);
       row.text(node.origin.text);
-      row.text(node.origin.exported);
     });
   }
 

@@ -26,11 +26,6 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// As PyTorch's exporter has it: its metadata is what the names are for.
-const std::string& text_of(const Node& node) {
-  return node.origin.exported.empty() ? node.origin.text : node.origin.exported;
-}
-
 const char* prefix(ParameterKind kind) {
   switch (kind) {
     case ParameterKind::parameter:
@@ -99,7 +94,7 @@ std::string FxNames::name(std::int32_t op) const { return given_ ? given_name(*o
 
 // The text of an fx node begins with "%name : ".
 std::string FxNames::given_name(const Node& node) {
-  const std::string& text = text_of(node);
+  const std::string& text = node.origin.text;
   const std::size_t end = text.find(' ');
   if (text.starts_with('%') && end != std::string::npos) return text.substr(1, end - 1);
   return node.origin.name.empty() ? base_of(node.target) : node.origin.name;
@@ -173,7 +168,7 @@ FxLine FxNames::line_of(const Node& node) const {
 std::string FxNames::target(std::int32_t op) const {
   constexpr std::string_view before = "[target=", operators = "torch.ops.", python = "operator.",
                              higher_order = "torch.ops.higher_order.";
-  const std::string& text = text_of(*operations_[op]);
+  const std::string& text = operations_[op]->origin.text;
   const std::size_t start = text.find(before), end = text.find("](");
   if (start == std::string::npos || end == std::string::npos || end < start) return torch_target(*operations_[op]);
   const std::string target = text.substr(start + before.size(), end - start - before.size());
@@ -193,7 +188,7 @@ std::int32_t FxNames::users_of(const Node& node) const {
 
 std::string FxNames::format(std::int32_t op) const {
   const Node& node = *operations_[op];
-  if (const std::string& text = text_of(node); !text.empty()) return text;
+  if (const std::string& text = node.origin.text; !text.empty()) return text;
   return line_of(node).text(name(op), users_of(node), "torch.ops." + torch_target(node));
 }
 

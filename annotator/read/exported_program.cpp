@@ -68,11 +68,10 @@ class ProgramReader {
     const StoredTensors weights(archive_, root_ + "data/weights/", "model_weights_config.json");
     const StoredTensors constants(archive_, root_ + "data/constants/", "model_constants_config.json");
     read_inputs(signature.at("input_specs"), graph, body, weights, constants);
-    const Retrace retrace(graph, reading_, &document);
-    body.read_program(graph, retrace, options_.texts, program_.body);
+    body.read_program(graph, options_.texts, program_.body);
     read_outputs(signature.at("output_specs"), body);
     name_outputs(module.at("module_call_graph"));
-    program_.signature = read_signature(signature, retrace);
+    program_.signature = read_signature(signature);
 
     std::map<std::string, std::string> storage_of;
     for (const StoredTensors* stored : {&weights, &constants}) {

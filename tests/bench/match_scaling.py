@@ -74,7 +74,7 @@ def write_sidecar(blocks: int, path: Path) -> None:
     def operation(target: str, overload: str, scope: int, arguments: list) -> int:
         name = t.text(f"%{len(t.rows['values'])}")
         out = t.add("values", [name, "tensor", "float32", [2, WIDTH], "node", -1, -1])
-        t.add("operations", [t.text(target), t.text(overload), scope, -1, name, arguments, [out], False, 0])
+        t.add("operations", [t.text(target), t.text(overload), scope, -1, name, arguments, [out], False, 0, t.text("")])
         return out
 
     def value(name: str, number: int) -> list:
@@ -100,7 +100,7 @@ def write_sidecar(blocks: int, path: Path) -> None:
         x = operation("aten::add", "Tensor", scope, value("self", x) + value("other", h) + [t.text("alpha"), 1])
     t.add("outputs", [t.text("y"), {"value": x}])
     t.add("blocks", [-1, [], []])
-    columns = json.loads((command.ROOT / "schema/fixtures/v1.1/sample.whence.json").read_text())
+    columns = json.loads((command.ROOT / "schema/fixtures/v1.0/sample.whence.json").read_text())
     document = {key: columns[key] for key in ("format", "version", "producer", "source", "program_digest", "ran")}
     document["strings"] = t.strings
     document["program_digest"] = program_digest(t)

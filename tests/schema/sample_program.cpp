@@ -126,8 +126,6 @@ void add_operations(Program& program) {
   program.body.nodes.back().list_output = true;
   program.body.nodes.front().origin.text =
       "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default]()";
-  program.body.nodes.front().origin.exported =
-      "%linear_1 : [num_users=1] = call_function[target=torch.ops.aten.linear.default]()";
 }
 
 }  // namespace

@@ -51,7 +51,6 @@ TEST(Sidecar, ReadsBackWhatMatters) {
     EXPECT_EQ(right[i]->outputs, left[i]->outputs);
     EXPECT_EQ(right[i]->origin.op, left[i]->origin.op);
     EXPECT_EQ(right[i]->origin.text, left[i]->origin.text);
-    EXPECT_EQ(right[i]->origin.exported, left[i]->origin.exported);
     ASSERT_EQ(right[i]->arguments.size(), left[i]->arguments.size());
     for (std::size_t k = 0; k < left[i]->arguments.size(); ++k) {
       EXPECT_EQ(right[i]->arguments[k].name, left[i]->arguments[k].name);
@@ -91,17 +90,15 @@ TEST(Sidecar, FilesAreWrittenWholeOrNotAtAll) {
   EXPECT_EQ(missing.diagnostics().front().code, Code::missing_file);
 }
 
-// Versions are frozen: their files are read forever, and a change to what is written needs a version of its own.
-TEST(Sidecar, ReadsTheFrozenFiles) {
-  for (int minor = 0; minor <= sidecar_minor; ++minor) {
-    const auto frozen = read_sidecar(fixture("1." + std::to_string(minor)));
-    ASSERT_TRUE(frozen) << to_text(frozen.diagnostics().front());
-    EXPECT_EQ(frozen->minor, minor);
-    EXPECT_EQ(frozen->program.modules.size(), 3u);
-    EXPECT_EQ(operations(frozen->program).size(), 4u);
-    EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
-  }
-  EXPECT_EQ(content_of(fixture("1." + std::to_string(sidecar_minor))), to_json_text(sample_sidecar()));
+// What was written once is read forever, and a change to what is written needs a version of its own.
+TEST(Sidecar, ReadsTheFrozenFile) {
+  const auto frozen = read_sidecar(fixture("1.0"));
+  ASSERT_TRUE(frozen) << to_text(frozen.diagnostics().front());
+  EXPECT_EQ(frozen->minor, 0);
+  EXPECT_EQ(frozen->program.modules.size(), 3u);
+  EXPECT_EQ(operations(frozen->program).size(), 4u);
+  EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
+  EXPECT_EQ(content_of(fixture("1.0")), to_json_text(sample_sidecar()));
 }
 
 TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
@@ -121,7 +118,7 @@ TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
-  EXPECT_EQ(Json::parse(text)["version"], "1.3");
+  EXPECT_EQ(Json::parse(text)["version"], "1.0");
   const Sidecar read = parsed(text);
   EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
   EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);
@@ -136,12 +133,10 @@ TEST(Sidecar, SignatureIsKeptAsStated) {
   const Signature read = parsed(to_json_text(sample_sidecar())).program.signature;
   EXPECT_EQ(read.inputs, stated.inputs);
   EXPECT_EQ(read.outputs, stated.outputs);
-  Json older = Json::parse(to_json_text(sample_sidecar()));
-  older.erase("signature");
-  EXPECT_TRUE(parsed(older.dump()).program.signature.empty());
-  older["signature"] =
+  Json wrong = Json::parse(to_json_text(sample_sidecar()));
+  wrong["signature"] =
       Json::parse(R"({"columns": ["role", "kind", "name", "target", "persistent"], "rows": [["both"]]})");
-  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(older.dump()); }).find("/signature"), std::string::npos);
+  EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/signature"), std::string::npos);
 }
 
 TEST(Sidecar, NewerMajorVersionIsRefused) {
@@ -271,16 +266,8 @@ TEST(Sidecar, BrokenCellsAreNamed) {
   }
 }
 
-// A minor version appends columns: older files lack them, newer ones have more, and what they say is kept.
-TEST(Sidecar, ColumnsOfOtherMinorVersions) {
-  Json older = Json::parse(to_json_text(sample_sidecar()));
-  Json& parameters = older["parameters"];
-  parameters["columns"].erase(14);
-  for (Json& row : parameters["rows"]) row.erase(14);
-  older["version"] = "1.0";
-  EXPECT_EQ(parsed(older.dump()).program.parameters.size(), parameters["rows"].size());
-  EXPECT_TRUE(parsed(older.dump()).program.parameters[0].digest_bfloat16.empty());
-
+// A minor version appends columns: what a newer one says in them is kept.
+TEST(Sidecar, ColumnsOfNewerMinorVersions) {
   Json newer = Json::parse(to_json_text(sample_sidecar()));
   newer["scopes"]["columns"].push_back("thread");
   for (Json& row : newer["scopes"]["rows"]) row.push_back({{"id", 7}});
@@ -294,8 +281,7 @@ TEST(Sidecar, ColumnsOfOtherMinorVersions) {
 TEST(Sidecar, MissingFieldsAreNamed) {
   const Json good = Json::parse(to_json_text(sample_sidecar()));
   for (const auto field : sidecar_form::fields) {
-    if (field == "format") continue;     // without it, the file is of another kind
-    if (field == "signature") continue;  // since 1.2
+    if (field == "format") continue;  // without it, the file is of another kind
     Json broken = good;
     broken.erase(std::string(field));
     const std::string text = expect_error(Code::corrupt_file, [&] { parsed(broken.dump()); });
@@ -319,7 +305,6 @@ TEST(Sidecar, JsonSchemaListsTheSameFieldsAndColumns) {
     EXPECT_EQ(table["rows"]["items"]["minItems"], table["columns"]["minItems"]) << name;
   }
   EXPECT_EQ(names.dump(), fields.dump());
-  std::erase(fields.get_ref<Json::array_t&>(), Json("signature"));  // since 1.2
   EXPECT_EQ(schema["required"].dump(), fields.dump());
 }
 

@@ -19,7 +19,7 @@ def validator():
 
 
 def sample():
-    return json.loads((SCHEMA_FOLDER / "fixtures/v1.3/sample.whence.json").read_text())
+    return json.loads((SCHEMA_FOLDER / "fixtures/v1.0/sample.whence.json").read_text())
 
 
 def test_there_are_frozen_files():
@@ -72,10 +72,7 @@ def test_broken_files_are_refused(validator, place):
     assert not validator.is_valid(document)
 
 
-SINCE_1_2 = {"signature"}
-
-
-@pytest.mark.parametrize("field", sorted(set(sample()) - SINCE_1_2))
+@pytest.mark.parametrize("field", sorted(sample()))
 def test_every_field_is_required(validator, field):
     document = sample()
     del document[field]

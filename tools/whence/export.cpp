@@ -290,13 +290,13 @@ ExitCode run(int argc, char** argv) {
   for (const std::string& kept : line.list("keep-operator")) options.kept_operators.insert(kept);
   const std::optional<OutlineOptions> functions = parse_functions(line);
   const bool annotates = line.has("annotate") || functions;
-  read.texts = annotates ? NodeTexts::exported : NodeTexts::none;
+  read.texts = annotates;
   const ModelOutput output = model_output(line);
   const std::string sidecar_output = line.text_or("sidecar-out", "");
   if (!sidecar_output.empty()) {
     // A record that a renamed or transposed weight can be found by, as `whence record` writes.
     read.digests = true;
-    read.texts = NodeTexts::all;
+    read.texts = true;
   }
 
   ExportRun done{.archive = read.path, .output = output.path, .opset = options.opset};

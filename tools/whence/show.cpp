@@ -33,7 +33,7 @@ Program read_program(const std::string& path, Diagnostics& notes) {
   ReadOptions options;
   options.path = path;
   options.run = false;
-  options.texts = NodeTexts::none;
+  options.texts = false;
   return read_archive(options, notes);
 }
 

@@ -5,7 +5,7 @@
 #include "annotator/merge/fx_line.h"
 #include "annotator/read/exported/checks.h"
 #include "annotator/read/exported/operands.h"
-#include "annotator/read/exported/retrace/argument_text.h"
+#include "annotator/read/exported/argument_text.h"
 
 namespace whence {
 namespace {

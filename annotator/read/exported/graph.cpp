@@ -266,7 +266,6 @@ Origin ExportedGraph::origin_of(const Part& node) {
   const Part metadata = node.at("metadata");
   origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").view()) : scope_;
   origin.text = text_;
-  origin.exported = exported_;
   origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
   return origin;
 }
@@ -332,14 +331,6 @@ void ExportedGraph::heed_view(const Node& node) {
   if (wrong && rest) (*dims)[*rest] = {-1, true, none_id};
 }
 
-// What PyTorch's exporter does not have is called as in the archive.
-void ExportedGraph::read_texts(const Part& node, ArchiveTexts& archived) {
-  if (texts_ == NodeTexts::none) return;
-  exported_ = retrace_->text(node);
-  text_ = texts_ == NodeTexts::all || exported_.empty() ? archived.of(node) : std::exchange(exported_, "");
-  if (exported_ == text_) exported_.clear();
-}
-
 void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   const Part nodes = graph.at("nodes");
   block.nodes.reserve(block.nodes.size() + nodes.size());
@@ -350,7 +341,7 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
     if (nodes[i].has("name") && !nodes[i].at("name").is_null() && !names.insert(nodes[i].at("name").view()).second) {
       reading_.corrupt("another node has this name");
     }
-    read_texts(nodes[i], texts);
+    if (texts_) text_ = texts.of(nodes[i]);
     read_node(graph, nodes[i], block);
   }
 }

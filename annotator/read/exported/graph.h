@@ -12,7 +12,6 @@
 #include "annotator/read/exported/archive_texts.h"
 #include "annotator/read/exported/modules.h"
 #include "annotator/read/exported/part.h"
-#include "annotator/read/exported/retrace/retrace.h"
 #include "schema/flat_map.h"
 #include "schema/program.h"
 #include "schema/recorder_api.h"
@@ -31,9 +30,8 @@ class ExportedGraph {
   ValueId declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index);
   ValueId value_of(const std::string& name) const;  // throws Error(corrupt_file) for a name that nothing makes
 
-  // The operations of `graph` into `block`, in order. `retrace` says what PyTorch's exporter calls them.
-  void read_program(const Part& graph, const Retrace& retrace, NodeTexts texts, Block& block) {
-    retrace_ = &retrace;
+  // The operations of `graph` into `block`, in order; with `texts`, also each fx node in one line.
+  void read_program(const Part& graph, bool texts, Block& block) {
     texts_ = texts;
     read_nodes(graph, block);
   }
@@ -43,7 +41,6 @@ class ExportedGraph {
   using Names = FlatMap<std::string, ValueId>;
 
   void read_nodes(const Part& graph, Block& block);
-  void read_texts(const Part& node, ArchiveTexts& archived);
   void read_node(const Part& graph, const Part& node, Block& block);
   struct Memory {
     std::int64_t offset = 0;
@@ -75,7 +72,6 @@ class ExportedGraph {
   void read_functional_results(const Part& graph, const Part& outputs, Node& node);
   // The operations of a graph that is given values, into `block`; what it returns.
   std::vector<Argument> read_body(const Part& inner, const std::vector<Argument>& given, Block& block);
-  std::vector<Argument> read_inner(const Part& inner, const std::vector<Argument>& given, Block& block);
   void append(const Part& operand, std::vector<Argument>& to);  // an operand, or those in a list
   ValueId iteration();
   Argument length_of(const Argument& scanned, const Origin& origin, Block& block);
@@ -113,9 +109,8 @@ class ExportedGraph {
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
   std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
-  const Retrace* retrace_ = nullptr;
-  NodeTexts texts_ = NodeTexts::all;
-  std::string text_, exported_;  // of the node being read
+  bool texts_ = true;
+  std::string text_;  // of the node being read
 };
 
 }  // namespace whence

@@ -4,7 +4,6 @@
 
 #include "annotator/read/exported/graph.h"
 #include "annotator/read/exported/operands.h"
-#include "annotator/read/exported/retrace/retrace.h"
 
 namespace whence {
 
@@ -26,7 +25,7 @@ bool ExportedGraph::read_higher_order(const std::string& name, const Part& graph
 
 void ExportedGraph::inline_graph(const Part& inner, const std::vector<Argument>& operands, const Part& outputs,
                                  Block& block) {
-  const std::vector<Argument> results = read_inner(inner, operands, block);
+  const std::vector<Argument> results = read_body(inner, operands, block);
   const std::vector<std::string> names = names_in(outputs);
   for (std::size_t i = 0; i < names.size() && i < results.size(); ++i) {
     const auto* value = results[i].as<ValueRef>();
@@ -34,16 +33,8 @@ void ExportedGraph::inline_graph(const Part& inner, const std::vector<Argument>&
   }
 }
 
-// A body: a graph of its own, in which names begin anew.
+// A graph of its own, in which names begin anew.
 std::vector<Argument> ExportedGraph::read_body(const Part& inner, const std::vector<Argument>& given, Block& block) {
-  const Retrace names(inner, reading_);
-  const Retrace* const around = std::exchange(retrace_, &names);
-  std::vector<Argument> results = read_inner(inner, given, block);
-  retrace_ = around;
-  return results;
-}
-
-std::vector<Argument> ExportedGraph::read_inner(const Part& inner, const std::vector<Argument>& given, Block& block) {
   const Names around = std::exchange(names_, {});
   const Part inputs = inner.at("inputs");
   if (inputs.size() != given.size()) reading_.corrupt("a graph has other inputs than it is given");

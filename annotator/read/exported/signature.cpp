@@ -1,12 +1,9 @@
 #include "annotator/read/exported/signature.h"
 
-#include <algorithm>
 #include <array>
 #include <cctype>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace whence {
@@ -52,69 +49,10 @@ std::vector<SignatureEntry> entries_of(const Part& specs) {
   return entries;
 }
 
-// A module of a tree that is built from the names of what modules own.
-struct Owner {
-  std::vector<SignatureEntry> own;  // buffers and constants
-  std::vector<std::pair<std::string, std::unique_ptr<Owner>>> inner;
-
-  Owner& at(std::string_view path) {  // of "encoder.layer.0.weight": the module encoder.layer.0
-    const std::size_t dot = path.find('.');
-    if (dot == std::string_view::npos) return *this;
-    const std::string_view name = path.substr(0, dot);
-    auto found = std::ranges::find(inner, name, [](const auto& module) { return std::string_view(module.first); });
-    if (found == inner.end()) found = inner.emplace(inner.end(), std::string(name), std::make_unique<Owner>());
-    return found->second->at(path.substr(dot + 1));
-  }
-  void append_to(std::vector<SignatureEntry>& entries) const {
-    entries.insert(entries.end(), own.begin(), own.end());
-    for (const auto& [name, module] : inner) module->append_to(entries);
-  }
-};
-
-// PyTorch takes the program for a module before it decomposes it. Constants are that module's buffers then, and buffers
-// are listed module after module, an outer one's before those of the modules in it.
-void list_constants_as_buffers(std::vector<SignatureEntry>& inputs) {
-  const auto is_state = [](const SignatureEntry& entry) {
-    return entry.target && (entry.kind == "BUFFER" || entry.kind == "CONSTANT_TENSOR");
-  };
-  if (std::ranges::find(inputs, "CONSTANT_TENSOR", &SignatureEntry::kind) == inputs.end()) return;
-  const auto deep = [](const SignatureEntry& entry) {
-    return entry.target && std::ranges::count(*entry.target, '.') > 200;  // nobody's modules
-  };
-  if (std::ranges::any_of(inputs, deep)) return;
-  Owner root;
-  for (const SignatureEntry& entry : inputs) {
-    if (entry.kind == "PARAMETER" && entry.target) root.at(*entry.target);
-    if (is_state(entry)) root.at(*entry.target).own.push_back(entry);
-  }
-  std::vector<SignatureEntry> state;
-  root.append_to(state);
-  auto next = state.begin();
-  for (SignatureEntry& entry : inputs) {
-    if (is_state(entry)) entry = *next++;
-  }
-}
-
 }  // namespace
 
-// What is written to an input is listed before the results, as PyTorch does.
-Signature read_signature(const Part& signature, const Retrace& retrace) {
-  Signature stated = {entries_of(signature.at("input_specs")), entries_of(signature.at("output_specs"))};
-  std::erase_if(stated.outputs, [](const SignatureEntry& entry) { return entry.kind.ends_with("_MUTATION"); });
-  for (SignatureEntry& entry : stated.outputs) {
-    if (const std::string* name = retrace.name(entry.name)) entry.name = *name;
-  }
-  list_constants_as_buffers(stated.inputs);
-  std::vector<SignatureEntry> mutations;
-  for (const auto& [state, holds] : retrace.written()) {
-    const auto input = std::ranges::find(stated.inputs, state, &SignatureEntry::name);
-    if (input == stated.inputs.end()) continue;
-    const bool of_user = input->kind == "USER_INPUT";
-    mutations.push_back(
-        {input->kind + "_MUTATION", holds, of_user ? std::optional(input->name) : input->target, std::nullopt});
-  }
-  stated.outputs.insert(stated.outputs.begin(), mutations.begin(), mutations.end());
-  return stated;
+Signature read_signature(const Part& signature) {
+  return {entries_of(signature.at("input_specs")), entries_of(signature.at("output_specs"))};
 }
 
 }  // namespace whence

@@ -2,12 +2,11 @@
 #pragma once
 
 #include "annotator/read/exported/part.h"
-#include "annotator/read/exported/retrace/retrace.h"
 #include "schema/program.h"
 
 namespace whence {
 
-// `signature`: the archive's {"input_specs": [...], "output_specs": [...]}.
-Signature read_signature(const Part& signature, const Retrace& retrace);
+// `signature`: the archive's {"input_specs": [...], "output_specs": [...]}, with the archive's own names.
+Signature read_signature(const Part& signature);
 
 }  // namespace whence

@@ -1,14 +1,20 @@
-#include "annotator/read/exported/retrace/argument_text.h"
+#include "annotator/read/exported/argument_text.h"
 
 #include <algorithm>
 
 #include "annotator/merge/python_text.h"
-#include "annotator/read/exported/retrace/fx_graph.h"
 #include "annotator/read/exported/tensors.h"
 #include "schema/dtype.h"
 
 namespace whence {
 namespace {
+
+// PyTorch's writer marks some texts by control characters.
+std::string without_marks(std::string_view text) {
+  std::string plain(text);
+  std::erase_if(plain, [](char c) { return c == '\x01' || c == '\x02'; });
+  return plain;
+}
 
 template <class Format>
 std::string list_of(const Part& list, Format format) {
