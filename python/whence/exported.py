@@ -72,6 +72,30 @@ def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
     return archive
 
 
+def refuse_constants_without_data(program: torch.export.ExportedProgram) -> None:
+    """Raises WhenceError E0303 where operations read a constant that has no data: with strict=True torch.export leaves
+    one for each ``.data`` of a tensor. An archive would hold no bytes of it, and to decompose it may crash."""
+    read = {node.name: node for node in program.graph.nodes if node.op == "placeholder" and node.users}
+    for spec in program.graph_signature.input_specs:
+        if spec.arg.name in read and isinstance(program.constants.get(spec.target), torch._subclasses.FakeTensor):
+            line = next((words for user in read[spec.arg.name].users if (words := _source_line(user))), "")
+            raise error("E0303", "unsupported_feature", "torch.export does not see what the model does through .data"
+                        + (f": {line}" if line else ""), "write to the tensor itself: self.state.add_(x)")
+
+
+def _source_line(node: torch.fx.Node) -> str:
+    """The innermost place where it was called: 'File "model.py", line 7, in forward'."""
+    frames = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()
+              if line.strip().startswith("File ")]
+    return frames[-1] if frames else ""
+
+
+def reloaded(program: torch.export.ExportedProgram) -> torch.nn.Module:
+    """The program as it comes out of its archive, in which no two tensors share memory."""
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        return torch.export.load(save(program, Path(folder) / "model.pt2")).module(check_guards=False)
+
+
 def _without_what_archives_lack(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program made functional where it has torch.vmap, which is calls that switch it on and off, or a library's
     operators that write to their arguments, of which an archive does not say to which. Both become plain operators.

@@ -219,7 +219,9 @@ def _by_one_of(chain: Sequence[str], job: Job, training: str,
             with said_to_be_exporting():
                 done = export_by(each, job)
             source = Source(job.model, job.args, job.kwargs, job.call, training, tuple(job.options.input_names))
-            return ONNXProgram(done, source, each, fell_back, folder)
+            program = ONNXProgram(done, source, each, fell_back, folder)
+            job.warn_of_writes(program.verify)
+            return program
         except Exception as failure:  # PyTorch's exporters raise of every kind
             if each == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
                 raise
