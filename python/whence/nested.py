@@ -46,6 +46,8 @@ def opened(value: Any) -> Opened | None:
     """None for a leaf. What torch.export reads line by line, of plain containers, is what it understands."""
     if value is None or isinstance(value, (torch.Tensor, int, float, str)):
         return None
+    if isinstance(value, torch.Size):  # of which pytree makes a plain tuple
+        return _sequence(value)
     if isinstance(value, (tuple, list, dict)) or not caches.is_cache(value):
         if pytree._get_node_type(value) in pytree.SUPPORTED_NODES:
             return _registered(value)
@@ -80,7 +82,7 @@ def _mapping(value: Mapping) -> Opened:
             other[key] = each
         return other
 
-    return Opened(list(value.items()), build, rest=_state(value))
+    return Opened(list(value.items()), build, rest=state_of(value))
 
 
 def _sequence(value: list | tuple) -> Opened:
@@ -94,7 +96,7 @@ def _sequence(value: list | tuple) -> Opened:
         other[:] = given
         return other
 
-    return Opened(list(enumerate(value)), build, rest=_state(value))
+    return Opened(list(enumerate(value)), build, rest=state_of(value))
 
 
 # What has attributes and is one thing all the same: itself wherever it goes.
@@ -103,7 +105,7 @@ _WHOLE = (type, enum.Enum, torch.nn.Module, torch.Generator, torch.SymInt, torch
 
 
 def _object(value: Any) -> Opened | None:
-    state = {} if isinstance(value, _WHOLE) else _state(value)
+    state = {} if isinstance(value, _WHOLE) else state_of(value)
     if not state or _shell(value) is None:
         return None
     names = [name for name in state if not caches.is_fixed(value, name)]
@@ -121,7 +123,8 @@ def _object(value: Any) -> Opened | None:
                   lambda: _shell(value))
 
 
-def _state(value: Any) -> dict[str, Any]:
+def state_of(value: Any) -> dict[str, Any]:
+    """Its attributes, in slots too."""
     slots = (name for kind in type(value).__mro__ for name in _names(kind.__dict__.get("__slots__", ())))
     return dict(getattr(value, "__dict__", {})) | {
         name: getattr(value, name) for name in slots if not name.startswith("__") and hasattr(value, name)}
