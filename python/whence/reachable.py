@@ -170,11 +170,16 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
         else:
             named.append((name, value))
         if owner is not None:
-            value = inspect.getattr_static(owner, name, None)
-            value = getattr(value, "__func__", getattr(value, "fget", value))
-            named.append((f"{owner.__name__}.{name}", value))
+            named.append((f"{owner.__name__}.{name}", _unwrapped(inspect.getattr_static(owner, name, None))))
     return held + [(name, value, owner if isinstance(value, types.FunctionType) else _ELEMENTS)
                    for name, value in named if _may_be_state(value, function)]
+
+
+def _unwrapped(attribute: Any) -> Any:
+    """The function of a method of any kind, or the attribute itself."""
+    if isinstance(attribute, (staticmethod, classmethod)):
+        return attribute.__func__
+    return attribute.fget if isinstance(attribute, property) else attribute
 
 
 def _may_be_state(value: Any, function: types.FunctionType) -> bool:
