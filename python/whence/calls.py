@@ -237,7 +237,8 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
     overridden = model.__dict__.get("forward")
     model.forward = forward
     try:
-        with kept(model):
+        with kept({name: each for name, each in call.constants.items() if isinstance(each, torch.nn.Module)}), \
+                kept(model):
             yield call
     finally:
         if overridden is None:

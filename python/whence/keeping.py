@@ -28,26 +28,34 @@ _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
 
 @contextmanager
-def kept(model: Any) -> Iterator[Snapshot]:
+def kept(model: Any) -> Iterator[None]:
     """After the block, also after an error, the model and the generators of random numbers are as before.
 
-    A block within one for the same model ends with the state that the outer one began with. Yields that state.
+    A block within one for the same model ends with the state that the outer one began with, and so does everything
+    else that outer blocks hold.
     """
     snapshots = _held.get()
-    snapshot = next((each for each in snapshots if each.model is model), None)
-    if snapshot is not None:
+    if any(each.model is model for each in snapshots):
         try:
-            yield snapshot
+            yield
         finally:
-            snapshot.restore()
+            for each in snapshots:
+                each.restore()
         return
     snapshot = Snapshot(model)
     token = _held.set((*snapshots, snapshot))
     try:
-        yield snapshot
+        yield
     finally:
         _held.reset(token)
-        snapshot.restore()
+        for each in (*snapshots, snapshot):
+            each.restore()
+
+
+def changes() -> list[Change]:
+    """What is different from what the blocks around this call hold; but not the generators of random numbers, gradients
+    and what computes nothing."""
+    return [change for each in _held.get() for change in each.changes()]
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,6 @@ class Snapshot:
                 content.restore()
 
     def changes(self) -> list[Change]:
-        """What is different now; but not the generators of random numbers, gradients and what computes nothing."""
         now: dict[str, Any] = {}
         for name, value in reached(self.model):
             if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
@@ -180,6 +187,8 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _registered(model: Any) -> set[str]:
+    if isinstance(model, dict):  # of arguments
+        return {f"{key}.{name}" for key, each in model.items() for name in _registered(each)}
     if not isinstance(model, torch.nn.Module):
         return set()
     return {name for name, _ in (*model.named_parameters(remove_duplicate=False),

@@ -21,7 +21,7 @@ import torch
 
 from . import nested
 from .errors import Diagnostic, WhenceError, WhenceWarning, error
-from .keeping import Change, kept
+from .keeping import Change, changes, kept
 from .surroundings import log
 from .tracing import alike, computed
 
@@ -54,14 +54,14 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
     """
     copies = nested.copied(tuple(tensors.values()))
     try:
-        result, changes = _run(holder, run, copies)
+        result, changed = _run(holder, run, copies)
     except Exception as failure:  # the model raises of every kind
         log.info("the model does not run by itself: %s", failure)
         return None
     written = frozenset(name for (name, before), after in zip(tensors.items(), copies) if _is_changed(before, after))
     _refuse_shared(holder, run, tensors, copies, result, written)
     returned = {_place(each) for each in nested.tensors_in(result)}
-    return Observed(result, changes, written,
+    return Observed(result, changed, written,
                     frozenset(name for name, each in zip(tensors, copies) if _place(each) in returned))
 
 
@@ -95,10 +95,10 @@ def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
 
 
 def _run(holder: Any, run: Callable, copies: tuple) -> tuple[Any, list[Change]]:
-    with warnings.catch_warnings(), torch.no_grad(), kept(holder) as before:
+    with warnings.catch_warnings(), torch.no_grad(), kept(holder):
         warnings.simplefilter("ignore")  # the export runs the model again
         result = run(*copies)
-        return result, before.changes()
+        return result, changes()
 
 
 def _is_changed(before: torch.Tensor, after: torch.Tensor) -> bool:

@@ -213,6 +213,19 @@ def test_one_tensor_given_twice_is_two_inputs(backend):
     assert program.verification.ok and said == []
 
 
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_module_that_is_an_argument_stays_too(backend):
+    class Applies(torch.nn.Module):
+        def forward(self, x, norm):
+            return norm(x) + norm.running_mean * 0
+
+    norm = torch.nn.BatchNorm1d(4).train()
+    program, said = told(Applies(), (torch.rand(3, 4), norm), backend=backend, verify=True)
+    assert program.verification.ok and not norm.running_mean.any() and norm.num_batches_tracked == 0
+    for name in "norm.running_mean", "norm.running_var", "norm.num_batches_tracked":
+        assert any(f"'{name}'" in each for each in said), said
+
+
 def test_verify_gives_the_model_what_it_was_given():
     program = whence.export(Writes(), (torch.ones(4), {"a": torch.ones(4)}))
     t = torch.ones(4)
