@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <thread>
 
@@ -302,6 +304,22 @@ std::string Session::beside(std::size_t number) const {
   return dot == std::string::npos ? path_ + inserted : path_.substr(0, dot) + inserted + path_.substr(dot);
 }
 
+bool is_sidecar(const std::string& path) {
+  std::string start(256, ' ');
+  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  static const std::regex format(R"(^\s*\{\s*"format"\s*:\s*"whence-sidecar")");
+  return std::regex_search(start, format);
+}
+
+// A numbered name is no caller's: it takes the place of an older sidecar alone, and follows no link.
+void require_sidecar_place(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
+  if (!std::filesystem::exists(status) || (std::filesystem::is_regular_file(status) && is_sidecar(path))) return;
+  throw Error(Code::cannot_write, "the record goes into " + path + ", where something else stands",
+              "move that file, or record into another folder", {.file = path, .stage = "record"});
+}
+
 // Equal for two traces of one model with one example, as check_trace makes them, and for nothing else.
 std::string identity(const Program& program) {
   std::string text = program_digest(program);
@@ -346,6 +364,7 @@ std::string Session::finish() {
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const auto& [program, complete] = programs[i];
     const std::string path = beside(i + 1);
+    if (i > 0) require_sidecar_place(path);
     write(program, complete, path);
     files.push_back({{"file", path},
                      {"operations", operations(program).size()},

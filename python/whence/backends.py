@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import autograd, caches, calls, capturing, exported, nested, symbolics, wishes
+from . import autograd, caches, calls, capturing, exported, lasting_writes, nested, symbolics, wishes
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
@@ -47,6 +47,8 @@ class Job:
     axes_of: Callable[[calls.Call], Axes]
     for_torch: dict[str, Any]  # options that torch.onnx.export serves itself
     call: calls.Call | None = None
+    observed: lasting_writes.Observed | None = None
+    lost_writes: list[Diagnostic] = field(default_factory=list)  # in the exporter's words
     archive: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -68,14 +70,24 @@ class Job:
                 report = run_json("export", archive, "-o", target, "--sidecar-out", sidecar, *words,
                                   *self.options.for_command(axes, folder, self.artifacts.draft()))
             except WhenceError as failure:
-                raise WhenceError([in_python(each) for each in failure.diagnostics]) from None
+                said = [_of_own_archive(in_python(each), archive) for each in failure.diagnostics]
+                raise WhenceError(said) from None
             if makers:
                 expand(target, makers, self.options.custom_opsets)
         self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
-        for entry in map(Diagnostic.from_json, report["diagnostics"]):
+        entries = list(map(Diagnostic.from_json, report["diagnostics"]))
+        self.lost_writes = [in_python(entry) for entry in entries if entry.code == "E0308"]
+        for entry in entries:
             of_any_model = entry.code == "E0105" and entry.where.get("op") in self.options.symbolics
-            if entry.severity == "warning" and not of_any_model:  # torch.onnx holds them for the whole process
+            if entry.severity == "warning" and entry.code != "E0308" and not of_any_model:  # torch.onnx holds them for the whole process
                 warnings.warn(str(in_python(entry)), WhenceWarning, stacklevel=2)
+
+    def warn_of_writes(self, verify: Callable[[], Any]) -> None:
+        """``verify``: compares the file, in ONNX Runtime, with the model."""
+        tensors = list(self.call.tensors) if self.call else list(map(str, range(len(self.lost_writes) + 1)))
+        names = dict(zip(tensors, [*self.options.input_names, *tensors[len(self.options.input_names):]]))
+        lasting_writes.warn(lasting_writes.told(self.observed, self.lost_writes, names,
+                                                lambda: lasting_writes.differs_in_runtime(verify)))
 
     def finish(self, program: Any = None) -> Exported:
         with self.stage("annotate"):
@@ -83,6 +95,16 @@ class Job:
         with self.stage("validate"):
             validation = validate(self.target, self.sidecar)
         return Exported(self.target, self.sidecar, annotated, validation, program, archive=self.archive)
+
+
+def _of_own_archive(said: Diagnostic, archive: Path) -> Diagnostic:
+    """An archive that PyTorch wrote for this export is no file of the user's that could be damaged."""
+    where = {name: value for name, value in said.where.items() if name != "file" or value != str(archive)}
+    if said.code not in ("E0203", "E0204", "E0209"):
+        return replace(said, where=where)
+    return Diagnostic("E0303", "unsupported_feature", "error", "what PyTorch made of the model cannot be saved whole: "
+                      + said.message, "another backend may do; a model that writes through .data, or to a tensor that "
+                      "is not there while torch.export looks, has to write to its own tensors", where)
 
 
 @contextmanager
@@ -109,13 +131,14 @@ def export_by(backend: str, job: Job) -> Exported:
         job.call = call
         axes = job.axes_of(call)
         job.options = replace(job.options, input_names=call.input_names(job.options.input_names))
+        job.observed = lasting_writes.observed(job.model, job.model, call.tensors)
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # told with their source lines
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         if backend == "native":
             return _native(job, call, axes)
         if backend == "native-export":
             return _native_export(job, call, axes)
-        job.options = replace(job.options, output_names=_output_names(job, call))
+        job.options = replace(job.options, output_names=_output_names(job))
         with record(job.sidecar) as recording:
             _torch_export(job, job.model, call.tensors, axes, dynamo=backend == "torch-dynamo")
         if not recording.complete:
@@ -143,6 +166,12 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
                  "only this process knows how to run it" if taught else "a trace has another name for it")
         job.options = replace(job.options, symbolics=_symbolics(job) & set(taught))
         return replace(_native_export(job, call, axes), backend="native-export")
+    try:
+        lasting_writes.refuse_what_was_missed(
+            job.observed, job.model, call.tensors.values(), [lambda: calls.reloaded(trace.module, call.tensors)],
+            lasting_writes.TRACE)
+    except WhenceError as failure:
+        return _instead_of_trace(job, call, axes, failure)
     if trace.baked_size:
         return _at_any_size(job, call, axes, trace)
     try:
@@ -235,12 +264,16 @@ def _default_dtype() -> list[str]:
 
 def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     def run() -> None:
-        job.model(*call.copies())
+        job.model(*call.copies_apart())
 
     functions = autograd.inlined() if job.autograd_inlining else autograd.kept(run)
     shapes = shapes_for_torch_export(call.tensors, axes)
     with job.stage("torch.export"), kept(job.model), functions, torch.no_grad():
-        program = capturing.captured(job.model, call.copies(), shapes)
+        program = capturing.captured(job.model, call.copies_apart(), shapes)
+    exported.refuse_constants_without_data(program)
+    lasting_writes.refuse_what_was_missed(job.observed, job.model, call.tensors.values(),
+                                          [lambda: program.module(check_guards=False),
+                                           lambda: exported.reloaded(program)], lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
     left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
     fixed = [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
@@ -290,8 +323,10 @@ def _given_program(backend: str, job: Job) -> Exported:
     if backend not in ("native-export", "torch-dynamo"):
         raise error("E0303", "unsupported_feature", f"backend='{backend}' exports modules, not exported programs",
                     "backend='native-export', or 'torch-dynamo'")
+    exported.refuse_constants_without_data(job.model)
     if backend == "native-export":
         return _program(job, job.model, {}, {})
+    job.observed = lasting_writes.observed_program(job.model)
     with record(job.sidecar), torch.no_grad():
         torch.onnx.export(job.model, (), str(job.target), **job.options.for_torch({}, {}, True) | job.for_torch)
     return job.finish(job.model)
@@ -303,7 +338,7 @@ def _torch_export(job: Job, model: Any, tensors: Mapping, axes: Axes, dynamo: bo
     with job.stage("torch.onnx.export"), torch.no_grad(), \
             tempfile.TemporaryDirectory(prefix=".whence-", dir=folder_of(job.target)) as made:
         target = Path(made) / job.target.name
-        program = torch.onnx.export(model, nested.copied(tuple(tensors.values())), str(target), **options)
+        program = torch.onnx.export(model, nested.copied_apart(tuple(tensors.values())), str(target), **options)
         if dynamo and _returned_as_given(program.model.graph):
             program.save(str(target), include_initializers=options["export_params"],
                          keep_initializers_as_inputs=options["keep_initializers_as_inputs"],
@@ -311,10 +346,9 @@ def _torch_export(job: Job, model: Any, tensors: Mapping, axes: Axes, dynamo: bo
         place(Path(made), job.target, job.options.overwrite)
 
 
-def _output_names(job: Job, call: calls.Call) -> Sequence[str]:
+def _output_names(job: Job) -> Sequence[str]:
     """Results that are named after a cache are called so: PyTorch has to know before it exports."""
-    with kept(job.model), torch.no_grad():
-        results = job.model(*call.copies())
+    results = job.observed.result if job.observed else None
     names = list(results) if isinstance(results, dict) and any(map(caches.is_output, results)) else []
     return [*job.options.output_names, *names[len(job.options.output_names):]]
 
@@ -341,6 +375,7 @@ def _scripted(backend: str, job: Job) -> Exported:
     axes = named_by_pytorch(job.axes_of(call))
     if backend == "native":
         return _traced(job, job.model, given, axes)
+    job.observed = lasting_writes.observed_script(job.model, given)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         job.model.save(str(saved))

@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,10 @@ class Call:
     def copies(self) -> tuple[torch.Tensor, ...]:
         """Of the tensors, in order: for a run that may write to them."""
         return nested.copied(tuple(self.tensors.values()))
+
+    def copies_apart(self) -> tuple[torch.Tensor, ...]:
+        """As inputs of a file, none of which shares memory with another."""
+        return nested.copied_apart(tuple(self.tensors.values()))
 
     def with_tensors(self, tensors: Sequence[Any]) -> dict[str, Any]:
         """``arguments`` of the same call with other tensors; no object in them is the caller's."""
@@ -233,7 +237,8 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
     overridden = model.__dict__.get("forward")
     model.forward = forward
     try:
-        with kept(model):
+        with kept({name: each for name, each in call.constants.items() if isinstance(each, torch.nn.Module)}), \
+                kept(model):
             yield call
     finally:
         if overridden is None:
@@ -261,8 +266,18 @@ def trace(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.
     with torch.no_grad(), kept(model):
         if not tensors:
             return torch.jit.trace(model, (), strict=False, check_trace=False)
-        return torch.jit.trace(model, example_kwarg_inputs=nested.copied(by_identifier(tensors)), strict=False,
+        return torch.jit.trace(model, example_kwarg_inputs=nested.copied_apart(by_identifier(tensors)), strict=False,
                                check_trace=False)
+
+
+def reloaded(traced: torch.jit.ScriptModule, tensors: Iterable[str]) -> Callable:
+    """A trace as it comes out of its archive, which is what is exported: LibTorch drops some writes when it reads one.
+    Takes the tensors in order."""
+    archive = io.BytesIO()
+    torch.jit.save(traced, archive)
+    archive.seek(0)
+    module, names = torch.jit.load(archive), list(map(nested.identifier, tensors))
+    return lambda *given: module(**dict(zip(names, given)))
 
 
 def by_identifier(tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,7 +287,7 @@ def by_identifier(tensors: Mapping[str, Any]) -> dict[str, Any]:
 def save_inputs(inputs: Mapping[str, Any], path: Path) -> None:
     """Copies of them for LibTorch, which knows no classes of Python, and reads tensors of the newer dtypes (float8)
     only as its own pickler writes them."""
-    given = nested.without_classes(nested.copied(by_identifier(inputs)))
+    given = nested.without_classes(nested.copied_apart(by_identifier(inputs)))
     storages = torch.storage._dtype_to_storage_type_map()
     if all(tensor.dtype in storages for tensor in nested.tensors_in(given)):
         torch.save(given, path)

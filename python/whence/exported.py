@@ -19,7 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .command import run_json
-from .errors import Diagnostic, error
+from .errors import Diagnostic, WhenceError, error
 
 
 @contextmanager
@@ -62,27 +62,61 @@ def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
     """torch.export.save, whose failures become WhenceError E0303."""
     try:
         program = _without_what_archives_lack(program)
+        refuse_constants_without_data(program)
         try:
             torch.export.save(program, archive)
         except NotImplementedError:  # a container without a name for archives, such as torch.return_types.topk
             torch.export.save(with_plain_containers(program), archive)
+    except WhenceError:
+        raise
     except Exception as failure:  # PyTorch raises many kinds here, from ValueError to its own
         raise error("E0303", "unsupported_feature", f"PyTorch cannot save the exported program: {failure}",
                     "export with dynamo=False, or register what it names with torch.export") from failure
     return archive
 
 
+def refuse_constants_without_data(program: torch.export.ExportedProgram) -> None:
+    """Raises WhenceError E0303 where operations read a constant that has no data: with strict=True torch.export leaves
+    one for each ``.data`` of a tensor. An archive would hold no bytes of it, and to decompose it may crash. Those that
+    torch.vmap leaves are gone when it is made of plain operators, as ``save`` does."""
+    if _holds_what_archives_lack(program):
+        return
+    read = {node.name: node for node in program.graph.nodes if node.op == "placeholder" and node.users}
+    for spec in program.graph_signature.input_specs:
+        if spec.arg.name in read and isinstance(program.constants.get(spec.target), torch._subclasses.FakeTensor):
+            line = next((words for user in read[spec.arg.name].users if (words := _source_line(user))), "")
+            raise error("E0303", "unsupported_feature", "torch.export does not see what the model does through .data"
+                        + (f": {line}" if line else ""), "write to the tensor itself: self.state.add_(x)")
+
+
+def _source_line(node: torch.fx.Node) -> str:
+    """The innermost place where it was called: 'File "model.py", line 7, in forward'."""
+    frames = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()
+              if line.strip().startswith("File ")]
+    return frames[-1] if frames else ""
+
+
+def reloaded(program: torch.export.ExportedProgram) -> torch.nn.Module:
+    """The program as it comes out of its archive, in which no two tensors share memory."""
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        return torch.export.load(save(program, Path(folder) / "model.pt2")).module(check_guards=False)
+
+
 def _without_what_archives_lack(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program made functional where it has torch.vmap, which is calls that switch it on and off, or a library's
     operators that write to their arguments, of which an archive does not say to which. Both become plain operators.
     """
+    return _without_fake_constants(program.run_decompositions({})) if _holds_what_archives_lack(program) else program
+
+
+def _holds_what_archives_lack(program: torch.export.ExportedProgram) -> bool:
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             schema = getattr(node.target, "_schema", None)
             writes = schema is not None and schema.is_mutable and not schema.name.startswith(("aten::", "prim"))
             if writes or str(getattr(node.target, "__module__", "")).startswith("torch._functorch."):
-                return _without_fake_constants(program.run_decompositions({}))
-    return program
+                return True
+    return False
 
 
 def _without_fake_constants(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

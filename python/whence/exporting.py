@@ -22,6 +22,7 @@ from .calls import Call, as_module
 from .errors import WhenceError, WhenceWarning, error
 from .functions import FunctionsReport, functions
 from .options import Options
+from .placing import require_sidecar_place
 from .program import Folder, ONNXProgram, Source
 from .surroundings import Training, exporting, log, said_to_be_exporting, training_word
 from .translations import DEFAULT_OPSET, registered, translation_table
@@ -67,9 +68,11 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     input_names, output_names  in order; inputs that are left have forward's names.
     external_data  the weights beside the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}: of what size
              in bytes on, at which multiples, a file for each (native backends).
-    sidecar  where the record goes; beside the file as ``model.whence.json`` by default.
+    sidecar  where the record goes; beside the file as ``model.whence.json`` by default, in the place of an older
+             record alone.
     overwrite  replace files of weights that stand where those of ``f`` go and hold something else: an earlier export of
-             a model with other weights, too. Without it they are left, and E0401 is raised.
+             a model with other weights, too; and what stands where the record goes by default. Without it they are
+             left, and E0401 is raised.
     verify   runs ONNX Runtime against the model; a difference is warned of, ``program.verification`` says where.
     report   True: a Markdown report in ``artifacts_dir``, called as torch.onnx calls it; or its path. Also on failure.
     dump_exported_program  keeps the archive that was exported in ``artifacts_dir``.
@@ -111,6 +114,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     folder = None if isinstance(f, (str, os.PathLike)) else Folder()
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
     record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
+    if not sidecar:
+        require_sidecar_place(record_file, "name another one: sidecar='...'", overwrite)
     checked.check_apart(f=target, sidecar=record_file, report=None if isinstance(report, bool) else report)
     job = Job(model, given["args"], given["kwargs"], target, record_file, options,
               Artifacts.asked(artifacts_dir, report, dump_exported_program), autograd_inlining,
@@ -219,7 +224,9 @@ def _by_one_of(chain: Sequence[str], job: Job, training: str,
             with said_to_be_exporting():
                 done = export_by(each, job)
             source = Source(job.model, job.args, job.kwargs, job.call, training, tuple(job.options.input_names))
-            return ONNXProgram(done, source, each, fell_back, folder)
+            program = ONNXProgram(done, source, each, fell_back, folder)
+            job.warn_of_writes(program.verify)
+            return program
         except Exception as failure:  # PyTorch's exporters raise of every kind
             if each == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
                 raise

@@ -1,118 +1,202 @@
 """What a model holds, as it was before: an export runs the caller's own model, and leaves no trace of that in it.
 
-Kept is what can be reached from the model: parameters, buffers and tensors in attributes with their contents, whether
-they require gradients, the gradients; the modes, hooks and other attributes of every module; lists, dicts, sets and
-objects that it fills while it runs; and the generators of random numbers. One copy of all tensors is held meanwhile.
+Kept is what can be reached from the model (``reachable``): parameters, buffers and tensors in attributes with their
+contents, whether they require gradients, the gradients; the modes, hooks and other attributes of every module; lists,
+dicts, sets and objects that it fills while it runs; globals that forward names; and the generators of random numbers.
+One copy of all tensors is held meanwhile, so what a run changed can be said, too.
 """
 
 from __future__ import annotations
 
 import collections
-import enum
 import random
 import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-_held: ContextVar[tuple[_Snapshot, ...]] = ContextVar("held", default=())
+from .reachable import NUMBERS, GlobalVariable, Slots, reached
+
+_held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
 
 @contextmanager
 def kept(model: Any) -> Iterator[None]:
     """After the block, also after an error, the model and the generators of random numbers are as before.
 
-    A block within one for the same model ends with the state that the outer one began with.
+    A block within one for the same model ends with the state that the outer one began with, and so does everything
+    else that outer blocks hold.
     """
     snapshots = _held.get()
-    snapshot = next((each for each in snapshots if each.model is model), None)
-    if snapshot is not None:
+    if any(each.model is model for each in snapshots):
         try:
             yield
         finally:
-            snapshot.restore()
+            for each in snapshots:
+                each.restore()
         return
-    snapshot = _Snapshot(model)
+    snapshot = Snapshot(model)
     token = _held.set((*snapshots, snapshot))
     try:
         yield
     finally:
         _held.reset(token)
-        snapshot.restore()
+        for each in (*snapshots, snapshot):
+            each.restore()
 
 
-# Objects of these libraries hold the process together, not what a model computes.
-_OF_THE_PROCESS = frozenset({"asyncio", "concurrent", "logging", "multiprocessing", "threading", "torch"})
+def changes() -> list[Change]:
+    """What is different from what the blocks around this call hold; but not the generators of random numbers, gradients
+    and what computes nothing."""
+    return [change for each in _held.get() for change in each.changes()]
 
-_NO_STATE = (type(None), type, enum.Enum, types.ModuleType, types.FunctionType, types.BuiltinFunctionType,
-             types.MethodType, str, bytes, int, float, complex)
+
+@dataclass(frozen=True)
+class Change:
+    """What a run left behind: another content of a tensor, or another value under the name."""
+
+    name: str
+    in_place: bool
+    registered: bool             # a parameter or buffer
+    others: tuple[str, ...] = ()  # names of tensors that share the memory, and changed with it
 
 
-class _Snapshot:
+class Snapshot:
+    """What can be reached from a model, as it is now."""
+
     def __init__(self, model: Any) -> None:
         self.model = model
         self._undo: list[Callable[[], None]] = [partial(put, get()) for get, put in _generators()]
-        self._storages: dict[int, Callable[[], None]] = {}
-        seen: dict[int, Any] = {}
-        to_visit = [model]
-        while to_visit:  # not by recursion: a model may hold a chain of any length
-            value = to_visit.pop()
-            if id(value) not in seen and not isinstance(value, _NO_STATE):
-                seen[id(value)] = value
-                to_visit += self._keep(value)
+        self._contents: dict[int, _Content] = {}
+        self._before: dict[str, Any] = {}  # tensors and numbers
+        self._places: dict[int, torch.Tensor] = {}  # by id of a tensor: another of the same memory and shape
+        for name, value in reached(model):
+            if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
+                self._before.setdefault(name, value)
+            self._keep(value)
 
     def restore(self) -> None:
         with torch.no_grad():
-            for undo in (*self._undo, *self._storages.values()):
+            for undo in self._undo:
                 undo()
+            for content in self._contents.values():
+                content.restore()
 
-    def _keep(self, value: Any) -> list[Any]:
-        """Returns what the value holds."""
+    def changes(self) -> list[Change]:
+        now: dict[str, Any] = {}
+        for name, value in reached(self.model):
+            if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
+                now.setdefault(name, value)
+        rewritten = {pointer for pointer, each in self._contents.items() if each.differs()}
+        in_place: dict[Any, list[str]] = {}  # by the memory that was written to
+        anew: list[str] = []
+        for name in dict.fromkeys([*self._before, *now]):
+            before, value = self._before.get(name, _ABSENT), now.get(name, _ABSENT)
+            if before is value and isinstance(value, torch.Tensor):
+                if self._is_rewritten(value, rewritten):
+                    in_place.setdefault(_pointer(self._places.get(id(value), value)), []).append(name)
+            elif not self._same(before, value):
+                anew.append(name)
+        registered = _registered(self.model)
+        changes = []
+        for names in in_place.values():
+            names.sort(key=lambda name: name not in registered)  # a stable sort: parameters and buffers come first
+            changes.append(Change(names[0], True, names[0] in registered, tuple(names[1:])))
+        return changes + [Change(name, False, name in registered) for name in anew if not _is_within(name, anew)]
+
+    def _is_rewritten(self, tensor: torch.Tensor, rewritten: set[int]) -> bool:
+        place = self._places.get(id(tensor))
+        if place is None:
+            return False
+        moved = not _same_place(tensor, place)
+        return (moved or _pointer(place) in rewritten) and not _equal(self._content(place), tensor)
+
+    def _same(self, before: Any, value: Any) -> bool:
+        if isinstance(before, torch.Tensor) and isinstance(value, torch.Tensor):
+            return _equal(self._content(self._places.get(id(before), before)), value)
+        if isinstance(before, torch.Tensor) or isinstance(value, torch.Tensor):
+            return False
+        return type(before) is type(value) and (before == value or before != before and value != value)
+
+    def _content(self, place: torch.Tensor) -> torch.Tensor:
+        """What stood there before."""
+        content = self._contents.get(_pointer(place))
+        if content is None or place.is_quantized:
+            return place
+        other = torch.empty(0, dtype=place.dtype, device=place.device)
+        return other.set_(content.before, place.storage_offset(), place.size(), place.stride())
+
+    def _keep(self, value: Any) -> None:
         if isinstance(value, torch.Tensor):
-            return self._keep_tensor(value)
-        if isinstance(value, torch.Generator):
+            if id(value) not in self._places:
+                self._keep_tensor(value)
+        elif isinstance(value, torch.Generator):
             self._undo.append(partial(value.set_state, value.get_state()))
-            return []
-        if isinstance(value, tuple):
-            return list(value)
-        held: list[Any] = []
-        if isinstance(value, dict):
+        elif isinstance(value, types.CellType):
+            if isinstance(value.cell_contents, torch.Tensor):  # a number in which a user counts calls stays
+                self._undo.append(partial(setattr, value, "cell_contents", value.cell_contents))
+        elif isinstance(value, GlobalVariable):
+            if isinstance(before := value.namespace.get(value.name), torch.Tensor):
+                self._undo.append(partial(value.namespace.__setitem__, value.name, before))
+        elif isinstance(value, Slots):
+            self._undo.append(_slots_undo(value))
+        elif isinstance(value, dict):
             self._undo.append(_dict_undo(value))
-            held += [*value.keys(), *value.values()]
         elif isinstance(value, (list, set, collections.deque)):
             self._undo.append(_elements_undo(value))
-            held += value
-        if isinstance(value, torch.nn.Module):
-            return [*held, *_of_module(value)]
-        of_the_process = any(kind.__module__.partition(".")[0] in _OF_THE_PROCESS for kind in type(value).__mro__)
-        return held if of_the_process else [*held, getattr(value, "__dict__", None)]
 
-    def _keep_tensor(self, tensor: torch.Tensor) -> list[Any]:
+    def _keep_tensor(self, tensor: torch.Tensor) -> None:
         if isinstance(tensor, torch._subclasses.FakeTensor) or torch.nn.parameter.is_lazy(tensor):
-            return []
+            return
         if tensor.is_leaf:
             self._undo.append(_gradient_undo(tensor))
         if is_traceable_wrapper_subclass(tensor):
-            return [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+            return
         with suppress(NotImplementedError, RuntimeError):  # a layout without one storage, or one without data yet
-            storage = tensor.untyped_storage()
-            self._undo.append(_place_undo(tensor))
-            if storage.device.type != "meta" and storage.nbytes():
-                self._storages.setdefault(storage.data_ptr(), _content_undo(storage))
-        return [tensor.grad] if tensor.is_leaf and tensor.grad is not None else []
+            storage, place = tensor.untyped_storage(), tensor.detach()
+            self._undo.append(_place_undo(tensor, place))
+            self._places[id(tensor)] = place
+            if storage.device.type != "meta" and storage.nbytes() and storage.data_ptr() not in self._contents:
+                self._contents[storage.data_ptr()] = _Content(storage)
 
 
-def _of_module(module: torch.nn.Module) -> list[Any]:
-    """A scripted one has its parameters in no attribute. One that is uninitialised is another class after a call."""
-    if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():
-        return []
-    return [*module.parameters(recurse=False), *module.buffers(recurse=False), module.__dict__]
+_ABSENT = object()
+
+
+def _pointer(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _same_place(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    return tensor.data_ptr() == other.data_ptr() and tensor.shape == other.shape and tensor.stride() == other.stride()
+
+
+def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape or a.device != b.device:
+        return False
+    with suppress(NotImplementedError, RuntimeError):  # of dtypes and layouts that cannot be compared
+        return bool(((a == b) | ((a != a) & (b != b))).all())
+    return False
+
+
+def _registered(model: Any) -> set[str]:
+    if isinstance(model, dict):  # of arguments
+        return {f"{key}.{name}" for key, each in model.items() for name in _registered(each)}
+    if not isinstance(model, torch.nn.Module):
+        return set()
+    return {name for name, _ in (*model.named_parameters(remove_duplicate=False),
+                                 *model.named_buffers(remove_duplicate=False))}
+
+
+def _is_within(name: str, names: list[str]) -> bool:
+    return any(name.startswith((f"{each}.", f"{each}[")) for each in names)
 
 
 def _dict_undo(value: dict) -> Callable[[], None]:
@@ -146,24 +230,41 @@ def _gradient_undo(tensor: torch.Tensor) -> Callable[[], None]:
     return undo
 
 
-def _place_undo(tensor: torch.Tensor) -> Callable[[], None]:
+def _slots_undo(slots: Slots) -> Callable[[], None]:
+    before = slots.values()
+
+    def undo() -> None:
+        now = slots.values()
+        for name in now.keys() - before.keys():
+            object.__delattr__(slots.owner, name)
+        for name, value in before.items():
+            if now.get(name, _ABSENT) is not value:
+                object.__setattr__(slots.owner, name, value)  # also of what is frozen
+    return undo
+
+
+def _place_undo(tensor: torch.Tensor, place: torch.Tensor) -> Callable[[], None]:
     """Its storage and shape, which assignments to ``tensor.data`` change."""
-    before = tensor.detach()
-
     def undo() -> None:
-        if tensor.data_ptr() != before.data_ptr() or tensor.shape != before.shape or tensor.stride() != before.stride():
-            tensor.data = before
+        if not _same_place(tensor, place):
+            tensor.data = place
     return undo
 
 
-def _content_undo(storage: torch.UntypedStorage) -> Callable[[], None]:
-    """What stands in it, whichever tensors share it. Written only where it differs, for it may be a file's pages."""
-    before = storage.clone()
+class _Content:
+    """What stands in a storage, whichever tensors share it. Written only where it differs, for it may be a file's
+    pages."""
 
-    def undo() -> None:
-        if storage.nbytes() != before.nbytes() or not torch.equal(_bytes(storage), _bytes(before)):
-            storage.copy_(before)
-    return undo
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self.storage, self.before = storage, storage.clone()
+
+    def differs(self) -> bool:
+        same_size = self.storage.nbytes() == self.before.nbytes()
+        return not same_size or not torch.equal(_bytes(self.storage), _bytes(self.before))
+
+    def restore(self) -> None:
+        if self.differs():
+            self.storage.copy_(self.before)
 
 
 def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:

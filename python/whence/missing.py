@@ -66,7 +66,7 @@ def _archive(folder: Path, model: Any, args: Any, kwargs: Any, backend: str) -> 
         trace = calls.trace(model, call.tensors) if backend == "native" else None
         if trace is None or of_libraries(trace):
             with torch.no_grad():
-                program = torch.export.export(model, call.copies())
+                program = torch.export.export(model, call.copies_apart())
             return exported.save(program, folder / "model.pt2"), None
         trace.save(str(archive))
         calls.save_inputs(call.tensors, inputs)

@@ -8,6 +8,7 @@ reached, such as a closure or a set, is an error: it would be fixed in the file 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import enum
 import functools
@@ -45,6 +46,8 @@ def opened(value: Any) -> Opened | None:
     """None for a leaf. What torch.export reads line by line, of plain containers, is what it understands."""
     if value is None or isinstance(value, (torch.Tensor, int, float, str)):
         return None
+    if isinstance(value, torch.Size):  # of which pytree makes a plain tuple
+        return _sequence(value)
     if isinstance(value, (tuple, list, dict)) or not caches.is_cache(value):
         if pytree._get_node_type(value) in pytree.SUPPORTED_NODES:
             return _registered(value)
@@ -79,7 +82,7 @@ def _mapping(value: Mapping) -> Opened:
             other[key] = each
         return other
 
-    return Opened(list(value.items()), build, rest=_state(value))
+    return Opened(list(value.items()), build, rest=state_of(value))
 
 
 def _sequence(value: list | tuple) -> Opened:
@@ -93,7 +96,7 @@ def _sequence(value: list | tuple) -> Opened:
         other[:] = given
         return other
 
-    return Opened(list(enumerate(value)), build, rest=_state(value))
+    return Opened(list(enumerate(value)), build, rest=state_of(value))
 
 
 # What has attributes and is one thing all the same: itself wherever it goes.
@@ -102,7 +105,7 @@ _WHOLE = (type, enum.Enum, torch.nn.Module, torch.Generator, torch.SymInt, torch
 
 
 def _object(value: Any) -> Opened | None:
-    state = {} if isinstance(value, _WHOLE) else _state(value)
+    state = {} if isinstance(value, _WHOLE) else state_of(value)
     if not state or _shell(value) is None:
         return None
     names = [name for name in state if not caches.is_fixed(value, name)]
@@ -120,7 +123,8 @@ def _object(value: Any) -> Opened | None:
                   lambda: _shell(value))
 
 
-def _state(value: Any) -> dict[str, Any]:
+def state_of(value: Any) -> dict[str, Any]:
+    """Its attributes, in slots too."""
     slots = (name for kind in type(value).__mro__ for name in _names(kind.__dict__.get("__slots__", ())))
     return dict(getattr(value, "__dict__", {})) | {
         name: getattr(value, name) for name in slots if not name.startswith("__") and hasattr(value, name)}
@@ -204,9 +208,59 @@ def leaves(value: Any) -> list[Any]:
 
 
 def copied(value: Any) -> Any:
-    """The same with clones of its tensors, and other objects: a model may write to what it is given."""
+    """The same with clones of its tensors, and other objects: a model may write to what it is given.
+
+    What is one tensor in ``value``, or shares memory, is so in the copy.
+    """
+    found, close = flatten(value, every_object=True)
+    return close(iter(_copied_leaves([leaf for _, leaf in found])))
+
+
+def copied_apart(value: Any) -> Any:
+    """The same, but each tensor has memory of its own, as the inputs of a file have: tracers know tensors by identity,
+    and would take two inputs for one."""
     found, close = flatten(value, every_object=True)
     return close(iter([_copied_leaf(leaf) for _, leaf in found]))
+
+
+def sharing(tensors: Iterable[torch.Tensor]) -> list[list[int]]:
+    """Which of the tensors share memory with others, by their places."""
+    places: dict[int, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        storage = _storage(tensor)
+        places.setdefault(id(tensor) if storage is None else storage.data_ptr(), []).append(place)
+    return [each for each in places.values() if len(each) > 1]
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """None where there is no plain memory that views could be made of."""
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
+    if not plain or tensor.is_quantized or tensor.device.type == "meta" or tensor.is_conj() or tensor.is_neg():
+        return None
+    with contextlib.suppress(NotImplementedError, RuntimeError):  # one without data, as torch.func's are
+        storage = tensor.untyped_storage()
+        return storage if storage.nbytes() else None
+    return None
+
+
+def _copied_leaves(found: list[Any]) -> list[Any]:
+    tensors = [(place, leaf) for place, leaf in enumerate(found) if isinstance(leaf, torch.Tensor)]
+    copies: dict[int, Any] = {}
+    for group in sharing(leaf for _, leaf in tensors):
+        storage = _storage(tensors[group[0]][1])
+        memory = None if storage is None else storage.clone()
+        known: dict[int, torch.Tensor] = {}
+        for place, leaf in (tensors[each] for each in group):
+            if id(leaf) not in known:
+                known[id(leaf)] = _copied_leaf(leaf) if memory is None else _within(memory, leaf)
+            copies[place] = known[id(leaf)]
+    return [copies[place] if place in copies else _copied_leaf(leaf) for place, leaf in enumerate(found)]
+
+
+def _within(memory: torch.UntypedStorage, tensor: torch.Tensor) -> torch.Tensor:
+    """The same part of other memory."""
+    empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return empty.set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def _copied_leaf(leaf: Any) -> Any:

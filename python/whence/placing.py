@@ -1,9 +1,10 @@
-"""Files that take their place when all of them are complete, and the place of nothing that is somebody else's."""
+"""Files that take their place when all of them are complete, and never the place of a file from elsewhere."""
 
 from __future__ import annotations
 
 import filecmp
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,25 @@ def place(made: Path, target: Path, overwrite: bool) -> None:
     for file, final in weights.items():
         os.replace(file, final)
     os.replace(made / target.name, os.path.realpath(target))
+
+
+def require_sidecar_place(record: Path, option: str, overwrite: bool = False) -> None:
+    """A name that was derived, and that no caller gave, replaces an older sidecar alone, and follows no link.
+
+    ``option``: what names another. Raises WhenceError E0401.
+    """
+    if not os.path.lexists(record):
+        return
+    plain = record.is_file() and not record.is_symlink()
+    if plain and (overwrite or _is_sidecar(record)):
+        return
+    raise error("E0401", "cannot_write", f"the record goes into {record}, where something else stands",
+                option + (", or overwrite=True to replace that file" if plain else ""), file=str(record))
+
+
+def _is_sidecar(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return re.search(rb'^\s*{\s*"format"\s*:\s*"whence-sidecar"', opened.read(256)) is not None
 
 
 def _umask() -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .command import binary
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator
+from .placing import require_sidecar_place
 
 
 @dataclass
@@ -86,7 +87,10 @@ def record(path: str | os.PathLike) -> Iterator[Recording]:
         raise
     _stop(whence, recording, traced=not programs)
     for program in programs:
-        file, diagnostics = exported.write(program, _beside(recording.path, len(recording.files) + 1))
+        place = _beside(recording.path, len(recording.files) + 1)
+        if place != recording.path:
+            require_sidecar_place(place, "move that file, or record into another folder")
+        file, diagnostics = exported.write(program, place)
         recording.files.append(file)
         recording.diagnostics += diagnostics
     for diagnostic in recording.diagnostics:

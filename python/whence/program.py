@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from . import calls, editing, nested, running
+from . import calls, editing, fixed_values, nested, running
 from .errors import WhenceError, WhenceWarning, error
 from .functions import FunctionsReport
 from .placing import folder_of, place, write_whole
@@ -263,23 +262,9 @@ def _tensors_of_call(known: calls.Call, args: Sequence[Any], kwargs: Mapping[str
                     f"exported were: {', '.join(known.tensors)}")
     for name in dict.fromkeys([*known.constants, *call.constants]):
         was, value = (each.constants.get(name, each.default_of(name)) for each in (known, call))
-        if not _same(was, value):
-            raise error("E0104", "input_mismatch",
-                        f"'{name}' is fixed in the file at {was!r}, and {value!r} is given",
+        if not fixed_values.same(was, value):
+            raise error("E0104", "input_mismatch", f"'{name}' is fixed in the file at {fixed_values.shown(was)}, and "
+                        + ("another one" if fixed_values.shown(value) == fixed_values.shown(was)
+                           else fixed_values.shown(value)) + " is given",
                         "export again with this value, or make it a tensor")
     return call.tensors
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Objects that compare by identity are the same if what they hold is, as far as it can be seen."""
-    if a is b or type(a) is not type(b) or isinstance(a, (type, torch.dtype, torch.layout, torch.memory_format)):
-        return a is b
-    if isinstance(a, types.FunctionType):
-        return a.__code__ is b.__code__
-    if type(a).__eq__ is not object.__eq__:
-        return bool(a == b)
-    if nested.opened(a) is None:
-        return True
-    ours, theirs = (nested.flatten(each, every_object=True)[0] for each in (a, b))
-    return [path for path, _ in ours] == [path for path, _ in theirs] and all(
-        _same(leaf, other) for (_, leaf), (_, other) in zip(ours, theirs))

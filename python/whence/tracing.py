@@ -188,11 +188,11 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
     return tensor.index_select(axis, torch.arange(size, device=tensor.device) % tensor.shape[axis])
 
 
-def computed(model: torch.nn.Module, run: Callable, tensors: tuple) -> list[torch.Tensor]:
+def computed(model: torch.nn.Module, run: Callable, tensors: tuple, seed: int = 0) -> list[torch.Tensor]:
     """What ``run`` returns, the same each time: generators and the model's state are afterwards as before."""
     with torch.no_grad(), kept(model):
-        torch.manual_seed(0)
-        return nested.tensors_in(run(*nested.copied(tensors)))
+        torch.manual_seed(seed)
+        return nested.tensors_in(run(*nested.copied_apart(tensors)))
 
 
 def alike(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:

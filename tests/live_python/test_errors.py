@@ -113,6 +113,25 @@ def test_two_models_in_one_recording(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.2.whence.json", "m.whence.json"]
 
 
+@pytest.mark.parametrize("stands", ["file", "link"])
+def test_a_numbered_sidecar_replaces_sidecars_alone(stands, tmp_path):
+    mine, numbered = tmp_path / "mine.txt", tmp_path / "m.2.whence.json"
+    mine.write_text("mine")
+    numbered.symlink_to(mine) if stands == "link" else numbered.write_text("mine")
+    two = """
+        whence.start("m.whence.json")
+        net = Net(); trace(net); trace(torch.nn.Sequential(torch.nn.Linear(4, 2)))
+        try: print(whence.stop())
+        except RuntimeError as refused: print(refused)
+        """
+    said = script(two, tmp_path)
+    assert "E0401" in said and "m.2.whence.json" in said
+    assert mine.read_text() == numbered.read_text() == "mine" and numbered.is_symlink() == (stands == "link")
+    numbered.unlink()
+    for _ in range(2):  # the second time it is one
+        assert "E0401" not in script(two, tmp_path) and '"whence-sidecar"' in numbered.read_text()[:60]
+
+
 def test_a_forward_that_throws(tmp_path):
     said = script("""
         class Bad(Net):

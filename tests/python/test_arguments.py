@@ -422,5 +422,46 @@ def test_what_has_no_tensors_may_be_anything():
     assert program.verification.ok
     x = random(2, 3, seed=1)
     torch.testing.assert_close(program(x, torch.relu, layer, Holds, copy.copy(settings))[0], layer(x.relu()) * 2)
+    torch.testing.assert_close(program(x, torch.relu, copy.deepcopy(layer), Holds, settings)[0], layer(x.relu()) * 2)
+
+
+def times(factor, **more):
+    return lambda x: x * factor
+
+
+class Empty:
+    pass
+
+
+def linear(seed, **options):
+    torch.manual_seed(seed)
+    return torch.nn.Linear(3, 3, **options)
+
+
+@pytest.mark.parametrize("given, equal, other", [
+    (lambda: linear(0), lambda: linear(0), lambda: linear(1)),
+    (lambda: linear(0), lambda: linear(0), lambda: linear(0).train(False)),
+    (lambda: torch.nn.LeakyReLU(0.1), lambda: torch.nn.LeakyReLU(0.1), lambda: torch.nn.LeakyReLU(0.2)),
+    (lambda: times(2), lambda: times(2), lambda: times(3)),
+    (lambda: functools.partial(torch.add, other=2), lambda: functools.partial(torch.add, other=2),
+     lambda: functools.partial(torch.add, other=3)),
+    (lambda: [1, linear(0)], lambda: [1, linear(0)], lambda: [1, linear(1)]),
+    (lambda: types.SimpleNamespace(f=times(2)), lambda: types.SimpleNamespace(f=times(2)),
+     lambda: types.SimpleNamespace(f=times(3))),
+    (lambda: iter([1, 2]), lambda: iter([1, 2]), lambda: iter([1, 3])),
+    (Empty, Empty, object),
+], ids=["weights", "mode", "attributes of a module", "closure", "partial", "in a list", "in an object", "iterator",
+        "nothing in it"])
+def test_a_program_refuses_other_fixed_values(given, equal, other):
+    class Takes(torch.nn.Module):
+        def forward(self, x, value):
+            return x * 2
+
+    program = whence.export(Takes(), (random(2, 3, seed=0), given()))
+    x = random(2, 3, seed=1)
+    torch.testing.assert_close(program(x, equal())[0], x * 2)
+    with pytest.raises(whence.WhenceError, match="'value.*' is fixed in the file at") as refused:
+        program(x, other())
+    assert refused.value.code == "E0104" and "\n" not in str(refused.value)
 
 

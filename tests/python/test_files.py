@@ -100,3 +100,44 @@ def test_annotate_and_html_into_another_folder(tmp_path):
     with pytest.raises(whence.WhenceError, match="the model itself"):
         report.to_html(tmp_path / "out" / "a.onnx")
     assert_computes(tmp_path / "out" / "a.onnx", net(1))
+
+
+# ---- sidecars whose name was derived --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
+def test_a_derived_sidecar_replaces_sidecars_alone(backend, tmp_path):
+    mine = tmp_path / "m.whence.json"
+    mine.write_text('{"hyper": "parameters, not \\"format\\": \\"whence-sidecar\\""}')
+    before = files(tmp_path)
+    with pytest.raises(whence.WhenceError) as refused:
+        whence.export(net(1), (X,), tmp_path / "m.onnx", backend)
+    assert refused.value.code == "E0401" and "sidecar=" in refused.value.remedy and "overwrite=True" in refused.value.remedy
+    assert files(tmp_path) == before
+    whence.export(net(1), (X,), tmp_path / "m.onnx", backend, sidecar=tmp_path / "other.json")
+    assert files(tmp_path)[mine.name] == before[mine.name]
+    for overwrite in True, False:  # the second time it is one
+        program = whence.export(net(1), (X,), tmp_path / "m.onnx", backend, overwrite=overwrite)
+        assert program.sidecar == mine and b'"whence-sidecar"' in mine.read_bytes()[:60]
+
+
+@pytest.mark.parametrize("to", ["mine.txt", "older.whence.json", "nothing"])
+def test_a_derived_sidecar_follows_no_link(to, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    whence.export(net(1), (X,), tmp_path / "older.onnx")
+    (tmp_path / "m.whence.json").symlink_to(to)
+    names, before = sorted(os.listdir(tmp_path)), (tmp_path / "mine.txt").read_text()
+    with pytest.raises(whence.WhenceError) as refused:
+        whence.export(net(2), (X,), tmp_path / "m.onnx", overwrite=True)
+    assert refused.value.code == "E0401" and "overwrite" not in refused.value.remedy
+    assert sorted(os.listdir(tmp_path)) == names and (tmp_path / "mine.txt").read_text() == before
+    if to != "nothing":
+        whence.export(net(2), (X,), tmp_path / "m.onnx", sidecar=tmp_path / "m.whence.json")  # which names the link
+
+
+def test_numbered_records_replace_records_alone(tmp_path):
+    (tmp_path / "m.2.whence.json").write_text("mine")
+    with pytest.raises(whence.WhenceError) as refused, whence.record(tmp_path / "m.whence.json"):
+        torch.export.export(net(1), (X,))
+        torch.export.export(net(2), (X,))
+    assert refused.value.code == "E0401" and (tmp_path / "m.2.whence.json").read_text() == "mine"

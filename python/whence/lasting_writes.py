@@ -1,0 +1,257 @@
+"""What a model changes for longer than one call: a file cannot do that, and the caller has to know.
+
+PyTorch's tracers do not see all of it: an attribute that is set anew, a write through ``data``, or to a view that was
+made before. So the model runs once by itself, and what it holds afterwards is compared with what it held before. That
+is done for every backend alike, and what an exporter has to say goes into the same warnings (E0308).
+
+What is known to give wrong results is refused (E0303): two arguments that share memory which the model writes to, for
+inputs of a file are separate; and a captured program whose own results on the example are others than the model's.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from . import nested
+from .errors import Diagnostic, WhenceError, WhenceWarning, error
+from .keeping import Change, changes, kept
+from .surroundings import log
+from .tracing import alike, computed
+
+TRACE, EXPORTED = "trace", "exported program"  # what a model is captured in
+
+_STARTS_ANEW = "each run of the ONNX file starts from the value before"
+_AS_OUTPUT = "return the new value as an output and take it as an input, if later runs need it"
+_NAMES_AT_MOST = 8
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one run of the model did."""
+
+    result: Any = None
+    changes: Sequence[Change] = ()
+    written_inputs: frozenset[str] = frozenset()
+    returned_inputs: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def in_place(self) -> list[str]:
+        return [each.name for each in self.changes if each.in_place]
+
+
+def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) -> Observed | None:
+    """``run`` gets copies of the tensors; ``holder`` is what holds the state, and is afterwards as before.
+
+    None where the model does not run: whatever exports it will say why.
+    Raises WhenceError E0303 where tensors that share memory are written to.
+    """
+    copies = nested.copied(tuple(tensors.values()))
+    try:
+        result, changed = _run(holder, run, copies)
+    except Exception as failure:  # the model raises of every kind
+        log.info("the model does not run by itself: %s", failure)
+        return None
+    written = frozenset(name for (name, before), after in zip(tensors.items(), copies) if _is_changed(before, after))
+    _refuse_shared(holder, run, tensors, copies, result, written)
+    returned = {_place(each) for each in nested.tensors_in(result)}
+    return Observed(result, changed, written,
+                    frozenset(name for name, each in zip(tensors, copies) if _place(each) in returned))
+
+
+def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -> Observed | None:
+    """Of a copy, for its attributes are not in Python. Its parameters and buffers are what can be seen."""
+    other = copy.deepcopy(model)
+    opened = nested.flatten(dict(tensors))
+    names = [name for name, leaf in zip(nested.named(path for path, _ in opened[0]), (leaf for _, leaf in opened[0]))
+             if isinstance(leaf, torch.Tensor)]
+
+    def run(*given: torch.Tensor) -> Any:
+        left = iter(given)
+        return other(**opened[1](iter([next(left) if isinstance(leaf, torch.Tensor) else leaf
+                                       for _, leaf in opened[0]])))
+
+    return observed(other, run, dict(zip(names, nested.tensors_in(dict(tensors)))))
+
+
+def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
+    args, kwargs = program.example_inputs or ((), {})
+    found, close = nested.flatten((args, kwargs))
+    tensors = {str(at): leaf for at, (_, leaf) in enumerate(found) if isinstance(leaf, torch.Tensor)}
+
+    def run(*given: torch.Tensor) -> Any:
+        left = iter(given)
+        positional, keywords = close(iter([next(left) if isinstance(leaf, torch.Tensor) else leaf
+                                           for _, leaf in found]))
+        return program.module(check_guards=False)(*positional, **keywords)
+
+    return observed({**program.state_dict, **program.constants}, run, tensors)
+
+
+def _run(holder: Any, run: Callable, copies: tuple) -> tuple[Any, list[Change]]:
+    with warnings.catch_warnings(), torch.no_grad(), kept(holder):
+        warnings.simplefilter("ignore")  # the export runs the model again
+        result = run(*copies)
+        return result, changes()
+
+
+def _is_changed(before: torch.Tensor, after: torch.Tensor) -> bool:
+    try:
+        return before.shape != after.shape or not torch.allclose(before, after, 0, 0, equal_nan=True)
+    except (NotImplementedError, RuntimeError):  # dtypes and layouts that cannot be compared
+        return False
+
+
+def _place(tensor: torch.Tensor) -> tuple:
+    try:
+        return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+    except (NotImplementedError, RuntimeError):  # a layout without one memory
+        return (id(tensor),)
+
+
+def _refuse_shared(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor], copies: tuple, result: Any,
+                   written: Iterable[str]) -> None:
+    names = list(tensors)
+    shared = [[names[each] for each in group] for group in nested.sharing(tensors.values())]
+    shared = [group for group in shared if set(group) & set(written)]
+    if not shared:
+        return
+    apart = nested.copied_apart(tuple(tensors.values()))
+    other = _run(holder, run, apart)[0]
+    if alike(nested.tensors_in(other), nested.tensors_in(result)) and alike(list(apart), list(copies)):
+        return  # parts that do not overlap
+    raise error("E0303", "unsupported_feature", f"{' and '.join(repr(name) for name in shared[0])} share memory, and "
+                "the model writes to it; the inputs of a file are separate tensors",
+                "give clones of them, if the model is meant to get separate tensors, else give the tensor once")
+
+
+def refuse_what_was_missed(seen: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
+                           programs: Iterable[Callable[[], Callable]], what: str) -> None:
+    """Raises WhenceError E0303 where the model writes to what it holds, and one of ``programs``, which make a captured
+    program, computes something else than the model on the example: what it lacks is the write. Models that draw random
+    numbers are not compared."""
+    if seen is None or not seen.in_place:
+        return
+    tensors = tuple(tensors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the model has said all that
+        with _said_to_be_captured(what):
+            wanted, again = (_results(model, lambda: model, tensors, seed) for seed in (0, 1))
+        found = [] if wanted is None or again is None or not alike(wanted, again) else \
+            [_results(model, each, tensors) for each in programs]
+    if not all(each is None or alike(each, wanted) for each in found):
+        raise error("E0303", "unsupported_feature", f"the {what} lacks a write to {_list(seen.in_place)}: its results "
+                    "are others than the model's, as are those of a file that is made of it",
+                    "write to the tensor itself: self.state.add_(x); not through .data, nor to a view that was made "
+                    "before the call")
+
+
+@contextmanager
+def _said_to_be_captured(what: str) -> Iterator[None]:
+    """What a model leaves out where torch.compiler.is_exporting() is true is not missing in an exported program."""
+    before = getattr(torch.compiler, "_is_exporting_flag", None)
+    if before is None or what != EXPORTED:
+        yield
+        return
+    torch.compiler._is_exporting_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_exporting_flag = before
+
+
+def _results(model: torch.nn.Module, program: Callable[[], Callable], tensors: tuple,
+             seed: int = 0) -> list[torch.Tensor] | None:
+    try:
+        return computed(model, program(), tensors, seed)
+    except Exception as failure:  # of every kind; what cannot run is for the exporter to say
+        log.info("writes are not compared with the model's: %s", failure)
+        return None
+
+
+def told(seen: Observed | None, by_exporter: Sequence[Diagnostic], input_names: Mapping[str, str],
+         differs: Callable[[], bool]) -> list[Diagnostic]:
+    """The warnings of an export: those of the exporter, which knows source lines, and what it did not see.
+
+    ``input_names``: what the file calls the call's tensors. ``differs`` runs the file, where that is possible.
+    """
+    if seen is None:
+        return list(by_exporter)
+    said, named = [], set()
+    unnamed: list[int] = []  # where it says of tensors of which the exporter does not know the name
+    for each in by_exporter:
+        if "its input '" in each.message:
+            name = next((name for name in input_names if _names(each, name) or _names(each, nested.identifier(name))),
+                        None)
+            named.add(name)
+            if name not in seen.returned_inputs:
+                said.append(each if name is None else replace(each, message=_of_input(input_names[name])))
+            continue
+        known = {change.name for change in seen.changes if any(_names(each, name) for name in
+                                                               (change.name, *change.others))}
+        named |= known
+        unnamed += [] if known else [len(said)]
+        said.append(each)
+    left = [change for change in seen.changes if change.name not in named]
+    constants = [change.name for change in left if change.in_place and not change.registered]
+    registered = [change.name for change in left if change.in_place and change.registered]
+    if len(constants) == len(unnamed) == 1:
+        said[unnamed[0]] = replace(said[unnamed[0]], message=_of_constants(constants))
+    if len(constants) <= len(unnamed):
+        constants = []
+    wrong = "; on the example too the results of the file are others than the model's" if seen.changes and differs() \
+        else ""
+    if registered:
+        said.append(_warning(f"the model writes to {_list(registered)}; {_STARTS_ANEW}"))
+    if constants:
+        said.append(_warning(_of_constants(constants)))
+    if anew := [change.name for change in left if not change.in_place]:
+        said.append(_warning(f"the model sets {_list(anew)}, which lasts for one run of the ONNX file only; "
+                             f"{_STARTS_ANEW}"))
+    for name in sorted(seen.written_inputs - seen.returned_inputs - named, key=list(input_names).index):
+        said.append(_warning(_of_input(input_names[name]), "return the new value as an output, if the caller needs it"))
+    if wrong and said:
+        said[-1] = replace(said[-1], message=said[-1].message + wrong)
+    return said
+
+
+def _names(said: Diagnostic, name: str) -> bool:
+    return f"'{name}'" in said.message
+
+
+def _of_constants(names: Sequence[str]) -> str:
+    kind = "a tensor that it holds and that is no parameter or buffer" if len(names) == 1 else \
+        "tensors that it holds and that are no parameters or buffers"
+    return f"the model writes to {_list(names)}, {kind}; {_STARTS_ANEW}"
+
+
+def _of_input(name: str) -> str:
+    return f"the model writes to its input '{name}'; a run of the ONNX file leaves inputs as they are"
+
+
+def _warning(message: str, remedy: str = _AS_OUTPUT) -> Diagnostic:
+    return Diagnostic("E0308", "state_not_kept", "warning", message, remedy)
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES_AT_MOST
+    return ", ".join(f"'{name}'" for name in names[:_NAMES_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def differs_in_runtime(verify: Callable[[], Any]) -> bool:
+    """Returns false where it cannot be known, as without ONNX Runtime."""
+    try:
+        return not verify().ok
+    except WhenceError:
+        return False
+
+
+def warn(diagnostics: Iterable[Diagnostic]) -> None:
+    for each in diagnostics:
+        warnings.warn(str(each), WhenceWarning, stacklevel=5)
