@@ -188,6 +188,44 @@ class Convolutions(torch.nn.Sequential):
                                                torch.nn.ReLU()) for a, b in zip(channels, channels[1:])))
 
 
+def test_what_tools_append_to_names_is_not_a_module(tmp_path):
+    names = {
+        "/enc/norm/Mul_1/LayerNormFusion/": ("LayerNormalization", "enc.norm"),
+        "/enc/k_proj/MatMul/MatMulAddFusion": ("Gemm", "enc.k_proj"),
+        "/enc/attn/MatMul/MatMulScaleFusion//MatmulTransposeFusion/": ("MatMul", "enc.attn"),
+        "/enc/Slice_5/GatherSliceToSplitFusion": ("Relu", "enc"),
+        "/enc/act/Sigmoid_quant": ("Sigmoid", "enc.act"),
+        "/enc/Conv/Conv": ("Tanh", "enc.Conv"),  # a module called like an operator
+        "/Add_3/SomeFusion": ("Neg", ""),
+    }
+    weights = [numpy_helper.from_array(np.ones(4, np.float32), "scale"),
+               numpy_helper.from_array(np.eye(4, dtype=np.float32), "matrix")]
+    reads = {"LayerNormalization": ["scale"], "Gemm": ["matrix"], "MatMul": ["matrix"]}
+    nodes, last = [], "x"
+    for i, (name, (op, _)) in enumerate(names.items()):
+        nodes.append(helper.make_node(op, [last, *reads.get(op, [])], [f"v{i}"], name=name))
+        last = f"v{i}"
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 4])], [value(last, 1, [2, 4])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
+              tmp_path / "fused.onnx")
+    annotate(tmp_path / "fused.onnx", tmp_path / "out.onnx")
+    found = [keys(node)["module"] for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert found == [module for _, module in names.values()]
+
+
+def test_a_fusions_weight_is_of_the_module_that_its_name_goes_on_with(tmp_path):
+    weight = numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "ConvMulFusion_W_net.stem.conv.weight")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("Conv", ["x", weight.name], ["y"], name="node_Conv_7")], "g",
+                              [value("x", 1, [1, 1, 8, 8])], [value("y", 1, [1, 1, 6, 6])], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
+              tmp_path / "folded.onnx")
+    annotate(tmp_path / "folded.onnx", tmp_path / "out.onnx")
+    found = keys(onnx.load(tmp_path / "out.onnx").graph.node[0])
+    assert "net.stem.conv".startswith(found["module"]) and found["module"]
+
+
 def test_a_part_under_other_names_with_folded_weights(tmp_path):
     model = Convolutions().eval()
     with torch.no_grad():  # or folding would not change a byte
