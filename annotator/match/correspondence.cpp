@@ -172,6 +172,8 @@ void Correspondence::settle(double gap) {
       waiting_.push_back(top);
       continue;
     }
+    // Likeness may tell twins apart by how an exporter happened to write one of them: a good guess, but a guess.
+    tie_broken_ = tie_broken_ || !leads_by_support(top.foreign, top.reference, Trust::all);
     accept(top.foreign, top.reference, !tie_broken_ || stands_alone(top.foreign, top.reference));
   }
 }
