@@ -91,6 +91,7 @@ class Correspondence {
   void link_outputs(std::int32_t f, std::int32_t r);
   bool taken_in_by_product(std::int32_t value) const;
   bool scales_into_product(std::int32_t fv, std::int32_t value) const;
+  std::int32_t behind_folded(std::int32_t fv, std::int32_t rv) const;
   void link_behind_sum(std::int32_t fv, std::int32_t rv);
   void link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
   void link_up(std::int32_t fv, std::int32_t rv);

@@ -1,5 +1,7 @@
 """`whence annotate` on files that somebody else exported: by sidecar, by the file before a tool, by names alone."""
 
+import copy
+import json
 import shutil
 
 import numpy as np
@@ -72,6 +74,59 @@ def test_a_folded_convolution_is_of_both_modules(folder, tmp_path):
     annotate(folder / "renamed.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     convolutions = [keys(node) for node in onnx.load(tmp_path / "a.onnx").graph.node if node.op_type == "Conv"]
     assert any(node.get("modules") == '["stem.0","stem.1"]' and node["module"] == "stem" for node in convolutions)
+
+
+class Scaling(torch.nn.Module):
+    """By channel, as a frozen batch norm does."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.register_buffer("scale", torch.rand(1, channels, 1, 1) + 0.5)
+        self.register_buffer("shift", torch.rand(1, channels, 1, 1))
+
+    def forward(self, x):
+        return x * self.scale + self.shift
+
+
+class Upsampling(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.act = torch.nn.ConvTranspose2d(4, 8, 2, 2), Scaling(8), torch.nn.Hardswish()
+        self.pool, self.last = torch.nn.MaxPool2d(2), torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(self.pool(self.act(self.norm(self.up(torch.relu(x))))).mean((2, 3)))
+
+
+class Folded(torch.nn.Module):
+    """What an optimiser makes of it, with the activation spelled out."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.up, self.pool, self.last = copy.deepcopy(model.up), model.pool, model.last
+        with torch.no_grad():
+            self.up.weight *= model.norm.scale
+            self.up.bias.copy_(self.up.bias * model.norm.scale.flatten() + model.norm.shift.flatten())
+
+    def forward(self, x):
+        x = self.up(torch.relu(x))
+        return self.last(self.pool(x * torch.nn.functional.hardsigmoid(x)).mean((2, 3)))
+
+
+def test_a_folded_transposed_convolution_is_of_both_modules(tmp_path):
+    torch.manual_seed(1)
+    model, x = Upsampling().eval(), torch.randn(1, 4, 6, 6)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(Folded(model).eval(), (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"],
+                      opset_version=18)
+    folded = onnx.load(tmp_path / "exported.onnx")
+    rename(folded)
+    onnx.save(folded, tmp_path / "folded.onnx")
+    annotate(tmp_path / "folded.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
+    found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    assert json.loads(found["ConvTranspose"].get("modules", "[]")) == ["up", "norm"]
+    assert found["ConvTranspose"]["module"] == ""
 
 
 @pytest.mark.parametrize("name", ["exported", "renamed"])
