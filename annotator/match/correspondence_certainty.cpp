@@ -23,6 +23,7 @@ bool Correspondence::rivals_share_scope(std::int32_t f, std::int32_t r) const {
     return found;
   };
   if (support(f, r, Trust::certain) < needed) return false;
+  if (f_.nodes[f].op_type == "Shape") return false;  // one for all modules that ask, also for those that did not
   const double own = score(f, r, Trust::certain);
   const auto known = scopes(r);
   // Where another node could as well have the partner, this one may have to do with what is worse.

@@ -129,6 +129,34 @@ def test_a_folded_transposed_convolution_is_of_both_modules(tmp_path):
     assert found["ConvTranspose"]["module"] == ""
 
 
+class Pooled(torch.nn.Module):
+    """`mean`: the pooling is spelled as a mean, as PyTorch's newer exporter does."""
+
+    def __init__(self, mean=False):
+        super().__init__()
+        self.mean, self.stem, self.norm = mean, torch.nn.Linear(6, 16), torch.nn.LayerNorm(16)
+        self.pool, self.head = torch.nn.AdaptiveAvgPool1d(1), torch.nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = self.norm(self.stem(x)).transpose(1, 2)
+        return self.head(torch.flatten(x.mean(2, keepdim=True) if self.mean else self.pool(x), 1))
+
+
+def test_a_mean_behind_a_normalization_is_not_its_own(tmp_path):
+    model, x = Pooled().eval(), torch.randn(1, 5, 6)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    spelled = Pooled(mean=True).eval()
+    spelled.load_state_dict(model.state_dict())
+    torch.onnx.export(spelled, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
+    renamed = onnx.load(tmp_path / "exported.onnx")
+    rename(renamed)
+    onnx.save(renamed, tmp_path / "renamed.onnx")
+    annotate(tmp_path / "renamed.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
+    found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    assert found["LayerNormalization"]["module"] == "norm" and found["ReduceMean"]["module"] in ("pool", "")
+
+
 @pytest.mark.parametrize("name", ["exported", "renamed"])
 def test_twice_changes_nothing_and_strip_gives_the_bytes_back(folder, tmp_path, name):
     source = folder / f"{name}.onnx"
