@@ -7,8 +7,8 @@
 
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
+#include "annotator/match/scope_in_name.h"
 #include "annotator/merge/keys.h"
-#include "annotator/merge/node_name.h"
 #include "annotator/view/python_list.h"
 
 namespace whence {
@@ -42,9 +42,11 @@ namespace {
 
 // "/encoder/layer.0" of the node "/encoder/layer.0/MatMul_1", if that is how the module's name is written: where a
 // qualified name divides into calls, only the names of the file say.
-std::optional<std::string_view> name_path_of(std::string_view node, const std::string& module) {
+std::optional<std::string_view> name_path_of(std::string_view node, const std::string& module,
+                                             const ScopeReader& reader) {
   if (!node.starts_with('/')) return std::nullopt;
-  return module_in_name(node) == module ? std::optional(path_in_name(node).path) : std::nullopt;
+  const std::string_view path = reader.read(node).path;
+  return module_of_path(path) == module ? std::optional(path) : std::nullopt;
 }
 
 // How sure the file is of the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of the
@@ -65,6 +67,7 @@ Reference make_reference(const OnnxSummary& annotated) {
   reference.values_keep_names = true;
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
+  const ScopeReader reader(annotated);
   for (const OnnxNode* node : made.file_nodes) {
     ReferenceUnit unit;
     unit.name = node->name;
@@ -74,7 +77,7 @@ Reference make_reference(const OnnxSummary& annotated) {
           call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
       unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
       unit.confidence = stated_confidence(node->metadata);
-      if (const auto path = name_path_of(node->name, *module)) reference.scopes[unit.scope].name_path = *path;
+      if (const auto path = name_path_of(node->name, *module, reader)) reference.scopes[unit.scope].name_path = *path;
     } else {
       unit.scope = -1;
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "annotator/match/correspondence_weights.h"
@@ -81,10 +82,15 @@ void Correspondence::seed_interface() {
   for (std::size_t i = 0; i < r_.values.size(); ++i) {
     if (!r_.values[i].constant) by_name.emplace(r_.values[i].name, static_cast<std::int32_t>(i));
   }
+  std::unordered_set<std::string_view> kept;
+  for (const StructureValue& value : f_.values) kept.insert(value.name);
   for (std::size_t i = 0; i < f_.values.size(); ++i) {
     const auto found = by_name.find(f_.values[i].name);
     if (found == by_name.end() || f_.values[i].constant || f_.values[i].name.empty()) continue;
-    link(f_.loose(static_cast<std::int32_t>(i)), r_.loose(found->second));
+    // Tools that fold a scaling into the product before it may keep the name of the product's result.
+    const std::int32_t fv = f_.loose(static_cast<std::int32_t>(i)), rv = r_.loose(found->second);
+    const std::int32_t behind = behind_folded(fv, rv);
+    link(fv, kept.contains(r_.values[behind].name) ? rv : behind);
   }
 }
 
@@ -172,6 +178,8 @@ void Correspondence::settle(double gap) {
       waiting_.push_back(top);
       continue;
     }
+    // Likeness may tell twins apart by how an exporter happened to write one of them: a good guess, but a guess.
+    tie_broken_ = tie_broken_ || !leads_by_support(top.foreign, top.reference, Trust::all);
     accept(top.foreign, top.reference, !tie_broken_ || stands_alone(top.foreign, top.reference));
   }
 }

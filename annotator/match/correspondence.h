@@ -73,6 +73,11 @@ class Correspondence {
   double constants_alike(const StructureNode& f, const StructureNode& r) const;
   bool kernels_differ(const StructureNode& f, const StructureNode& r) const;
   double best_rival(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
+  // Every rival is far behind, or has less that supports it; not only less that makes it alike.
+  bool leads_by_support(std::int32_t f, std::int32_t r, Trust trust) const;
+  // Calls `see` with the pairs that the nodes could as well be of.
+  template <class See>
+  void see_rivals(std::int32_t f, std::int32_t r, Trust trust, const See& see) const;
   bool same_units(std::int32_t a, std::int32_t b) const;
 
   bool stands_alone(std::int32_t f, std::int32_t r) const;
@@ -86,6 +91,7 @@ class Correspondence {
   void link_outputs(std::int32_t f, std::int32_t r);
   bool taken_in_by_product(std::int32_t value) const;
   bool scales_into_product(std::int32_t fv, std::int32_t value) const;
+  std::int32_t behind_folded(std::int32_t fv, std::int32_t rv) const;
   void link_behind_sum(std::int32_t fv, std::int32_t rv);
   void link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
   void link_up(std::int32_t fv, std::int32_t rv);

@@ -19,11 +19,13 @@ struct Nearest {
 
 }  // namespace
 
-// The nearest node without partner of each operator, from a value upwards or downwards.
+// The nearest node without partner of each operator, from a value upwards or downwards, as far as values without
+// partner: what lies beyond one that has a partner is between other values.
 class Correspondence::Lookout {
  public:
-  Lookout(const Structure& s, const std::vector<std::int32_t>& partners, bool down)
-      : s_(s), partners_(partners), down_(down) {}
+  Lookout(const Structure& s, const std::vector<std::int32_t>& partners, const std::vector<std::int32_t>& known,
+          bool down)
+      : s_(s), partners_(partners), known_(known), down_(down) {}
 
   std::map<std::uint16_t, Nearest> from(std::int32_t value, const auto& same) {
     std::map<std::uint16_t, Nearest> found;
@@ -41,7 +43,9 @@ class Correspondence::Lookout {
         } else if (entry.distance == distance && !same(entry.node, node)) {
           entry.several = true;
         }
-        for (const std::int32_t beyond : results(node)) values.emplace_back(beyond, distance + 1);
+        for (const std::int32_t beyond : results(node)) {
+          if (known_[beyond] < 0) values.emplace_back(beyond, distance + 1);
+        }
       }
     }
     return found;
@@ -74,7 +78,7 @@ class Correspondence::Lookout {
   }
 
   const Structure& s_;
-  const std::vector<std::int32_t>& partners_;
+  const std::vector<std::int32_t>&partners_, &known_;  // of nodes, of values
   bool down_;
 };
 
@@ -84,10 +88,11 @@ class Correspondence::Lookout {
 bool Correspondence::bridge() {
   const std::size_t before = queue_.size();
   const auto from = [&](std::int32_t fv, std::int32_t rv, bool down) {
-    const auto mine = Lookout(f_, node_of_, down).from(fv, [](std::int32_t, std::int32_t) { return false; });
+    const auto mine = Lookout(f_, node_of_, value_of_, down).from(fv, [](std::int32_t, std::int32_t) { return false; });
     if (mine.empty()) return;
-    const auto others =
-        Lookout(r_, foreign_node_of_, down).from(rv, [&](std::int32_t a, std::int32_t b) { return same_units(a, b); });
+    const auto others = Lookout(r_, foreign_node_of_, foreign_of_, down).from(rv, [&](std::int32_t a, std::int32_t b) {
+      return same_units(a, b);
+    });
     for (const auto& [op, near] : mine) {
       const auto other = others.find(op);
       if (near.several || other == others.end() || other->second.several) continue;

@@ -9,7 +9,8 @@ namespace whence {
 // Without what broken ties led to, the pair has support and clearly more of it than any rival.
 bool Correspondence::stands_alone(std::int32_t f, std::int32_t r) const {
   return support(f, r, Trust::certain) >= needed &&
-         score(f, r, Trust::certain) - best_rival(f, r, Trust::certain) >= small_gap;
+         score(f, r, Trust::certain) - best_rival(f, r, Trust::certain) >= small_gap &&
+         leads_by_support(f, r, Trust::certain);
 }
 
 // All that the node could as well correspond to is of the same scopes.
@@ -22,12 +23,18 @@ bool Correspondence::rivals_share_scope(std::int32_t f, std::int32_t r) const {
     return found;
   };
   if (support(f, r, Trust::certain) < needed) return false;
+  if (f_.nodes[f].op_type == "Shape") return false;  // one for all modules that ask, also for those that did not
   const double own = score(f, r, Trust::certain);
   const auto known = scopes(r);
-  return std::all_of(rivals_of_f_[f].begin(), rivals_of_f_[f].end(), [&](std::int32_t other) {
+  // Where another node could as well have the partner, this one may have to do with what is worse.
+  const bool contested = std::ranges::any_of(rivals_of_r_[r], [&](std::int32_t other) {
+    return other != f && !certain_[other] && score(other, r, Trust::certain) >= own - clear_gap;
+  });
+  return std::ranges::all_of(rivals_of_f_[f], [&](std::int32_t other) {
     const std::int32_t taker = foreign_node_of_[other];
     const bool taken = taker >= 0 && taker != f && certain_[taker];
-    return taken || scopes(other) == known || score(f, other, Trust::certain) < own - clear_gap;
+    if (taken || scopes(other) == known) return true;
+    return contested ? support(f, other, Trust::certain) < needed : score(f, other, Trust::certain) < own - clear_gap;
   });
 }
 

@@ -132,6 +132,10 @@ void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
     for (const std::int32_t other : downward(r_, rv, most_forms * few_uses)) try_pair(fv, other);
     for (const std::int32_t mine : downward(f_, fv, few_uses)) try_pair(mine, rv);
   }
+  if (best == 0) {
+    // Nothing behind it is alike: what reads weights by channel is still in both files, here in the product.
+    if (const std::int32_t behind = behind_folded(fv, rv); behind != rv) return link(fv, behind);
+  }
   // What only the foreign file does to a value leaves it the same for the reference: both correspond.
   if (target.first != fv) link(fv, rv);
   const bool taken_in = taken_in_by_product(target.second) || scales_into_product(fv, target.second);
@@ -175,6 +179,35 @@ bool Correspondence::scales_into_product(std::int32_t fv, std::int32_t value) co
   };
   const auto& makers = r_.makers(value);
   return weights && plain && !makers.empty() && std::all_of(makers.begin(), makers.end(), own_operation);
+}
+
+// The value behind the arithmetic with weights that follows the product `rv` in the reference and is nowhere behind
+// `fv`: the foreign product took it in, its readers are plain operators, which cannot. `rv` itself when there is none.
+std::int32_t Correspondence::behind_folded(std::int32_t fv, std::int32_t rv) const {
+  const auto scales = [](const Structure& s, const StructureNode& node) {
+    return may_be_folded(node.op_class) && s.reads_weights(node);
+  };
+  const auto& products = f_.makers(fv);
+  const bool weights = !products.empty() && std::ranges::all_of(products, [&](std::int32_t maker) {
+    return is_product(f_.nodes[maker].op_class) && f_.reads_weights(f_.nodes[maker]);
+  });
+  const auto& ours = f_.heavy_uses(fv);
+  const bool may_have = weights && !ours.empty() && std::ranges::none_of(ours, [&](const StructureUse& use) {
+                          return use.node < 0 || !f_.nodes[use.node].domain.empty() || scales(f_, f_.nodes[use.node]);
+                        });
+  std::int32_t value = rv;
+  for (int step = 0; may_have && step < longest_step; ++step) {
+    const auto& uses = r_.heavy_uses(value);
+    if (uses.empty() || !std::ranges::all_of(uses, [&](const StructureUse& use) {
+          return use.node >= 0 && scales(r_, r_.nodes[use.node]) && same_units(use.node, uses.front().node);
+        })) {
+      break;
+    }
+    const StructureNode& next = r_.nodes[uses.front().node];
+    if (next.outputs.empty() || next.outputs[0] < 0 || foreign_of_[r_.loose(next.outputs[0])] >= 0) break;
+    value = r_.loose(next.outputs[0]);
+  }
+  return value;
 }
 
 void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {

@@ -149,7 +149,10 @@ double Correspondence::consumers_alike(std::int32_t fv, std::int32_t rv) const {
         std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
                     [&](const StructureUse& use) { return does_the_same(wanted, r_.nodes[use.node]); });
   };
-  for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) look_for(f_.nodes[ours[i].node]);
+  for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) {
+    // Exporters ask for sizes where they see fit.
+    if (!(f_.nodes[ours[i].node].op_type == "Shape")) look_for(f_.nodes[ours[i].node]);
+  }
   if (all == 0) return theirs.empty() ? 1 : 0;
   return met / all;
 }
@@ -181,21 +184,35 @@ bool Correspondence::same_units(std::int32_t a, std::int32_t b) const {
   return reference_.units_of_node[a] == reference_.units_of_node[b];
 }
 
-double Correspondence::best_rival(std::int32_t f, std::int32_t r, Trust trust) const {
+template <class See>
+void Correspondence::see_rivals(std::int32_t f, std::int32_t r, Trust trust, const See& see) const {
   // A partner that a broken tie gave is free to whoever trusts certain pairs alone.
   const auto free = [&](std::int32_t foreign) {
     return foreign < 0 || node_of_[foreign] < 0 || (trust == Trust::certain && !certain_[foreign]);
   };
-  double best = 0;
   for (const std::int32_t other : rivals_of_f_[f]) {
     // Another form of the same operation is no rival.
-    if (other == r || !free(foreign_node_of_[other]) || same_units(other, r)) continue;
-    best = std::max(best, score(f, other, trust));
+    if (other != r && free(foreign_node_of_[other]) && !same_units(other, r)) see(f, other);
   }
   for (const std::int32_t other : rivals_of_r_[r]) {
-    if (other != f && free(other)) best = std::max(best, score(other, r, trust));
+    if (other != f && free(other)) see(other, r);
   }
+}
+
+double Correspondence::best_rival(std::int32_t f, std::int32_t r, Trust trust) const {
+  double best = 0;
+  see_rivals(f, r, trust, [&](std::int32_t a, std::int32_t b) { best = std::max(best, score(a, b, trust)); });
   return best;
+}
+
+bool Correspondence::leads_by_support(std::int32_t f, std::int32_t r, Trust trust) const {
+  const double own = score(f, r, trust), supported = support(f, r, trust);
+  bool leads = true;
+  see_rivals(f, r, trust, [&](std::int32_t a, std::int32_t b) {
+    const bool behind = own - score(a, b, trust) >= clear_gap || supported - support(a, b, trust) >= small_gap;
+    leads = leads && behind;
+  });
+  return leads;
 }
 
 }  // namespace whence

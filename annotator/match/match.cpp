@@ -215,7 +215,8 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   const TensorSources tensors(model, structure, reference);
   const ReferenceNames names(reference);
   EvidenceTable evidence(structure.nodes.size());
-  const RuleContext context{model, foreign, reference, names, tensors};
+  const ScopeReader scopes(model);
+  const RuleContext context{model, foreign, reference, names, tensors, scopes};
   for (const ListedRule& rule : rules) rule.find(context, evidence);
 
   if (reference.structure.nodes.empty()) return match_by_names(context, evidence);

@@ -8,21 +8,19 @@
 
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
+#include "annotator/match/scope_in_name.h"
 #include "annotator/merge/carried_token.h"
-#include "annotator/merge/node_name.h"
 
 namespace whence {
 
-std::string module_in_name(std::string_view name) {
-  if (!name.starts_with('/')) return "";
-  name = path_in_name(name).path;
-  if (name.empty()) return "";
+std::string module_of_path(std::string_view name_path) {
+  if (!name_path.starts_with('/')) return "";
   std::string path, last;
-  name.remove_prefix(1);
-  while (!name.empty()) {
-    const std::size_t slash = std::min(name.find('/'), name.size());
-    std::string segment(name.substr(0, slash));
-    name.remove_prefix(std::min(slash + 1, name.size()));
+  name_path.remove_prefix(1);
+  while (!name_path.empty()) {
+    const std::size_t slash = std::min(name_path.find('/'), name_path.size());
+    std::string segment(name_path.substr(0, slash));
+    name_path.remove_prefix(std::min(slash + 1, name_path.size()));
     // All of it, "/down.0/down.0.1", or what comes after its containers: "/backbone.body/body.2".
     for (const std::string& repeated : {last, last.substr(last.rfind('.') + 1)}) {
       if (repeated.empty() || !segment.starts_with(repeated + ".")) continue;
@@ -48,25 +46,43 @@ bool looks_like_parameter(std::string_view name) {
   return false;
 }
 
+// ONNX Runtime puts the fusion and the operand's role before the name of an initializer that it computes anew:
+// "ConvMulFusion_W_encoder.conv.weight".
+std::string_view without_fusion(std::string_view name) {
+  constexpr std::string_view mark = "Fusion_";
+  constexpr std::string_view roles[] = {"W_", "B_", "Mul_B_", "Add_B_", "BN_B_"};
+  const std::size_t at = name.substr(0, name.find('.')).find(mark);
+  if (at == std::string_view::npos) return name;
+  name.remove_prefix(at + mark.size());
+  for (const std::string_view role : roles) {
+    if (name.starts_with(role)) return name.substr(role.size());
+  }
+  return name;
+}
+
 }  // namespace
 
 Reference make_reference_of_names(const OnnxSummary& model) {
   Reference reference;
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
+  const ScopeReader reader(model);
   for (const OnnxNode* node : nodes_with_functions(model)) {
     if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
     for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0],
                                         token_in(node->doc_string).value_or(CarriedToken{}).name}) {
       if (!name.starts_with('/')) continue;
-      const std::int32_t scope = tree.of(module_in_name(name), 0);
-      reference.scopes[scope].name_path = std::string(path_in_name(name).path);
+      const ScopeInName found = reader.read(name);
+      if (!found.has_operator) continue;
+      const std::int32_t scope = tree.of(module_of_path(found.path), 0);
+      reference.scopes[scope].name_path = std::string(found.path);
     }
   }
   for (const OnnxTensor& tensor : model.graph.initializers) {
     if (!looks_like_parameter(tensor.name)) continue;
     ReferenceUnit unit;
-    unit.scope = tree.of(std::string(tensor.name.substr(0, tensor.name.rfind('.'))), 0);
+    const std::string_view name = without_fusion(tensor.name);
+    unit.scope = tree.of(std::string(name.substr(0, name.rfind('.'))), 0);
     ReferenceParameter parameter;
     parameter.names.emplace_back(tensor.name);
     parameter.dims = tensor.dims;

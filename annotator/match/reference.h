@@ -88,8 +88,9 @@ Reference make_reference_of_names(const OnnxSummary& model);
 // The module that a node's metadata names; nullopt when it names none.
 std::optional<std::string> module_of(const OnnxProperties& metadata);
 
-// The module that a node's name begins with, "/layer1/layer1.0/conv1/Conv" -> "layer1.0.conv1": a called container
-// repeats its name in its children's. Empty for the root, and where the name is no path.
-std::string module_in_name(std::string_view name);
+// The module of the path that a node's name begins with (scope_in_name.h), "/layer1/layer1.0/conv1" ->
+// "layer1.0.conv1": a called container repeats its name in its children's. Empty for the root, and for what is not a
+// path.
+std::string module_of_path(std::string_view name_path);
 
 }  // namespace whence

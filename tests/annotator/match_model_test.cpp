@@ -146,11 +146,11 @@ TEST_F(MatchModel, KnowsPartsOfAModel) {
 }
 
 TEST_F(MatchModel, ReadsModulesInNames) {
-  EXPECT_EQ(module_in_name("/layer1/layer1.0/conv1/Conv"), "layer1.0.conv1");
-  EXPECT_EQ(module_in_name("/down.0/down.0.1/Conv"), "down.0.1");
-  EXPECT_EQ(module_in_name("/backbone.body/body.2/Relu_1"), "backbone.body.2");
-  EXPECT_EQ(module_in_name("/layers.0/attention/Add"), "layers.0.attention");
-  EXPECT_EQ(module_in_name("/Add"), "");
+  EXPECT_EQ(module_of_path("/layer1/layer1.0/conv1"), "layer1.0.conv1");
+  EXPECT_EQ(module_of_path("/down.0/down.0.1"), "down.0.1");
+  EXPECT_EQ(module_of_path("/backbone.body/body.2"), "backbone.body.2");
+  EXPECT_EQ(module_of_path("/layers.0/attention"), "layers.0.attention");
+  EXPECT_EQ(module_of_path(""), "");
 }
 
 TEST_F(MatchModel, SaysWhenAFileIsOfAnotherModel) {

@@ -1,5 +1,7 @@
 """`whence annotate` on files that somebody else exported: by sidecar, by the file before a tool, by names alone."""
 
+import copy
+import json
 import shutil
 
 import numpy as np
@@ -72,6 +74,87 @@ def test_a_folded_convolution_is_of_both_modules(folder, tmp_path):
     annotate(folder / "renamed.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     convolutions = [keys(node) for node in onnx.load(tmp_path / "a.onnx").graph.node if node.op_type == "Conv"]
     assert any(node.get("modules") == '["stem.0","stem.1"]' and node["module"] == "stem" for node in convolutions)
+
+
+class Scaling(torch.nn.Module):
+    """By channel, as a frozen batch norm does."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.register_buffer("scale", torch.rand(1, channels, 1, 1) + 0.5)
+        self.register_buffer("shift", torch.rand(1, channels, 1, 1))
+
+    def forward(self, x):
+        return x * self.scale + self.shift
+
+
+class Upsampling(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.act = torch.nn.ConvTranspose2d(4, 8, 2, 2), Scaling(8), torch.nn.Hardswish()
+        self.pool, self.last = torch.nn.MaxPool2d(2), torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(self.pool(self.act(self.norm(self.up(torch.relu(x))))).mean((2, 3)))
+
+
+class Folded(torch.nn.Module):
+    """What an optimiser makes of it, with the activation spelled out."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.up, self.pool, self.last = copy.deepcopy(model.up), model.pool, model.last
+        with torch.no_grad():
+            self.up.weight *= model.norm.scale
+            self.up.bias.copy_(self.up.bias * model.norm.scale.flatten() + model.norm.shift.flatten())
+
+    def forward(self, x):
+        x = self.up(torch.relu(x))
+        return self.last(self.pool(x * torch.nn.functional.hardsigmoid(x)).mean((2, 3)))
+
+
+def test_a_folded_transposed_convolution_is_of_both_modules(tmp_path):
+    torch.manual_seed(1)
+    model, x = Upsampling().eval(), torch.randn(1, 4, 6, 6)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(Folded(model).eval(), (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"],
+                      opset_version=18)
+    folded = onnx.load(tmp_path / "exported.onnx")
+    rename(folded)
+    onnx.save(folded, tmp_path / "folded.onnx")
+    annotate(tmp_path / "folded.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
+    found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    assert json.loads(found["ConvTranspose"].get("modules", "[]")) == ["up", "norm"]
+    assert found["ConvTranspose"]["module"] == ""
+
+
+class Pooled(torch.nn.Module):
+    """`mean`: the pooling is spelled as a mean, as PyTorch's newer exporter does."""
+
+    def __init__(self, mean=False):
+        super().__init__()
+        self.mean, self.stem, self.norm = mean, torch.nn.Linear(6, 16), torch.nn.LayerNorm(16)
+        self.pool, self.head = torch.nn.AdaptiveAvgPool1d(1), torch.nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = self.norm(self.stem(x)).transpose(1, 2)
+        return self.head(torch.flatten(x.mean(2, keepdim=True) if self.mean else self.pool(x), 1))
+
+
+def test_a_mean_behind_a_normalization_is_not_its_own(tmp_path):
+    model, x = Pooled().eval(), torch.randn(1, 5, 6)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    spelled = Pooled(mean=True).eval()
+    spelled.load_state_dict(model.state_dict())
+    torch.onnx.export(spelled, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
+    renamed = onnx.load(tmp_path / "exported.onnx")
+    rename(renamed)
+    onnx.save(renamed, tmp_path / "renamed.onnx")
+    annotate(tmp_path / "renamed.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
+    found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    assert found["LayerNormalization"]["module"] == "norm" and found["ReduceMean"]["module"] in ("pool", "")
 
 
 @pytest.mark.parametrize("name", ["exported", "renamed"])
@@ -186,6 +269,44 @@ class Convolutions(torch.nn.Sequential):
         channels = [3, 8, 8, 8, 16, 16, 16, 8, 8]
         super().__init__(*(torch.nn.Sequential(torch.nn.Conv2d(a, b, 3, padding=1, bias=False), torch.nn.BatchNorm2d(b),
                                                torch.nn.ReLU()) for a, b in zip(channels, channels[1:])))
+
+
+def test_what_tools_append_to_names_is_not_a_module(tmp_path):
+    names = {
+        "/enc/norm/Mul_1/LayerNormFusion/": ("LayerNormalization", "enc.norm"),
+        "/enc/k_proj/MatMul/MatMulAddFusion": ("Gemm", "enc.k_proj"),
+        "/enc/attn/MatMul/MatMulScaleFusion//MatmulTransposeFusion/": ("MatMul", "enc.attn"),
+        "/enc/Slice_5/GatherSliceToSplitFusion": ("Relu", "enc"),
+        "/enc/act/Sigmoid_quant": ("Sigmoid", "enc.act"),
+        "/enc/Conv/Conv": ("Tanh", "enc.Conv"),  # a module called like an operator
+        "/Add_3/SomeFusion": ("Neg", ""),
+    }
+    weights = [numpy_helper.from_array(np.ones(4, np.float32), "scale"),
+               numpy_helper.from_array(np.eye(4, dtype=np.float32), "matrix")]
+    reads = {"LayerNormalization": ["scale"], "Gemm": ["matrix"], "MatMul": ["matrix"]}
+    nodes, last = [], "x"
+    for i, (name, (op, _)) in enumerate(names.items()):
+        nodes.append(helper.make_node(op, [last, *reads.get(op, [])], [f"v{i}"], name=name))
+        last = f"v{i}"
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 4])], [value(last, 1, [2, 4])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
+              tmp_path / "fused.onnx")
+    annotate(tmp_path / "fused.onnx", tmp_path / "out.onnx")
+    found = [keys(node)["module"] for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert found == [module for _, module in names.values()]
+
+
+def test_a_fusions_weight_is_of_the_module_that_its_name_goes_on_with(tmp_path):
+    weight = numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "ConvMulFusion_W_net.stem.conv.weight")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("Conv", ["x", weight.name], ["y"], name="node_Conv_7")], "g",
+                              [value("x", 1, [1, 1, 8, 8])], [value("y", 1, [1, 1, 6, 6])], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
+              tmp_path / "folded.onnx")
+    annotate(tmp_path / "folded.onnx", tmp_path / "out.onnx")
+    found = keys(onnx.load(tmp_path / "out.onnx").graph.node[0])
+    assert "net.stem.conv".startswith(found["module"]) and found["module"]
 
 
 def test_a_part_under_other_names_with_folded_weights(tmp_path):

@@ -251,3 +251,43 @@ def put_before(model: onnx.ModelProto, node: onnx.NodeProto, *nodes: onnx.NodePr
     for number, new in enumerate(nodes):
         new.name = f"inserted_{number}"
         model.graph.node.insert(index + number, new)
+
+
+class Twins(torch.nn.Module):
+    """Two projections of equal sizes that only what follows them tells apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+        self.head = torch.nn.Sequential(torch.nn.Linear(8, 5), torch.nn.Linear(5, 3))
+
+    def forward(self, x):
+        return self.head(torch.relu(self.q(x) * 2.0) + torch.relu(self.k(x)))
+
+
+def test_what_likeness_alone_tells_apart_is_not_matched(tmp_path):
+    """Here both results are scaled, and one is read once more: either may be q."""
+    torch.jit.trace(Twins().eval(), torch.ones(2, 8)).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    sizes = {"q": (8, 8), "k": (8, 8), "a": (5, 8), "b": (3, 5)}
+    weights, nodes = [], []
+
+    def linear(x, name):
+        weights.append(numpy_helper.from_array(np.random.default_rng(0).random(sizes[name], np.float32), name))
+        weights.append(numpy_helper.from_array(np.ones(sizes[name][0], np.float32), f"bias_{name}"))
+        nodes.append(helper.make_node("Gemm", [x, name, f"bias_{name}"], [f"g_{name}"], transB=1))
+        return f"g_{name}"
+
+    for name in ("q", "k"):
+        weights.append(numpy_helper.from_array(np.array(3, np.float32), f"scale_{name}"))
+        nodes.append(helper.make_node("Mul", [linear("x", name), f"scale_{name}"], [f"m_{name}"]))
+        nodes.append(helper.make_node("Relu", [f"m_{name}"], [f"r_{name}"]))
+    nodes.append(helper.make_node("ReduceMax", ["g_q"], ["peak"], keepdims=0))
+    nodes.append(helper.make_node("Add", ["r_q", "r_k"], ["sum"]))
+    nodes.append(helper.make_node("Identity", [linear(linear("sum", "a"), "b")], ["y"]))
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 8])], [value("y", 1, [2, 3])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), tmp_path / "f.onnx")
+    found = placed(tmp_path / "f.onnx", "--sidecar", tmp_path / "model.json", "--allow-different-weights")
+    words = {node.input[1]: said["confidence"] for node, said in found if node.op_type == "Gemm"}
+    assert words["a"] == words["b"] == "matched" and {words["q"], words["k"]} <= {"inferred", "ancestor"}

@@ -2,7 +2,6 @@
 // back: the node that had this name in the file before, or the module whose path the name begins with.
 #include "annotator/match/rules/rule.h"
 #include "annotator/merge/carried_token.h"
-#include "annotator/merge/node_name.h"
 
 namespace whence {
 
@@ -18,7 +17,7 @@ void carried_tokens(const RuleContext& context, EvidenceTable& table) {
       table[i].push_back({MatchRule::tokens, unit, -1, of_node, token->name});
       continue;
     }
-    for (const std::int32_t scope : context.names.scopes_of_path(path_in_name(token->name).path)) {
+    for (const std::int32_t scope : context.names.scopes_of_path(context.scopes.read(token->name).path)) {
       table[i].push_back({MatchRule::tokens, -1, scope, of_module, token->name, token->confidence});
     }
   }

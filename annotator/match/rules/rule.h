@@ -12,6 +12,7 @@
 #include "annotator/match/evidence.h"
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
+#include "annotator/match/scope_in_name.h"
 #include "annotator/match/tensor_sources.h"
 
 namespace whence {
@@ -38,6 +39,7 @@ struct RuleContext {
   const Reference& reference;
   const ReferenceNames& names;
   const TensorSources& tensors;
+  const ScopeReader& scopes;  // of the model
 };
 
 using MatchRuleFunction = void (*)(const RuleContext& context, EvidenceTable& table);

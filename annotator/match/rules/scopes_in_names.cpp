@@ -1,18 +1,16 @@
-// Scopes in node and value names, as PyTorch's TorchScript exporter and whence write them:
-// `/encoder/layer.0/attention/self/query/MatMul_1`, `/encoder/layer.0/Add_output_0`. Tools that put a node in another's
-// place often keep the beginning: `/encoder/layer.0/MatMul/MatMulAddFusion`, `..._quant`, `..._token_3`.
+// Scopes in node and value names (scope_in_name.h).
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
 #include "annotator/merge/keys.h"
-#include "annotator/merge/node_name.h"
 
 namespace whence {
 namespace {
 
 struct Named {
   const std::vector<std::int32_t>* scopes = nullptr;
-  bool shortened = false;  // more than the last segment had to be dropped: a child may be meant
+  bool below = false;      // a module below may be meant
+  bool shortened = false;  // more than the operator had to be dropped: another module may be meant as well
 };
 
 // A module's second call is `attention_1`.
@@ -32,31 +30,30 @@ std::string without_call_numbers(std::string_view path) {
   return result;
 }
 
-// The longest beginning of the name that is a module's path, up to two segments for operator and suffix.
-Named scopes_in(const ReferenceNames& names, std::string_view text) {
+// The name's path or, where that is not a module's, its beginning without another segment.
+Named scopes_in(const RuleContext& context, std::string_view text) {
   if (!text.starts_with('/')) return {};
-  for (int dropped = 0; dropped < 2; ++dropped) {
-    if (text.find('/') == std::string_view::npos) return {};
-    text = path_in_name(text).path;
-    if (text.empty() && dropped > 0) return {};  // `/encoder/Unknown` says little of the root
-    if (const auto& found = names.scopes_of_path(text); !found.empty()) return {&found, dropped > 0};
-    const auto& repeated = names.scopes_of_path(without_call_numbers(text));
-    if (!text.empty() && !repeated.empty()) return {&repeated, dropped > 0};
+  const ScopeInName named = context.scopes.read(text);
+  std::string_view path = named.path;
+  for (const bool dropped : {false, true}) {
+    if (dropped && path.empty()) return {};
+    if (dropped) path = path.substr(0, path.rfind('/'));
+    if (dropped && path.empty()) return {};  // `/encoder/Unknown` says little of the root
+    const bool shortened = dropped || named.is_extended;
+    if (const auto& found = context.names.scopes_of_path(path); !found.empty()) return {&found, named.below, shortened};
+    const auto& repeated = context.names.scopes_of_path(without_call_numbers(path));
+    if (!path.empty() && !repeated.empty()) return {&repeated, named.below, shortened};
   }
   return {};
 }
-
-}  // namespace
-
-namespace {
 
 // Names that annotate gave do not say how sure the module was.
 bool named_by_annotate(const RuleContext& context) {
   return context.reference.values_keep_names || find_property(context.model.metadata, keys::annotated);
 }
 
-Confidence surest_by(std::string_view name, const RuleContext& context) {
-  if (path_in_name(name).below) return Confidence::ancestor;
+Confidence surest_by(std::string_view name, const Named& found, const RuleContext& context) {
+  if (found.below) return Confidence::ancestor;
   const std::int32_t unit = context.reference.values_keep_names ? context.names.unit_named(name) : -1;
   return std::max(Confidence::inferred, unit < 0 ? Confidence::inferred : context.reference.units[unit].confidence);
 }
@@ -70,10 +67,9 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
   for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
     const StructureNode& node = structure.nodes[i];
     const auto say = [&](std::string_view name, double strength) {
-      const Named found = scopes_in(context.names, name);
+      const Named found = scopes_in(context, name);
       if (found.scopes == nullptr) return false;
-      const Confidence surest =
-          by_annotate || path_in_name(name).below ? surest_by(name, context) : Confidence::matched;
+      const Confidence surest = by_annotate || found.below ? surest_by(name, found, context) : Confidence::matched;
       for (const std::int32_t scope : *found.scopes) {
         table[i].push_back({MatchRule::names, -1, scope, strength * (found.shortened ? shortened : 1), name, surest});
       }

@@ -1,0 +1,40 @@
+#include "annotator/match/scope_in_name.h"
+
+#include <string>
+
+#include <onnx/defs/schema.h>
+
+#include "annotator/match/foreign_structure.h"
+#include "annotator/merge/node_name.h"
+
+namespace whence {
+
+ScopeReader::ScopeReader(const OnnxSummary& model) {
+  for (const OnnxNode* node : nodes_with_functions(model)) used_.insert(node->op_type);
+}
+
+// With or without what is appended to tell nodes and values apart: "Slice", "Slice_5", "Add_output_0", "MatMul_quant".
+bool ScopeReader::names_operator(std::string_view segment) const {
+  const std::string_view stem = segment.substr(0, segment.find('_'));
+  if (stem.empty()) return used_.contains(segment);
+  return used_.contains(stem) || used_.contains(segment) ||
+         onnx::OpSchemaRegistry::Schema(std::string(stem)) != nullptr;
+}
+
+// The last segment that is an operator: modules may be called like one ("/Conv/Conv"), what tools append is not.
+ScopeInName ScopeReader::read(std::string_view name) const {
+  std::string_view rest = name;
+  while (true) {
+    const std::size_t slash = rest.rfind('/');
+    if (slash == std::string_view::npos) break;
+    if (names_operator(rest.substr(slash + 1))) {
+      const NamePath found = path_in_name(rest);
+      return {found.path, found.below, rest.size() != name.size(), true};
+    }
+    rest = rest.substr(0, slash);
+  }
+  const NamePath found = path_in_name(name);
+  return {found.path, found.below, false, false};
+}
+
+}  // namespace whence
