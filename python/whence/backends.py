@@ -84,9 +84,10 @@ class Job:
 
     def warn_of_writes(self, verify: Callable[[], Any]) -> None:
         """``verify``: compares the file, in ONNX Runtime, with the model."""
-        tensors = list(self.call.tensors) if self.call else list(map(str, range(len(self.lost_writes) + 1)))
+        inputs = self.observed.inputs if self.observed else ()
+        tensors = list(self.call.tensors) if self.call else list(inputs)
         names = dict(zip(tensors, [*self.options.input_names, *tensors[len(self.options.input_names):]]))
-        lasting_writes.warn(lasting_writes.told(self.observed, self.lost_writes, names,
+        lasting_writes.warn(lasting_writes.diagnostics_of(self.observed, self.lost_writes, names,
                                                 lambda: lasting_writes.differs_in_runtime(verify)))
 
     def finish(self, program: Any = None) -> Exported:
@@ -373,9 +374,9 @@ def _scripted(backend: str, job: Job) -> Exported:
     job.call = call = calls.opened(calls.signature_of(job.model), job.args, job.kwargs)
     given = call.arguments
     axes = named_by_pytorch(job.axes_of(call))
+    job.observed = lasting_writes.observed_script(job.model, given)
     if backend == "native":
         return _traced(job, job.model, given, axes)
-    job.observed = lasting_writes.observed_script(job.model, given)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         job.model.save(str(saved))

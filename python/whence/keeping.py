@@ -187,8 +187,8 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _registered(model: Any) -> set[str]:
-    if isinstance(model, dict):  # of arguments
-        return {f"{key}.{name}" for key, each in model.items() for name in _registered(each)}
+    if isinstance(model, dict):  # modules among arguments, or what an exported program holds
+        return {*model, *(f"{key}.{name}" for key, each in model.items() for name in _registered(each))}
     if not isinstance(model, torch.nn.Module):
         return set()
     return {name for name, _ in (*model.named_parameters(remove_duplicate=False),

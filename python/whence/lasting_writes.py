@@ -14,7 +14,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -36,10 +36,11 @@ _NAMES_AT_MOST = 8
 class Observed:
     """What one run of the model did."""
 
-    result: Any = None
-    changes: Sequence[Change] = ()
-    written_inputs: frozenset[str] = frozenset()
-    returned_inputs: frozenset[str] = field(default_factory=frozenset)
+    result: Any
+    changes: Sequence[Change]
+    inputs: tuple[str, ...]
+    written_inputs: frozenset[str]
+    returned_inputs: frozenset[str]
 
     @property
     def in_place(self) -> list[str]:
@@ -61,7 +62,7 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
     written = frozenset(name for (name, before), after in zip(tensors.items(), copies) if _is_changed(before, after))
     _refuse_shared(holder, run, tensors, copies, result, written)
     returned = {_place(each) for each in nested.tensors_in(result)}
-    return Observed(result, changed, written,
+    return Observed(result, changed, tuple(tensors), written,
                     frozenset(name for name, each in zip(tensors, copies) if _place(each) in returned))
 
 
@@ -83,7 +84,10 @@ def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -
 def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
     args, kwargs = program.example_inputs or ((), {})
     found, close = nested.flatten((args, kwargs))
-    tensors = {str(at): leaf for at, (_, leaf) in enumerate(found) if isinstance(leaf, torch.Tensor)}
+    leaves = [leaf for _, leaf in found]
+    names = program.graph_signature.user_inputs
+    names = names if len(names) == len(leaves) else range(len(leaves))
+    tensors = {str(name): leaf for name, leaf in zip(names, leaves) if isinstance(leaf, torch.Tensor)}
 
     def run(*given: torch.Tensor) -> Any:
         left = iter(given)
@@ -175,7 +179,7 @@ def _results(model: torch.nn.Module, program: Callable[[], Callable], tensors: t
         return None
 
 
-def told(seen: Observed | None, by_exporter: Sequence[Diagnostic], input_names: Mapping[str, str],
+def diagnostics_of(seen: Observed | None, by_exporter: Sequence[Diagnostic], input_names: Mapping[str, str],
          differs: Callable[[], bool]) -> list[Diagnostic]:
     """The warnings of an export: those of the exporter, which knows source lines, and what it did not see.
 

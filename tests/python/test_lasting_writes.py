@@ -161,18 +161,32 @@ def test_numbers_of_globals_are_told_and_left():
     assert len(said) == 1 and "'CALLS'" in said[0] and CALLS > 0 and notes
 
 
+class Counts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x, y):
+        self.total += x
+        y.add_(1)
+        return self.total * y
+
+
 @pytest.mark.parametrize("backend", ["native", "torch-torchscript"])
-def test_buffers_of_a_scripted_model(backend):
-    class Counts(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("total", torch.zeros(3))
+def test_a_scripted_model(backend):
+    said = told(torch.jit.script(Counts()), (X, X.clone()), backend=backend)[1]
+    assert any("'total'" in each for each in said) and sum("its input 'y'" in each for each in said) == 1
+    with pytest.raises(whence.WhenceError, match="'x' and 'y' share memory"):
+        whence.export(torch.jit.script(Counts()), (X, X), backend=backend)
 
-        def forward(self, x):
-            self.total += x
-            return self.total * 2
 
-    assert any("'total'" in each for each in told(torch.jit.script(Counts()), backend=backend)[1])
+@pytest.mark.parametrize("backend", ["native-export", "torch-dynamo"])
+def test_an_exported_program(backend):
+    program = torch.export.export(Counts(), (X, X.clone()))
+    with pytest.warns(whence.WhenceWarning, match="E0308") as warned:
+        whence.export(program, backend=backend)
+    said = [str(each.message) for each in warned if "E0308" in str(each.message)]
+    assert len(said) == 2 and "writes to 'total'" in said[0] and "its input 'y'" in said[1]
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
