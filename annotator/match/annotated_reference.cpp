@@ -17,8 +17,12 @@ namespace whence {
 std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
   if (known != known_.end()) return known->second;
+  // Calls of one module hang below it, so that what its calls and those of its children have in common is the module:
+  // which call of it a child's belongs to the file does not say.
   std::int32_t parent = -1;
-  if (!path.empty()) {
+  if (call > 0) {
+    parent = of(path, 0);
+  } else if (!path.empty()) {
     const std::size_t dot = path.rfind('.');
     parent = of(dot == std::string::npos ? "" : path.substr(0, dot), 0);
   }
