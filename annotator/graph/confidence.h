@@ -15,8 +15,8 @@ namespace whence {
 enum class Confidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
 inline constexpr std::size_t confidence_count = 5;
 
-// Of a module that is named without a confidence (a file annotated with a choice of keys): it may be any module around
-// the right one.
+// Of a module that is named without a confidence, which annotate always writes: it may be any module around the right
+// one.
 inline constexpr Confidence unstated_confidence = Confidence::ancestor;
 
 std::string_view name_of(Confidence confidence);

@@ -9,6 +9,7 @@
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/merge/keys.h"
+#include "annotator/merge/node_keys.h"
 #include "annotator/view/python_list.h"
 
 namespace whence {
@@ -16,8 +17,12 @@ namespace whence {
 std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
   if (known != known_.end()) return known->second;
+  // Calls of one module hang below it, so that what its calls and those of its children have in common is the module:
+  // which call of it a child's belongs to the file does not say.
   std::int32_t parent = -1;
-  if (!path.empty()) {
+  if (call > 0) {
+    parent = of(path, 0);
+  } else if (!path.empty()) {
     const std::size_t dot = path.rfind('.');
     parent = of(dot == std::string::npos ? "" : path.substr(0, dot), 0);
   }
@@ -51,10 +56,8 @@ std::optional<std::string_view> name_path_of(std::string_view node, const std::s
 
 // How sure the file is of the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of the
 // nodes that it fuses, so its word alone is never exact.
-Confidence stated_confidence(const OnnxProperties& metadata) {
-  if (!find_property(metadata, keys::module)) return Confidence::matched;
-  const auto word = find_property(metadata, keys::confidence);
-  return word ? parse_confidence(*word).value_or(Confidence::ancestor) : unstated_confidence;
+Confidence confidence_in(const OnnxProperties& metadata) {
+  return stated_confidence(metadata).value_or(Confidence::matched);
 }
 
 }  // namespace
@@ -76,7 +79,7 @@ Reference make_reference(const OnnxSummary& annotated) {
       const bool numbered =
           call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
       unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
-      unit.confidence = stated_confidence(node->metadata);
+      unit.confidence = confidence_in(node->metadata);
       if (const auto path = name_path_of(node->name, *module, reader)) reference.scopes[unit.scope].name_path = *path;
     } else {
       unit.scope = -1;

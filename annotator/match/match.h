@@ -15,9 +15,10 @@
 namespace whence {
 
 struct ModelFit {
-  std::int64_t parameters = 0;  // of the reference, those that operations read
-  std::int64_t by_name = 0, by_bytes = 0, by_shape = 0;
-  std::int64_t distinct = 0;           // by bytes that no other parameter has
+  std::int64_t parameters = 0;                           // of the reference, those that operations read
+  std::int64_t by_bytes = 0, by_name = 0, by_shape = 0;  // each once: by its bytes, else by name, else by shape
+  std::int64_t all_by_name = 0, all_by_shape = 0;        // whatever their bytes
+  std::int64_t distinct = 0;                             // by bytes that no other parameter has
   std::int64_t nodes = 0, placed = 0;  // of the foreign graph that read matrices; those matched to one of that size
   // Weights of corresponding nodes that should have the parameter's very bytes (same dtype and shape, nothing folded
   // in, bytes that no other parameter has), and those that do.

@@ -134,11 +134,15 @@ void TensorSources::count(const Structure& foreign, const Reference& reference) 
   for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
     if (reference.parameters[i].units.empty()) continue;
     ++parameters;
-    by_name += named[i];
-    by_bytes += same[i];
     std::vector<std::int64_t> dims = reference.parameters[i].dims;
     std::sort(dims.begin(), dims.end());
-    if (const auto found = shapes.find(dims); found != shapes.end() && found->second-- > 0) ++by_shape;
+    const auto found = shapes.find(dims);
+    const bool has_shape = found != shapes.end() && found->second-- > 0;
+    all_by_name += named[i];
+    all_by_shape += has_shape;
+    by_bytes += same[i];
+    by_name += same[i] == 0 && named[i] != 0;
+    by_shape += same[i] == 0 && named[i] == 0 && has_shape;
   }
 }
 

@@ -28,8 +28,10 @@ class TensorSources {
 
   const std::vector<TensorSource>& of(std::int32_t tensor) const { return sources_[tensor]; }
 
-  // For judging whether the file is of this model: parameters met by name, by bytes, by shape alone.
-  std::int64_t parameters = 0, by_name = 0, by_bytes = 0, by_shape = 0;
+  // Parameters that operations read, and how they are met: each once, by its bytes, else by name, else by shape.
+  std::int64_t parameters = 0, by_bytes = 0, by_name = 0, by_shape = 0;
+  // For judging whether the file is of this model: those with a name or shape in the file, whatever their bytes.
+  std::int64_t all_by_name = 0, all_by_shape = 0;
 
  private:
   void match_names(const Structure& foreign, const Reference& reference);

@@ -161,8 +161,8 @@ MatchReport nothing_found(const OnnxSummary& model) {
 // Before anything is written. `told_by`: what the file is compared with, "the sidecar".
 void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Place& place, const std::string& told_by) {
   const std::string parameters = std::to_string(fit.by_bytes) + " of " + std::to_string(fit.parameters) +
-                                 " parameters match by digest, " + std::to_string(fit.by_name) + " by name, " +
-                                 std::to_string(fit.by_shape) + " by shape";
+                                 " parameters match by digest, " + std::to_string(fit.by_name) + " more by name, " +
+                                 std::to_string(fit.by_shape) + " more by shape";
   if (fit.of_another_model()) {
     throw Error(Code::sidecar_mismatch,
                 told_by + " describes another model: " + parameters + ", and " + std::to_string(fit.placed) + " of " +
@@ -224,8 +224,8 @@ Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelS
                   {.file = before.stands_for, .stage = "annotate"});
     }
     return annotate_by(
-        input, output, options, digest_of_file(before.path), [&](const OnnxSummary&) { return make_reference(*known); },
-        nodes, notes);
+        input, output, options, std::string(keys::file_before) + digest_of_file(before.path),
+        [&](const OnnxSummary&) { return make_reference(*known); }, nodes, notes);
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
@@ -233,8 +233,9 @@ Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelS
 Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutput& output,
                                       const AnnotateOptions& options) {
   Diagnostics notes;
-  auto result =
-      guarded([&] { return annotate_by(input, output, options, "names", make_reference_of_names, {}, notes); });
+  auto result = guarded([&] {
+    return annotate_by(input, output, options, std::string(keys::own_names), make_reference_of_names, {}, notes);
+  });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 

@@ -55,18 +55,12 @@ void state_way(const OnnxProperties& there, KeyEntries& entries) {
 
 std::optional<Confidence> stated_confidence(const OnnxProperties& metadata) {
   if (!find_property(metadata, keys::module)) return std::nullopt;
-  if (const auto word = find_property(metadata, keys::confidence)) {
-    return parse_confidence(*word).value_or(Confidence::unattributed);
-  }
-  const auto stamp = find_property(metadata, keys::op);
-  const auto origin = stamp ? parse_stamp(*stamp) : std::nullopt;
-  if (!origin) return Confidence::unattributed;
-  return origin->kind == OriginKind::shared ? Confidence::ancestor : Confidence::exact;
+  const auto word = find_property(metadata, keys::confidence);
+  return word ? parse_confidence(*word).value_or(unstated_confidence) : unstated_confidence;
 }
 
 void state_confidence(Confidence confidence, KeyEntries& entries) {
-  if (confidence == Confidence::exact || find_entry(entries, keys::confidence) != nullptr) return;
-  if (find_entry(entries, keys::module) == nullptr) return;
+  if (find_entry(entries, keys::confidence) != nullptr || find_entry(entries, keys::module) == nullptr) return;
   entries.emplace_back(keys::confidence, std::string(name_of(confidence)));
 }
 

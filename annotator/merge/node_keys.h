@@ -30,11 +30,10 @@ using KeyEntries = std::vector<std::pair<std::string_view, std::string>>;
 void state_way(const OnnxProperties& there, KeyEntries& entries);
 
 // How sure a node's keys say its module is, as annotate and every reader counts it; nullopt when they name no module.
-// Where the keys were chosen without the confidence, the stamp says it.
+// Without a word that is known, a tool took it off: unstated_confidence.
 std::optional<Confidence> stated_confidence(const OnnxProperties& metadata);
 
-// Of the entries that a node is to get: a module that is less than exact never stands without its confidence, whatever
-// the choice of keys.
+// Of the entries that a node is to get: a module never stands without its confidence, whatever the choice of keys.
 void state_confidence(Confidence confidence, KeyEntries& entries);
 
 // What is known of a node's origin, whoever found it out: export's stamp or the match engine.

@@ -108,7 +108,7 @@ def test_finds_the_sidecar_beside_the_model(small_export, tmp_path):
     report = command.run_json("annotate", model, "-o", tmp_path / "out.onnx", "--keys", "module,source", "--no-names")
     assert report["nodes"] == report["exact"] + report["ancestor"] > 0
     node = onnx.load(tmp_path / "out.onnx").graph.node[0]
-    assert set(metadata(node)) == {"pkg.whence.op", "pkg.whence.module", "pkg.whence.source"}
+    assert set(metadata(node)) == {"pkg.whence.op", "pkg.whence.module", "pkg.whence.source", "pkg.whence.confidence"}
 
 
 def test_matches_what_carries_no_stamps(small_export, tmp_path):

@@ -448,3 +448,82 @@ def test_nodes_of_functions_are_annotated(folder, tmp_path):
     assert keys(annotated.graph.node[0])["module"] == "inner"
     command.run("strip", tmp_path / "out.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "f.onnx").read_bytes()
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.n = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.n(x + torch.tanh(self.a(x)))
+
+
+class Repeated(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.b, self.head = Block(), torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        for _ in range(3):
+            x = self.b(x)
+        return self.head(x)
+
+
+@pytest.fixture
+def repeated(tmp_path):
+    """model.onnx and model.whence.json, and out.onnx: annotated with the file before ONNX Runtime."""
+    torch.jit.trace(Repeated().eval(), torch.ones(2, 8)).save(str(tmp_path / "model.pt"))
+    command.run("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--sidecar-out",
+                tmp_path / "model.whence.json")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    annotate(tmp_path / "model.onnx", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.whence.json")
+    annotate(tmp_path / "fused.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
+    return tmp_path
+
+
+def test_a_later_calls_module_encloses_what_is_fused_there(repeated):
+    found = [keys(node) for node in onnx.load(repeated / "out.onnx").graph.node if node.op_type == "FusedGemm"]
+    assert [(said["module"], json.loads(said["modules"])) for said in found] == [("b", ["b.a", "b"])] * 3
+
+
+def test_a_file_annotated_by_the_one_before_is_still_of_its_sidecar(repeated):
+    report = command.run_json("validate", repeated / "out.onnx", "--sidecar", repeated / "model.whence.json")
+    assert not [finding for finding in report["findings"] if finding["code"] == "V302"]
+
+
+class Family(torch.nn.Module):
+    """Two models with one set of names; the first weights are the same."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b, bias=False) for a, b in zip(sizes, sizes[1:]))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        return x
+
+
+def test_a_relative_that_shares_names_and_a_few_bytes_is_refused(tmp_path):
+    x = torch.ones(2, 4)
+    torch.jit.trace(Family([4, 5, *range(20, 50)]).eval(), x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(Family([4, 5, *range(60, 90)]).eval(), (x,), tmp_path / "other.onnx", dynamo=False,
+                      input_names=["x"])
+    refused = annotate(tmp_path / "other.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json", code=3)
+    assert "another model" in refused.stderr
+
+
+def test_parameters_are_counted_once(tmp_path):
+    model, x = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3)).eval(), torch.ones(1, 3, 8, 8)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"])
+    found = command.run_json("annotate", tmp_path / "exported.onnx", "-o", tmp_path / "out.onnx", "--sidecar",
+                             tmp_path / "model.json")["parameters"]
+    assert found == {"known": 2, "by_name": 0, "by_digest": 2, "by_shape": 0}

@@ -108,14 +108,31 @@ def test_annotate_counts_what_was_there(gated, all_words, tmp_path, how):
         assert counted(report) == said_by_keys(out)
 
 
-def test_a_choice_of_keys_keeps_what_is_less_than_exact(gated, tmp_path):
-    """A module without a word is taken for exact by its stamp, so it stands alone only where it is that."""
+def test_a_choice_of_keys_keeps_the_word(gated, tmp_path):
     full, few = tmp_path / "full.onnx", tmp_path / "few.onnx"
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
     report = command.run_json("annotate", gated[0], "--sidecar", gated[1], "-o", few, "--keys", "module,source")
     assert counted(report) == said_by_keys(full) == counted(command.run_json("validate", few)["coverage"])
     for node in all_nodes(onnx.load(few).graph):
-        assert "pkg.whence.rule" not in keys(node) and keys(node).get("pkg.whence.confidence") != "exact"
+        assert "pkg.whence.rule" not in keys(node) and keys(node)["pkg.whence.confidence"]
+
+
+@pytest.mark.parametrize("word", [None, "certain", "EXACT"])
+def test_a_module_without_a_known_word_is_an_ancestor_everywhere(gated, tmp_path, word):
+    """Also on nodes with a stamp: it says nothing of how surely that was found."""
+    full, bare, out = tmp_path / "full.onnx", tmp_path / "bare.onnx", tmp_path / "out.onnx"
+    command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
+    model = onnx.load(full)
+    for node in all_nodes(model.graph):
+        kept = [(entry.key, entry.value) for entry in node.metadata_props if entry.key != "pkg.whence.confidence"]
+        del node.metadata_props[:]
+        for key, value in kept + [("pkg.whence.confidence", word)] * (word is not None):
+            node.metadata_props.add(key=key, value=value)
+    onnx.save(model, bare)
+    coverage = counted(command.run_json("validate", bare, code=0 if word is None else 1)["coverage"])
+    assert coverage["ancestor"] == sum(coverage.values()) > 0
+    report = command.run_json("annotate", gated[0], "--from", bare, "-o", out)
+    assert counted(report)["ancestor"] == sum(counted(report).values())
 
 
 def test_reports_count_the_same(all_words, tmp_path):

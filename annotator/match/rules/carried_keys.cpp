@@ -2,6 +2,7 @@
 // optimiser keeps the metadata of the first of several nodes that it fuses (a folded Conv names the BatchNorm).
 #include "annotator/match/rules/rule.h"
 #include "annotator/merge/keys.h"
+#include "annotator/merge/node_keys.h"
 #include "annotator/view/python_list.h"
 
 namespace whence {
@@ -18,11 +19,10 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       }
     };
     if (const auto module = find_property(metadata, keys::module)) {
-      const auto confidence = find_property(metadata, keys::confidence);
-      const Confidence stated =
-          confidence ? parse_confidence(*confidence).value_or(Confidence::unattributed) : unstated_confidence;
+      const bool said = find_property(metadata, keys::confidence).has_value();
+      const Confidence stated = stated_confidence(metadata).value_or(unstated_confidence);
       // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
-      if (!confidence || stated == Confidence::exact) say(*module, by_whence, *module, stated);
+      if (!said || stated == Confidence::exact) say(*module, by_whence, *module, stated);
     } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {
       // Modules from the root inwards, then the node's own name.
       const auto names = parse_python_list(*scopes);

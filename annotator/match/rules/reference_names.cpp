@@ -33,6 +33,11 @@ ReferenceNames::ReferenceNames(const Reference& reference) {
     modules_[scope.path].push_back(id);
     paths_[scope.name_path].push_back(id);
     if (scope.parent < 0 || scope.path.empty()) continue;
+    if (scope.path == reference.scopes[scope.parent].path) {  // another call
+      without_containers[i] = without_containers[scope.parent];
+      if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(id);
+      continue;
+    }
     without_containers[i] = without_containers[scope.parent] + "/" +
                             std::string(remembered(scope.path, reference.scopes[scope.parent].path));
     if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(id);
