@@ -1,9 +1,5 @@
 #include "annotator/match/scope_in_name.h"
 
-#include <string>
-
-#include <onnx/defs/schema.h>
-
 #include "annotator/match/foreign_structure.h"
 #include "annotator/merge/node_name.h"
 #include "annotator/merge/operator_name.h"
