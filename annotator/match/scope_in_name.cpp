@@ -1,11 +1,8 @@
 #include "annotator/match/scope_in_name.h"
 
-#include <string>
-
-#include <onnx/defs/schema.h>
-
 #include "annotator/match/foreign_structure.h"
 #include "annotator/merge/node_name.h"
+#include "annotator/merge/operator_name.h"
 
 namespace whence {
 
@@ -17,8 +14,7 @@ ScopeReader::ScopeReader(const OnnxSummary& model) {
 bool ScopeReader::names_operator(std::string_view segment) const {
   const std::string_view stem = segment.substr(0, segment.find('_'));
   if (stem.empty()) return used_.contains(segment);
-  return used_.contains(stem) || used_.contains(segment) ||
-         onnx::OpSchemaRegistry::Schema(std::string(stem)) != nullptr;
+  return used_.contains(stem) || used_.contains(segment) || is_onnx_operator(stem);
 }
 
 // The last segment that is an operator: modules may be called like one ("/Conv/Conv"), what tools append is not.
