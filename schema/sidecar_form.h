@@ -36,9 +36,9 @@ inline const Table inputs{"inputs", {"name", "value"}};
 inline const Table outputs{"outputs", {"name", "value"}};
 inline const Table signature{"signature", {"role", "kind", "name", "target", "persistent"}};
 inline const Table blocks{"blocks", {"operation", "inputs", "outputs"}};
-inline const Table operations{"operations",
-                              {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output",
-                               "block", "text"}};
+inline const Table operations{
+    "operations",
+    {"target", "overload", "scope", "stack", "name", "arguments", "outputs", "list_output", "block", "text"}};
 inline const Table bindings{"bindings", {"file", "digest", "opset", "nodes"}};
 
 inline constexpr std::array tables{&symbols, &modules, &scopes,  &frames,    &stacks, &parameters, &constants,

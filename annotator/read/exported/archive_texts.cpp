@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "annotator/merge/fx_line.h"
+#include "annotator/read/exported/argument_text.h"
 #include "annotator/read/exported/checks.h"
 #include "annotator/read/exported/operands.h"
-#include "annotator/read/exported/argument_text.h"
 
 namespace whence {
 namespace {
