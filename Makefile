@@ -1,6 +1,6 @@
 # From a bare machine to a result: `make demo`. Each target sets up what it needs; what is there already is kept.
 #
-#   make demo      build, then record, export, annotate and validate a real model (all-MiniLM-L6-v2)
+#   make demo      build the command alone, then record, export, annotate and validate a real model (all-MiniLM-L6-v2)
 #   make build     the command at build/bin/whence, the virtual environment at build/venv
 #   make test      build, then every test
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
@@ -26,7 +26,8 @@ setup:
 	@tools/setup/python.sh
 	@tools/setup/onnx.sh
 
-demo: build
+demo: setup
+	@tools/setup/build.sh release whence whence_recorder
 	@samples/minilm/demo.sh
 
 test: build

@@ -10,13 +10,14 @@
 namespace whence {
 
 // Bytes and names that are met speak for the model; but two models may share a few bytes: the same noise, or what one
-// was initialised with. Without them (folded, quantised, renamed) most weights of the
-// file must have found a place that fits them; two models of one hidden size have many weights of the same sizes.
+// was initialised with. Without them (folded, quantised, renamed) most weights of the file must have found a place that
+// fits them; two models of one hidden size have many weights of the same sizes.
 bool ModelFit::of_another_model() const {
   constexpr std::int64_t few_bytes = 10, few_names = 4, few_same = 4;  // one in so many
   if (nodes == 0 || (same > 0 && same * few_same >= std::max(comparable, nodes))) return false;
   if (distinct * few_bytes >= parameters) return false;
-  // Models of one family share names; then at least some of the weights are where they belong.
+  if (all_by_name * 10 >= parameters * 9) return false;
+  // Models of one family share some names; then at least some of the weights are where they belong.
   if (all_by_name * few_names >= parameters) return placed * few_names < nodes;
   const bool all_shapes = all_by_shape * 10 >= parameters * 9;
   return all_shapes ? placed * 2 < nodes : placed * 4 < nodes * 3;

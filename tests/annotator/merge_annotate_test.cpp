@@ -154,7 +154,7 @@ TEST_F(Annotate, InPlace) {
 TEST_F(Annotate, WritesOnlyTheKeysAskedFor) {
   annotate(plain, out, {.keys = {"module", "pkg.torch.onnx.fx_node"}});
   const Metadata keys = metadata(load(out).graph().node(0));
-  EXPECT_EQ(keys.size(), 3U);  // and the stamp
+  EXPECT_EQ(keys.size(), 4U);  // and how sure the module is, and the stamp
   expect_stripping_gives_back(out, plain);
   annotate(out, folder / "more.onnx");
   EXPECT_GT(metadata(load(folder / "more.onnx").graph().node(0)).size(), 10U);

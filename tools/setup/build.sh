@@ -1,8 +1,10 @@
 #!/bin/sh
-# build.sh PRESET: configures and builds. Quiet unless something fails or a person watches.
+# build.sh PRESET [TARGET...]: configures and builds, everything without a target. Quiet unless something fails or a
+# person watches.
 . "$(dirname "$0")/common.sh"
 
 preset=$1
+shift
 folder=build
 [ "$preset" = release ] || folder=build/$preset
 cmake=$root/build/venv/bin/cmake
@@ -11,8 +13,9 @@ cmake=$root/build/venv/bin/cmake
 quietly "configuring" "$cmake" --preset "$preset" \
   ${TORCH_DIR:+"-DTORCH_DIR=$TORCH_DIR"} ${ONNX_ROOT:+"-DONNX_ROOT=$ONNX_ROOT"}
 step "building $folder"
+set -- --build "$folder" ${1:+--target "$@"}
 if [ -t 1 ]; then
-  "$cmake" --build "$folder"
+  "$cmake" "$@"
 else
-  quietly "building" "$cmake" --build "$folder"
+  quietly "building" "$cmake" "$@"
 fi
