@@ -43,7 +43,11 @@ def viewers() -> dict:
             if made.returncode != 0:
                 shutil.rmtree(making, ignore_errors=True)
                 pytest.skip(f"pip could not fetch the viewers: {made.stderr.strip().splitlines()[-1]}")
-        making.rename(folder)
+        try:
+            making.rename(folder)
+        except OSError:  # another worker was first
+            assert folder.exists()
+            shutil.rmtree(making)
     # Behind this environment's own packages, whose onnx and numpy both use.
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path[1:], str(folder)])}
 
