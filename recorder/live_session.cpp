@@ -311,7 +311,7 @@ bool is_sidecar(const std::string& path) {
   return std::regex_search(start, format);
 }
 
-// A numbered name is no caller's: it takes the place of an older sidecar alone, and follows no link.
+// A numbered name is not given by a caller: it takes the place of an older sidecar alone, and follows no link.
 void require_sidecar_place(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);

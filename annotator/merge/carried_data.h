@@ -42,7 +42,7 @@ struct DataFiles {
   std::map<std::string, std::uint64_t> locations;
   Locations former;  // before whence copied them
 
-  // A tensor's `offset` and `length` as a file states them; what is no number counts as 0.
+  // A tensor's `offset` and `length` as a file states them; what is not a number counts as 0.
   void add(std::string_view location, std::string_view offset, std::string_view length);
 };
 

@@ -50,7 +50,7 @@ class _Comparison:
         if isinstance(a, torch.Tensor):
             return a.dtype == b.dtype and torch.equal(a, b)
         if isinstance(a, torch.Generator):
-            return True  # its state is no part of a file, whose random numbers are its own
+            return True  # its state is not a part of a file, whose random numbers are its own
         if isinstance(a, types.FunctionType):
             return a.__code__ is b.__code__ and self._same_items(_parts_of_function(a), _parts_of_function(b))
         if isinstance(a, types.MethodType):
