@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "annotator/export/convert.h"
-#include "annotator/lower/pass.h"
+#include "annotator/program/program_facts.h"
 
 namespace whence {
 namespace {

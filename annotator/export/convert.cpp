@@ -7,7 +7,7 @@
 #include "annotator/export/infer.h"
 #include "annotator/export/op_table.h"
 #include "annotator/graph/tensor_values.h"
-#include "annotator/lower/pass.h"
+#include "annotator/program/program_facts.h"
 #include "schema/files.h"
 
 namespace whence {

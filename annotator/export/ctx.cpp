@@ -6,7 +6,7 @@
 
 #include "annotator/export/convert.h"
 #include "annotator/graph/tensor_values.h"
-#include "annotator/lower/pass.h"
+#include "annotator/program/program_facts.h"
 
 namespace whence {
 namespace {

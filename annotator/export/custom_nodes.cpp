@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/export/convert.h"
-#include "annotator/lower/pass.h"
+#include "annotator/program/program_facts.h"
 
 namespace whence {
 namespace {

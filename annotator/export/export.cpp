@@ -11,6 +11,8 @@
 #include "annotator/export/op_table.h"
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pass.h"
+#include "annotator/program/program_edit.h"
+#include "annotator/program/program_facts.h"
 #include "annotator/lower/pipeline.h"
 #include "annotator/simplify/pipeline.h"
 

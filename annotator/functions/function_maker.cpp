@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotator/export/names.h"
+#include "annotator/origin/scope_path.h"
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
 #include "annotator/graph/confidence.h"

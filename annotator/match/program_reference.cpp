@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 
 #include "annotator/export/export.h"
-#include "annotator/export/names.h"
+#include "annotator/origin/scope_path.h"
 #include "annotator/graph/tensor_values.h"
-#include "annotator/lower/pass.h"
+#include "annotator/program/program_edit.h"
 #include "annotator/match/digest_numbers.h"
 #include "annotator/match/reference.h"
 #include "annotator/merge/fx_names.h"

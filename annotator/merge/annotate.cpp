@@ -4,11 +4,11 @@
 #include <functional>
 
 #include "annotator/export/export.h"
-#include "annotator/export/names.h"
+#include "annotator/origin/scope_path.h"
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/match.h"
 #include "annotator/merge/annotate_foreign.h"
-#include "annotator/merge/carried_token.h"
+#include "annotator/merge/carry_name.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/model_edit.h"
 #include "annotator/merge/node_keys.h"

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "annotator/match/foreign_structure.h"
-#include "annotator/merge/carried_token.h"
+#include "annotator/merge/carry_name.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/merged_entries.h"
 #include "annotator/merge/model_edit.h"

@@ -2,9 +2,6 @@
 
 #include <array>
 
-#include "annotator/merge/keys.h"
-#include "annotator/merge/onnx_rewrite.h"
-
 namespace whence {
 namespace {
 
@@ -31,13 +28,6 @@ std::string with_token(std::string_view doc_string, bool was_there, const Carrie
   if (was_there) text += '\n';
   text.append(token_mark).append(token.name);
   return token.confidence > Confidence::matched ? text + suffix_of(token.confidence) : text;
-}
-
-void carry_name(const NodeView& node, Confidence confidence, NodeEdit& edit) {
-  const std::string_view name = edit.name ? std::string_view(*edit.name) : node.name;
-  if (name.empty() || find_property(node.metadata, keys::carry)) return;
-  edit.doc_string = with_token(node.doc_string, node.has_doc_string, {name, confidence});
-  edit.added.emplace_back(keys::carry, "doc_string");
 }
 
 }  // namespace whence

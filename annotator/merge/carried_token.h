@@ -11,12 +11,6 @@
 
 namespace whence {
 
-struct NodeView;
-struct NodeEdit;
-
-// Adds the line to an edit; a node that has it from an earlier run keeps that. `confidence`: of the node's module.
-void carry_name(const NodeView& node, Confidence confidence, NodeEdit& edit);
-
 inline constexpr std::string_view token_mark = "whence: ";
 
 struct CarriedToken {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "annotator/export/names.h"
+#include "annotator/origin/scope_path.h"
 #include "annotator/merge/keys.h"
 #include "annotator/merge/python_text.h"
 #include "annotator/merge/stamp.h"

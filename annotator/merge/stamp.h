@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "annotator/graph/graph.h"
+#include "annotator/origin/node_origin.h"
 
 namespace whence {
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "annotator/export/names.h"
+#include "annotator/origin/scope_path.h"
 #include "tests/annotator/graph_builder.h"
 #include "tests/annotator/stamped_model.h"
 

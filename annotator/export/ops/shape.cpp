@@ -9,7 +9,7 @@
 #include "annotator/export/convert.h"
 #include "annotator/export/ops/families.h"
 #include "annotator/export/uses.h"
-#include "annotator/lower/pass.h"
+#include "annotator/program/program_facts.h"
 
 namespace whence {
 namespace {
