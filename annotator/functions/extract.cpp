@@ -9,7 +9,7 @@
 #include "annotator/functions/region.h"
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
-#include "annotator/view/nearest_names.h"
+#include "annotator/text/nearest_names.h"
 #include "schema/dtype.h"
 
 namespace whence {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "annotator/functions/functions.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
 

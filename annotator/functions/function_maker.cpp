@@ -8,11 +8,11 @@
 #include "annotator/origin/scope_path.h"
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
-#include "annotator/graph/confidence.h"
-#include "annotator/merge/keys.h"
-#include "annotator/merge/python_text.h"
-#include "annotator/view/python_list.h"
-#include "annotator/write/unique_names.h"
+#include "annotator/origin/confidence.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/python_text.h"
+#include "annotator/text/python_list.h"
+#include "annotator/text/unique_names.h"
 
 namespace whence {
 namespace {

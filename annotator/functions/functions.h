@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "annotator/merge/carried_data.h"
+#include "annotator/onnx_file/carried_data.h"
 #include "schema/result.h"
 
 namespace whence {

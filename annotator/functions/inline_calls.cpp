@@ -10,8 +10,8 @@
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
 #include "annotator/functions/written_size.h"
-#include "annotator/merge/keys.h"
-#include "annotator/write/unique_names.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/unique_names.h"
 
 namespace whence {
 namespace {

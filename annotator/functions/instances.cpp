@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/functions/node_values.h"
-#include "annotator/merge/keys.h"
-#include "annotator/view/python_list.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/python_list.h"
 
 namespace whence {
 namespace {

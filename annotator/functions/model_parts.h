@@ -9,8 +9,8 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "annotator/merge/carried_data.h"
-#include "schema/files.h"
+#include "annotator/onnx_file/carried_data.h"
+#include "schema/files/files.h"
 
 namespace whence {
 

@@ -10,8 +10,8 @@
 #include "annotator/functions/graph_digest.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/selection.h"
-#include "annotator/merge/keys.h"
-#include "annotator/write/unique_names.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/unique_names.h"
 
 namespace whence {
 namespace {

@@ -7,8 +7,8 @@
 #include "annotator/functions/block.h"
 #include "annotator/functions/function_maker.h"
 #include "annotator/functions/modules_in_bodies.h"
-#include "annotator/view/nearest_names.h"
-#include "annotator/view/path_glob.h"
+#include "annotator/text/nearest_names.h"
+#include "annotator/text/path_glob.h"
 
 namespace whence {
 namespace {

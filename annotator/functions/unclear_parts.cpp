@@ -5,8 +5,8 @@
 #include <set>
 
 #include "annotator/functions/node_values.h"
-#include "annotator/graph/confidence.h"
-#include "annotator/merge/keys.h"
+#include "annotator/origin/confidence.h"
+#include "annotator/origin/keys.h"
 
 namespace whence {
 namespace {

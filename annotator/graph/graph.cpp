@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence {
 namespace {

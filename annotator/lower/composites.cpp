@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "annotator/export/op_table.h"
+#include "annotator/convert/op_table.h"
 #include "annotator/lower/in_place.h"
 #include "schema/result.h"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "annotator/export/op_table.h"
+#include "annotator/convert/op_table.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/views.h"
 #include "schema/result.h"

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "annotator/export/op_table.h"
+#include "annotator/convert/op_table.h"
 #include "schema/written_views.h"
 
 namespace whence {

@@ -8,9 +8,9 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
-#include "annotator/merge/keys.h"
-#include "annotator/merge/node_keys.h"
-#include "annotator/view/python_list.h"
+#include "annotator/origin/keys.h"
+#include "annotator/metadata/node_keys.h"
+#include "annotator/text/python_list.h"
 
 namespace whence {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/graph/confidence.h"
+#include "annotator/origin/confidence.h"
 
 namespace whence {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/match/digest_numbers.h"
-#include "annotator/read/wire_in.h"
+#include "annotator/onnx_file/wire_in.h"
 #include "schema/dtype.h"
 
 namespace whence {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "annotator/match/external_bytes.h"
+#include "annotator/onnx_file/external_bytes.h"
 #include "annotator/match/structure.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
 

@@ -9,7 +9,7 @@
 
 #include "annotator/match/evidence.h"
 #include "annotator/match/reference.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 #include "schema/result.h"
 
 namespace whence {

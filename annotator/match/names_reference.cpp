@@ -9,7 +9,7 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
-#include "annotator/merge/carried_token.h"
+#include "annotator/origin/carried_token.h"
 
 namespace whence {
 

@@ -7,13 +7,13 @@
 
 #include <sys/mman.h>
 
-#include "annotator/export/export.h"
+#include "annotator/exporter/export.h"
 #include "annotator/origin/scope_path.h"
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/program/program_edit.h"
 #include "annotator/match/digest_numbers.h"
 #include "annotator/match/reference.h"
-#include "annotator/merge/fx_names.h"
+#include "annotator/metadata/fx_names.h"
 
 namespace whence {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
 

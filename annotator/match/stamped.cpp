@@ -1,8 +1,8 @@
 // Nodes that whence's export stamped say themselves what they stand for; a tool that adds nodes leaves them their
 // metadata.
 #include "annotator/match/placement.h"
-#include "annotator/merge/keys.h"
-#include "annotator/merge/stamp.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
 
 namespace whence {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "schema/dtype.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 
 namespace whence {
 namespace {

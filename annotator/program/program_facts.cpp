@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "schema/source_stack.h"
 
 namespace whence {

@@ -8,7 +8,7 @@
 
 #include "annotator/view/diff_pairs.h"
 #include "annotator/view/parameters_read.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 
 namespace whence {
 namespace {

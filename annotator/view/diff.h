@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
-#include "annotator/view/table.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/text/table.h"
 #include "schema/program.h"
 
 namespace whence {

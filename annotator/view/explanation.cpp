@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "annotator/match/evidence.h"
-#include "annotator/merge/keys.h"
-#include "annotator/view/nearest_names.h"
-#include "annotator/view/python_list.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/nearest_names.h"
+#include "annotator/text/python_list.h"
 #include "schema/source_stack.h"
 
 namespace whence {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
-#include "annotator/view/attribution.h"
-#include "annotator/view/table.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/metadata/attribution.h"
+#include "annotator/text/table.h"
 #include "schema/program.h"
 #include "schema/result.h"
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotator/merge/keys.h"
+#include "annotator/origin/keys.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/tree_text.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/view/table.h"
+#include "annotator/text/table.h"
 
 namespace whence {
 

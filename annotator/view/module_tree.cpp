@@ -4,11 +4,11 @@
 #include <set>
 #include <unordered_map>
 
-#include "annotator/merge/keys.h"
-#include "annotator/view/attribution.h"
+#include "annotator/origin/keys.h"
+#include "annotator/metadata/attribution.h"
 #include "annotator/view/parameters_read.h"
-#include "annotator/view/path_glob.h"
-#include "annotator/view/python_list.h"
+#include "annotator/text/path_glob.h"
+#include "annotator/text/python_list.h"
 
 namespace whence {
 namespace {

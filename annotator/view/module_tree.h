@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 #include "schema/program.h"
 
 namespace whence {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/view/attribution.h"
+#include "annotator/metadata/attribution.h"
 #include "annotator/view/module_tree.h"
 
 namespace whence {

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "annotator/view/nearest_names.h"
-#include "annotator/view/path_glob.h"
+#include "annotator/text/nearest_names.h"
+#include "annotator/text/path_glob.h"
 
 namespace whence {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "annotator/read/wire_in.h"
+#include "annotator/onnx_file/wire_in.h"
 
 namespace whence {
 namespace {

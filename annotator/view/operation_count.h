@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "annotator/functions/value_shapes.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "annotator/merge/keys.h"
-#include "annotator/merge/stamp.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
 #include "schema/result.h"
 
 namespace whence {

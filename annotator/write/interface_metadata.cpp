@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "annotator/lower/written_state.h"
-#include "annotator/merge/fx_names.h"
-#include "annotator/merge/keys.h"
+#include "annotator/metadata/fx_names.h"
+#include "annotator/origin/keys.h"
 #include "schema/flat_map.h"
 
 namespace whence {

@@ -1,6 +1,6 @@
 #include "annotator/write/model_layout.h"
 
-#include "annotator/write/wire_out.h"
+#include "annotator/onnx_file/wire_out.h"
 
 namespace whence {
 namespace {

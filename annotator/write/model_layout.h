@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "schema/tensor_data.h"
 
 namespace whence {

@@ -7,12 +7,12 @@
 
 #include <sys/resource.h>
 
-#include "annotator/merge/keys.h"
-#include "annotator/merge/stamp.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
 #include "annotator/write/graph_proto.h"
 #include "annotator/write/model_layout.h"
-#include "annotator/write/unique_names.h"
-#include "schema/output_files.h"
+#include "annotator/text/unique_names.h"
+#include "schema/files/output_files.h"
 #include "schema/result.h"
 
 namespace whence {

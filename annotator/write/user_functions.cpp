@@ -7,7 +7,7 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "schema/result.h"
 
 namespace whence {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
-#include "annotator/write/unique_names.h"
+#include "annotator/text/unique_names.h"
 
 namespace whence {
 

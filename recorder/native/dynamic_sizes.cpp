@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "recorder/live_mark.h"
+#include "recorder/base/live_mark.h"
 #include "schema/result.h"
 
 namespace whence::native {

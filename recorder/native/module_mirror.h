@@ -9,7 +9,7 @@
 
 #include <torch/nn/module.h>
 
-#include "recorder/torch_pch.h"
+#include "recorder/base/torch_pch.h"
 
 namespace whence::native {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "recorder/live_mark.h"
+#include "recorder/base/live_mark.h"
 #include "recorder/native/owners.h"
 
 namespace whence::native {

@@ -11,7 +11,7 @@
 
 #include "recorder/native/layer_scope.h"
 #include "recorder/native/record.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "schema/result.h"
 
 namespace whence::native {

@@ -14,7 +14,7 @@
 
 #include "recorder/native/module_mirror.h"
 #include "recorder/native/native_stack.h"
-#include "recorder/torch_pch.h"
+#include "recorder/base/torch_pch.h"
 
 namespace whence::native {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "recorder/native/session.h"
-#include "recorder/torch_pch.h"
+#include "recorder/base/torch_pch.h"
 
 namespace whence::native {
 

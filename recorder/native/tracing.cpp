@@ -9,8 +9,8 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include "recorder/native/kept_state.h"
-#include "recorder/torch_error.h"
-#include "schema/files.h"
+#include "recorder/base/torch_error.h"
+#include "schema/files/files.h"
 
 namespace whence::native {
 

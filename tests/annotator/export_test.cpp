@@ -1,11 +1,11 @@
 // export_program() on small programs: collected failures, shapes, promotion, control flow, names.
-#include "annotator/export/export.h"
+#include "annotator/exporter/export.h"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "annotator/export/op_table.h"
+#include "annotator/convert/op_table.h"
 #include "schema/result.h"
 #include "tests/annotator/program_builder.h"
 

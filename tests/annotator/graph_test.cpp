@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence {
 namespace {

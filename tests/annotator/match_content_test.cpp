@@ -5,7 +5,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/match/tensor_content.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 
 namespace whence {
 namespace {

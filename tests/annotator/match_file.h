@@ -8,7 +8,7 @@
 #include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 #include "tests/schema/temporary_folder.h"
 
 namespace whence {

@@ -1,7 +1,7 @@
 // Repeated metadata entries as text and back.
 #include <gtest/gtest.h>
 
-#include "annotator/merge/merged_entries.h"
+#include "annotator/annotation/merged_entries.h"
 
 namespace whence {
 namespace {

@@ -6,9 +6,9 @@
 #include <onnx/checker.h>
 #include <onnx/onnx_pb.h>
 
-#include "annotator/merge/annotate.h"
-#include "annotator/merge/keys.h"
-#include "annotator/merge/strip.h"
+#include "annotator/annotation/annotate.h"
+#include "annotator/origin/keys.h"
+#include "annotator/annotation/strip.h"
 #include "tests/annotator/stamped_model.h"
 #include "tests/schema/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "annotator/merge/python_text.h"
+#include "annotator/origin/python_text.h"
 
 namespace whence {
 namespace {

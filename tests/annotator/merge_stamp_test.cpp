@@ -1,7 +1,7 @@
 // Stamps as text and back, and texts that are none.
 #include <gtest/gtest.h>
 
-#include "annotator/merge/stamp.h"
+#include "annotator/origin/stamp.h"
 
 namespace whence {
 namespace {

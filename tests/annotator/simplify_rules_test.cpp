@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/pipeline.h"
 #include "tests/annotator/graph_builder.h"
 

@@ -1,7 +1,7 @@
 // Thresholds and counts. Whole files are covered from the command line (tests/validate).
 #include <gtest/gtest.h>
 
-#include "annotator/validate/gates.h"
+#include "annotator/validation/gates.h"
 #include "schema/result.h"
 
 namespace whence {

@@ -7,7 +7,7 @@
 #include <onnx/onnx_pb.h>
 #include <unistd.h>
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
 namespace {

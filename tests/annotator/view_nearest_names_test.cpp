@@ -1,7 +1,7 @@
 // The names offered to somebody who mistyped one.
 #include <gtest/gtest.h>
 
-#include "annotator/view/nearest_names.h"
+#include "annotator/text/nearest_names.h"
 
 namespace whence {
 namespace {

@@ -1,7 +1,7 @@
 // PyTorch's keys hold Python lists as repr() prints them.
 #include <gtest/gtest.h>
 
-#include "annotator/view/python_list.h"
+#include "annotator/text/python_list.h"
 
 namespace whence {
 namespace {

@@ -1,7 +1,7 @@
 // Tables, numbers and foreign text as they reach a terminal.
 #include <gtest/gtest.h>
 
-#include "annotator/view/table.h"
+#include "annotator/text/table.h"
 
 namespace whence {
 namespace {

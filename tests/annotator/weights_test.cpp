@@ -1,5 +1,5 @@
 // Weights turned on their side: every element by its place, at sizes that fill tiles and that do not.
-#include "annotator/export/weights.h"
+#include "annotator/convert/weights.h"
 
 #include <cstring>
 #include <string>

@@ -1,7 +1,7 @@
 // Names of nodes, values and constants (annotator/export/names).
 #include <gtest/gtest.h>
 
-#include "annotator/export/names.h"
+#include "annotator/exporter/names.h"
 #include "annotator/origin/scope_path.h"
 #include "tests/annotator/graph_builder.h"
 #include "tests/annotator/stamped_model.h"

@@ -20,9 +20,9 @@ target_link_libraries(consumer PRIVATE whence::annotator)
 """
 PROGRAM = """
 #include <cstdio>
-#include "annotator/export/export.h"
+#include "annotator/exporter/export.h"
 #include "annotator/write/onnx_writer.h"
-#include "schema/sidecar.h"
+#include "schema/sidecar/sidecar.h"
 int main(int, char** argv) {
   const auto sidecar = whence::read_sidecar(argv[1]);
   if (!sidecar) return 1;

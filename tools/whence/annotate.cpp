@@ -1,11 +1,11 @@
 // `whence annotate`: writes on every node of an exported file where it comes from.
-#include "annotator/merge/annotate.h"
+#include "annotator/annotation/annotate.h"
 
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/merge/onnx_rewrite.h"
+#include "annotator/onnx_file/onnx_rewrite.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/function_choice.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "schema/result.h"
-#include "schema/temporary_names.h"
+#include "schema/files/temporary_names.h"
 
 namespace whence {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "annotator/functions/flat_summary.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "tools/whence/given_sidecar.h"
 
 namespace whence {

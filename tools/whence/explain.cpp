@@ -4,7 +4,7 @@
 
 #include "annotator/functions/flat_summary.h"
 #include "annotator/view/explanation.h"
-#include "schema/sidecar.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/pager.h"

@@ -1,7 +1,7 @@
 // `whence export`: from a TorchScript or torch.export archive to an ONNX file whose nodes know where they come from.
 //
 // archive -> recorder -> Program -> export_program -> write_onnx, and on request the sidecar and the annotation.
-#include "annotator/export/export.h"
+#include "annotator/exporter/export.h"
 
 #include <bit>
 #include <charconv>
@@ -14,12 +14,12 @@
 #include <optional>
 #include <set>
 
-#include "annotator/merge/annotate.h"
-#include "annotator/merge/keys.h"
+#include "annotator/annotation/annotate.h"
+#include "annotator/origin/keys.h"
 #include "annotator/write/onnx_writer.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "schema/printable.h"
-#include "schema/sidecar.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/export_report.h"

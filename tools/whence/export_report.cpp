@@ -5,7 +5,7 @@
 #include <map>
 
 #include "annotator/graph/graph.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "tools/whence/cli.h"
 
 namespace whence {

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/view/table.h"
+#include "annotator/text/table.h"
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"

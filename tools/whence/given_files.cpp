@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "annotator/read/data_file.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/data_file.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "annotator/merge/carried_data.h"
+#include "annotator/onnx_file/carried_data.h"
 #include "tools/whence/cli.h"
 
 namespace whence {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "annotator/merge/keys.h"
-#include "annotator/view/attribution.h"
+#include "annotator/origin/keys.h"
+#include "annotator/metadata/attribution.h"
 
 namespace whence {
 

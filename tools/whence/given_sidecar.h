@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
-#include "schema/sidecar.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 
 namespace whence {

@@ -1,7 +1,7 @@
 // The colours of standard output as the annotator's views take them: empty when it is no terminal, or NO_COLOR is set.
 #pragma once
 
-#include "annotator/view/table.h"
+#include "annotator/text/table.h"
 #include "tools/whence/cli.h"
 
 namespace whence {

@@ -3,8 +3,8 @@
 #include <array>
 #include <iostream>
 
-#include "annotator/view/profile/module_profile.h"
-#include "schema/files.h"
+#include "annotator/profile/module_profile.h"
+#include "schema/files/files.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"

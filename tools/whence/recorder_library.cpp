@@ -10,7 +10,7 @@
 #include <dlfcn.h>
 
 #include "annotator/lower/pipeline.h"
-#include "annotator/read/exported_program.h"
+#include "annotator/pt2/exported_program.h"
 #include "recorder_abi.h"
 #include "schema/result.h"
 #include "tools/whence/cli.h"

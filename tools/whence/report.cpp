@@ -1,10 +1,10 @@
 // `whence report`: one file of all that is known of a model, to open in a browser or to put into a pull request.
-#include "annotator/view/report/report.h"
+#include "annotator/report/report.h"
 
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "schema/sidecar.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 

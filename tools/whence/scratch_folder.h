@@ -6,7 +6,7 @@
 #include <string>
 
 #include "schema/result.h"
-#include "schema/temporary_names.h"
+#include "schema/files/temporary_names.h"
 
 namespace whence {
 

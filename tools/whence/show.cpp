@@ -3,10 +3,10 @@
 #include <optional>
 
 #include "annotator/functions/flat_summary.h"
-#include "annotator/read/exported_program.h"
+#include "annotator/pt2/exported_program.h"
 #include "annotator/view/tree_text.h"
-#include "schema/files.h"
-#include "schema/sidecar.h"
+#include "schema/files/files.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"

@@ -1,5 +1,5 @@
 // `whence strip`: takes back what `whence annotate` wrote.
-#include "annotator/merge/strip.h"
+#include "annotator/annotation/strip.h"
 
 #include <iostream>
 #include <nlohmann/json.hpp>

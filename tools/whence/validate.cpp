@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "annotator/validate/problems.h"
-#include "annotator/validate/validation_text.h"
-#include "schema/files.h"
-#include "schema/sidecar.h"
+#include "annotator/validation/problems.h"
+#include "annotator/validation/validation_text.h"
+#include "schema/files/files.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"

@@ -7,7 +7,7 @@
 
 #include "annotator/functions/flat_summary.h"
 #include "annotator/functions/functions.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/scratch_folder.h"
 

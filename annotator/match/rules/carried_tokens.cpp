@@ -1,7 +1,7 @@
 // `annotate --carry` writes each node's name into its doc_string, which ONNX Runtime and onnxsim leave alone. Read
 // back: the node that had this name in the file before, or the module whose path the name begins with.
 #include "annotator/match/rules/rule.h"
-#include "annotator/merge/carried_token.h"
+#include "annotator/origin/carried_token.h"
 
 namespace whence {
 

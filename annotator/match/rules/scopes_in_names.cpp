@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
-#include "annotator/merge/keys.h"
+#include "annotator/origin/keys.h"
 
 namespace whence {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence {
 

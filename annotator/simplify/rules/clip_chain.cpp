@@ -1,7 +1,7 @@
 // x -> Max(a) -> Min(b)                                before, of one number each
 // x -> Clip(a, b)                                      after; likewise Min before Max
 // Condition: a <= b, else the two orders differ. Origins: joined; the first stays for its other users.
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

@@ -5,8 +5,8 @@
 // has the origin of the node it replaces.
 #include <algorithm>
 
-#include "annotator/export/weights.h"
-#include "annotator/graph/tensor_values.h"
+#include "annotator/convert/weights.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/evaluate/evaluate.h"
 #include "annotator/simplify/evaluate/numbers.h"
 #include "annotator/simplify/rule.h"

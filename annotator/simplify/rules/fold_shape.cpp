@@ -4,7 +4,7 @@
 // the node it replaces.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

@@ -5,7 +5,7 @@
 // took x_i goes.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

@@ -8,7 +8,7 @@
 // reshapes before stay for their other users.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

@@ -4,7 +4,7 @@
 // padded tensor. Origins: fused; the node belongs to the modules of both.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

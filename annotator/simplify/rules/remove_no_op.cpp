@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

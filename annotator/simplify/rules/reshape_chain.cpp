@@ -6,7 +6,7 @@
 // Condition: t copies no size of the tensor between (a 0 in t would). Origins: joined.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

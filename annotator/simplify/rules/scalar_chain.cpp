@@ -4,7 +4,7 @@
 // nowhere else. Origins: joined.
 #include <cmath>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
 namespace whence {

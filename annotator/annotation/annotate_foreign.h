@@ -1,0 +1,43 @@
+// Annotating what carries no stamps: files that somebody else exported, and nodes that a tool added to whence's own.
+// The match engine says where nodes come from; this writes it down.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annotator/match/match.h"
+#include "annotator/annotation/annotate.h"
+#include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence {
+
+// What a decision becomes in the file: the keys, and the path that node names begin with.
+class KeySource {
+ public:
+  virtual ~KeySource() = default;
+  virtual std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const = 0;
+  virtual std::string path_of(const NodeMatch& match) const = 0;
+  // The name that this very node has where it is known from; empty when there it is another or none.
+  virtual std::string_view own_name(const NodeMatch&, std::string_view /*op_type*/) const { return {}; }
+  virtual bool wants(std::string_view key) const = 0;
+  virtual bool units_are_operations() const { return false; }  // of a sidecar's program
+};
+
+NodeOrigin origin_of(const NodeMatch& match);  // for units that are operations
+
+// How sure the node's keys say its module is once the edit is made; `decided` where the choice of keys leaves the
+// module out.
+Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided);
+
+// Writes the decisions of `found` to every node of `model`, read of `input`, that says nothing of itself yet. `digest`
+// identifies the reference; it goes into the model, and a file that says it already, on all its nodes, stays as it is.
+AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
+                             const std::string& digest, const ModelSource& input, const ModelOutput& output,
+                             const AnnotateOptions& options);
+
+// True when every node has been annotated against this reference: there is nothing to find.
+bool fully_annotated(const OnnxSummary& model, const std::string& digest);
+
+}  // namespace whence

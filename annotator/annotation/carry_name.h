@@ -1,0 +1,12 @@
+// `annotate --carry`: a node's name as a line of its doc_string (carried_token.h), which optimisers leave alone.
+#pragma once
+
+#include "annotator/origin/confidence.h"
+#include "annotator/onnx_file/onnx_rewrite.h"
+
+namespace whence {
+
+// Adds the line to an edit; a node that has it from an earlier run keeps that. `confidence`: of the node's module.
+void carry_name(const NodeView& node, Confidence confidence, NodeEdit& edit);
+
+}  // namespace whence

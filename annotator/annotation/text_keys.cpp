@@ -1,0 +1,81 @@
+#include "annotator/annotation/text_keys.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "annotator/origin/keys.h"
+#include "annotator/metadata/node_keys.h"
+
+namespace whence {
+namespace {
+
+// What one node said of its operation, which holds for the node that took its place as well.
+bool taken_over(std::string_view key) {
+  return key == keys::name_space || key == keys::class_hierarchy || key == keys::name_scopes || key == keys::fx_node ||
+         key == keys::stack_trace || key == keys::call || key == keys::calls || key == keys::scopes ||
+         key == keys::source;
+}
+
+}  // namespace
+
+std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
+  std::vector<std::string> modules;
+  const auto add = [&](std::string path) {
+    if (std::find(modules.begin(), modules.end(), path) == modules.end()) modules.push_back(std::move(path));
+  };
+  for (const std::int32_t unit : match.units) {
+    if (static_cast<std::size_t>(unit) >= nodes_.size()) continue;
+    const auto list = find_property(nodes_[unit]->metadata, keys::modules);
+    const auto json = nlohmann::json::parse(list.value_or(""), nullptr, /*allow_exceptions=*/false);
+    if (json.is_array() && !json.empty()) {
+      for (const auto& each : json) {
+        if (each.is_string()) add(each.get<std::string>());
+      }
+    } else if (reference_.units[unit].scope >= 0) {
+      add(reference_.scopes[reference_.units[unit].scope].path);
+    }
+  }
+  return modules;
+}
+
+std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match) const {
+  const OnnxNode* only = only_node(match);
+  const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
+  std::vector<std::pair<std::string_view, std::string>> result;
+  for (const std::string_view key : wanted_) {
+    if (key == keys::module) {
+      result.emplace_back(key, reference_.scopes[match.scope].path);
+    } else if (key == keys::modules && modules.size() > 1) {
+      result.emplace_back(key, nlohmann::json(modules).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else if (key == keys::confidence) {
+      result.emplace_back(key, std::string(name_of(match.confidence)));
+    } else if (key == keys::rule) {
+      result.emplace_back(key, std::string(name_of(match.rule)));
+    } else if (key == keys::version) {
+      result.emplace_back(key, WHENCE_VERSION);
+    } else if (only != nullptr && taken_over(key)) {
+      if (const auto value = find_property(only->metadata, key)) result.emplace_back(key, std::string(*value));
+    }
+  }
+  state_confidence(match.confidence, result);
+  return result;
+}
+
+const OnnxNode* TextKeys::only_node(const NodeMatch& match) const {
+  if (match.units.size() != 1 || static_cast<std::size_t>(match.units[0]) >= nodes_.size()) return nullptr;
+  return nodes_[match.units[0]];
+}
+
+std::string_view TextKeys::own_name(const NodeMatch& match, std::string_view op_type) const {
+  const OnnxNode* only = only_node(match);
+  return only != nullptr && only->op_type == op_type ? only->name : std::string_view();
+}
+
+bool TextKeys::wants(std::string_view key) const {
+  return std::find(wanted_.begin(), wanted_.end(), key) != wanted_.end();
+}
+
+std::string TextKeys::path_of(const NodeMatch& match) const { return reference_.scopes[match.scope].name_path; }
+
+}  // namespace whence

@@ -1,0 +1,35 @@
+// TextKeys: keys for nodes that were matched without a program: with the nodes of an annotated file, whose keys are
+// taken over, or with modules that are known by name only.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "annotator/match/reference.h"
+#include "annotator/annotation/annotate_foreign.h"
+
+namespace whence {
+
+class TextKeys : public KeySource {
+ public:
+  // `nodes`: those that the reference's units are, or none. All outlive the keys.
+  TextKeys(const Reference& reference, const std::vector<const OnnxNode*>& nodes, std::vector<std::string_view> wanted)
+      : reference_(reference), nodes_(nodes), wanted_(std::move(wanted)) {}
+
+  std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override;
+  std::string path_of(const NodeMatch& match) const override;
+  std::string_view own_name(const NodeMatch& match, std::string_view op_type) const override;
+  bool wants(std::string_view key) const override;
+
+ private:
+  const OnnxNode* only_node(const NodeMatch& match) const;  // null when there are several or none
+  std::vector<std::string> modules_of(const NodeMatch& match) const;
+
+  const Reference& reference_;
+  const std::vector<const OnnxNode*>& nodes_;
+  std::vector<std::string_view> wanted_;
+};
+
+}  // namespace whence
