@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <functional>
 
-#include "annotator/exporter/export.h"
-#include "annotator/origin/scope_path.h"
-#include "annotator/match/foreign_structure.h"
-#include "annotator/match/match.h"
 #include "annotator/annotation/annotate_foreign.h"
 #include "annotator/annotation/carry_name.h"
-#include "annotator/origin/keys.h"
 #include "annotator/annotation/model_edit.h"
+#include "annotator/annotation/text_keys.h"
+#include "annotator/exporter/export.h"
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/match.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/scope_path.h"
 #include "annotator/origin/stamp.h"
-#include "annotator/annotation/text_keys.h"
 #include "annotator/text/unique_names.h"
 #include "schema/files/files.h"
 

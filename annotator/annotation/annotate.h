@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "annotator/origin/counts.h"
 #include "annotator/match/match.h"
 #include "annotator/onnx_file/carried_data.h"
+#include "annotator/origin/counts.h"
 #include "schema/result.h"
 #include "schema/sidecar/sidecar.h"
 

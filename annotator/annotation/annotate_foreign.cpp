@@ -4,14 +4,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "annotator/match/foreign_structure.h"
 #include "annotator/annotation/carry_name.h"
-#include "annotator/origin/keys.h"
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/annotation/model_edit.h"
+#include "annotator/match/foreign_structure.h"
 #include "annotator/metadata/node_keys.h"
-#include "annotator/origin/node_name.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/node_name.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/text/unique_names.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/match/match.h"
 #include "annotator/annotation/annotate.h"
+#include "annotator/match/match.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/onnx_file/onnx_summary.h"
 

@@ -1,8 +1,8 @@
 // `annotate --carry`: a node's name as a line of its doc_string (carried_token.h), which optimisers leave alone.
 #pragma once
 
-#include "annotator/origin/confidence.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/confidence.h"
 
 namespace whence {
 

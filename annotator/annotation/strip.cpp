@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "annotator/origin/carried_token.h"
-#include "annotator/origin/keys.h"
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/carried_token.h"
+#include "annotator/origin/keys.h"
 
 namespace whence {
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "annotator/origin/keys.h"
 #include "annotator/metadata/node_keys.h"
+#include "annotator/origin/keys.h"
 
 namespace whence {
 namespace {

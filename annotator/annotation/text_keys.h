@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/match/reference.h"
 #include "annotator/annotation/annotate_foreign.h"
+#include "annotator/match/reference.h"
 
 namespace whence {
 

@@ -6,8 +6,8 @@
 
 #include "annotator/convert/infer.h"
 #include "annotator/convert/op_table.h"
-#include "annotator/program/tensor_values.h"
 #include "annotator/program/program_facts.h"
+#include "annotator/program/tensor_values.h"
 #include "schema/files/files.h"
 
 namespace whence {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "annotator/convert/convert.h"
-#include "annotator/program/tensor_values.h"
 #include "annotator/program/program_facts.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence {
 namespace {

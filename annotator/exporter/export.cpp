@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "annotator/convert/convert.h"
-#include "annotator/exporter/names.h"
 #include "annotator/convert/op_table.h"
+#include "annotator/exporter/names.h"
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pass.h"
+#include "annotator/lower/pipeline.h"
 #include "annotator/program/program_edit.h"
 #include "annotator/program/program_facts.h"
-#include "annotator/lower/pipeline.h"
 #include "annotator/simplify/pipeline.h"
 
 namespace whence {

@@ -8,8 +8,8 @@
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/model_parts.h"
-#include "annotator/origin/keys.h"
 #include "annotator/onnx_file/summary_of_bytes.h"
+#include "annotator/origin/keys.h"
 
 namespace whence {
 namespace {

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotator/origin/scope_path.h"
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
 #include "annotator/origin/confidence.h"
 #include "annotator/origin/keys.h"
 #include "annotator/origin/python_text.h"
+#include "annotator/origin/scope_path.h"
 #include "annotator/text/python_list.h"
 #include "annotator/text/unique_names.h"
 

@@ -2,9 +2,9 @@
 
 #include <functional>
 
-#include "annotator/origin/keys.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/onnx_file/wire_in.h"
+#include "annotator/origin/keys.h"
 #include "annotator/write/model_layout.h"
 #include "schema/result.h"
 

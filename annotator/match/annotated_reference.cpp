@@ -8,8 +8,8 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
-#include "annotator/origin/keys.h"
 #include "annotator/metadata/node_keys.h"
+#include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
 
 namespace whence {

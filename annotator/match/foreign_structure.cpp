@@ -7,9 +7,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "annotator/program/tensor_values.h"
 #include "annotator/match/digest_numbers.h"
 #include "annotator/onnx_file/wire_in.h"
+#include "annotator/program/tensor_values.h"
 #include "schema/dtype.h"
 
 namespace whence {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "annotator/onnx_file/external_bytes.h"
 #include "annotator/match/structure.h"
+#include "annotator/onnx_file/external_bytes.h"
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {

@@ -8,12 +8,12 @@
 #include <sys/mman.h>
 
 #include "annotator/exporter/export.h"
-#include "annotator/origin/scope_path.h"
-#include "annotator/program/tensor_values.h"
-#include "annotator/program/program_edit.h"
 #include "annotator/match/digest_numbers.h"
 #include "annotator/match/reference.h"
 #include "annotator/metadata/fx_names.h"
+#include "annotator/origin/scope_path.h"
+#include "annotator/program/program_edit.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence {
 namespace {

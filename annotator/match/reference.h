@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/origin/confidence.h"
 #include "annotator/graph/graph.h"
 #include "annotator/match/structure.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/origin/confidence.h"
 #include "schema/program.h"
 
 namespace whence {

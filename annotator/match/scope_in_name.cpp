@@ -1,8 +1,8 @@
 #include "annotator/match/scope_in_name.h"
 
 #include "annotator/match/foreign_structure.h"
-#include "annotator/origin/node_name.h"
 #include "annotator/match/operator_name.h"
+#include "annotator/origin/node_name.h"
 
 namespace whence {
 

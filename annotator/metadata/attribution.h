@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/origin/confidence.h"
 #include "annotator/graph/graph.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/origin/confidence.h"
 #include "schema/program.h"
 
 namespace whence {

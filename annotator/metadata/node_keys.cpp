@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "annotator/origin/scope_path.h"
 #include "annotator/origin/keys.h"
 #include "annotator/origin/python_text.h"
+#include "annotator/origin/scope_path.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/text/python_list.h"
 #include "schema/source_stack.h"

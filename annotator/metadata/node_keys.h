@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/origin/confidence.h"
 #include "annotator/graph/graph.h"
 #include "annotator/metadata/fx_names.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/origin/confidence.h"
 #include "schema/program.h"
 
 namespace whence {

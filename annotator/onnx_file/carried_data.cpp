@@ -6,8 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "annotator/origin/keys.h"
 #include "annotator/onnx_file/data_file.h"
+#include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
 
 namespace whence {

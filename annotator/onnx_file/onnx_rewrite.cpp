@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "annotator/origin/keys.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/onnx_file/wire_out.h"
+#include "annotator/origin/keys.h"
 
 namespace whence {
 

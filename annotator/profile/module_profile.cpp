@@ -7,8 +7,8 @@
 #include "annotator/functions/flat_summary.h"
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/match.h"
-#include "annotator/view/node_graph.h"
 #include "annotator/profile/inlined_names.h"
+#include "annotator/view/node_graph.h"
 
 namespace whence {
 namespace {

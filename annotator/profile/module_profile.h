@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "annotator/view/module_tree.h"
 #include "annotator/profile/ort_profile.h"
 #include "annotator/text/table.h"
+#include "annotator/view/module_tree.h"
 
 namespace whence {
 

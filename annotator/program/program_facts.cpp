@@ -43,7 +43,7 @@ bool same_shape(const Type& a, const Type& b) {
 bool any_node(const Block& block, const std::function<bool(const Node&)>& condition) {
   return std::any_of(block.nodes.begin(), block.nodes.end(), [&](const Node& node) {
     return condition(node) || std::any_of(node.blocks.begin(), node.blocks.end(),
-                                       [&](const Block& nested) { return any_node(nested, condition); });
+                                          [&](const Block& nested) { return any_node(nested, condition); });
   });
 }
 

@@ -10,9 +10,9 @@
 #include "annotator/pt2/signature.h"
 #include "annotator/pt2/size_expression.h"
 #include "annotator/pt2/tensors.h"
-#include "schema/tensor_digests.h"
-#include "schema/lost_writes.h"
 #include "schema/files/zip_archive.h"
+#include "schema/lost_writes.h"
+#include "schema/tensor_digests.h"
 
 namespace whence {
 namespace {

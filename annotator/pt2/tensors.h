@@ -5,8 +5,8 @@
 #include <string>
 
 #include "annotator/pt2/part.h"
-#include "schema/program.h"
 #include "schema/files/zip_archive.h"
+#include "schema/program.h"
 
 namespace whence {
 

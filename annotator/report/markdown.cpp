@@ -2,9 +2,9 @@
 // mark-up nor @mentions of a foreign name mean anything.
 #include <algorithm>
 
-#include "annotator/view/operation_count.h"
 #include "annotator/report/report.h"
 #include "annotator/text/table.h"
+#include "annotator/view/operation_count.h"
 #include "annotator/view/tree_text.h"
 
 namespace whence {

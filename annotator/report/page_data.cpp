@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "annotator/report/report.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/operation_count.h"
-#include "annotator/report/report.h"
 
 namespace whence {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "annotator/metadata/attribution.h"
 #include "annotator/origin/counts.h"
 #include "annotator/validation/check.h"
-#include "annotator/metadata/attribution.h"
 
 namespace whence {
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "annotator/validation/validate.h"
 #include "annotator/text/table.h"
+#include "annotator/validation/validate.h"
 
 namespace whence {
 

@@ -14,8 +14,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/metadata/attribution.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
 

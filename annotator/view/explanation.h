@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/metadata/attribution.h"
+#include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/text/table.h"
 #include "schema/program.h"
 #include "schema/result.h"

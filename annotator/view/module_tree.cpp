@@ -4,11 +4,11 @@
 #include <set>
 #include <unordered_map>
 
-#include "annotator/origin/keys.h"
 #include "annotator/metadata/attribution.h"
-#include "annotator/view/parameters_read.h"
+#include "annotator/origin/keys.h"
 #include "annotator/text/path_glob.h"
 #include "annotator/text/python_list.h"
+#include "annotator/view/parameters_read.h"
 
 namespace whence {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/metadata/attribution.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
 

@@ -7,8 +7,8 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/graph/graph.h"
-#include "annotator/write/interface_metadata.h"
 #include "annotator/text/unique_names.h"
+#include "annotator/write/interface_metadata.h"
 #include "annotator/write/user_functions.h"
 #include "annotator/write/value_names.h"
 

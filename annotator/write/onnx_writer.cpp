@@ -9,9 +9,9 @@
 
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
+#include "annotator/text/unique_names.h"
 #include "annotator/write/graph_proto.h"
 #include "annotator/write/model_layout.h"
-#include "annotator/text/unique_names.h"
 #include "schema/files/output_files.h"
 #include "schema/result.h"
 

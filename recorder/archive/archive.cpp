@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "recorder/archive/zip_content.h"
 #include "recorder/base/live_mark.h"
 #include "recorder/base/torch_error.h"
-#include "recorder/archive/zip_content.h"
 
 namespace whence {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <regex>
 
-#include "recorder/inputs/example_inputs.h"
 #include "recorder/archive/zip_content.h"
+#include "recorder/inputs/example_inputs.h"
 
 namespace whence {
 

@@ -1,10 +1,10 @@
 // A live trace as a Program, at any time: what was read so far, under the names that are known by then.
 #include <torch/version.h>
 
-#include "recorder/program/finish.h"
-#include "recorder/live/trace.h"
 #include "recorder/archive/module_tree.h"
 #include "recorder/archive/source_frames.h"
+#include "recorder/live/trace.h"
+#include "recorder/program/finish.h"
 #include "schema/tensor_digests.h"
 
 namespace whence {

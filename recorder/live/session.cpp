@@ -18,10 +18,10 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <unistd.h>
 
+#include "recorder/base/torch_error.h"
 #include "recorder/live/trace.h"
 #include "recorder/live/unobserved.h"
 #include "recorder/live/warnings.h"
-#include "recorder/base/torch_error.h"
 #include "schema/files/files.h"
 #include "schema/sidecar/sidecar.h"
 

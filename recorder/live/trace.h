@@ -14,9 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "recorder/base/torch_pch.h"
 #include "recorder/live/modules.h"
 #include "recorder/program/term.h"
-#include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
 namespace whence {

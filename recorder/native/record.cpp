@@ -10,12 +10,12 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include "recorder/inputs/example_inputs.h"
 #include "recorder/base/live_mark.h"
+#include "recorder/base/torch_error.h"
+#include "recorder/inputs/example_inputs.h"
 #include "recorder/native/layer_scope.h"
 #include "recorder/native/tracing.h"
 #include "recorder/native/whence_command.h"
-#include "recorder/base/torch_error.h"
 #include "schema/files/files.h"
 
 namespace whence::native {

@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "recorder/base/torch_pch.h"
 #include "recorder/native/module_mirror.h"
 #include "recorder/native/native_stack.h"
-#include "recorder/base/torch_pch.h"
 
 namespace whence::native {
 

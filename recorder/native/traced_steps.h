@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "recorder/native/session.h"
 #include "recorder/base/torch_pch.h"
+#include "recorder/native/session.h"
 
 namespace whence::native {
 

@@ -8,8 +8,8 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
-#include "recorder/native/kept_state.h"
 #include "recorder/base/torch_error.h"
+#include "recorder/native/kept_state.h"
 #include "schema/files/files.h"
 
 namespace whence::native {

@@ -7,10 +7,10 @@
 #include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
-#include "recorder/program/finish.h"
 #include "recorder/archive/module_tree.h"
-#include "recorder/program/term.h"
 #include "recorder/base/torch_error.h"
+#include "recorder/program/finish.h"
+#include "recorder/program/term.h"
 #include "schema/result.h"
 
 namespace whence {

@@ -1,8 +1,8 @@
 // Operations proper: recorded as nodes, and executed when there are example inputs.
 #include <stdexcept>
 
-#include "recorder/script/evaluator.h"
 #include "recorder/base/torch_error.h"
+#include "recorder/script/evaluator.h"
 #include "recorder/script/watch.h"
 #include "schema/written_views.h"
 

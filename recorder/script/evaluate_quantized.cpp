@@ -11,8 +11,8 @@
 #include <map>
 #include <string_view>
 
-#include "recorder/script/evaluator.h"
 #include "recorder/program/finish.h"
+#include "recorder/script/evaluator.h"
 
 namespace whence {
 

@@ -2,9 +2,9 @@
 
 #include <torch/csrc/jit/passes/inline_fork_wait.h>
 
+#include "recorder/base/torch_error.h"
 #include "recorder/program/finish.h"
 #include "recorder/script/restore.h"
-#include "recorder/base/torch_error.h"
 #include "schema/lost_writes.h"
 
 namespace whence {

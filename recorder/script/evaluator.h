@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "recorder/inputs/example_inputs.h"
 #include "recorder/archive/module_tree.h"
 #include "recorder/archive/source_frames.h"
+#include "recorder/inputs/example_inputs.h"
 #include "recorder/program/term.h"
 
 namespace whence {

@@ -8,8 +8,8 @@
 // A tensor whose rank depends on data: ONNX's checker wants a shape for each result of a file, so it gets that of the
 // example, all sizes open. Runtimes take other ranks.
 
-#include "recorder/script/evaluator.h"
 #include "recorder/program/finish.h"
+#include "recorder/script/evaluator.h"
 
 namespace whence {
 

@@ -3,15 +3,15 @@
 
 #include <torch/version.h>
 
+#include "recorder/base/torch_error.h"
+#include "recorder/inputs/example_inputs.h"
 #include "recorder/script/composite.h"
 #include "recorder/script/dropped_writes.h"
 #include "recorder/script/evaluator.h"
-#include "recorder/inputs/example_inputs.h"
 #include "recorder/script/restore.h"
-#include "recorder/base/torch_error.h"
 #include "recorder_abi.h"
-#include "schema/tensor_digests.h"
 #include "schema/recorder_api.h"
+#include "schema/tensor_digests.h"
 
 namespace whence {
 

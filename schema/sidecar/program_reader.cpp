@@ -2,8 +2,8 @@
 // any index without looking.
 #include "schema/sidecar/program_reader.h"
 
-#include "schema/sidecar/base64.h"
 #include "schema/files/files.h"
+#include "schema/sidecar/base64.h"
 
 namespace whence {
 namespace {

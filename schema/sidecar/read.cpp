@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "schema/files/files.h"
-#include "schema/sidecar/sidecar.h"
 #include "schema/sidecar/form.h"
 #include "schema/sidecar/program_reader.h"
 #include "schema/sidecar/row_reader.h"
+#include "schema/sidecar/sidecar.h"
 
 namespace whence {
 namespace {

@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "schema/sidecar/base64.h"
 #include "schema/files/files.h"
-#include "schema/sidecar/sidecar.h"
+#include "schema/sidecar/base64.h"
 #include "schema/sidecar/form.h"
 #include "schema/sidecar/row_writer.h"
+#include "schema/sidecar/sidecar.h"
 
 namespace whence {
 namespace {

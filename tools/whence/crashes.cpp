@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "schema/result.h"
 #include "schema/files/temporary_names.h"
+#include "schema/result.h"
 
 namespace whence {
 

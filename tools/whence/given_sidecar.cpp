@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "annotator/origin/keys.h"
 #include "annotator/metadata/attribution.h"
+#include "annotator/origin/keys.h"
 
 namespace whence {
 

@@ -2,8 +2,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/exporter/export.h"
 #include "annotator/convert/op_table.h"
+#include "annotator/exporter/export.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/input_spec.h"

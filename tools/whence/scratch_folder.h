@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "schema/result.h"
 #include "schema/files/temporary_names.h"
+#include "schema/result.h"
 
 namespace whence {
 

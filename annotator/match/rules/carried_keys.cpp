@@ -1,8 +1,8 @@
 // Metadata already on the node: whence's own module, the scopes of PyTorch's exporter. Strong, not certain: PyTorch's
 // optimiser keeps the metadata of the first of several nodes that it fuses (a folded Conv names the BatchNorm).
 #include "annotator/match/rules/rule.h"
-#include "annotator/origin/keys.h"
 #include "annotator/metadata/node_keys.h"
+#include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
 
 namespace whence {
