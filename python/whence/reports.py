@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,18 +33,30 @@ class AnnotateReport:
 
 def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
              output: str | os.PathLike | None = None, source: str | os.PathLike | None = None,
-             overwrite: bool = False) -> AnnotateReport:
+             keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
+             allow_different_weights: bool = False, overwrite: bool = False) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
 
     sidecar  the record of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
              neither, the sidecar beside the file is taken, or else the file's own names.
+    keys     write only these metadata keys, full or by their last part: ["module", "source", "namespace"].
+    names    name nodes after their modules.
+    carry    write each node's name into its doc_string too, which survives ONNX Runtime and onnxsim.
+    functions  modules that become ONNX functions, one for each unique block: "auto", "types=BertLayer",
+             "modules=encoder.layer.*" or "depth=2".
+    allow_different_weights  match by structure although the weights are not the sidecar's.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
 
-    Raises WhenceError: E0206 when they do not belong together, E02xx for broken files, E0401.
+    Raises WhenceError: E0101 for an unknown key or choice of modules, E0206 when they do not belong together, E02xx
+    for broken files, E0401.
     """
     target = Path(output or model)
     options = (["--sidecar", sidecar] if sidecar else []) + (["--from", source] if source else [])
-    options += ["--overwrite"] if overwrite else []
+    options += ["--keys", ",".join(keys)] if keys else []
+    options += ["--functions", functions] if functions else []
+    flags = {"--no-names": not names, "--carry": carry, "--allow-different-weights": allow_different_weights,
+             "--overwrite": overwrite}
+    options += [flag for flag, is_set in flags.items() if is_set]
     report = run_json("annotate", model, "-o", target, *options)
     return AnnotateReport(target, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
                           tuple(map(Diagnostic.from_json, report["diagnostics"])))

@@ -311,6 +311,7 @@ std::vector<std::string> export_arguments(const std::string& path, const Options
   bytes("--external-data-threshold", options.external_data.threshold);
   bytes("--external-data-alignment", options.external_data.alignment);
   text("--converters", options.converters);
+  for (const std::string& kept : options.kept_operators) text("--keep-operator", kept);
   for (const auto& [domain, version] : options.custom_opsets) {
     text("--custom-opset", domain + "=" + std::to_string(version));
   }

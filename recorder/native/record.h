@@ -64,15 +64,16 @@ struct Options {
   std::map<std::string, std::map<int, std::string>> dynamic_axes = {};
   // Names of the inputs, in order; by default "x", and "x0", "x1", ... when there are several.
   std::vector<std::string> input_names = {};
-  // Of export_onnx alone: names of the outputs; the opset, 13 to 23; readable metadata on every node, as `whence
+  // Of export_onnx alone: names of the outputs; the opset, 13 to 23, by default that of `whence export`; readable metadata on every node, as `whence
   // annotate` writes it; a sidecar bound to the ONNX file.
   std::vector<std::string> output_names = {};
-  int opset = 18;
+  int opset = 20;
   bool annotate = true;
   std::string sidecar = {};
   // Of export_onnx alone, too, and called as in `whence export`: constant folding and the like; operators without a
   // converter in a domain of their own instead of an error; the weights as inputs of the graph, left out of the file or
-  // also in it; a file with ONNX functions for operators of your own; operators that pass as nodes of a custom domain,
+  // also in it; a file with ONNX functions for operators of your own; operators that become nodes of the domain
+  // whence.aten though they have a converter, "aten::gelu"; operators that pass as nodes of a custom domain,
   // {domain: version}; modules as ONNX functions, "auto", "types=A,B", "modules=GLOB" or "depth=N"; a Markdown report,
   // also of an export that fails.
   bool optimize = true;
@@ -81,6 +82,7 @@ struct Options {
   bool keep_initializers_as_inputs = false;
   ExternalData external_data = {};
   std::string converters = {};
+  std::vector<std::string> kept_operators = {};
   std::map<std::string, int> custom_opsets = {};
   std::string functions = {};
   std::string report = {};
