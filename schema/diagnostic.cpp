@@ -1,5 +1,5 @@
 // The table of codes, and the two forms of a diagnostic: one line for people, one JSON object for machines.
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 #include "schema/program.h"
 
 namespace whence {

@@ -5,7 +5,7 @@
 
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/onnx_file/onnx_summary.h"
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 

@@ -9,7 +9,7 @@
 
 #include "annotator/program/program_edit.h"
 #include "annotator/program/program_facts.h"
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 #include "schema/program.h"
 
 namespace whence {

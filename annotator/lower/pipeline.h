@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 #include "schema/program.h"
 
 namespace whence {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 

@@ -7,7 +7,7 @@
 
 #include "annotator/metadata/attribution.h"
 #include "annotator/onnx_file/onnx_summary.h"
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 #include "schema/program.h"
 
 namespace whence {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "recorder/base/torch_pch.h"
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 namespace at {
 struct RecordFunction;

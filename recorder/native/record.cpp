@@ -1,5 +1,5 @@
 // The public functions: from a module and inputs to a traced archive, and from there the whence command does the rest.
-#include "recorder/native/record.h"
+#include "whence/record.h"
 
 #include <algorithm>
 #include <cctype>

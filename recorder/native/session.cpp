@@ -10,7 +10,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "recorder/native/layer_scope.h"
-#include "recorder/native/record.h"
+#include "whence/record.h"
 #include "schema/files/files.h"
 #include "schema/result.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "recorder/native/dynamic_sizes.h"
-#include "recorder/native/record.h"
+#include "whence/record.h"
 #include "recorder/native/scopes.h"
 
 namespace whence::native {

@@ -1,5 +1,5 @@
 // The table of codes against the enum, and the two forms of a diagnostic.
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 #include <functional>
 #include <map>

@@ -18,7 +18,7 @@ install(TARGETS whence_schema whence_annotator EXPORT whence ARCHIVE DESTINATION
 if(TARGET whence_recorder)
   install(TARGETS whence_recorder whence_recorder_entry LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES $<TARGET_OBJECTS:whence_layers> DESTINATION ${CMAKE_INSTALL_LIBDIR}/whence RENAME layers.o)
-  install(FILES recorder/native/record.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence)
+  install(DIRECTORY include/whence DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 endif()
 
 install(DIRECTORY schema/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence/schema FILES_MATCHING PATTERN "*.h")

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "annotator/functions/functions.h"
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 #include "tools/whence/cli.h"
 
 namespace whence {

@@ -31,7 +31,8 @@
 #include <torch/nn/module.h>
 #include <torch/version.h>
 
-#include "schema/result.h"
+#include "whence/diagnostics.h"
+#include "whence/options.h"
 
 namespace whence {
 
@@ -48,50 +49,6 @@ class ModuleScope {
  private:
   ModuleScope(const torch::nn::Module& module, const std::type_info& speaker);
   bool open_;
-};
-
-// Where the weights lie: in the ONNX file, or in one beside it (always so above 2 GiB).
-struct ExternalData {
-  bool always = false;      // in model.onnx.data
-  bool per_tensor = false;  // in a file for each of the weights
-  // Weights of no more bytes stay in the model file; where the others start. By default 1024 and 4096.
-  std::optional<std::uint64_t> threshold = {}, alignment = {};
-  bool overwrite = false;  // replaces what stands there, also when it holds something else; an error without
-};
-
-struct Options {
-  // {input: {axis: size's name}}, as torch.onnx.export has them. Axes of one name have one size.
-  std::map<std::string, std::map<int, std::string>> dynamic_axes = {};
-  // Names of the inputs, in order; by default "x", and "x0", "x1", ... when there are several.
-  std::vector<std::string> input_names = {};
-  // Of export_onnx alone: names of the outputs; the opset, 13 to 23, by default that of `whence export`; readable metadata on every node, as `whence
-  // annotate` writes it; a sidecar bound to the ONNX file.
-  std::vector<std::string> output_names = {};
-  int opset = 20;
-  bool annotate = true;
-  std::string sidecar = {};
-  // Of export_onnx alone, too, and called as in `whence export`: constant folding and the like; operators without a
-  // converter in a domain of their own instead of an error; the weights as inputs of the graph, left out of the file or
-  // also in it; a file with ONNX functions for operators of your own; operators that become nodes of the domain
-  // whence.aten though they have a converter, "aten::gelu"; operators that pass as nodes of a custom domain,
-  // {domain: version}; modules as ONNX functions, "auto", "types=A,B", "modules=GLOB" or "depth=N"; a Markdown report,
-  // also of an export that fails.
-  bool optimize = true;
-  bool unsupported_as_domain = false;
-  bool weights_as_inputs = false;
-  bool keep_initializers_as_inputs = false;
-  ExternalData external_data = {};
-  std::string converters = {};
-  std::vector<std::string> kept_operators = {};
-  std::map<std::string, int> custom_opsets = {};
-  std::string functions = {};
-  std::string report = {};
-  // Keeps the traced program as a TorchScript archive, which Python and `whence export` read.
-  std::string archive = {};
-  // Records the module in the mode that it is in, instead of eval mode.
-  bool training = false;
-  // The whence command; by default $WHENCE, else the one installed with this library, else the one on PATH.
-  std::string command = {};
 };
 
 // What was recorded, and how sure whence is of the modules.

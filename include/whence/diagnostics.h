@@ -1,10 +1,13 @@
 // What went wrong, where, and what to try: the one form in which whence speaks of problems.
-// Libraries collect diagnostics and return them; only tools/ prints. Codes are stable: scripts may match on them.
+// Every function of whence's C++ API throws whence::Error, which holds them. Codes are stable: scripts may match on
+// them.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace whence {
@@ -105,5 +108,23 @@ std::string to_text(const Diagnostic& diagnostic);
 std::string to_json(const Diagnostic& diagnostic);
 // The exit code of the gravest error, ok when there is none.
 ExitCode exit_code(const Diagnostics& diagnostics);
+
+// The one exception that whence throws.
+class Error : public std::exception {
+ public:
+  explicit Error(Diagnostic diagnostic) : Error(Diagnostics{std::move(diagnostic)}) {}
+  explicit Error(Diagnostics diagnostics) : diagnostics_(std::move(diagnostics)) {
+    if (!diagnostics_.empty()) text_ = to_text(diagnostics_.front());
+  }
+  Error(Code code, std::string message, std::string remedy, Place where = {})
+      : Error(Diagnostic{code, Severity::error, std::move(message), std::move(where), std::move(remedy), 1, {}}) {}
+
+  const Diagnostics& diagnostics() const { return diagnostics_; }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  Diagnostics diagnostics_;
+  std::string text_;
+};
 
 }  // namespace whence
