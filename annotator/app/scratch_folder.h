@@ -1,0 +1,33 @@
+// A folder beside an output for what must not be seen half done; gone with the object.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "whence/diagnostics.h"
+
+namespace whence::app {
+
+class ScratchFolder {
+ public:
+  // Throws Error(cannot_write).
+  explicit ScratchFolder(const std::string& output);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  // A path in the folder; nothing is made.
+  std::string file(const std::string& name) const { return (std::filesystem::path(path_) / name).string(); }
+  const std::string& path() const { return path_; }
+
+  // The same diagnostics about the files that users know: those beside the output.
+  Diagnostics as_seen(Diagnostics diagnostics) const;
+
+ private:
+  void replace(std::string& text) const;
+
+  std::filesystem::path seen_;
+  std::string path_;
+};
+
+}  // namespace whence::app
