@@ -17,9 +17,8 @@ struct OutlineOptions {
   std::vector<std::string> modules;  // globs over qualified names (view/path_glob.h)
   std::vector<std::string> types;    // classes, full or by their last part: "BertLayer"
   std::optional<int> depth;          // all modules down to so many calls below the root
-  bool by_structure = false;         // blocks that repeat one after the other, whatever the nodes say of modules
 
-  bool automatic() const { return modules.empty() && types.empty() && !depth && !by_structure; }
+  bool automatic() const { return modules.empty() && types.empty() && !depth; }
 };
 
 struct OutlineReport {

@@ -148,7 +148,7 @@ ExitCode run(int argc, char** argv) {
       copy_as_it_is(input, output, notes);
     }
   } else {
-    report = annotate(line, input, output, options, notes);
+    report = annotate(line, flat.source(), output, options, notes);
   }
   line.json() ? print_json(report, functions, output.path, notes) : print_people(report, functions, output.path, notes);
   return ExitCode::ok;

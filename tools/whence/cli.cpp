@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <numeric>
 #include <sstream>
 
@@ -77,6 +78,7 @@ struct CommandLine::State {
   po::positional_options_description positions;
   std::vector<std::string> positional_names, names, repeated, examples;
   std::vector<std::string> input_names, output_names;  // of options that name files
+  std::map<std::string, std::string> removed;            // options of before, and what took their place
   std::vector<NamedFile> further_inputs;
   bool in_place = false;
   std::vector<std::pair<std::string, std::string>> positional_help;
@@ -122,8 +124,14 @@ struct CommandLine::State {
     require_apart(inputs, files(output_names), in_place_input);
   }
 
-  std::string remedy_for(const std::string& option) const {
+  Error unknown_option(const std::string& option) const {
     const std::string word = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+    const auto former = removed.find(word);
+    if (former != removed.end()) return usage_error("the option --" + word + " was removed", former->second);
+    return usage_error("unknown option " + option, remedy_for(word));
+  }
+
+  std::string remedy_for(const std::string& word) const {
     if (const auto near = nearest(word, names)) return "did you mean --" + *near + "?";
     return "`whence " + command + " --help` lists the options";
   }
@@ -174,6 +182,8 @@ void CommandLine::flag(const std::string& name, const std::string& help) {
   state_->shown.add_options()(name.c_str(), help.c_str());
 }
 
+void CommandLine::removed(const std::string& name, const std::string& remedy) { state_->removed[name] = remedy; }
+
 void CommandLine::example(const std::string& command_line) { state_->examples.push_back(command_line); }
 
 bool CommandLine::parse(int argc, char** argv) {
@@ -187,7 +197,7 @@ bool CommandLine::parse(int argc, char** argv) {
     po::store(po::command_line_parser(arguments).options(all).positional(state.positions).style(style).run(),
               state.values);
   } catch (const po::unknown_option& error) {
-    throw usage_error("unknown option " + error.get_option_name(), state.remedy_for(error.get_option_name()));
+    throw state.unknown_option(error.get_option_name());
   } catch (const po::too_many_positional_options_error&) {
     throw usage_error("too many arguments", "usage: whence " + state.command + " " + state.usage);
   } catch (const po::error& error) {

@@ -34,6 +34,8 @@ class CommandLine {
   void output(const std::string& name, const std::string& help, Target target = Target::another_file);
   void repeated(const std::string& name, const std::string& placeholder, const std::string& help);
   void flag(const std::string& name, const std::string& help);
+  // An option of before: using it is an error that says what took its place.
+  void removed(const std::string& name, const std::string& remedy);
   void example(const std::string& command_line);  // shown by --help
 
   // False when the help was printed instead. Throws Error(usage) with the nearest known option as remedy, and for files
