@@ -11,4 +11,7 @@ inline Palette output_palette() {
           color_out(Color::yellow), color_out(Color::green), color_out(Color::reset)};
 }
 
+// Of an option that the commands with colours had.
+inline constexpr const char* no_pager = "leave it out: text is printed at once; pipe it to `less -R` to page it";
+
 }  // namespace whence
