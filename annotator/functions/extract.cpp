@@ -9,8 +9,8 @@
 #include "annotator/functions/region.h"
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
-#include "annotator/view/nearest_names.h"
 #include "schema/dtype.h"
+#include "schema/nearest_names.h"
 
 namespace whence {
 namespace {

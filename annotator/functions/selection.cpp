@@ -7,8 +7,8 @@
 #include "annotator/functions/block.h"
 #include "annotator/functions/function_maker.h"
 #include "annotator/functions/modules_in_bodies.h"
-#include "annotator/view/nearest_names.h"
 #include "annotator/view/path_glob.h"
+#include "schema/nearest_names.h"
 
 namespace whence {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "annotator/match/evidence.h"
 #include "annotator/merge/keys.h"
-#include "annotator/view/nearest_names.h"
 #include "annotator/view/python_list.h"
+#include "schema/nearest_names.h"
 #include "schema/source_stack.h"
 
 namespace whence {

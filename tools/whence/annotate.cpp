@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/merge/onnx_rewrite.h"
+#include "schema/scratch_folder.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/function_choice.h"
 #include "tools/whence/given_files.h"
-#include "tools/whence/scratch_folder.h"
 #include "tools/whence/written_out.h"
 
 namespace whence {

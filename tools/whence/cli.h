@@ -74,9 +74,6 @@ std::string json_array(const Diagnostics& diagnostics);
 // Diagnostics in the form the user asked for: text on standard error, or {"diagnostics": [...]} on standard output.
 void report(const Diagnostics& diagnostics, bool json);
 
-// The known word nearest to `wanted` by edit distance, when it is near enough to be meant.
-std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known);
-
 std::vector<std::string> split(std::string_view text, char separator);  // "a,b" -> {"a", "b"}; "" -> {}
 std::uint64_t size_of_file(const std::string& path);                    // 0 for devices and pipes
 std::string human_size(std::uint64_t bytes);                            // "17.6 MB"

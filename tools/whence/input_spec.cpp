@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "schema/nearest_names.h"
+
 namespace whence {
 namespace {
 

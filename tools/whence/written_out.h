@@ -8,8 +8,8 @@
 #include "annotator/functions/flat_summary.h"
 #include "annotator/functions/functions.h"
 #include "schema/files.h"
+#include "schema/scratch_folder.h"
 #include "tools/whence/cli.h"
-#include "tools/whence/scratch_folder.h"
 
 namespace whence {
 

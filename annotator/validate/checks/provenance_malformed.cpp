@@ -5,21 +5,17 @@
 #include "annotator/merge/keys.h"
 #include "annotator/merge/stamp.h"
 #include "annotator/validate/check.h"
+#include "schema/module_path.h"
 
 namespace whence {
 namespace {
-
-bool encloses(std::string_view ancestor, std::string_view module) {
-  return ancestor.empty() || module == ancestor ||
-         (module.starts_with(ancestor) && module.size() > ancestor.size() && module[ancestor.size()] == '.');
-}
 
 std::string problem_of_modules(std::string_view text, std::optional<std::string_view> module) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array() || json.size() < 2) return std::string(keys::modules) + " is no JSON array of several names";
   for (const auto& entry : json) {
     if (!entry.is_string()) return std::string(keys::modules) + " holds something that is no name";
-    if (module && !encloses(*module, entry.get<std::string>())) {
+    if (module && !at_or_below(entry.get<std::string>(), *module)) {
       return std::string(keys::modules) + " holds " + entry.get<std::string>() + ", which is not inside " +
              std::string(keys::module);
     }
