@@ -182,7 +182,7 @@ class Extractor {
     }
   }
 
-  // What is made of constants alone is known whatever the module is given: it is no input.
+  // What is made of constants alone is known whatever the module is given: it is not an input.
   void take_known_along() {
     std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
     std::vector<std::int32_t> open = region_.nodes;

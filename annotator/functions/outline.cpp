@@ -152,7 +152,7 @@ class Outliner {
     for (const OutlineReport::Refused& each : report_.refused) {
       all.push_back({Code::unsupported_feature,
                      Severity::error,
-                     "the module is no single part of the graph: " + each.reason,
+                     "the module is not a single part of the graph: " + each.reason,
                      {.file = parts_.path, .stage = "functions", .module = each.module, .has_module = true},
                      "choose the module around it, or those within it",
                      1,
@@ -170,7 +170,7 @@ class Outliner {
     parts_.model.set_ir_version(oldest_ir);
   }
 
-  // What a call stands for, down to nodes that are no calls of ours.
+  // What a call stands for, down to nodes that are not calls of ours.
   void collect_originals(const onnx::NodeProto& node, std::vector<const onnx::NodeProto*>& all) const {
     const auto call = originals_.find(node.name());
     if (call == originals_.end()) {

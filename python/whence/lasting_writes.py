@@ -231,8 +231,8 @@ def _names(said: Diagnostic, name: str) -> bool:
 
 
 def _of_constants(names: Sequence[str]) -> str:
-    kind = "a tensor that it holds and that is no parameter or buffer" if len(names) == 1 else \
-        "tensors that it holds and that are no parameters or buffers"
+    kind = "a tensor that it holds and that is not a parameter or buffer" if len(names) == 1 else \
+        "tensors that it holds and that are not parameters or buffers"
     return f"the model writes to {_list(names)}, {kind}; {_STARTS_ANEW}"
 
 

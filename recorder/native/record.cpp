@@ -124,7 +124,7 @@ void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const 
 // Which second size a module accepts is not known, so several are tried, as with archives.
 Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
                       const Forward& forward, const std::vector<DynamicAxis>& axes) {
-  // What is wrong with the axes is told before forward runs; what fails in the example's own size is no question of
+  // What is wrong with the axes is told before forward runs; what fails in the example's own size is not a question of
   // sizes.
   ExampleInputs named = examples_of(inputs, names);
   apply_dynamic_axes(named, axes, 0);

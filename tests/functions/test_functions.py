@@ -261,7 +261,7 @@ def test_bodies_of_branches_go_along(tmp_path):
     assert_comes_back(path, output, tmp_path)
 
 
-# ---- what is no single part of the graph ----------------------------------------------------------------------------
+# ---- what is not a single part of the graph -------------------------------------------------------------------------
 
 def test_a_module_with_another_between_its_nodes_is_refused_with_the_reason(tmp_path):
     path = tmp_path / "model.onnx"

@@ -154,7 +154,7 @@ std::optional<OutlineReport> write_draft(const Graph& graph, const Sidecar& side
   if (!functions) return std::nullopt;
   Result<OutlineReport> outlined = outline_file(draft, draft, *functions);
   if (outlined || !functions->automatic()) return unwrap(std::move(outlined), notes);
-  // Nobody named a module, so that none to be cut out is no mistake.
+  // Nobody named a module, so that none to be cut out is not a mistake.
   notes.push_back({Code::usage,
                    Severity::warning,
                    "no module is repeated, or none of three nodes or more: nothing became a function",

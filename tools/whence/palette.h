@@ -1,4 +1,5 @@
-// The colours of standard output as the annotator's views take them: empty when it is no terminal, or NO_COLOR is set.
+// The colours of standard output as the annotator's views take them: empty when it is not a terminal, or NO_COLOR is
+// set.
 #pragma once
 
 #include "annotator/view/table.h"
