@@ -64,7 +64,7 @@ struct RecorderApi {
   // Fills `program`; false when diagnostics hold an error. Never throws.
   bool (*read_torchscript)(const ReadOptions& options, Program& program, Diagnostics& diagnostics);
   // What `call` calls, as the body of a program with its inputs, constants and outputs. False when diagnostics hold an
-  // error, and when the operator is no composite: then there are none. Never throws.
+  // error, and when the operator is not a composite: then there are none. Never throws.
   bool (*trace_composite)(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
   // Every operator schema that LibTorch's dispatcher knows, for the table check.
   void (*operator_schemas)(std::vector<std::string>& schemas);

@@ -159,7 +159,7 @@ std::optional<DType> Ctx::dtype_argument(std::string_view name) {
   if (const auto* dtype = given.as<DType>()) return *dtype;
   const DType dtype = from_scalar_type(static_cast<int>(integer(name)));
   if (dtype == DType::undefined)
-    refuse("argument '" + std::string(name) + "' is no dtype that whence knows", "use another dtype");
+    refuse("argument '" + std::string(name) + "' is not a dtype that whence knows", "use another dtype");
   return dtype;
 }
 

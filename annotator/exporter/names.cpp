@@ -6,6 +6,7 @@
 
 #include "annotator/origin/scope_path.h"
 #include "annotator/text/unique_names.h"
+#include "schema/module_path.h"
 
 namespace whence {
 namespace {

@@ -9,8 +9,9 @@
 #include "annotator/functions/region.h"
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
-#include "annotator/text/nearest_names.h"
+#include "schema/nearest_names.h"
 #include "schema/dtype.h"
+#include "schema/nearest_names.h"
 
 namespace whence {
 namespace {
@@ -182,7 +183,7 @@ class Extractor {
     }
   }
 
-  // What is made of constants alone is known whatever the module is given: it is no input.
+  // What is made of constants alone is known whatever the module is given: it is not an input.
   void take_known_along() {
     std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
     std::vector<std::int32_t> open = region_.nodes;

@@ -59,7 +59,6 @@ OutlineOptions cut_modules(const OnnxSummary& model) {
     const auto function = functions.find({node->domain, node->op_type});
     if (function == functions.end() || !seen.emplace(node, outer).second) continue;
     const auto stated = find_property(node->metadata, keys::module);
-    if (!stated) options.by_structure = true;
     const std::string module = from_template(std::string(stated.value_or("")), outer);
     if (stated) modules.insert(module);
     for (const OnnxNode& inner : function->second->nodes) open.emplace_back(&inner, module);

@@ -17,7 +17,7 @@ Result<OnnxSummary> read_flat_summary(const std::string& path);
 // True when the file has functions that outline_file made.
 bool has_cut_functions(const OnnxSummary& model);
 
-// The choice that makes the functions of such a file again.
+// The choice that makes the functions of such a file again; an automatic one when the calls do not say their modules.
 OutlineOptions cut_modules(const OnnxSummary& model);
 
 }  // namespace whence

@@ -221,8 +221,6 @@ class Maker {
 
   // The call in PyTorch's words and whence's: the module itself is its last step.
   void describe(const ModuleBlock& block, onnx::NodeProto& call) const {
-    // Of a block that is no module nothing is said but how it was found.
-    if (graph_.instances()[block.instance].by_structure) return set_metadata(call, keys::rule, "structure");
     std::vector<std::string> paths, classes;
     std::string name_space, calls;
     bool repeated = false;

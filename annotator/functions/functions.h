@@ -17,9 +17,8 @@ struct OutlineOptions {
   std::vector<std::string> modules;  // globs over qualified names (view/path_glob.h)
   std::vector<std::string> types;    // classes, full or by their last part: "BertLayer"
   std::optional<int> depth;          // all modules down to so many calls below the root
-  bool by_structure = false;         // blocks that repeat one after the other, whatever the nodes say of modules
 
-  bool automatic() const { return modules.empty() && types.empty() && !depth && !by_structure; }
+  bool automatic() const { return modules.empty() && types.empty() && !depth; }
 };
 
 struct OutlineReport {
@@ -32,7 +31,7 @@ struct OutlineReport {
     std::string module, reason;
   };
   std::vector<Function> functions;  // outermost last
-  std::vector<Refused> refused;     // modules that were chosen but are no single part of the graph
+  std::vector<Refused> refused;     // modules that were chosen but are not a single part of the graph
   std::int64_t nodes_before = 0;    // of the graph, constants left out
   std::int64_t nodes_after = 0;     // of graph and functions
 };

@@ -129,7 +129,7 @@ class Inliner {
     return leaves;
   }
 
-  // Constants that were pulled into the function do not come back as nodes, so they are no leaves.
+  // Constants that were pulled into the function do not come back as nodes, so they are not leaves.
   void expand(const onnx::NodeProto& call, const onnx::FunctionProto& function, const std::string& module, int depth,
               std::vector<onnx::NodeProto>& leaves) {
     const Place place{.file = parts_.path, .stage = "inline", .node = call.name()};

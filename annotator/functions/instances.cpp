@@ -129,22 +129,10 @@ void Instances::fill_types() {
   }
 }
 
-Instances::Instances(const std::vector<RepeatedBlock>& blocks, int nodes) : of_nodes_(nodes, no_instance) {
-  if (blocks.empty()) return;
-  const InstanceId root = child(no_instance, "", 0, "");
-  of_nodes_.assign(nodes, root);
-  for (const RepeatedBlock& block : blocks) {
-    const std::string number = block.family == 0 ? "" : std::to_string(block.family + 1);
-    const InstanceId id = child(root, "block" + number + "." + std::to_string(block.ordinal), 0, "Block" + number);
-    all_[id].by_structure = true;
-    for (const int node : block.nodes) of_nodes_[node] = id;
-  }
-}
-
 InstanceId Instances::child(InstanceId parent, const std::string& path, int call, const std::string& type) {
   const auto [entry, is_new] = children_.try_emplace({parent, {path, call}}, static_cast<InstanceId>(all_.size()));
   if (is_new) {
-    all_.push_back({parent, path, type, call, parent == no_instance ? 0 : all_[parent].depth + 1, false});
+    all_.push_back({parent, path, type, call, parent == no_instance ? 0 : all_[parent].depth + 1});
     ++paths_[path];
   } else if (all_[entry->second].type.empty()) {
     all_[entry->second].type = type;

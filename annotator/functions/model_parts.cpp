@@ -171,7 +171,7 @@ void ModelParts::import(const std::string& domain, std::int64_t version) {
 }
 
 ModelParts read_model_parts(const ModelSource& source) {
-  const auto summary = read_onnx_summary(source);  // says what is wrong with a file that is no ONNX model
+  const auto summary = read_onnx_summary(source);  // says what is wrong with a file that is not an ONNX model
   if (!summary) throw Error(summary.diagnostics());
   ModelParts parts;
   parts.path = source.stands_for;

@@ -30,7 +30,7 @@ class Outliner {
   }
 
   OutlineReport run() {
-    WorkGraph graph(parts_, options_.by_structure);
+    WorkGraph graph(parts_);
     for (const WorkNode& node : graph.nodes()) {
       report_.nodes_before += node.node.op_type() == "Constant" ? 0 : 1;
       if (!node.node.name().empty()) node_names_.claim(node.node.name());
@@ -110,11 +110,6 @@ class Outliner {
     for (const std::vector<const Cut*>& group : groups_of(graph, cuts)) {
       std::vector<const ModuleBlock*> members;
       for (const Cut* each : group) members.push_back(&each->block);
-      if (options_.by_structure && members.size() == 1) {  // no module either, so nobody asked for it
-        report_.refused.push_back(
-            {graph.instances()[members.front()->instance].path, "no other block computes the same"});
-        continue;
-      }
       CutFunction function = make_function(graph, members, types_, name_for(graph, *members.front()));
       for (std::size_t k = 0; k < members.size(); ++k) {
         CutCall& call = function.calls[k];
@@ -149,10 +144,6 @@ class Outliner {
   }
 
   [[noreturn]] void refuse_all() const {
-    if (options_.by_structure) {
-      throw Error(Code::usage, "parts of the graph look alike, but no two of them compute the same",
-                  "name modules: --modules GLOB or --types LIST", {.file = parts_.path, .stage = "functions"});
-    }
     if (report_.refused.empty()) {
       throw Error(Code::usage, "none of the chosen modules has a node of its own in the file",
                   "`whence show` lists nodes by module", {.file = parts_.path, .stage = "functions"});
@@ -161,7 +152,7 @@ class Outliner {
     for (const OutlineReport::Refused& each : report_.refused) {
       all.push_back({Code::unsupported_feature,
                      Severity::error,
-                     "the module is no single part of the graph: " + each.reason,
+                     "the module is not a single part of the graph: " + each.reason,
                      {.file = parts_.path, .stage = "functions", .module = each.module, .has_module = true},
                      "choose the module around it, or those within it",
                      1,
@@ -179,7 +170,7 @@ class Outliner {
     parts_.model.set_ir_version(oldest_ir);
   }
 
-  // What a call stands for, down to nodes that are no calls of ours.
+  // What a call stands for, down to nodes that are not calls of ours.
   void collect_originals(const onnx::NodeProto& node, std::vector<const onnx::NodeProto*>& all) const {
     const auto call = originals_.find(node.name());
     if (call == originals_.end()) {

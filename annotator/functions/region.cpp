@@ -22,7 +22,7 @@ bool few(std::size_t taken, std::size_t own) { return taken <= std::max<std::siz
 
 // What exporters compute in the first call that needs it and then share: a mask, an axis length. A node is such a
 // helper when another call of the same class reads it, and it was made from what comes from outside, in a few steps,
-// without a weight. Helpers are no part of the call, so that the first one is like the others.
+// without a weight. Helpers are not part of the call, so that the first one is like the others.
 class Helpers {
  public:
   Helpers(const WorkGraph& graph, const Region& region) : graph_(graph), region_(region) {}
@@ -58,7 +58,7 @@ class Helpers {
     return false;
   }
 
-  // The node and those of the region that it was made from; false when they are no helper.
+  // The node and those of the region that it was made from; false when they are not a helper.
   bool collect(std::int32_t node, std::set<std::int32_t>& made_by) const {
     if (!made_by.insert(node).second) return true;
     if (made_by.size() > std::max<std::size_t>(2, region_.nodes.size() / 4)) return false;

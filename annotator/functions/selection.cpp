@@ -7,8 +7,8 @@
 #include "annotator/functions/block.h"
 #include "annotator/functions/function_maker.h"
 #include "annotator/functions/modules_in_bodies.h"
-#include "annotator/text/nearest_names.h"
 #include "annotator/text/path_glob.h"
+#include "schema/nearest_names.h"
 
 namespace whence {
 namespace {
@@ -174,22 +174,9 @@ class Repeated {
   std::set<InstanceId> copies_;  // chosen calls whose function another call's block gives
 };
 
-std::vector<InstanceId> repeated_in(const WorkGraph& graph) {
-  std::vector<InstanceId> blocks;
-  for (std::size_t id = 0; id < graph.instances().size(); ++id) {
-    if (graph.instances()[static_cast<InstanceId>(id)].by_structure) blocks.push_back(static_cast<InstanceId>(id));
-  }
-  if (blocks.empty()) {
-    throw Error(Code::usage, "no part of the graph repeats at once", "name modules: --modules GLOB or --types LIST",
-                {.file = graph.parts().path, .stage = "functions"});
-  }
-  return blocks;
-}
-
 }  // namespace
 
 std::vector<InstanceId> selected_calls(const WorkGraph& graph, const OutlineOptions& options) {
-  if (options.by_structure) return repeated_in(graph);
   if (graph.instances().size() == 0) {
     throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
                 {.file = graph.parts().path, .stage = "functions"});

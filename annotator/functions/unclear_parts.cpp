@@ -7,14 +7,10 @@
 #include "annotator/functions/node_values.h"
 #include "annotator/origin/confidence.h"
 #include "annotator/origin/keys.h"
+#include "schema/module_path.h"
 
 namespace whence {
 namespace {
-
-bool at_or_below(std::string_view path, std::string_view module) {
-  if (module.empty() || path == module) return true;
-  return path.starts_with(module) && path[module.size()] == '.';
-}
 
 bool says(const onnx::NodeProto& node, Confidence confidence) {
   return metadata_of(node, keys::confidence) == name_of(confidence);

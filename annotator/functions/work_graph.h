@@ -33,8 +33,7 @@ struct WorkValue {
 class WorkGraph {
  public:
   // Takes the nodes out of `parts`, which must outlive the graph. Errors: corrupt_file when the nodes are in a cycle.
-  // Modules are what the nodes say, or blocks that repeat.
-  explicit WorkGraph(ModelParts& parts, bool by_structure = false);
+  explicit WorkGraph(ModelParts& parts);
 
   const ModelParts& parts() const { return parts_; }
   const Instances& instances() const { return instances_; }

@@ -25,7 +25,7 @@ class Opening {
   Opening(Program& program, const Node& whole, const TraceComposite& trace)
       : program_(program), whole_(whole), trace_(trace) {}
 
-  // False when the operator is no composite; else nodes and results are there.
+  // False when the operator is not a composite; else nodes and results are there.
   bool run() {
     CompositeCall call;
     call.call.target = whole_.target;

@@ -19,7 +19,7 @@ struct MemoryLayout {
   bool repeats_elements() const;  // one element at several places: an expanded axis, overlapping windows
 };
 
-// Of a tensor that is no view. nullopt where its sizes are not known.
+// Of a tensor that is not a view. nullopt where its sizes are not known.
 std::optional<MemoryLayout> owner_layout(const Program& program, ValueId owner);
 
 // Of result `output` of a view operation, whose viewed argument lies as `base`. nullopt where an argument is known at

@@ -66,7 +66,7 @@ class Correspondence {
   enum class Trust : std::uint8_t { all, certain };  // which links of values count
 
   double score(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
-  // The part of the score that is no mere likeness.
+  // The part of the score that is not mere likeness.
   double support(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
   double evidence_for(std::int32_t f, std::int32_t r) const;
   double likeness(std::int32_t f, std::int32_t r) const;

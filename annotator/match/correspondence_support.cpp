@@ -191,7 +191,7 @@ void Correspondence::see_rivals(std::int32_t f, std::int32_t r, Trust trust, con
     return foreign < 0 || node_of_[foreign] < 0 || (trust == Trust::certain && !certain_[foreign]);
   };
   for (const std::int32_t other : rivals_of_f_[f]) {
-    // Another form of the same operation is no rival.
+    // Another form of the same operation is not a rival.
     if (other != r && free(foreign_node_of_[other]) && !same_units(other, r)) see(f, other);
   }
   for (const std::int32_t other : rivals_of_r_[r]) {

@@ -25,7 +25,7 @@ void place_with_readers(Placement& placement, std::int32_t node) {
     if (units.size() < most_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
   if (first < 0) return;
-  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is no certain answer;
+  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is not a certain answer;
   // and one inference on top of another is none.
   const bool constant = placement.foreign.nodes[node].kind == NodeKind::constant;
   const bool firm = one_scope && constant && weakest <= Confidence::matched;
@@ -101,7 +101,7 @@ void place_by_dataflow(Placement& placement) {
   for (const std::int32_t node : order) {
     if (!placement.placed(node)) place_with_sources(placement, node);
   }
-  // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are no answer.
+  // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are not an answer.
   for (const std::int32_t node : order) {
     NodeMatch& match = placement.matches[node];
     const bool by_neighbours = match.rule == MatchRule::dataflow && match.confidence == Confidence::inferred;

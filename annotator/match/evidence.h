@@ -29,7 +29,7 @@ enum class MatchRule : std::uint8_t {
   dataflow,      // between nodes of one module
 };
 std::string_view name_of(MatchRule rule);
-// Why a rule is believed, for people; empty for a word that is no rule (`stamp`).
+// Why a rule is believed, for people; empty for a word that is not a rule (`stamp`).
 std::string_view sentence_of(std::string_view rule);
 
 struct Evidence {

@@ -1,7 +1,6 @@
 #include "annotator/onnx_file/carried_data.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,12 +14,6 @@ namespace whence {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::uint64_t number_of(std::string_view text) {
-  std::uint64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
 
 void collect(const std::vector<OnnxNode>& nodes, DataFiles& files);
 
@@ -55,10 +48,16 @@ std::string in_folder_of(const std::string& file, const std::string& name) {
 }  // namespace
 
 void DataFiles::add(std::string_view location, std::string_view offset, std::string_view length) {
-  const std::uint64_t begin = number_of(offset), size = number_of(length);
-  const std::uint64_t end = size > std::numeric_limits<std::uint64_t>::max() - begin ? begin : begin + size;
+  const auto begin = parse_data_number(offset.empty() ? "0" : offset);
+  const auto size = parse_data_number(length.empty() ? "0" : length);
+  if (!begin || !size || *size > std::numeric_limits<std::uint64_t>::max() - *begin) {
+    throw Error(Code::corrupt_file,
+                "a tensor in " + std::string(location) + " has offset '" + std::string(offset) + "' and length '" +
+                    std::string(length) + "'",
+                "export the model again", {.file = std::string(location)});
+  }
   std::uint64_t& last = locations[std::string(location)];
-  last = std::max(last, end);
+  last = std::max(last, *begin + *size);
 }
 
 Locations parse_former(std::string_view text) {

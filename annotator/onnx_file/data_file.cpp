@@ -1,6 +1,7 @@
 #include "annotator/onnx_file/data_file.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "schema/result.h"
 
@@ -64,6 +65,13 @@ fs::path require_data_file(const std::string& model, std::string_view location, 
                   "copy the data file beside the model, under its original name", place);
   }
   return found.path;
+}
+
+std::optional<std::uint64_t> parse_data_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 }  // namespace whence

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,9 @@ struct DataFile {
 
 // Looks at the file system, opens nothing.
 DataFile find_data_file(const std::string& model, std::string_view location);
+
+// The offset or length of external data: digits alone. Nothing for any other text.
+std::optional<std::uint64_t> parse_data_number(std::string_view text);
 
 // Throws Error for a fault: corrupt_file, outside_folder, missing_file, wrong_kind.
 std::filesystem::path require_data_file(const std::string& model, std::string_view location, const Place& place);

@@ -1,8 +1,7 @@
 #include "annotator/onnx_file/external_bytes.h"
 
-#include <charconv>
-
 #include "annotator/onnx_file/data_file.h"
+#include <charconv>
 
 namespace whence {
 
@@ -11,9 +10,7 @@ namespace {
 std::uint64_t number_of(const OnnxTensor& tensor, std::string_view key, std::uint64_t otherwise, const Place& place) {
   const auto text = find_property(tensor.external_data, key);
   if (!text) return otherwise;
-  std::uint64_t number = 0;
-  const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (failure == std::errc() && end == text->data() + text->size()) return number;
+  if (const auto number = parse_data_number(*text)) return *number;
   throw Error(Code::corrupt_file,
               "the " + std::string(key) + " of tensor " + std::string(tensor.name) + " is '" + std::string(*text) + "'",
               "export the model again", place);

@@ -189,7 +189,7 @@ class Walk {
     }
   }
 
-  // What the location of a tensor's data becomes; null for a field that is no location, or one that stays.
+  // What the location of a tensor's data becomes; null for a field that is not a location, or one that stays.
   const std::string* new_location(const Field& field) const {
     if (!field.is_bytes(tensor_external_data)) return nullptr;
     const OnnxProperty read = property(field.bytes);

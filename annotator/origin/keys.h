@@ -57,7 +57,7 @@ inline constexpr std::string_view carry = "pkg.whence.carry";  // "doc_string": 
 inline constexpr std::string_view folded = "pkg.whence.folded";
 inline constexpr std::string_view program = "pkg.whence.program";  // program_digest() of what was exported
 inline constexpr std::string_view matched = "pkg.whence.matched";  // program_digest() of the sidecar of a foreign file
-// Values of it that are no program's digest: this and the digest of the file that was given, or the names alone.
+// Values of it that are not a program's digest: this and the digest of the file that was given, or the names alone.
 inline constexpr std::string_view file_before = "file:", own_names = "names";
 inline constexpr std::string_view annotated = "pkg.whence.annotated";  // whence's version; there once annotate ran
 inline constexpr std::string_view original_ir_version = "pkg.whence.original_ir_version";  // when annotate raised it

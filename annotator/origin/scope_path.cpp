@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "schema/module_path.h"
+
 namespace whence {
 namespace {
-
-// "a.b" is a segment prefix of "a.b.c", not of "a.bc"; "" is one of everything.
-bool encloses(const std::string& outer, const std::string& inner) {
-  if (outer.empty()) return true;
-  return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '.';
-}
 
 // Where the name that stands at `at` begins: a number says nothing without the container that it counts in, so that
 // "0" in "layer1.0" begins at "layer1".
@@ -42,7 +38,7 @@ std::string scope_path(const std::vector<std::string>& modules) {
   const std::string& inner = modules.back();
   std::vector<std::size_t> cuts;  // lengths of the called modules' names on the way to `inner`
   for (std::size_t i = 0; i + 1 < modules.size(); ++i) {
-    if (!modules[i].empty() && encloses(modules[i], inner)) cuts.push_back(modules[i].size());
+    if (!modules[i].empty() && modules[i] != inner && at_or_below(inner, modules[i])) cuts.push_back(modules[i].size());
   }
   cuts.push_back(inner.size());
   std::ranges::sort(cuts);

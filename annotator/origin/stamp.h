@@ -13,7 +13,7 @@ namespace whence {
 
 std::string to_stamp(const NodeOrigin& origin);
 
-// nullopt when the text is no stamp. Whether the operations exist is for the caller to check.
+// nullopt when the text is not a stamp. Whether the operations exist is for the caller to check.
 std::optional<NodeOrigin> parse_stamp(std::string_view text);
 
 // "0-5,9" and back: ascending, distinct. nullopt when the text is no such list, or one of more than a million.

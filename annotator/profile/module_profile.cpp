@@ -106,7 +106,7 @@ class ByMatch {
   std::unordered_map<std::string_view, std::size_t> by_name_;
 };
 
-// Models share operators' names ("/Add", "MatMul_3"), so a few that meet are no proof; fusions rename, so that many
+// Models share operators' names ("/Add", "MatMul_3"), so a few that meet are not proof; fusions rename, so that many
 // remain unknown is none either.
 constexpr std::size_t least_share_of_names = 5;  // one of so many
 constexpr std::size_t least_share_of_optimized = 2;

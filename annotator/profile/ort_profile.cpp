@@ -84,7 +84,7 @@ nlohmann::json parse(const MappedFile& file, const Place& place) {
   if (!json.is_discarded()) return json;
   const std::size_t last = file.text().find_last_not_of(" \r\n\t");
   const bool cut = file.text().starts_with('[') && last != std::string_view::npos && file.text()[last] != ']';
-  throw Error(cut ? Code::truncated_file : Code::corrupt_file, "the profile is no JSON",
+  throw Error(cut ? Code::truncated_file : Code::corrupt_file, "the profile is not JSON",
               "run the session again, and end it with end_profiling()", place);
 }
 
@@ -107,7 +107,7 @@ Result<OrtProfile> read_ort_profile(const std::string& path) {
     const Place place{.file = path, .stage = "read"};
     const auto file = MappedFile::open(path);
     const nlohmann::json json = parse(*file, place);
-    if (!json.is_array()) no_profile("the file is no profile of ONNX Runtime: not a list of events", place);
+    if (!json.is_array()) no_profile("the file is not a profile of ONNX Runtime: not a list of events", place);
     OrtProfile profile;
     std::vector<Event> events;
     for (const nlohmann::json& each : json) {

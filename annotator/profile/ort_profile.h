@@ -26,8 +26,8 @@ struct OrtProfile {
   std::int64_t total() const;               // of all operators
 };
 
-// Errors: missing_file, empty_file; truncated_file and corrupt_file for what is no JSON; wrong_kind for JSON that is no
-// profile of ONNX Runtime, or one without a run.
+// Errors: missing_file, empty_file; truncated_file and corrupt_file for what is not JSON; wrong_kind for JSON that is
+// not a profile of ONNX Runtime, or one without a run.
 Result<OrtProfile> read_ort_profile(const std::string& path);
 
 }  // namespace whence

@@ -64,7 +64,7 @@ void ArchiveTexts::count(Names& read) {
   read.clear();
 }
 
-// A node that computes nothing is no user: exporters remove it first.
+// A node that computes nothing is not a user: exporters remove it first.
 void ArchiveTexts::count_users() {
   Names read;
   const auto note = [&](const Part& name) { read.push_back(name.view()); };

@@ -203,7 +203,7 @@ void ExportedGraph::set_target(const std::string& target, Node& node) {
   }
   name.remove_prefix(operators.size());
   const std::size_t library = name.find('.'), overload = name.rfind('.');
-  if (library == std::string_view::npos || overload == library) reading_.corrupt("'" + target + "' is no operator");
+  if (library == std::string_view::npos || overload == library) reading_.corrupt("'" + target + "' is not an operator");
   node.target =
       std::string(name.substr(0, library)) + "::" + std::string(name.substr(library + 1, overload - library - 1));
   node.overload = name.substr(overload + 1);
@@ -405,7 +405,7 @@ void ExportedGraph::require_tensors(const Node& node) const {
   const bool of_lists = node.target.starts_with("aten::_foreach_") || !node.target.starts_with("aten::");
   const bool a_list = of_lists && writes && node.arguments[0].value.as<ArgumentList>() != nullptr;
   if (writes && !a_list && !is_value(node.arguments[0].value)) {
-    reading_.corrupt("it writes to something that is no tensor");
+    reading_.corrupt("it writes to something that is not a tensor");
   }
   const OpSchema* schema = OpTable::get().schema(qualified(node));
   if (schema == nullptr) return;
@@ -425,7 +425,7 @@ void ExportedGraph::require_tensors(const Node& node) const {
                !given->is_none() && given->as<ArgumentList>() == nullptr && given->as<std::string>() == nullptr) {
       continue;
     }
-    reading_.corrupt("its argument '" + formal.name + "' is no tensor");
+    reading_.corrupt("its argument '" + formal.name + "' is not a tensor");
   }
 }
 

@@ -74,7 +74,7 @@ void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& 
 // The size of the first axis: a number, or an operation that takes it.
 Argument ExportedGraph::length_of(const Argument& scanned, const Origin& origin, Block& block) {
   const auto* value = scanned.as<ValueRef>();
-  if (value == nullptr) reading_.corrupt("a scan over something that is no tensor");
+  if (value == nullptr) reading_.corrupt("a scan over something that is not a tensor");
   const auto& dims = program_.values[value->id].type.dims;
   if (!dims || dims->empty()) reading_.corrupt("a scan over a tensor without axes");
   if (dims->front().is_static()) return {dims->front().size};

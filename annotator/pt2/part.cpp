@@ -12,7 +12,7 @@ double Part::number() const {
   if (name == "Infinity") return std::numeric_limits<double>::infinity();
   if (name == "-Infinity") return -std::numeric_limits<double>::infinity();
   if (name == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  reading_.corrupt("'" + text() + "' is no number");
+  reading_.corrupt("'" + text() + "' is not a number");
 }
 
 void Part::wrong(const char* expected) const {

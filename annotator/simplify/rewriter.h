@@ -45,13 +45,13 @@ class Rewriter {
   void set_constant_origin(std::size_t initializer, NodeOrigin origin) {
     graph_.initializers[initializer].origin = std::move(origin);
   }
-  // Whether every use of `from` can become one of `to`. A graph output needs a value that a node makes and that is no
-  // other output, and keeps its dtype.
+  // Whether every use of `from` can become one of `to`. A graph output needs a value that a node makes and that is
+  // not another output, and keeps its dtype.
   bool can_replace(GraphValueId from, GraphValueId to) const;
   // Redirects all uses; `to` inherits the place among the outputs with its name. Nodes that nobody needs any more are
   // erased. Requires can_replace().
   void replace(GraphValueId from, GraphValueId to);
-  // The node's one output, which is no output of the graph, becomes a constant with the node's origin.
+  // The node's one output, which is not an output of the graph, becomes a constant with the node's origin.
   void fold(std::int32_t node, TensorData data, std::string name = "");
 
   // ---- the queue

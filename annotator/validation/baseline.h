@@ -19,7 +19,7 @@ struct Baseline {
 };
 
 // `program` may be null; it is asked for an ONNX file alone. Throws Error: missing_file, empty_file; wrong_kind for a
-// JSON file that is no report of validate; those of read_onnx_summary for the rest.
+// JSON file that is not a report of validate; those of read_onnx_summary for the rest.
 Baseline read_baseline(const std::string& path, const Program* program);
 
 }  // namespace whence

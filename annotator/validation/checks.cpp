@@ -1,5 +1,5 @@
 // The one list of checks. V1xx: names and structure; V2xx: external data; V3xx: what whence wrote; V4xx: onnx's
-// checker. V5xx are no checks of the
+// checker. V5xx are not checks of the
 // file but of its coverage: gates.h.
 #include <algorithm>
 

@@ -1,6 +1,5 @@
 #include "annotator/validation/external_data.h"
 
-#include <charconv>
 #include <map>
 
 #include <onnx/onnx_pb.h>
@@ -11,13 +10,6 @@
 
 namespace whence {
 namespace {
-
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 class Resolver {
  public:
@@ -30,12 +22,12 @@ class Resolver {
     result.location = find_property(tensor.external_data, "location").value_or("");
     result.needed = bytes_needed(tensor);
     if (const auto text = find_property(tensor.external_data, "offset")) {
-      const auto number = parse_number(*text);
+      const auto number = parse_data_number(*text);
       result.numbers_valid = number.has_value();
       result.offset = number.value_or(0);
     }
     if (const auto text = find_property(tensor.external_data, "length")) {
-      result.length = parse_number(*text);
+      result.length = parse_data_number(*text);
       result.numbers_valid = result.numbers_valid && result.length;
     }
     locate(result);

@@ -5,8 +5,8 @@
 #include <map>
 #include <optional>
 
-#include "annotator/text/nearest_names.h"
 #include "annotator/text/path_glob.h"
+#include "schema/nearest_names.h"
 #include "schema/result.h"
 
 namespace whence {

@@ -55,7 +55,7 @@ class KnownModules {
     return found == instances_.end() ? 0 : found->second;
   }
 
-  // Classes are written in camel case; that of an operator is no class, but for a module's of the same name.
+  // Classes are written in camel case; that of an operator is not a class, but for a module's of the same name.
   bool is_class(const std::string& text, std::string_view op_type) const {
     const std::string base = without_number(text);
     return given_ ? instances(base) > 0 && (base != op_type || text != base) : is_camel_case(base) && base != op_type;

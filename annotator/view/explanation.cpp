@@ -4,8 +4,8 @@
 
 #include "annotator/match/evidence.h"
 #include "annotator/origin/keys.h"
-#include "annotator/text/nearest_names.h"
 #include "annotator/text/python_list.h"
+#include "schema/nearest_names.h"
 #include "schema/source_stack.h"
 
 namespace whence {

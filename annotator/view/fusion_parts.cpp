@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "schema/module_path.h"
+
 namespace whence {
 namespace {
-
-bool at_or_below(std::string_view path, std::string_view module) {
-  return module.empty() || path == module || (path.starts_with(module) && path[module.size()] == '.');
-}
 
 bool of_one_call(const Attribution& a, const Attribution& b) {
   return a.module != b.module || a.call.empty() || b.call.empty() || a.call == b.call;

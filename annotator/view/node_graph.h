@@ -33,7 +33,7 @@ struct InterfaceEdge {
 struct NodeGraph {
   ModuleTree tree;
   std::vector<PlacedNode> nodes;  // all_nodes(): file order, those of bodies behind their holder
-  std::vector<NodeEdge> edges;    // by reading node, then input; initializers are no edges
+  std::vector<NodeEdge> edges;    // by reading node, then input; initializers are not edges
   std::vector<InterfaceEdge> inputs, outputs;
 };
 

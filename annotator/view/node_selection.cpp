@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "annotator/text/nearest_names.h"
 #include "annotator/text/path_glob.h"
+#include "schema/nearest_names.h"
 
 namespace whence {
 namespace {

@@ -7,7 +7,7 @@
 namespace whence {
 namespace {
 
-// onnx::TensorProto::DataType of what is no parameter: INT64 (indices, shapes), STRING, BOOL.
+// onnx::TensorProto::DataType of what is not a parameter: INT64 (indices, shapes), STRING, BOOL.
 bool is_numbers(const OnnxTensor& tensor) {
   return tensor.data_type != 7 && tensor.data_type != 8 && tensor.data_type != 9;
 }

@@ -97,7 +97,7 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   return proto;
 }
 
-// An initializer has its type, but is no place for metadata that others look for: they look in value_info, or at the
+// An initializer has its type, but is not a place for metadata that others look for: they look in value_info, or at the
 // input, where it is one too.
 void GraphProtoMaker::fill_initializers(onnx::GraphProto& proto, bool as_inputs) const {
   for (const Initializer* each : weights_first(graph_.initializers)) {

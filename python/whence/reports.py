@@ -10,7 +10,6 @@ from pathlib import Path
 
 from .command import run_json
 from .errors import Diagnostic, error
-from .naming import Naming, naming
 from .placing import write_whole
 
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
@@ -125,25 +124,35 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
 
 @dataclass(frozen=True)
 class Comparison:
-    """A baseline export beside an enhanced one of the same model."""
+    """A baseline export beside an enhanced one of the same model: nodes by kind of name and by confidence, and bytes
+    of the file without external data, as `whence validate` counts them."""
 
-    baseline: Naming
-    enhanced: Naming
+    baseline: dict[str, int]
+    enhanced: dict[str, int]
     diff: dict  # `whence diff --json`, schema/diff.schema.json
 
     def __str__(self) -> str:
         rows = [("", "baseline", "enhanced")]
-        rows += [(name.replace("_", " "), str(getattr(self.baseline, name)), str(getattr(self.enhanced, name)))
-                 for name in Naming.__dataclass_fields__]
+        rows += [(name.replace("_", " "), str(count), str(self.enhanced[name])) for name, count in self.baseline.items()]
         rows += [(name, "", str(count)) for name, count in self.diff["changes"].items()]
-        return "\n".join(f"{name:<16}{first:>12}{second:>12}" for name, first, second in rows)
+        return "\n".join(f"{name:<18}{first:>12}{second:>12}" for name, first, second in rows)
 
 
 def compare(baseline: str | os.PathLike, enhanced: str | os.PathLike,
             sidecar: str | os.PathLike | None = None) -> Comparison:
-    """How two exports of one model differ: kinds of node names, metadata, size, and what became of the nodes.
+    """How two exports of one model differ: kinds of node names, what is known, size, and what became of the nodes.
 
     Raises WhenceError for files that cannot be read.
     """
     options = ["--sidecar", sidecar] if sidecar else []
-    return Comparison(naming(baseline), naming(enhanced), run_json("diff", baseline, enhanced, *options))
+    raw = run_json("validate", enhanced, "--baseline", baseline, *options, accepted=(0, 1))
+    return Comparison(_counts(raw["baseline"], baseline), _counts(raw, enhanced),
+                      run_json("diff", baseline, enhanced, *options))
+
+
+_KINDS_OF_NAMES = ("full_hierarchies", "class_scopes", "simple_names")
+
+
+def _counts(report: dict, path: str | os.PathLike) -> dict[str, int]:
+    return {"nodes": report["coverage"]["nodes"], **{kind: report["naming"][kind] for kind in _KINDS_OF_NAMES},
+            **{word: report["coverage"][word] for word in CONFIDENCES}, "bytes": Path(path).stat().st_size}

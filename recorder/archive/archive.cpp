@@ -161,7 +161,7 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
              "model with torch.export.save");
     }
     if (reader_->file()->text().find("constants.pkl") == std::string_view::npos) {
-      reject(path, Code::wrong_kind, "this zip file is no archive of PyTorch",
+      reject(path, Code::wrong_kind, "this zip file is not an archive of PyTorch",
              "save the model with torch.jit.save(torch.jit.trace(model, inputs), 'model.pt')");
     }
     reject(path, Code::corrupt_file, "LibTorch cannot read the archive: " + what, "save the model again");

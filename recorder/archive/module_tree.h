@@ -27,7 +27,7 @@ class ModuleTree {
  public:
   ModuleTree(Archive& archive, Program& program);
 
-  ModuleId module_of(const c10::ivalue::Object* object) const;  // none_id for objects that are no module
+  ModuleId module_of(const c10::ivalue::Object* object) const;  // none_id for objects that are not modules
   // The parameter behind a tensor attribute; ties resolve to their first name.
   ParameterId parameter_of(const c10::ivalue::Object* object, const std::string& attribute) const;
   // The parameter that holds exactly this memory, however it was reached (an LSTM keeps a list of its own weights).

@@ -15,7 +15,7 @@ inline constexpr std::string_view enclosing_mark = "<module around>";
 inline constexpr const char* live_file = "whence_live";
 
 // C++ may call a module `in` or a parameter `lambda`, which the Python of an archive cannot write as an attribute. Such
-// names are kept with a mark, with which they are no identifiers, so that the archive says getattr(self, "in!").
+// names are kept with a mark, with which they are not identifiers, so that the archive says getattr(self, "in!").
 inline bool is_python_keyword(std::string_view name) {
   static constexpr std::array<std::string_view, 35> keywords = {
       "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",

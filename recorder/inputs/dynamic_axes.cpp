@@ -65,7 +65,7 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   Axis result{inputs.position_of(dynamic.input), dynamic.axis, 0};
   const c10::IValue& argument = inputs.arguments[result.argument][0];
   if (!argument.isTensor()) {
-    mismatch("input '" + dynamic.input + "' is no tensor, so it has no axis to make dynamic",
+    mismatch("input '" + dynamic.input + "' is not a tensor, so it has no axis to make dynamic",
              "leave it out of --dynamic");
   }
   const std::int64_t rank = argument.toTensor().dim();
@@ -77,7 +77,7 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   const std::int64_t root = (size - dynamic.plus) / dynamic.times;
   if (root < 0 || root * dynamic.times + dynamic.plus != size) {
     mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
-                 std::to_string(size) + " in the example, which is no " + text_of(dynamic),
+                 std::to_string(size) + " in the example, which does not fit " + text_of(dynamic),
              "give an example that fits");
   }
   result.symbol = symbol_called(inputs, dynamic.symbol);

@@ -28,7 +28,7 @@ std::optional<at::ScalarType> type_of(const std::string& descr) {
 
 at::Tensor parse_npy(const std::string& path, const std::string& member, std::string_view bytes) {
   if (bytes.size() < 10 || bytes.compare(0, 6, "\x93NUMPY") != 0)
-    corrupt(path, "member " + member + " is no numpy array");
+    corrupt(path, "member " + member + " is not a numpy array");
   const bool wide = bytes[6] >= 2;
   const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[at])); };
   const std::size_t start = wide ? 12 : 10;

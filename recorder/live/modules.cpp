@@ -25,7 +25,7 @@ bool is_below(const std::string& name, const std::string& path) {
   return path.empty() || (name.size() > path.size() && name[path.size()] == '.' && name.starts_with(path));
 }
 
-// What the ONNX exporter keeps of a qualified name: from the last segment on that is no number.
+// What the ONNX exporter keeps of a qualified name: from the last segment on that is not a number.
 std::string shortened(const std::string& path) {
   std::size_t end = path.size();
   while (end > 0) {

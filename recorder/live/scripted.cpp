@@ -73,7 +73,7 @@ Term LiveTrace::enter(jit::Function& function, std::vector<Term> arguments, cons
       switch (node->kind()) {
         case c10::prim::GetAttr: {
           const auto owner = modules.find(node->input());
-          if (owner == modules.end()) refuse("it reads an attribute of something that is no module");
+          if (owner == modules.end()) refuse("it reads an attribute of something that is not a module");
           const std::string name = (owner->second.empty() ? "" : owner->second + ".") + node->s(c10::attr::name);
           if (module_types_.count(name) > 0) {
             modules[node->output()] = name;

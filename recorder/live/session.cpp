@@ -163,7 +163,7 @@ struct NameLookup {
         watch->followed->trace->see(value, variable);
       }
     } catch (const std::exception&) {
-      // A tensor that the tracer does not know is no parameter.
+      // A tensor that the tracer does not know is not a parameter.
     }
     asking = false;
     return original ? original(variable) : "";

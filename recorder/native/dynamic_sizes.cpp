@@ -170,7 +170,7 @@ class DynamicSizes {
     return values_[i];
   }
 
-  // The first that is no attribute of a module: those must stay in front.
+  // The first that is not an attribute of a module: those must stay in front.
   jit::Node* first_node() {
     for (jit::Node* node : graph_.nodes()) {
       if (node->kind() != jit::prim::TracedAttr) return node;

@@ -16,34 +16,15 @@
 #include "recorder/native/layer_scope.h"
 #include "recorder/native/tracing.h"
 #include "recorder/native/whence_command.h"
+#include "recorder/base/torch_error.h"
 #include "schema/files/files.h"
+#include "schema/files/scratch_folder.h"
 
 namespace whence::native {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-// A folder for files that live as long as one recording.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const fs::path& folder) : path_((folder / ".whence-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) {
-      throw Error(Code::cannot_write, "no folder can be made in " + folder.string(),
-                  "check that it exists and may be written to", {.file = folder.string(), .stage = "write"});
-    }
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  std::string file(const std::string& name) const { return (fs::path(path_) / name).string(); }
-
- private:
-  std::string path_;
-};
 
 // Recording means inference: eval mode, and back to what it was, module by module.
 class EvalMode {
@@ -144,7 +125,7 @@ void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const 
 // Which second size a module accepts is not known, so several are tried, as with archives.
 Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
                       const Forward& forward, const std::vector<DynamicAxis>& axes) {
-  // What is wrong with the axes is told before forward runs; what fails in the example's own size is no question of
+  // What is wrong with the axes is told before forward runs; what fails in the example's own size is not a question of
   // sizes.
   ExampleInputs named = examples_of(inputs, names);
   apply_dynamic_axes(named, axes, 0);
@@ -243,8 +224,7 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   }();
 
   const bool kept = !options.archive.empty();
-  const fs::path beside = fs::path(options.archive).parent_path();
-  const ScratchFolder scratch(!kept ? fs::temp_directory_path() : beside.empty() ? fs::path(".") : beside);
+  const ScratchFolder scratch(kept ? options.archive : (fs::temp_directory_path() / "module.pt").string());
   const std::string archive = scratch.file(kept ? base_name(options.archive) : "module.pt");
   const std::string example = scratch.file("inputs.pt");
   save(traced, archive, kept);

@@ -42,8 +42,8 @@ class Session {
 
   static Session* current();  // of this thread, or none
 
-  // A call of `module` begins; false when it is no module of the tree, and then it must not be left. `speaker` is the
-  // class that says so: the module's own, or one that it derives from, which does not speak for all that the module
+  // A call of `module` begins; false when it is not a module of the tree, and then it must not be left. `speaker` is
+  // the class that says so: the module's own, or one that it derives from, which does not speak for all that the module
   // does.
   bool enter(const torch::nn::Module& module, const std::type_info& speaker);
   void leave();

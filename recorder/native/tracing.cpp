@@ -172,7 +172,7 @@ class ModuleTracer {
       refuse_other_threads(session);
       throw failed(session, torch_message(error));
     } catch (...) {
-      throw failed(session, "it threw something that is no std::exception");
+      throw failed(session, "it threw something that is not a std::exception");
     }
   }
 

@@ -25,8 +25,8 @@ void add_outputs(const Term& term, const std::string& name, std::vector<ProgramO
     case Term::Kind::object:
       return;
     case Term::Kind::optional:
-      throw Error(Code::internal, "an optional result is no value of the program", "please report this with the model",
-                  {.stage = "read"});
+      throw Error(Code::internal, "an optional result is not a value of the program",
+                  "please report this with the model", {.stage = "read"});
     case Term::Kind::literal:
     case Term::Kind::value:
       outputs.push_back({name, argument(term, nullptr)});

@@ -66,14 +66,15 @@ std::optional<Diagnostic> dropped_writes(const std::string& path, const Program&
     written += writes_in(std::string(static_cast<const char*>(data.get()), size));
   }
   if (written <= writes_in(program)) return std::nullopt;
-  return Diagnostic{Code::state_not_kept,
-                    Severity::warning,
-                    "the model writes to a tensor that it holds and that is no parameter or buffer; LibTorch drops the "
-                    "write when it loads the archive, so that later reads see the archive's value",
-                    {.file = path, .stage = "read"},
-                    "register the tensor as a buffer before tracing",
-                    1,
-                    {}};
+  return Diagnostic{
+      Code::state_not_kept,
+      Severity::warning,
+      "the model writes to a tensor that it holds and that is not a parameter or buffer; LibTorch drops the "
+      "write when it loads the archive, so that later reads see the archive's value",
+      {.file = path, .stage = "read"},
+      "register the tensor as a buffer before tracing",
+      1,
+      {}};
 }
 
 }  // namespace whence

@@ -131,7 +131,7 @@ Term Evaluator::input(const PerRun<const c10::IValue*>& given, const c10::TypePt
     notes_.push_back(
         {Code::unsupported_feature,
          Severity::warning,
-         "input '" + name + "' is no tensor: it is kept as " + text.str() + ", and is no input of the graph",
+         "input '" + name + "' is not a tensor: it is kept as " + text.str() + ", and is not an input of the graph",
          {.stage = "read"},
          "let forward take a tensor, if the value is to change between runs",
          1,
@@ -284,7 +284,7 @@ void Evaluator::call_method(const jit::Node& node, Call& caller) {
   const Term object = term(node.inputs()[0], caller);
   const std::string& name = node.s(c10::attr::name);
   if (object.kind != Term::Kind::object) {
-    refuse(node, caller, "method '" + name + "' is called on a value that is no module", "trace the model instead");
+    refuse(node, caller, "method '" + name + "' is called on a value that is not a module", "trace the model instead");
   }
   jit::Function* method = object.object->type()->findMethod(name);
   if (method == nullptr || !method->isGraphFunction()) {

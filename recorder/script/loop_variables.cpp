@@ -225,7 +225,7 @@ void Evaluator::DataLoop::leaves_in(const Form& form, const Term& found, std::ve
     case Form::Kind::same:
       if (term.kind != form.start.kind ||
           (term.kind == Term::Kind::literal && !same_literal(*term.seen[0], *form.start.seen[0]))) {
-        refuse("a loop whose length depends on data changes a variable that is no tensor or number before it",
+        refuse("a loop whose length depends on data changes a variable that is not a tensor or number before it",
                "give the variable a tensor before the loop");
       }
       return;

@@ -53,7 +53,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
   const std::string_view text = file_->text();
   const Place place{.file = path(), .stage = "read"};
   if (!text.starts_with("PK")) {
-    throw Error(Code::wrong_kind, "this is no zip archive", "give what " + maker_ + " wrote", place);
+    throw Error(Code::wrong_kind, "this is not a zip archive", "give what " + maker_ + " wrote", place);
   }
   const std::uint64_t earliest =
       text.size() < end_size + longest_comment ? 0 : text.size() - end_size - longest_comment;

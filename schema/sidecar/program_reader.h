@@ -6,7 +6,7 @@
 
 namespace whence {
 
-// Everything but the producer, the source and `ran`, which are no tables. Throws Error(corrupt_file).
+// Everything but the producer, the source and `ran`, which are not tables. Throws Error(corrupt_file).
 Program read_program(const Json& document, const SidecarText& text);
 
 }  // namespace whence

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kDeepestJson = 64;  // a sidecar of ours needs 9, plus the depth of nested list arguments
 
-// Refuses what is no sidecar by its first bytes, and text nested so deeply that walking it could exhaust the stack.
+// Refuses what is not a sidecar by its first bytes, and text nested so deeply that walking it could exhaust the stack.
 void check_text(std::string_view text, const Place& place) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "schema/printable.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -13,14 +14,13 @@ using nlohmann::ordered_json;
 std::string json_string(std::string_view text) {
   const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
   if (std::all_of(text.begin(), text.end(), plain)) return '"' + std::string(text) + '"';  // nearly every name
-  try {
-    return ordered_json(text).dump();
-  } catch (const ordered_json::type_error&) {
+  if (!is_utf8(text)) {
     throw Error(Code::unsupported_feature,
                 "a name in the model is not UTF-8: " +
                     ordered_json(text).dump(-1, ' ', true, ordered_json::error_handler_t::replace),
                 "rename it in the model", {.stage = "write"});
   }
+  return ordered_json(text).dump();
 }
 
 void RowWriter::floating(double value) {

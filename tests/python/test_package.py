@@ -164,9 +164,10 @@ def test_compare_and_html(tmp_path):
     torch.onnx.export(model.blocks[0], (example,), str(tmp_path / "plain.onnx"), dynamo=False)
     report = whence.export(model.blocks[0], example, tmp_path / "m.onnx", "torch-torchscript")
     comparison = whence.compare(tmp_path / "plain.onnx", report.path)
-    assert comparison.baseline.metadata == 0 < comparison.enhanced.metadata
-    assert comparison.enhanced.full_path == comparison.enhanced.nodes
-    assert comparison.baseline.bytes < comparison.enhanced.bytes and "full path" in str(comparison)
+    baseline, enhanced = comparison.baseline, comparison.enhanced
+    assert baseline["exact"] == 0 < enhanced["exact"] and baseline["unattributed"] == baseline["nodes"]
+    assert enhanced["full_hierarchies"] == enhanced["nodes"]
+    assert baseline["bytes"] < enhanced["bytes"] and "full hierarchies" in str(comparison)
     page = report.validation.to_html(tmp_path / "report.html").read_text()
     assert "norm" in page and "http" not in page
 
@@ -388,6 +389,13 @@ def test_errors_carry_codes(tmp_path):
     (tmp_path / "text.onnx").write_text("not a model at all, but text")
     with pytest.raises(whence.WhenceError):
         whence.compare(tmp_path / "text.onnx", tmp_path / "text.onnx")
+
+
+@pytest.mark.parametrize("name", ["naming", "Naming"])
+def test_a_name_that_is_gone_says_what_took_its_place(name):
+    with pytest.raises(AttributeError, match=rf"whence\.{name} was removed: validate\(model\)\.raw\['naming'\]"):
+        getattr(whence, name)
+    assert name not in whence.__all__
 
 
 def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "schema/files/scratch_folder.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/function_choice.h"
 #include "tools/whence/given_files.h"
-#include "tools/whence/scratch_folder.h"
 #include "tools/whence/written_out.h"
 
 namespace whence {
@@ -148,7 +148,7 @@ ExitCode run(int argc, char** argv) {
       copy_as_it_is(input, output, notes);
     }
   } else {
-    report = annotate(line, input, output, options, notes);
+    report = annotate(line, flat.source(), output, options, notes);
   }
   line.json() ? print_json(report, functions, output.path, notes) : print_people(report, functions, output.path, notes);
   return ExitCode::ok;

@@ -34,6 +34,8 @@ class CommandLine {
   void output(const std::string& name, const std::string& help, Target target = Target::another_file);
   void repeated(const std::string& name, const std::string& placeholder, const std::string& help);
   void flag(const std::string& name, const std::string& help);
+  // An option of before: using it is an error that says what took its place.
+  void removed(const std::string& name, const std::string& remedy);
   void example(const std::string& command_line);  // shown by --help
 
   // False when the help was printed instead. Throws Error(usage) with the nearest known option as remedy, and for files
@@ -71,9 +73,6 @@ void print_text(const Diagnostics& diagnostics);
 std::string json_array(const Diagnostics& diagnostics);
 // Diagnostics in the form the user asked for: text on standard error, or {"diagnostics": [...]} on standard output.
 void report(const Diagnostics& diagnostics, bool json);
-
-// The known word nearest to `wanted` by edit distance, when it is near enough to be meant.
-std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known);
 
 std::vector<std::string> split(std::string_view text, char separator);  // "a,b" -> {"a", "b"}; "" -> {}
 std::uint64_t size_of_file(const std::string& path);                    // 0 for devices and pipes

@@ -7,7 +7,7 @@
 namespace whence {
 
 // From now on SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV print E0901 and are raised again: the status is 128 + n in a
-// shell, and the system makes a core dump where it makes one. Two signals are no defect in whence, and end in an exit
+// shell, and the system makes a core dump where it makes one. Two signals are not defects in whence, and end in an exit
 // code:
 //   E0208  LibTorch crashed while it read an archive (reading_archive)
 //   E0209  a mapped input became shorter while it was read (SIGBUS)

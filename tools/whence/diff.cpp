@@ -8,7 +8,6 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"
-#include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
@@ -39,7 +38,7 @@ ExitCode run(int argc, char** argv) {
   line.flag("all", "also modules without a difference");
   line.flag("nodes", "every node that changed, not the first few");
   line.flag("exit-code", "exit with 1 when there is a difference");
-  declare_pager(line);
+  line.removed("no-pager", no_pager);
   line.example("whence diff model.onnx optimised.onnx --depth 2");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
@@ -53,7 +52,7 @@ ExitCode run(int argc, char** argv) {
   if (line.json()) {
     std::cout << to_json(diff) << "\n";
   } else {
-    print_paged(to_text(diff, wanted, output_palette()), line);
+    std::cout << to_text(diff, wanted, output_palette());
   }
   return line.has("exit-code") && !diff.same() ? ExitCode::findings : ExitCode::ok;
 }

@@ -7,7 +7,6 @@
 #include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
@@ -28,7 +27,7 @@ ExitCode run(int argc, char** argv) {
   line.positional("file", "the ONNX file");
   line.positional("node", "a node's name, or the name of a value that it makes");
   line.option("sidecar,s", "FILE", "the sidecar: adds the recorded operations, calls and whole source stacks");
-  declare_pager(line);
+  line.removed("no-pager", no_pager);
   line.example("whence explain model.onnx /encoder/layer.0/attention/self/query/MatMul");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
@@ -42,7 +41,7 @@ ExitCode run(int argc, char** argv) {
   if (line.json()) {
     std::cout << to_json(explanation) << "\n";
   } else {
-    print_paged(to_text(explanation, output_palette()), line);
+    std::cout << to_text(explanation, output_palette());
   }
   return ExitCode::ok;
 }

@@ -19,6 +19,7 @@
 #include "annotator/write/onnx_writer.h"
 #include "schema/files/files.h"
 #include "schema/printable.h"
+#include "schema/files/scratch_folder.h"
 #include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -27,16 +28,17 @@
 #include "tools/whence/given_files.h"
 #include "tools/whence/input_spec.h"
 #include "tools/whence/recorder_library.h"
-#include "tools/whence/scratch_folder.h"
 
 namespace whence {
 namespace {
 
 namespace fs = std::filesystem;
 
+using DomainVersions = std::map<std::string, std::int64_t>;
+
 // --custom-opset mylib=2: operators of the namespace mylib become nodes of the domain mylib, version 2.
-std::map<std::string, std::int64_t> parse_custom_opsets(const CommandLine& line) {
-  std::map<std::string, std::int64_t> versions;
+DomainVersions parse_custom_opsets(const CommandLine& line) {
+  DomainVersions versions;
   for (const std::string& text : line.list("custom-opset")) {
     const std::size_t equals = std::min(text.find('='), text.size());
     const std::string domain = text.substr(0, equals), number = text.substr(std::min(equals + 1, text.size()));
@@ -52,7 +54,7 @@ std::map<std::string, std::int64_t> parse_custom_opsets(const CommandLine& line)
   return versions;
 }
 
-ExportOptions parse_export_options(const CommandLine& line) {
+ExportOptions parse_export_options(const CommandLine& line, const DomainVersions& custom) {
   ExportOptions options;
   const std::int64_t opset = line.integer_or("opset", default_opset);
   if (opset < oldest_opset || opset > newest_opset) {
@@ -73,7 +75,7 @@ ExportOptions parse_export_options(const CommandLine& line) {
   options.simplify = !line.has("no-optimize");
   options.weights_as_inputs = line.has("weights-as-inputs");
   options.trace_composite = trace_composite;
-  for (const auto& [domain, version] : parse_custom_opsets(line)) options.passed_through.insert(domain);
+  for (const auto& [domain, version] : custom) options.passed_through.insert(domain);
   return options;
 }
 
@@ -107,7 +109,6 @@ WriteOptions write_options(const Program& program, const ExportOptions& exported
   options.metadata = {{std::string(keys::program), program_digest(program)}};
   options.external = parse_external_data(line);
   options.initializers_as_inputs = line.has("keep-initializers-as-inputs");
-  options.domain_versions = parse_custom_opsets(line);
   return options;
 }
 
@@ -153,7 +154,7 @@ std::optional<OutlineReport> write_draft(const Graph& graph, const Sidecar& side
   if (!functions) return std::nullopt;
   Result<OutlineReport> outlined = outline_file(draft, draft, *functions);
   if (outlined || !functions->automatic()) return unwrap(std::move(outlined), notes);
-  // Nobody named a module, so that none to be cut out is no mistake.
+  // Nobody named a module, so that none to be cut out is not a mistake.
   notes.push_back({Code::usage,
                    Severity::warning,
                    "no module is repeated, or none of three nodes or more: nothing became a function",
@@ -282,7 +283,8 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   ReadOptions read = parse_read_options(line);
-  ExportOptions options = parse_export_options(line);
+  const DomainVersions custom_opsets = parse_custom_opsets(line);
+  ExportOptions options = parse_export_options(line, custom_opsets);
   read.input_names = options.input_names;
   const auto converters =
       line.has("converters") ? UserFunctions::read(line.text("converters"), options.opset) : nullptr;
@@ -326,6 +328,7 @@ ExitCode run(int argc, char** argv) {
     done.graph = &*graph;
     done.stages.begin(annotates ? "write and annotate" : "write");
     WriteOptions writing = write_options(sidecar.program, options, line);
+    writing.domain_versions = custom_opsets;
     writing.functions = converters;
     writing.interface = interface_metadata(*graph, sidecar.program);
     outlined = write_draft(*graph, sidecar, draft, writing, annotates, functions, notes);

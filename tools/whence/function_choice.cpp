@@ -18,9 +18,8 @@ int parse_depth(const std::string& text) {
 
 void declare_functions(CommandLine& line) {
   line.option("functions", "CHOICE",
-              "modules become ONNX functions, one for each unique block: auto, types=A,B, modules=GLOB,GLOB, depth=N "
-              "or structure "
-              "(`whence functions` says more)");
+              "modules become ONNX functions, one for each unique block: auto, types=A,B, modules=GLOB,GLOB or "
+              "depth=N (`whence functions` says more)");
 }
 
 std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
@@ -29,8 +28,7 @@ std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
   OutlineOptions options;
   if (choice == "auto") return options;
   if (choice == "structure") {
-    options.by_structure = true;
-    return options;
+    throw Error(Code::usage, "--functions structure was removed", annotate_first, {.stage = "command line"});
   }
   const std::size_t equals = choice.find('=');
   const std::string kind = choice.substr(0, equals),
@@ -42,11 +40,11 @@ std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
   } else if (kind == "depth") {
     options.depth = parse_depth(rest);
   } else {
-    throw Error(Code::usage, "--functions '" + choice + "' is not a choice of modules",
-                "auto, types=BertLayer, modules='encoder.layer.*', depth=2 or structure; a file with converters of "
-                "your own goes "
-                "to `whence export --converters`",
-                {.stage = "command line"});
+    throw Error(
+        Code::usage, "--functions '" + choice + "' is not a choice of modules",
+        "auto, types=BertLayer, modules='encoder.layer.*' or depth=2; a file with converters of your own goes to "
+        "`whence export --converters`",
+        {.stage = "command line"});
   }
   return options;
 }

@@ -11,9 +11,14 @@
 
 namespace whence {
 
+// What took the place of cutting by the structure of the graph alone.
+inline constexpr const char* annotate_first =
+    "`whence annotate` the file with a sidecar or --from, then cut it by its modules: `whence functions` without a "
+    "choice takes the repeated ones";
+
 void declare_functions(CommandLine& line);
 
-// nullopt when the option was not given. Throws Error(usage) for another word than `auto`, `structure`, `types=`,
+// nullopt when the option was not given. Throws Error(usage) for another word than `auto`, `types=`,
 // `modules=` or `depth=`.
 std::optional<OutlineOptions> parse_functions(const CommandLine& line);
 

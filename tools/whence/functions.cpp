@@ -42,7 +42,7 @@ void print_people(const OutlineReport& report, const std::string& output, const 
 
 ExitCode run(int argc, char** argv) {
   CommandLine line(
-      "functions", "annotated.onnx -o out.onnx [--modules GLOB]... [--types A,B] [--depth N] [--auto | --by-structure]",
+      "functions", "annotated.onnx -o out.onnx [--modules GLOB]... [--types A,B] [--depth N] [--auto]",
       "Makes ONNX functions of modules: one for each unique block, its weights as inputs, and one node, named after\n"
       "the module, for each call. Metadata goes along, and `whence inline` gives the graph back: that is checked\n"
       "before anything is written. Without a choice of modules those are taken that save the most nodes.");
@@ -51,9 +51,8 @@ ExitCode run(int argc, char** argv) {
   line.repeated("modules", "GLOB", "modules by qualified name: 'encoder.layer.*', '**.attention'");
   line.option("types", "A,B", "modules by class: BertLayer,BertAttention");
   line.option("depth", "N", "all modules down to N calls below the root");
-  line.flag("by-structure",
-            "parts of the graph that repeat one after the other, also where nobody says what module they are");
   line.flag("auto", "the repeated blocks that save the most nodes (the default)");
+  line.removed("by-structure", annotate_first);
   line.example("whence functions bert.annotated.onnx -o bert.functions.onnx --types BertLayer");
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -68,10 +67,9 @@ ExitCode run(int argc, char** argv) {
                   {.stage = "command line"});
     }
   }
-  options.by_structure = line.has("by-structure");
   const bool chosen = !options.modules.empty() || !options.types.empty() || options.depth;
-  if ((line.has("auto") ? 1 : 0) + (options.by_structure ? 1 : 0) + (chosen ? 1 : 0) > 1) {
-    throw Error(Code::usage, "--auto, --by-structure and a choice of modules were given together", "give one of them",
+  if (line.has("auto") && chosen) {
+    throw Error(Code::usage, "--auto and a choice of modules were given together", "give one of them",
                 {.stage = "command line"});
   }
   const ModelOutput output = model_output(line);

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "schema/nearest_names.h"
+
 namespace whence {
 namespace {
 
@@ -99,7 +101,7 @@ DType parse_default_dtype(const std::string& word) {
   const auto dtype = parse_dtype(word);
   const std::array taken{DType::float16, DType::bfloat16, DType::float32, DType::float64};
   if (dtype && std::ranges::find(taken, *dtype) != taken.end()) return *dtype;
-  throw Error(Code::usage, "--default-dtype '" + word + "' is no default of PyTorch's",
+  throw Error(Code::usage, "--default-dtype '" + word + "' is not a default of PyTorch's",
               "give float16, bfloat16, float32 or float64", Place{.stage = "command line"});
 }
 

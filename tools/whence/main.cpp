@@ -13,6 +13,7 @@
 
 #include <malloc.h>
 
+#include "schema/nearest_names.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/crashes.h"

@@ -37,7 +37,7 @@ ExitCode run(int argc, char** argv) {
   CommandLine line("profile", "model.onnx --ort-profile ort.json [--optimized FILE] [--format FORMAT] [-o FILE]",
                    "Folds a profile of ONNX Runtime up to the module tree: time of each module and call. A fused\n"
                    "operator counts for the node whose name it kept; with --optimized, for what it took the place of.\n"
-                   "Time that no module is known for is said, and is no module's.");
+                   "Time that no module is known for is shown, and counted for no module.");
   line.positional("model", "the annotated file that the session was made from");
   line.option("ort-profile", "FILE", "what SessionOptions.enable_profiling wrote");
   line.option("optimized", "FILE", "the model as the session saved it (SessionOptions.optimized_model_filepath)");

@@ -10,7 +10,6 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"
-#include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
 #include "tools/whence/recorder_library.h"
 
@@ -68,7 +67,7 @@ ExitCode run(int argc, char** argv) {
   line.option("sidecar,s", "FILE", "with an ONNX file: the sidecar that knows types, aliases and silent modules");
   line.option("depth,d", "N", "levels below the first one shown");
   line.option("select", "GLOB", "only modules that match, and what lies below them; * is one segment, ** any number");
-  declare_pager(line);
+  line.removed("no-pager", no_pager);
   line.example("whence show model.onnx --depth 2");
   line.example("whence show model.pt2");
   line.example("whence show model.whence.json --select 'encoder.layer.*.attention'");
@@ -88,7 +87,7 @@ ExitCode run(int argc, char** argv) {
   if (line.json()) {
     std::cout << to_json(tree, rows, base_name(path)) << "\n";
   } else {
-    print_paged(to_text(tree, rows, output_palette()), line);
+    std::cout << to_text(tree, rows, output_palette());
   }
   return ExitCode::ok;
 }

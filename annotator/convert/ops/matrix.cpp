@@ -168,7 +168,7 @@ void diagonal_scatter(Ctx& c) {
 // ---- covariance -------------------------------------------------------------------------------------------------
 
 // Observations [variables, n] with weights w: deviations from the weighted mean, (d w) d^T divided by
-// sum w - correction * sum (w a) / sum w, where a are the weights that are no counts.
+// sum w - correction * sum (w a) / sum w, where a are the weights that are not counts.
 Val covariance(Ctx& c, Val x, Val counts, Val importance, double correction) {
   const DType dtype = c.output_dtype();
   const auto binary = [&](const char* op, Val a, Val b) { return c.typed(c.emit(op, {a, b}), dtype); };

@@ -222,7 +222,7 @@ void gru(Ctx& c) { padded(c, kGru); }
 void rnn_tanh(Ctx& c) { padded(c, kRnnTanh); }
 void rnn_relu(Ctx& c) { padded(c, kRnnRelu); }
 
-// What lowering leaves of packed sequences: their data are read by something that is no recurrent layer.
+// What lowering leaves of packed sequences: their data are read by something that is not a recurrent layer.
 void unpaddable(Ctx& c) {
   c.refuse("a packed sequence that more than recurrent layers read",
            "pad it with pad_packed_sequence (padding 0) before anything else reads it");

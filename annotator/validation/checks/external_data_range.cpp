@@ -6,7 +6,7 @@ namespace whence {
 namespace {
 
 std::string problem_of(const ExternalTensor& tensor) {
-  if (!tensor.numbers_valid) return "offset or length is no number";
+  if (!tensor.numbers_valid) return "offset or length is not a number";
   const std::uint64_t size = *tensor.file_size;
   if (tensor.offset > size) {
     return "offset " + std::to_string(tensor.offset) + " in a file of " + std::to_string(size) + " bytes";

@@ -5,21 +5,17 @@
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/validation/check.h"
+#include "schema/module_path.h"
 
 namespace whence {
 namespace {
 
-bool encloses(std::string_view ancestor, std::string_view module) {
-  return ancestor.empty() || module == ancestor ||
-         (module.starts_with(ancestor) && module.size() > ancestor.size() && module[ancestor.size()] == '.');
-}
-
 std::string problem_of_modules(std::string_view text, std::optional<std::string_view> module) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array() || json.size() < 2) return std::string(keys::modules) + " is no JSON array of several names";
+  if (!json.is_array() || json.size() < 2) return std::string(keys::modules) + " is not a JSON array of several names";
   for (const auto& entry : json) {
-    if (!entry.is_string()) return std::string(keys::modules) + " holds something that is no name";
-    if (module && !encloses(*module, entry.get<std::string>())) {
+    if (!entry.is_string()) return std::string(keys::modules) + " holds something that is not a name";
+    if (module && !at_or_below(entry.get<std::string>(), *module)) {
       return std::string(keys::modules) + " holds " + entry.get<std::string>() + ", which is not inside " +
              std::string(keys::module);
     }
@@ -29,7 +25,7 @@ std::string problem_of_modules(std::string_view text, std::optional<std::string_
 
 std::string problem_of(const OnnxNode& node) {
   const auto stamp = find_property(node.metadata, keys::op);
-  if (stamp && !parse_stamp(*stamp)) return std::string(keys::op) + " is no stamp: " + std::string(*stamp);
+  if (stamp && !parse_stamp(*stamp)) return std::string(keys::op) + " is not a stamp: " + std::string(*stamp);
   const auto module = find_property(node.metadata, keys::module);
   const auto confidence = find_property(node.metadata, keys::confidence);
   if (confidence && !parse_confidence(*confidence)) {

@@ -1,6 +1,7 @@
 // The names that somebody who mistyped one may have meant.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,5 +16,8 @@ std::vector<std::string> nearest_names(std::string_view wanted, const std::vecto
 // The remedy of an error about a name that nothing has: "the nearest are a, b, c"; `otherwise` where none is.
 std::string nearest_remedy(std::string_view wanted, const std::vector<std::string_view>& names,
                            const std::string& otherwise);
+
+// The known word nearest to `wanted` by edit distance, when it is near enough to be meant.
+std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known);
 
 }  // namespace whence

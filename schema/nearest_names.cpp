@@ -1,4 +1,4 @@
-#include "annotator/text/nearest_names.h"
+#include "schema/nearest_names.h"
 
 #include <algorithm>
 #include <cctype>
@@ -14,18 +14,20 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours count one each.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
+    now[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
     }
+    before.swap(last);
+    last.swap(now);
   }
-  return row.back();
+  return last.back();
 }
 
 }  // namespace
@@ -54,6 +56,21 @@ std::string nearest_remedy(std::string_view wanted, const std::vector<std::strin
     if (!name.empty()) near += (near.empty() ? "" : ", ") + name;
   }
   return near.empty() ? otherwise : "the nearest are " + near;
+}
+
+std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known) {
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(2, wanted.size() / 3) + 1;
+  for (const std::string& word : known) {
+    // A beginning of at least three letters is an abbreviation, however much is missing.
+    const bool prefix = wanted.size() >= 3 && word.starts_with(wanted);
+    const std::size_t distance = prefix ? 1 : edit_distance(wanted, word);
+    if (distance < best_distance && distance < word.size()) {
+      best = word;
+      best_distance = distance;
+    }
+  }
+  return best;
 }
 
 }  // namespace whence
