@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "annotator/text/nearest_names.h"
 #include "annotator/text/words.h"
+#include "schema/nearest_names.h"
 
 namespace whence::app {
 namespace {
@@ -35,7 +35,7 @@ DType parse_dtype_or_fail(const std::string& text, std::string_view word) {
   for (int i = static_cast<int>(DType::boolean); i <= static_cast<int>(DType::float8_e5m2fnuz); ++i) {
     known.emplace_back(name_of(static_cast<DType>(i)));
   }
-  const auto near = text::nearest_word(word, known);
+  const auto near = nearest(word, known);
   fail(text, "unknown dtype '" + std::string(word) + "'", near ? "did you mean " + *near + "?" : kInputForm);
 }
 

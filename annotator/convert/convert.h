@@ -20,6 +20,7 @@
 #include "annotator/graph/graph.h"
 #include "schema/program.h"
 #include "schema/result.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 

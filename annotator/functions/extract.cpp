@@ -3,13 +3,12 @@
 #include <map>
 #include <set>
 
-#include "annotator/functions/functions.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/modules_in_bodies.h"
+#include "annotator/functions/outline_file.h"
 #include "annotator/functions/region.h"
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
-#include "schema/nearest_names.h"
 #include "schema/dtype.h"
 #include "schema/nearest_names.h"
 

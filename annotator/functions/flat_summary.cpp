@@ -43,13 +43,13 @@ bool has_cut_functions(const OnnxSummary& model) {
   });
 }
 
-OutlineOptions cut_modules(const OnnxSummary& model) {
+FunctionChoice cut_modules(const OnnxSummary& model) {
   std::map<std::pair<std::string_view, std::string_view>, const OnnxFunction*> functions;
   for (const OnnxFunction& each : model.functions) {
     if (find_property(each.metadata, keys::function)) functions[{each.domain, each.name}] = &each;
   }
   std::set<std::string> modules;
-  OutlineOptions options;
+  FunctionChoice options;
   std::vector<std::pair<const OnnxNode*, std::string>> open;  // nodes, and the module of the call that they stand in
   for (const OnnxNode& node : model.graph.nodes) open.emplace_back(&node, "");
   std::set<std::pair<const OnnxNode*, std::string>> seen;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "annotator/functions/functions.h"
+#include "annotator/functions/outline_file.h"
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
@@ -18,6 +18,6 @@ Result<OnnxSummary> read_flat_summary(const std::string& path);
 bool has_cut_functions(const OnnxSummary& model);
 
 // The choice that makes the functions of such a file again; an automatic one when the calls do not say their modules.
-OutlineOptions cut_modules(const OnnxSummary& model);
+FunctionChoice cut_modules(const OnnxSummary& model);
 
 }  // namespace whence

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "annotator/functions/functions.h"
 #include "annotator/functions/model_parts.h"
+#include "annotator/functions/outline_file.h"
 
 namespace whence {
 

@@ -21,7 +21,7 @@ constexpr std::int64_t oldest_ir = 10;
 
 class Outliner {
  public:
-  Outliner(ModelParts& parts, const OutlineOptions& options) : parts_(parts), options_(options) {
+  Outliner(ModelParts& parts, const FunctionChoice& options) : parts_(parts), options_(options) {
     for (const onnx::ValueInfoProto& value : parts.model.graph().value_info()) types_of_file_.push_back(value);
     for (const onnx::ValueInfoProto& value : types_of_file_) types_[value.name()] = &value;
     for (const onnx::FunctionProto& function : parts.model.functions()) {
@@ -29,7 +29,7 @@ class Outliner {
     }
   }
 
-  OutlineReport run() {
+  FunctionsReport run() {
     WorkGraph graph(parts_);
     for (const WorkNode& node : graph.nodes()) {
       report_.nodes_before += node.node.op_type() == "Constant" ? 0 : 1;
@@ -136,7 +136,7 @@ class Outliner {
   }
 
   void report(const WorkGraph& graph, const CutFunction& function) {
-    OutlineReport::Function& entry = report_.functions.emplace_back();
+    FunctionsReport::Function& entry = report_.functions.emplace_back();
     entry.name = function.proto.name();
     entry.calls = static_cast<std::int64_t>(function.calls.size());
     for (const CutCall& call : function.calls) entry.modules.push_back(graph.instances()[call.instance].path);
@@ -149,7 +149,7 @@ class Outliner {
                   "`whence show` lists nodes by module", {.file = parts_.path, .stage = "functions"});
     }
     Diagnostics all;
-    for (const OutlineReport::Refused& each : report_.refused) {
+    for (const FunctionsReport::Refused& each : report_.refused) {
       all.push_back({Code::unsupported_feature,
                      Severity::error,
                      "the module is not a single part of the graph: " + each.reason,
@@ -205,8 +205,8 @@ class Outliner {
   }
 
   ModelParts& parts_;
-  const OutlineOptions& options_;
-  OutlineReport report_;
+  const FunctionChoice& options_;
+  FunctionsReport report_;
   std::vector<onnx::ValueInfoProto> types_of_file_;
   std::map<std::string, const onnx::ValueInfoProto*> types_;
   std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions
@@ -217,14 +217,15 @@ class Outliner {
 
 }  // namespace
 
-OutlineReport outline(ModelParts& parts, const OutlineOptions& options) { return Outliner(parts, options).run(); }
+FunctionsReport outline(ModelParts& parts, const FunctionChoice& options) { return Outliner(parts, options).run(); }
 
-Result<OutlineReport> outline_file(const ModelSource& input, const ModelOutput& output, const OutlineOptions& options) {
+Result<FunctionsReport> outline_file(const ModelSource& input, const ModelOutput& output,
+                                     const FunctionChoice& options) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);
     inline_calls(parts, /*all=*/false);  // functions that were cut out before are cut anew
     const std::string before = graph_digest(parts);
-    OutlineReport report = outline(parts, options);
+    FunctionsReport report = outline(parts, options);
     ModelParts check = parts;
     inline_calls(check, /*all=*/false);
     if (graph_digest(check) != before) {

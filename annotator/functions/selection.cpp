@@ -27,7 +27,7 @@ std::string last_part(const std::string& type) { return type.substr(type.rfind('
 
 class Selector {
  public:
-  Selector(const WorkGraph& graph, const OutlineOptions& options)
+  Selector(const WorkGraph& graph, const FunctionChoice& options)
       : graph_(graph), instances_(graph.instances()), options_(options) {
     for (std::size_t id = 0; id < instances_.size(); ++id) {
       const Instance& instance = instances_[static_cast<InstanceId>(id)];
@@ -79,7 +79,7 @@ class Selector {
 
   const WorkGraph& graph_;
   const Instances& instances_;
-  const OutlineOptions& options_;
+  const FunctionChoice& options_;
   std::vector<InstanceId> all_;
   std::set<std::string> paths_, types_;
 };
@@ -176,7 +176,7 @@ class Repeated {
 
 }  // namespace
 
-std::vector<InstanceId> selected_calls(const WorkGraph& graph, const OutlineOptions& options) {
+std::vector<InstanceId> selected_calls(const WorkGraph& graph, const FunctionChoice& options) {
   if (graph.instances().size() == 0) {
     throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
                 {.file = graph.parts().path, .stage = "functions"});

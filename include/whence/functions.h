@@ -35,7 +35,7 @@ struct FunctionsReport {
     std::string module, reason;
   };
   std::vector<Function> functions;  // outermost last
-  std::vector<Refused> refused;     // modules that were chosen but are no single part of the graph
+  std::vector<Refused> refused;     // modules that were chosen but are not a single part of the graph
   std::int64_t nodes_before = 0;    // of the graph, constants left out
   std::int64_t nodes_after = 0;     // of graph and functions
   Diagnostics notes = {};

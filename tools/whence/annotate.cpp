@@ -28,8 +28,8 @@ std::string sidecar_file(const CommandLine& line, const std::string& model) {
   return std::filesystem::exists(guess) ? guess : "";
 }
 
-void print_json(const AnnotateReport& report, const std::optional<OutlineReport>& functions, const std::string& output,
-                const Diagnostics& notes) {
+void print_json(const AnnotateReport& report, const std::optional<FunctionsReport>& functions,
+                const std::string& output, const Diagnostics& notes) {
   nlohmann::ordered_json object = {{"file", output}, {"nodes", report.nodes.total()}};
   for (std::size_t i = 0; i < confidence_count; ++i) {
     object[std::string(name_of(static_cast<Confidence>(i)))] = report.nodes.by[i];
@@ -45,7 +45,7 @@ void print_json(const AnnotateReport& report, const std::optional<OutlineReport>
   std::cout << object.dump(2) << "\n";
 }
 
-void print_people(const AnnotateReport& report, const std::optional<OutlineReport>& functions,
+void print_people(const AnnotateReport& report, const std::optional<FunctionsReport>& functions,
                   const std::string& output, const Diagnostics& notes) {
   print_text(notes);
   std::cout << output << ": " << report.nodes.total() << " nodes";
@@ -134,8 +134,8 @@ ExitCode run(int argc, char** argv) {
   Diagnostics notes;
   const WrittenOut flat(input, output.path, notes);
   const bool anew = line.has("functions");
-  const std::optional<OutlineOptions> choice = anew ? parse_functions(line) : flat.cut();
-  std::optional<OutlineReport> functions;
+  const std::optional<FunctionChoice> choice = anew ? parse_functions(line) : flat.cut();
+  std::optional<FunctionsReport> functions;
   AnnotateReport report;
   if (choice) {
     const ScratchFolder scratch(output.path);

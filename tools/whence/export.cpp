@@ -18,8 +18,8 @@
 #include "annotator/origin/keys.h"
 #include "annotator/write/onnx_writer.h"
 #include "schema/files/files.h"
-#include "schema/printable.h"
 #include "schema/files/scratch_folder.h"
+#include "schema/printable.h"
 #include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -145,14 +145,14 @@ std::vector<std::string> describe(const Graph& graph, const std::vector<GraphVal
 
 // Writes the model to a file of the scratch folder. Functions are cut out of the annotated file: they need to know the
 // modules.
-std::optional<OutlineReport> write_draft(const Graph& graph, const Sidecar& sidecar, const std::string& draft,
-                                         const WriteOptions& options, bool annotate,
-                                         const std::optional<OutlineOptions>& functions, Diagnostics& notes) {
+std::optional<FunctionsReport> write_draft(const Graph& graph, const Sidecar& sidecar, const std::string& draft,
+                                           const WriteOptions& options, bool annotate,
+                                           const std::optional<FunctionChoice>& functions, Diagnostics& notes) {
   write_onnx(graph, draft, options);
   if (!annotate) return std::nullopt;
   unwrap(annotate_file(draft, sidecar, draft, {}), notes);
   if (!functions) return std::nullopt;
-  Result<OutlineReport> outlined = outline_file(draft, draft, *functions);
+  Result<FunctionsReport> outlined = outline_file(draft, draft, *functions);
   if (outlined || !functions->automatic()) return unwrap(std::move(outlined), notes);
   // Nobody named a module, so that none to be cut out is not a mistake.
   notes.push_back({Code::usage,
@@ -195,7 +195,7 @@ struct Written {
   std::vector<std::string> inputs, outputs;
   int opset = 0;
   std::uint64_t size = 0;
-  std::optional<OutlineReport> functions;
+  std::optional<FunctionsReport> functions;
 };
 
 Written describe_written(const Graph& graph, const std::string& draft, const std::string& sidecar, int opset) {
@@ -290,7 +290,7 @@ ExitCode run(int argc, char** argv) {
       line.has("converters") ? UserFunctions::read(line.text("converters"), options.opset) : nullptr;
   if (converters) options.custom_operators = converters->operators();
   for (const std::string& kept : line.list("keep-operator")) options.kept_operators.insert(kept);
-  const std::optional<OutlineOptions> functions = parse_functions(line);
+  const std::optional<FunctionChoice> functions = parse_functions(line);
   const bool annotates = line.has("annotate") || functions;
   read.texts = annotates;
   const ModelOutput output = model_output(line);
@@ -305,7 +305,7 @@ ExitCode run(int argc, char** argv) {
   Diagnostics& notes = done.diagnostics;
   Sidecar sidecar;
   std::optional<Graph> graph;
-  std::optional<OutlineReport> outlined;
+  std::optional<FunctionsReport> outlined;
   // Opened before the work begins, so that what cannot be written is an error at once.
   std::optional<OutputFiles> files(std::in_place);
   AtomicFile* const report_file = line.has("report") ? &files->add(line.text("report")) : nullptr;

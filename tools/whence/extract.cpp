@@ -2,7 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/functions/functions.h"
+#include "annotator/functions/outline_file.h"
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"

@@ -22,10 +22,10 @@ void declare_functions(CommandLine& line) {
               "depth=N (`whence functions` says more)");
 }
 
-std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
+std::optional<FunctionChoice> parse_functions(const CommandLine& line) {
   if (!line.has("functions")) return std::nullopt;
   const std::string choice = line.text("functions");
-  OutlineOptions options;
+  FunctionChoice options;
   if (choice == "auto") return options;
   if (choice == "structure") {
     throw Error(Code::usage, "--functions structure was removed", annotate_first, {.stage = "command line"});
@@ -49,12 +49,12 @@ std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
   return options;
 }
 
-nlohmann::ordered_json to_json(const OutlineReport& report) {
+nlohmann::ordered_json to_json(const FunctionsReport& report) {
   nlohmann::ordered_json functions = nlohmann::ordered_json::array(), refused = nlohmann::ordered_json::array();
-  for (const OutlineReport::Function& each : report.functions) {
+  for (const FunctionsReport::Function& each : report.functions) {
     functions.push_back({{"name", each.name}, {"calls", each.calls}, {"nodes", each.nodes}, {"modules", each.modules}});
   }
-  for (const OutlineReport::Refused& each : report.refused) {
+  for (const FunctionsReport::Refused& each : report.refused) {
     refused.push_back({{"module", each.module}, {"reason", each.reason}});
   }
   return {{"nodes_before", report.nodes_before},
@@ -63,7 +63,7 @@ nlohmann::ordered_json to_json(const OutlineReport& report) {
           {"refused", refused}};
 }
 
-std::string describe(const OutlineReport& report) {
+std::string describe(const FunctionsReport& report) {
   std::string text = std::to_string(report.functions.size()) +
                      (report.functions.size() == 1 ? " function: " : " functions: ") +
                      std::to_string(report.nodes_before) + " nodes became " + std::to_string(report.nodes_after);

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "annotator/functions/functions.h"
-#include "whence/diagnostics.h"
+#include "annotator/functions/outline_file.h"
 #include "tools/whence/cli.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 
@@ -20,10 +20,10 @@ void declare_functions(CommandLine& line);
 
 // nullopt when the option was not given. Throws Error(usage) for another word than `auto`, `types=`,
 // `modules=` or `depth=`.
-std::optional<OutlineOptions> parse_functions(const CommandLine& line);
+std::optional<FunctionChoice> parse_functions(const CommandLine& line);
 
-nlohmann::ordered_json to_json(const OutlineReport& report);
+nlohmann::ordered_json to_json(const FunctionsReport& report);
 // "4 functions: 94 nodes became 56", and how many modules were left as they are.
-std::string describe(const OutlineReport& report);
+std::string describe(const FunctionsReport& report);
 
 }  // namespace whence

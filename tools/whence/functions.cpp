@@ -1,9 +1,8 @@
 // `whence functions`: modules of an annotated file as ONNX functions, one for each unique block.
-#include "annotator/functions/functions.h"
-
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "annotator/functions/outline_file.h"
 #include "annotator/text/table.h"
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
@@ -15,18 +14,18 @@
 namespace whence {
 namespace {
 
-void print_json(const OutlineReport& report, const std::string& output, const Diagnostics& notes) {
+void print_json(const FunctionsReport& report, const std::string& output, const Diagnostics& notes) {
   nlohmann::ordered_json object = {{"file", output}};
   object.update(to_json(report));
   object["diagnostics"] = nlohmann::ordered_json::parse(json_array(notes));
   std::cout << object.dump(2) << "\n";
 }
 
-void print_people(const OutlineReport& report, const std::string& output, const Diagnostics& notes) {
+void print_people(const FunctionsReport& report, const std::string& output, const Diagnostics& notes) {
   print_text(notes);
   Table table(output_palette(), {Align::left, Align::right, Align::right, Align::left}, "  ");
   table.header({"function", "nodes", "calls", "first module"});
-  for (const OutlineReport::Function& each : report.functions) {
+  for (const FunctionsReport::Function& each : report.functions) {
     table.row({each.name, std::to_string(each.nodes), std::to_string(each.calls), each.modules.front()});
   }
   std::cout << table.text() << output << ": " << report.nodes_before << " nodes became " << report.nodes_after << ", "
@@ -57,7 +56,7 @@ ExitCode run(int argc, char** argv) {
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  OutlineOptions options;
+  FunctionChoice options;
   options.modules = line.list("modules");
   options.types = split(line.text_or("types", ""), ',');
   if (line.has("depth")) {
@@ -74,7 +73,7 @@ ExitCode run(int argc, char** argv) {
   }
   const ModelOutput output = model_output(line);
   Diagnostics notes;
-  const OutlineReport report = unwrap(outline_file(line.text("model"), output, options), notes);
+  const FunctionsReport report = unwrap(outline_file(line.text("model"), output, options), notes);
   line.json() ? print_json(report, output.path, notes) : print_people(report, output.path, notes);
   return ExitCode::ok;
 }
