@@ -31,6 +31,14 @@ class Result {
   Diagnostics diagnostics_;
 };
 
+// The value of a result, its notes appended to `notes`; throws Error with all diagnostics when there is none.
+template <class T>
+T unwrap(Result<T> result, Diagnostics& notes) {
+  if (!result) throw Error(result.diagnostics());
+  notes.insert(notes.end(), result.diagnostics().begin(), result.diagnostics().end());
+  return std::move(*result);
+}
+
 // Runs `body` and turns whatever it throws into diagnostics: the last line of defence of every public function.
 template <class Body>
 auto guarded(Body&& body) -> Result<decltype(body())> {

@@ -101,6 +101,7 @@ bool parse_size(std::string_view text, DynamicAxis& axis) {
 }  // namespace
 
 DType parse_default_dtype(const std::string& word) {
+  if (word.empty()) return DType::float32;
   const auto dtype = parse_dtype(word);
   const std::array taken{DType::float16, DType::bfloat16, DType::float32, DType::float64};
   if (dtype && std::ranges::find(taken, *dtype) != taken.end()) return *dtype;

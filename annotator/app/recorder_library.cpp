@@ -1,5 +1,5 @@
 // Finds and loads libwhence_recorder.so and, where the build's own path does not hold, LibTorch before it.
-#include "tools/whence/recorder_library.h"
+#include "annotator/app/recorder_library.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -13,10 +13,11 @@
 #include "annotator/pt2/exported_program.h"
 #include "recorder_abi.h"
 #include "schema/result.h"
-#include "tools/whence/cli.h"
-#include "tools/whence/crashes.h"
 
-namespace whence {
+namespace whence::app {
+
+volatile std::sig_atomic_t reading_archive = 0;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,12 +113,12 @@ bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& dia
 }
 
 Program read_archive(const ReadOptions& options, Diagnostics& notes) {
-  if (is_exported_program(options.path)) {
+  if (pt2::is_exported_program(options.path)) {
     if (!options.inputs_file.empty() || !options.inputs.empty() || options.default_dtype != DType::float32) {
       throw Error(Code::usage, "a torch.export archive takes no example inputs: it knows its dtypes and sizes itself",
                   "leave out --input, --inputs and --default-dtype", {.file = options.path, .stage = "command line"});
     }
-    return unwrap(read_exported_program(options), notes);
+    return unwrap(pt2::read_exported_program(options), notes);
   }
   Program program;
   Diagnostics diagnostics;
@@ -126,8 +127,8 @@ Program read_archive(const ReadOptions& options, Diagnostics& notes) {
   const bool read = recorder().read_torchscript(observed, program, diagnostics);
   if (!read) throw Error(std::move(diagnostics));
   notes.insert(notes.end(), diagnostics.begin(), diagnostics.end());
-  write_out_kernels(program);
+  lower::write_out_kernels(program);
   return program;
 }
 
-}  // namespace whence
+}  // namespace whence::app

@@ -6,13 +6,14 @@
 // it was when whence was built.
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <vector>
 
 #include "schema/program.h"
 #include "schema/recorder_api.h"
 
-namespace whence {
+namespace whence::app {
 
 // Throws Error(needs_libtorch) when the library or LibTorch cannot be loaded, or is of another build.
 // Loaded once; never unloaded, since LibTorch does not survive that.
@@ -26,7 +27,11 @@ void load_operators(const std::vector<std::string>& libraries);
 // recorder() does.
 bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
 
-// Reads and runs a TorchScript archive. Notes are appended; throws Error with everything that went wrong.
+// True while LibTorch reads an archive, for a process that handles signals: a crash then is LibTorch's.
+extern volatile std::sig_atomic_t reading_archive;
+
+// Reads an archive, and runs it where that is TorchScript. Notes are appended; throws Error with everything that went
+// wrong.
 Program read_archive(const ReadOptions& options, Diagnostics& notes);
 
-}  // namespace whence
+}  // namespace whence::app

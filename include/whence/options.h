@@ -21,8 +21,8 @@ struct ExternalData {
 };
 
 struct Options {
-  // {input: {axis: size's name}}, as torch.onnx.export has them. Axes of one name have one size. Of archives also sizes
-  // that follow from another: "2*batch+1".
+  // {input: {axis: size's name}}, as torch.onnx.export has them. Axes of one name have one size. Of an archive also a size
+  // that follows from another: "2*batch+1".
   std::map<std::string, std::map<int, std::string>> dynamic_axes = {};
   // Names of the inputs, in order. By default those of forward's arguments where they are known (archives), else "x",
   // or "x0", "x1", ... when there are several.
@@ -53,6 +53,7 @@ struct Options {
 
   // ---- of an archive alone ----
 
+  std::vector<std::string> dynamic = {};    // dynamic axes as one text each: "input_ids:0=batch,1=2*seq+1"
   std::vector<std::string> inputs = {};     // example inputs to make: "input_ids=int64[1,16]<30522"
   std::string inputs_file = {};             // example inputs: a torch-saved tensor, tuple or dict, or an .npz
   std::string default_dtype = {};           // what torch.set_default_dtype was given where the model was made

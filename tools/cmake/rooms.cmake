@@ -5,7 +5,8 @@
 #   recorder_room(NAME [USES room...])                       recorder/NAME, the same
 #
 # A room is an object library of its own, whence_NAME or whence_recorder_NAME, and links the rooms that it uses; together
-# they make one static library and one shared one. Every room may include schema/.
+# they make one static library and one shared one. Every room may include schema/ and
+# include/.
 
 function(annotator_room name)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES;NEEDS")
@@ -37,16 +38,18 @@ annotator_room(view USES text origin onnx_file metadata match functions NEEDS nl
 annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json)
+annotator_room(app USES text origin onnx_file graph lower pt2 write exporter annotation functions validation NEEDS ${CMAKE_DL_LIBS})
 
 include(tools/cmake/report_page.cmake)
 target_include_directories(whence_report PRIVATE ${CMAKE_BINARY_DIR})
+target_include_directories(whence_app PRIVATE ${CMAKE_BINARY_DIR}/generated)
 
 get_property(rooms GLOBAL PROPERTY annotator_rooms)
 list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE room_objects)
 add_library(whence_annotator STATIC ${room_objects})
 set_target_properties(whence_annotator PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(whence_annotator PUBLIC whence_schema
-                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf nlohmann_json::nlohmann_json ${RE2_LIBRARY})
+                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf)
 
 if(NOT WHENCE_RECORDER)
   return()

@@ -284,18 +284,6 @@ std::uint64_t size_of_file(const std::string& path) {
   return none ? 0 : size;
 }
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.emplace_back(text.substr(0, end));
-    if (end == text.size()) break;
-    text.remove_prefix(end + 1);
-    if (text.empty()) parts.emplace_back();
-  }
-  return parts;
-}
-
 std::string human_size(std::uint64_t bytes) {
   constexpr std::array<const char*, 5> units = {"B", "kB", "MB", "GB", "TB"};
   double size = static_cast<double>(bytes);

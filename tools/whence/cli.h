@@ -59,14 +59,6 @@ class CommandLine {
   std::unique_ptr<State> state_;
 };
 
-// The value of a result, its notes appended to `notes`; throws Error with all diagnostics when there is none.
-template <class T>
-T unwrap(Result<T> result, Diagnostics& notes) {
-  if (!result) throw Error(result.diagnostics());
-  notes.insert(notes.end(), result.diagnostics().begin(), result.diagnostics().end());
-  return std::move(*result);
-}
-
 // Diagnostics as people read them, on standard error.
 void print_text(const Diagnostics& diagnostics);
 // The JSON array of diagnostics, for a subcommand's own object.
@@ -74,7 +66,6 @@ std::string json_array(const Diagnostics& diagnostics);
 // Diagnostics in the form the user asked for: text on standard error, or {"diagnostics": [...]} on standard output.
 void report(const Diagnostics& diagnostics, bool json);
 
-std::vector<std::string> split(std::string_view text, char separator);  // "a,b" -> {"a", "b"}; "" -> {}
 std::uint64_t size_of_file(const std::string& path);                    // 0 for devices and pipes
 std::string human_size(std::uint64_t bytes);                            // "17.6 MB"
 

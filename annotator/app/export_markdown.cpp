@@ -1,4 +1,4 @@
-#include "tools/whence/export_report.h"
+#include "annotator/app/export_markdown.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,9 +6,8 @@
 
 #include "annotator/graph/graph.h"
 #include "schema/files/files.h"
-#include "tools/whence/cli.h"
 
-namespace whence {
+namespace whence::app {
 namespace {
 
 // A cell of a table: one line, and no bar or mark-up of somebody else's name.
@@ -117,9 +116,9 @@ std::string modules_section(const Program& program) {
          table.text();
 }
 
-std::string nodes_section(const Graph& graph) {
+std::string nodes_section(const graph::Graph& graph) {
   std::map<std::string, std::int64_t> count;
-  for (const GraphNode& node : graph.nodes)
+  for (const graph::GraphNode& node : graph.nodes)
     ++count[node.domain.empty() ? node.op_type : node.domain + "::" + node.op_type];
   Table table({"ONNX operator", "nodes"});
   for (const auto& [name, nodes] : count) table.row({code(name), std::to_string(nodes)});
@@ -164,4 +163,4 @@ std::string to_markdown(const ExportRun& run) {
   return text;
 }
 
-}  // namespace whence
+}  // namespace whence::app

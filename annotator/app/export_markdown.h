@@ -11,7 +11,7 @@
 #include "schema/program.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::app {
 
 // Wall time by stage, in the order of the stages.
 class Stages {
@@ -30,7 +30,7 @@ struct ExportRun {
   std::string archive, output;
   int opset = 0;
   const Program* program = nullptr;  // null when it could not be read
-  const Graph* graph = nullptr;      // null when it could not be converted
+  const graph::Graph* graph = nullptr;      // null when it could not be converted
   bool written = false;
   Diagnostics diagnostics = {};
   Stages stages = {};
@@ -38,4 +38,4 @@ struct ExportRun {
 
 std::string to_markdown(const ExportRun& run);
 
-}  // namespace whence
+}  // namespace whence::app
