@@ -18,7 +18,42 @@
 #include "annotator/text/unique_names.h"
 #include "schema/files/files.h"
 
-namespace whence {
+namespace whence::annotation {
+
+using origin::NodeOrigin;
+using text::UniqueNames;
+namespace keys = origin::keys;
+using exporter::default_opset;
+using match::make_reference;
+using match::make_reference_of_names;
+using match::match_model;
+using match::MatchReport;
+using match::ModelFit;
+using match::module_of;
+using match::name_of;
+using match::NodeMatch;
+using match::nodes_with_functions;
+using match::Reference;
+using metadata::annotation_keys;
+using metadata::find_annotation_key;
+using metadata::KeyEntries;
+using metadata::NodeKeys;
+using metadata::NodePlace;
+using metadata::state_way;
+using onnx_file::data_files_of;
+using onnx_file::find_property;
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+using onnx_file::NodeEdit;
+using onnx_file::NodeEditor;
+using onnx_file::NodeView;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxOpset;
+using onnx_file::OnnxSummary;
+using onnx_file::read_onnx_summary;
+using onnx_file::rewrite_file;
+using origin::parse_stamp;
+using origin::scope_path;
 
 namespace {
 
@@ -270,4 +305,4 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
-}  // namespace whence
+}  // namespace whence::annotation

@@ -12,7 +12,7 @@
 #include "schema/result.h"
 #include "schema/sidecar/sidecar.h"
 
-namespace whence {
+namespace whence::annotation {
 
 struct AnnotateOptions {
   std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of annotation_keys()
@@ -22,10 +22,10 @@ struct AnnotateOptions {
 };
 
 struct AnnotateReport {
-  Counts nodes;  // those of bodies included, as the keys that they have now say it
+  origin::Counts nodes;  // those of bodies included, as the keys that they have now say it
   std::int64_t renamed = 0;
   bool changed = false;  // false: the file said all of this already
-  ModelFit fit;          // of matched files; all zero for others
+  match::ModelFit fit;   // of matched files; all zero for others
 };
 
 // Writes `input` with annotations to `output`, which may be the same file. Metadata that is there already stays: a key
@@ -34,16 +34,16 @@ struct AnnotateReport {
 // Files that whence exported carry stamps; nodes without one, in files of whatever origin, are matched (../match).
 // Errors: those of read_onnx_summary and match_model; usage for an unknown key; sidecar_mismatch when the file comes
 // from another program; those of rewrite_file.
-Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& sidecar, const ModelOutput& output,
-                                     const AnnotateOptions& options);
+Result<AnnotateReport> annotate_file(const onnx_file::ModelSource& input, const Sidecar& sidecar,
+                                     const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
 // The same for what a tool made of an annotated file: `before` is that file, and what it says of its nodes goes to
 // those that took their place. Errors: as above, for both files; wrong_kind when `before` is not annotated.
-Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelSource& before,
-                                          const ModelOutput& output, const AnnotateOptions& options);
+Result<AnnotateReport> annotate_from_file(const onnx_file::ModelSource& input, const onnx_file::ModelSource& before,
+                                          const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
 // With nothing but the file: what its own names and metadata say.
-Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutput& output,
+Result<AnnotateReport> annotate_alone(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
                                       const AnnotateOptions& options);
 
-}  // namespace whence
+}  // namespace whence::annotation

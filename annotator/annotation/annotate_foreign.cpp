@@ -15,7 +15,37 @@
 #include "annotator/origin/stamp.h"
 #include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::annotation {
+
+using origin::Confidence;
+using origin::NodeOrigin;
+using origin::OriginKind;
+using text::UniqueNames;
+namespace keys = origin::keys;
+using match::MatchReport;
+using match::NodeMatch;
+using match::nodes_with_functions;
+using metadata::annotation_keys;
+using metadata::KeyEntries;
+using metadata::state_way;
+using metadata::stated_confidence;
+using onnx_file::data_files_of;
+using onnx_file::find_property;
+using onnx_file::ModelEdit;
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+using onnx_file::NodeEdit;
+using onnx_file::NodeEditor;
+using onnx_file::NodeView;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxProperties;
+using onnx_file::OnnxSummary;
+using onnx_file::PlacedEntry;
+using onnx_file::rewrite_file;
+using origin::name_of;
+using origin::node_name;
+using origin::to_stamp;
+
 namespace {
 
 using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // of nodes in the file -> their number
@@ -183,4 +213,4 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   return report;
 }
 
-}  // namespace whence
+}  // namespace whence::annotation

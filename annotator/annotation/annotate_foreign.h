@@ -11,33 +11,34 @@
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::annotation {
 
 // What a decision becomes in the file: the keys, and the path that node names begin with.
 class KeySource {
  public:
   virtual ~KeySource() = default;
-  virtual std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const = 0;
-  virtual std::string path_of(const NodeMatch& match) const = 0;
+  virtual std::vector<std::pair<std::string_view, std::string>> keys_of(const match::NodeMatch& match) const = 0;
+  virtual std::string path_of(const match::NodeMatch& match) const = 0;
   // The name that this very node has where it is known from; empty when there it is another or none.
-  virtual std::string_view own_name(const NodeMatch&, std::string_view /*op_type*/) const { return {}; }
+  virtual std::string_view own_name(const match::NodeMatch&, std::string_view /*op_type*/) const { return {}; }
   virtual bool wants(std::string_view key) const = 0;
   virtual bool units_are_operations() const { return false; }  // of a sidecar's program
 };
 
-NodeOrigin origin_of(const NodeMatch& match);  // for units that are operations
+origin::NodeOrigin origin_of(const match::NodeMatch& match);  // for units that are operations
 
 // How sure the node's keys say its module is once the edit is made; `decided` where the choice of keys leaves the
 // module out.
-Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided);
+origin::Confidence confidence_after(const onnx_file::NodeView& node, const onnx_file::NodeEdit& edit,
+                                    origin::Confidence decided);
 
 // Writes the decisions of `found` to every node of `model`, read of `input`, that says nothing of itself yet. `digest`
 // identifies the reference; it goes into the model, and a file that says it already, on all its nodes, stays as it is.
-AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
-                             const std::string& digest, const ModelSource& input, const ModelOutput& output,
-                             const AnnotateOptions& options);
+AnnotateReport write_matches(const onnx_file::OnnxSummary& model, const match::MatchReport& found,
+                             const KeySource& source, const std::string& digest, const onnx_file::ModelSource& input,
+                             const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
 // True when every node has been annotated against this reference: there is nothing to find.
-bool fully_annotated(const OnnxSummary& model, const std::string& digest);
+bool fully_annotated(const onnx_file::OnnxSummary& model, const std::string& digest);
 
-}  // namespace whence
+}  // namespace whence::annotation

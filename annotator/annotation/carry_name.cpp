@@ -3,7 +3,14 @@
 #include "annotator/origin/carried_token.h"
 #include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::annotation {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::NodeEdit;
+using onnx_file::NodeView;
+using origin::with_token;
 
 void carry_name(const NodeView& node, Confidence confidence, NodeEdit& edit) {
   const std::string_view name = edit.name ? std::string_view(*edit.name) : node.name;
@@ -12,4 +19,4 @@ void carry_name(const NodeView& node, Confidence confidence, NodeEdit& edit) {
   edit.added.emplace_back(keys::carry, "doc_string");
 }
 
-}  // namespace whence
+}  // namespace whence::annotation

@@ -4,9 +4,9 @@
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/origin/confidence.h"
 
-namespace whence {
+namespace whence::annotation {
 
 // Adds the line to an edit; a node that has it from an earlier run keeps that. `confidence`: of the node's module.
-void carry_name(const NodeView& node, Confidence confidence, NodeEdit& edit);
+void carry_name(const onnx_file::NodeView& node, origin::Confidence confidence, onnx_file::NodeEdit& edit);
 
-}  // namespace whence
+}  // namespace whence::annotation

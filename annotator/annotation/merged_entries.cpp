@@ -4,7 +4,12 @@
 #include <optional>
 #include <set>
 
-namespace whence {
+namespace whence::annotation {
+
+using onnx_file::NodeView;
+using onnx_file::OnnxProperty;
+using onnx_file::PlacedEntry;
+
 namespace {
 
 std::optional<std::size_t> take_number(std::string_view& text, char end) {
@@ -55,4 +60,4 @@ std::vector<PlacedEntry> parse_merged_entries(std::string_view text) {
   return entries;
 }
 
-}  // namespace whence
+}  // namespace whence::annotation

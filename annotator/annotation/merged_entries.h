@@ -9,17 +9,17 @@
 
 #include "annotator/onnx_file/onnx_rewrite.h"
 
-namespace whence {
+namespace whence::annotation {
 
 // Every entry whose key stands on the node before it; none when the metadata is too irregular to be put back exactly.
-std::vector<PlacedEntry> repeated_entries(const NodeView& node);
+std::vector<onnx_file::PlacedEntry> repeated_entries(const onnx_file::NodeView& node);
 
 // The same, and every entry under `key`; ascending by position.
-std::vector<PlacedEntry> entries_in_the_way(const NodeView& node, std::string_view key);
+std::vector<onnx_file::PlacedEntry> entries_in_the_way(const onnx_file::NodeView& node, std::string_view key);
 
 // "3,9,5;namespace...": position, length of key and of value, then both, for each.
-std::string to_text(const std::vector<PlacedEntry>& entries);
+std::string to_text(const std::vector<onnx_file::PlacedEntry>& entries);
 // Empty for text that is none: somebody else wrote it.
-std::vector<PlacedEntry> parse_merged_entries(std::string_view text);
+std::vector<onnx_file::PlacedEntry> parse_merged_entries(std::string_view text);
 
-}  // namespace whence
+}  // namespace whence::annotation

@@ -2,7 +2,12 @@
 
 #include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::annotation {
+
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::ModelEdit;
+using onnx_file::OnnxSummary;
 
 ModelEdit annotation_of_model(const OnnxSummary& model) {
   ModelEdit edit;
@@ -25,4 +30,4 @@ Diagnostic raised_ir_version(std::int64_t before, const Place& place) {
           {}};
 }
 
-}  // namespace whence
+}  // namespace whence::annotation

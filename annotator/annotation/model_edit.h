@@ -7,12 +7,12 @@
 #include "annotator/onnx_file/onnx_summary.h"
 #include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::annotation {
 
 inline constexpr std::int64_t oldest_ir_with_node_metadata = 10;
 
 // That annotate ran, and the IR version that node metadata needs.
-ModelEdit annotation_of_model(const OnnxSummary& model);
+onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model);
 Diagnostic raised_ir_version(std::int64_t before, const Place& place);
 
-}  // namespace whence
+}  // namespace whence::annotation

@@ -9,7 +9,24 @@
 #include "annotator/origin/carried_token.h"
 #include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::annotation {
+
+namespace keys = origin::keys;
+using metadata::annotation_keys;
+using onnx_file::data_files_of;
+using onnx_file::DataFiles;
+using onnx_file::find_property;
+using onnx_file::ModelEdit;
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+using onnx_file::NodeEdit;
+using onnx_file::NodeEditor;
+using onnx_file::NodeView;
+using onnx_file::OnnxSummary;
+using onnx_file::read_onnx_summary;
+using onnx_file::rewrite_file;
+using origin::token_in;
+using origin::without_token;
 
 namespace {
 
@@ -116,4 +133,4 @@ Result<StripReport> strip_file(const ModelSource& input, const ModelOutput& outp
   });
 }
 
-}  // namespace whence
+}  // namespace whence::annotation

@@ -7,7 +7,7 @@
 #include "annotator/onnx_file/carried_data.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::annotation {
 
 struct StripReport {
   std::int64_t nodes = 0;     // those of bodies included
@@ -18,6 +18,6 @@ struct StripReport {
 // Writes `input` without whence's annotations to `output`, which may be the same file. Stays: export's stamps, metadata
 // of others, also under a key that annotate could have written, and external data as annotate leaves it
 // (carried_data.h). Errors: those of read_onnx_summary and rewrite_file.
-Result<StripReport> strip_file(const ModelSource& input, const ModelOutput& output);
+Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output);
 
-}  // namespace whence
+}  // namespace whence::annotation

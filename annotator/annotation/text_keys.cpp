@@ -7,7 +7,16 @@
 #include "annotator/metadata/node_keys.h"
 #include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::annotation {
+
+namespace keys = origin::keys;
+using match::name_of;
+using match::NodeMatch;
+using metadata::state_confidence;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using origin::name_of;
+
 namespace {
 
 // What one node said of its operation, which holds for the node that took its place as well.
@@ -78,4 +87,4 @@ bool TextKeys::wants(std::string_view key) const {
 
 std::string TextKeys::path_of(const NodeMatch& match) const { return reference_.scopes[match.scope].name_path; }
 
-}  // namespace whence
+}  // namespace whence::annotation

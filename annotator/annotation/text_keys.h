@@ -10,26 +10,27 @@
 #include "annotator/annotation/annotate_foreign.h"
 #include "annotator/match/reference.h"
 
-namespace whence {
+namespace whence::annotation {
 
 class TextKeys : public KeySource {
  public:
   // `nodes`: those that the reference's units are, or none. All outlive the keys.
-  TextKeys(const Reference& reference, const std::vector<const OnnxNode*>& nodes, std::vector<std::string_view> wanted)
+  TextKeys(const match::Reference& reference, const std::vector<const onnx_file::OnnxNode*>& nodes,
+           std::vector<std::string_view> wanted)
       : reference_(reference), nodes_(nodes), wanted_(std::move(wanted)) {}
 
-  std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override;
-  std::string path_of(const NodeMatch& match) const override;
-  std::string_view own_name(const NodeMatch& match, std::string_view op_type) const override;
+  std::vector<std::pair<std::string_view, std::string>> keys_of(const match::NodeMatch& match) const override;
+  std::string path_of(const match::NodeMatch& match) const override;
+  std::string_view own_name(const match::NodeMatch& match, std::string_view op_type) const override;
   bool wants(std::string_view key) const override;
 
  private:
-  const OnnxNode* only_node(const NodeMatch& match) const;  // null when there are several or none
-  std::vector<std::string> modules_of(const NodeMatch& match) const;
+  const onnx_file::OnnxNode* only_node(const match::NodeMatch& match) const;  // null when there are several or none
+  std::vector<std::string> modules_of(const match::NodeMatch& match) const;
 
-  const Reference& reference_;
-  const std::vector<const OnnxNode*>& nodes_;
+  const match::Reference& reference_;
+  const std::vector<const onnx_file::OnnxNode*>& nodes_;
   std::vector<std::string_view> wanted_;
 };
 
-}  // namespace whence
+}  // namespace whence::annotation

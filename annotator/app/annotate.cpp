@@ -83,9 +83,9 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
     throw Error(Code::usage, "--from and --sidecar were both given", "give one of them", {.stage = "command line"});
   }
   const std::string sidecar = sidecar_of(model, options);
-  const ModelOutput output = app::model_output(
-      {{"the model", model}, {"the sidecar", sidecar}, {"--from", options.from}}, {"--output", output_path},
-      app::InPlace::allowed, options.overwrite);
+  const ModelOutput output =
+      app::model_output({{"the model", model}, {"the sidecar", sidecar}, {"--from", options.from}},
+                        {"--output", output_path}, app::InPlace::allowed, options.overwrite);
   Diagnostics notes;
   const app::FlatModel flat(model, output_path, notes);
   const bool chosen = !options.functions.empty();
@@ -94,7 +94,7 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
   if (!choice) {
     report = to_report(annotate_flat(model, output, sidecar, options, notes));
   } else {
-    const app::ScratchFolder scratch(output_path);
+    const ScratchFolder scratch(output_path);
     ModelOutput annotated(scratch.file(base_name(output_path)));
     annotated.draft = true;
     report = to_report(annotate_flat(flat.source(), annotated, sidecar, options, notes));

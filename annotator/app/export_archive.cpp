@@ -2,8 +2,6 @@
 // from.
 //
 //   archive -> recorder or pt2 -> Program -> exporter -> write, and on request the sidecar and the annotation
-#include "whence/export.h"
-
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -20,6 +18,7 @@
 #include "schema/files/output_files.h"
 #include "schema/files/scratch_folder.h"
 #include "schema/sidecar/sidecar.h"
+#include "whence/export.h"
 
 namespace whence {
 namespace {

@@ -29,8 +29,8 @@ class Stages {
 struct ExportRun {
   std::string archive, output;
   int opset = 0;
-  const Program* program = nullptr;  // null when it could not be read
-  const graph::Graph* graph = nullptr;      // null when it could not be converted
+  const Program* program = nullptr;     // null when it could not be read
+  const graph::Graph* graph = nullptr;  // null when it could not be converted
   bool written = false;
   Diagnostics diagnostics = {};
   Stages stages = {};

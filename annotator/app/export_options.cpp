@@ -21,7 +21,8 @@ int checked_opset(int opset) {
 // {"mylib": 2}: operators of the namespace mylib become nodes of the domain mylib, version 2.
 void check_domain(const std::string& domain, int version) {
   if (version >= 1 && !domain.empty() && domain != "ai.onnx") return;
-  throw Error(Code::usage, "--custom-opset '" + domain + "=" + std::to_string(version) + "' is not a domain with a version",
+  throw Error(Code::usage,
+              "--custom-opset '" + domain + "=" + std::to_string(version) + "' is not a domain with a version",
               "give it as mylib=1; the version of ONNX's own operators is --opset", command_line);
 }
 
@@ -32,8 +33,7 @@ write::ExternalData external_data(const ExternalData& options) {
   external.threshold = options.threshold.value_or(external.threshold);
   external.alignment = options.alignment.value_or(external.alignment);
   if (std::has_single_bit(external.alignment)) return external;
-  throw Error(Code::usage,
-              "--external-data-alignment " + std::to_string(external.alignment) + " is not a power of two",
+  throw Error(Code::usage, "--external-data-alignment " + std::to_string(external.alignment) + " is not a power of two",
               "1 for none, 4096 for pages", command_line);
 }
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "annotator/app/scratch_folder.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "schema/files/scratch_folder.h"
 #include "whence/functions.h"
 
 namespace whence::app {
@@ -16,7 +16,7 @@ class FlatModel {
   // `beside`: the output, in whose folder the scratch file stands. Throws Error.
   FlatModel(const std::string& file, const std::string& beside, Diagnostics& notes);
 
-  onnx_file::ModelSource source() const { return {path_, file_}; }  // the file itself without functions of whence's
+  onnx_file::ModelSource source() const { return {path_, file_}; }   // the file itself without functions of whence's
   const std::optional<FunctionChoice>& cut() const { return cut_; }  // what would make the functions again
 
  private:

@@ -20,6 +20,9 @@ int parse_depth(const std::string& text) {
 FunctionChoice parse_function_choice(const std::string& choice) {
   FunctionChoice options;
   if (choice == "auto") return options;
+  if (choice == "structure") {
+    throw Error(Code::usage, "--functions structure was removed", annotate_first, {.stage = "command line"});
+  }
   const std::size_t equals = choice.find('=');
   const std::string kind = choice.substr(0, equals),
                     rest = equals == std::string::npos ? "" : choice.substr(equals + 1);

@@ -26,8 +26,8 @@ FunctionsReport make_functions(const std::string& model, const std::string& outp
 
 InlineReport inline_functions(const std::string& model, const std::string& output, bool all, bool overwrite) {
   Diagnostics notes;
-  InlineReport report = unwrap(
-      functions::inline_file(model, output_beside(model, output, app::InPlace::allowed, overwrite), all), notes);
+  InlineReport report =
+      unwrap(functions::inline_file(model, output_beside(model, output, app::InPlace::allowed, overwrite), all), notes);
   report.notes = std::move(notes);
   return report;
 }

@@ -59,7 +59,7 @@ void require_separate(const NamedFile& input, const NamedFile& output, bool in_p
 }  // namespace
 
 void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
-                   const std::string& in_place) {
+                      const std::string& in_place) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].path.empty()) continue;
     if (outputs[i].path == "-") {

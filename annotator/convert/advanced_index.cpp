@@ -6,7 +6,7 @@
 #include "annotator/convert/axes.h"
 #include "annotator/convert/broadcast.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // uint8 index tensors are masks, a leftover from before PyTorch had booleans.
@@ -100,4 +100,4 @@ Val index_table(Ctx& c, const std::vector<IndexedAxis>& axes) {
   return columns.size() == 1 ? columns[0] : c.emit("Concat", columns, {{"axis", -1}});
 }
 
-}  // namespace whence
+}  // namespace whence::convert

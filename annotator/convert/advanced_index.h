@@ -9,7 +9,7 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 struct IndexedAxis {
   std::int64_t axis = 0;
@@ -41,4 +41,4 @@ Val index_table(Ctx& c, const std::vector<IndexedAxis>& axes);
 // The positions of the true elements of a mask, one row each: [n, rank of mask].
 Val mask_positions(Ctx& c, Val mask);
 
-}  // namespace whence
+}  // namespace whence::convert

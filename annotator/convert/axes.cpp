@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-namespace whence {
+namespace whence::convert {
 
 Ints axis_order(int rank) {
   Ints order(static_cast<std::size_t>(rank));
@@ -17,4 +17,4 @@ Ints exchanged_axes(int rank, std::int64_t a, std::int64_t b) {
   return order;
 }
 
-}  // namespace whence
+}  // namespace whence::convert

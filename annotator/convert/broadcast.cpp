@@ -7,7 +7,10 @@
 #include "annotator/convert/convert.h"
 #include "annotator/program/program_facts.h"
 
-namespace whence {
+namespace whence::convert {
+
+using program::may_become_one;
+
 namespace {
 
 // Whether axis `a` is as long as `b` whenever PyTorch can broadcast it there. An axis that the example inputs made 1
@@ -65,4 +68,4 @@ Val broadcast(Ctx& c, Val value, const std::vector<Val>& others) {
   return c.emit("Expand", {value, run_time ? c.emit("Shape", {others[0]}) : c.to_vector(broadcast_shape(c, others))});
 }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -3,7 +3,7 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 // The size of an axis of `value`: a number when it is static, else computed at run time.
 Size size_of_axis(Ctx& c, Val value, std::int64_t axis);
@@ -15,4 +15,4 @@ std::vector<Size> broadcast_shape(Ctx& c, const std::vector<Val>& values);
 // `value` expanded to the shape that it and `others` broadcast to; as it is when it has that shape already.
 Val broadcast(Ctx& c, Val value, const std::vector<Val>& others);
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -7,7 +7,15 @@
 #include "annotator/program/program_facts.h"
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::Graph;
+using graph::GraphValue;
+using graph::GraphValueId;
+using program::integer_scalar;
+using program::integer_vector;
+using program::place_of;
+
 namespace {
 
 // Only where both are known, two dtypes can disagree.
@@ -133,4 +141,4 @@ void ConvertSession::convert_loop(const Node& node) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::convert

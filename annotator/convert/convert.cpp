@@ -10,7 +10,23 @@
 #include "annotator/program/tensor_values.h"
 #include "schema/files/files.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::Initializer;
+using graph::no_value;
+using origin::add_op;
+using origin::merge_origins;
+using origin::NodeOrigin;
+using origin::OriginKind;
+using program::integer_scalar;
+using program::integer_vector;
+using program::number_scalar;
+using program::place_of;
+
 namespace {
 
 // Small contents are their own key, larger ones (masks, position tables) go by digest.
@@ -444,4 +460,4 @@ GraphValueId ConvertSession::dim_of(GraphValueId value, int axis) {
   return size;
 }
 
-}  // namespace whence
+}  // namespace whence::convert

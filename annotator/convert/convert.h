@@ -22,7 +22,7 @@
 #include "schema/result.h"
 #include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::convert {
 
 struct ConvertOptions {
   int opset = 18;
@@ -38,67 +38,68 @@ struct Poisoned {};
 
 // Where a size that the graph computes comes from: the size of axis `axis` of `value`.
 struct SizeSource {
-  GraphValueId value = no_value;
+  graph::GraphValueId value = graph::no_value;
   int axis = 0;
   SymbolId symbol = none_id;
-  GraphValueId vector = no_value;  // the same size as int64 of shape [1]
+  graph::GraphValueId vector = graph::no_value;  // the same size as int64 of shape [1]
 };
 
 // A value of the type that was recorded.
-GraphValue graph_value(const Type& type);
+graph::GraphValue graph_value(const Type& type);
 
 class ConvertSession {
  public:
   // `graph` receives inputs, nodes, initializers and outputs. Both must outlive the session.
-  ConvertSession(const Program& program, Graph& graph, const ConvertOptions& options);
+  ConvertSession(const Program& program, graph::Graph& graph, const ConvertOptions& options);
 
   // Throws Error with one diagnostic per operator and reason, sorted by operator; `earlier` ones come along.
   void convert(Diagnostics earlier = {});
 
   const Program& program() const { return program_; }
   int opset() const { return options_.opset; }
-  const ProgramUses& uses();                         // of program(), which is lowered; built on first call
-  Graph& graph() { return *frames_.back()->graph; }  // the innermost one: a branch while it is being converted
+  const ProgramUses& uses();                                // of program(), which is lowered; built on first call
+  graph::Graph& graph() { return *frames_.back()->graph; }  // the innermost one: a branch while it is being converted
   bool as_other_exporters() const { return options_.as_other_exporters; }
   std::int32_t current_op() const { return node_->origin.op; }
 
   // The graph value that stands for a program value; parameters and constants become initializers on first use.
   // Throws Poisoned, or Error(converter_refused) for a result that its converter does not make.
-  GraphValueId value_of(ValueId value);
-  GraphValueId value_of(const Argument& argument);  // a value, or a literal number as a 0-d constant
-  void bind(ValueId value, GraphValueId to);
+  graph::GraphValueId value_of(ValueId value);
+  graph::GraphValueId value_of(const Argument& argument);  // a value, or a literal number as a 0-d constant
+  void bind(ValueId value, graph::GraphValueId to);
   // The content of a program value that is a constant, else nullptr.
   const TensorData* known(ValueId value) const;
 
   // An initializer with this content; equal ones are one, wherever they are used.
-  GraphValueId constant(TensorData data);
+  graph::GraphValueId constant(TensorData data);
 
   // What stands for what in the outermost graph, as far as it was converted.
-  const std::unordered_map<ValueId, GraphValueId>& outermost_values() const { return frames_.front()->values; }
+  const std::unordered_map<ValueId, graph::GraphValueId>& outermost_values() const { return frames_.front()->values; }
 
   // Adds a node stamped with the current operation; outputs get what types can be inferred.
-  std::vector<GraphValueId> emit(std::string_view domain, std::string_view op_type, std::vector<GraphValueId> inputs,
-                                 Attributes attributes, int outputs);
-  std::vector<GraphValueId> emit_widened(std::string_view op_type, std::vector<GraphValueId> inputs,
-                                         Attributes attributes, const WidenedTypes& widened);
+  std::vector<graph::GraphValueId> emit(std::string_view domain, std::string_view op_type,
+                                        std::vector<graph::GraphValueId> inputs, Attributes attributes, int outputs);
+  std::vector<graph::GraphValueId> emit_widened(std::string_view op_type, std::vector<graph::GraphValueId> inputs,
+                                                Attributes attributes, const WidenedTypes& widened);
 
   // The size of a dynamic axis as an int64 scalar. One node serves all that ask, also for other values whose axis has
   // the same symbol.
-  GraphValueId dim_of(GraphValueId value, int axis);
-  GraphValueId shape_slice(GraphValueId value, int start, int end);  // sizes [start, end) of value, int64 of rank 1
-  const SizeSource* size_source(GraphValueId size) const;
+  graph::GraphValueId dim_of(graph::GraphValueId value, int axis);
+  graph::GraphValueId shape_slice(graph::GraphValueId value, int start,
+                                  int end);  // sizes [start, end) of value, int64 of rank 1
+  const SizeSource* size_source(graph::GraphValueId size) const;
   // An axis of a graph input whose size is `symbol`; no_value when there is none.
-  std::pair<GraphValueId, int> input_axis(SymbolId symbol);
+  std::pair<graph::GraphValueId, int> input_axis(SymbolId symbol);
 
  private:
   // One graph being filled, with what is visible only in it.
   struct Frame {
-    Graph* graph = nullptr;
-    std::unordered_map<ValueId, GraphValueId> values;
-    std::unordered_map<GraphValueId, GraphValueId> captures;  // enclosing graph's value -> ours
-    std::map<std::tuple<GraphValueId, int, int>, GraphValueId> shape_slices;
-    std::map<std::pair<GraphValueId, int>, GraphValueId> dims;
-    std::unordered_map<GraphValueId, SizeSource> sizes;
+    graph::Graph* graph = nullptr;
+    std::unordered_map<ValueId, graph::GraphValueId> values;
+    std::unordered_map<graph::GraphValueId, graph::GraphValueId> captures;  // enclosing graph's value -> ours
+    std::map<std::tuple<graph::GraphValueId, int, int>, graph::GraphValueId> shape_slices;
+    std::map<std::pair<graph::GraphValueId, int>, graph::GraphValueId> dims;
+    std::unordered_map<graph::GraphValueId, SizeSource> sizes;
   };
 
   void convert_nodes(const std::vector<Node>& nodes);
@@ -121,19 +122,19 @@ class ConvertSession {
   void convert_if(const Node& node);
   void convert_loop(const Node& node);
   struct Body {
-    std::shared_ptr<Graph> graph;
+    std::shared_ptr<graph::Graph> graph;
     std::vector<bool> poisoned;  // which of its results failed
   };
-  GraphValueId copied(GraphValueId value);
-  GraphValueId unread(const Type& type);
+  graph::GraphValueId copied(graph::GraphValueId value);
+  graph::GraphValueId unread(const Type& type);
   // `results`: the types that its results must have, of dtype undefined where any will do.
   Body convert_body(const Block& block, const std::vector<Type>& results, bool loop);
 
-  GraphValueId from_outer(std::size_t depth, GraphValueId outer_value, std::size_t outer_depth);
-  GraphValueId parameter(ParameterId id);
-  GraphValueId outermost_constant(TensorData data);
-  GraphValueId outermost(GraphValueId value);  // an outermost graph's value as seen from the innermost
-  void also_used_here(GraphValueId value);     // a shared helper's producers get the current operation as well
+  graph::GraphValueId from_outer(std::size_t depth, graph::GraphValueId outer_value, std::size_t outer_depth);
+  graph::GraphValueId parameter(ParameterId id);
+  graph::GraphValueId outermost_constant(TensorData data);
+  graph::GraphValueId outermost(graph::GraphValueId value);  // an outermost graph's value as seen from the innermost
+  void also_used_here(graph::GraphValueId value);  // a shared helper's producers get the current operation as well
   void add_inputs();
   void add_outputs();
 
@@ -142,12 +143,12 @@ class ConvertSession {
   std::vector<std::unique_ptr<Frame>> frames_;
   const Node* node_ = nullptr;  // being converted; nullptr while outputs are made
   std::unique_ptr<ProgramUses> uses_;
-  std::unordered_map<ParameterId, GraphValueId> parameters_;
-  std::unordered_map<std::string, GraphValueId> constants_;  // by content, see content_key()
-  std::unordered_map<ConstantId, GraphValueId> known_;       // ids of the outermost graph, as the two above
+  std::unordered_map<ParameterId, graph::GraphValueId> parameters_;
+  std::unordered_map<std::string, graph::GraphValueId> constants_;  // by content, see content_key()
+  std::unordered_map<ConstantId, graph::GraphValueId> known_;       // ids of the outermost graph, as the two above
   std::unordered_set<ValueId> poisoned_;
-  std::map<SymbolId, std::pair<GraphValueId, int>> input_axes_;
+  std::map<SymbolId, std::pair<graph::GraphValueId, int>> input_axes_;
   std::map<std::pair<std::string, std::string>, Diagnostic> failures_;  // by operator and message
 };
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -8,7 +8,21 @@
 #include "annotator/program/program_facts.h"
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::Graph;
+using graph::GraphValue;
+using graph::GraphValueId;
+using program::cast_tensor;
+using program::Elements;
+using program::has_number_form;
+using program::integer_scalar;
+using program::integer_vector;
+using program::number_scalar;
+using program::place_of;
+using program::single_integer;
+using program::single_number;
+
 namespace {
 
 // What PyTorch takes for a Python number: literals, scalar values, and the 0-d constants that tracing makes of numbers.
@@ -322,4 +336,4 @@ void Ctx::refuse(const std::string& why, const std::string& remedy) const {
 
 Graph& Ctx::graph() { return session_.graph(); }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -18,12 +18,12 @@
 #include "schema/op_schema.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::convert {
 
 // A handle to a value of the ONNX graph being built.
 struct Val {
-  GraphValueId id = no_value;
-  explicit operator bool() const { return id != no_value; }  // false: an absent optional input
+  graph::GraphValueId id = graph::no_value;
+  explicit operator bool() const { return id != graph::no_value; }  // false: an absent optional input
   bool operator==(const Val&) const = default;
 };
 inline constexpr Val absent{};
@@ -51,7 +51,7 @@ class Dims {
 using Size = std::variant<std::int64_t, Val>;
 
 using Ints = std::vector<std::int64_t>;
-using Attributes = std::vector<Attribute>;
+using Attributes = std::vector<graph::Attribute>;
 
 class ConvertSession;  // the driver's state: program, graph, value map (convert.cpp)
 
@@ -138,7 +138,7 @@ class Ctx {
 
   const Node& node() const { return node_; }
   const OpSchema& schema() const { return schema_; }
-  Graph& graph();
+  graph::Graph& graph();
   // A nested graph for If / Loop attributes, built by converting `block`.
   ConvertSession& session() { return session_; }
 
@@ -164,4 +164,4 @@ struct OpEntry {
   void (*convert)(Ctx&);
 };
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -8,7 +8,11 @@
 #include "annotator/convert/convert.h"
 #include "annotator/program/program_facts.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::GraphValueId;
+using program::named_in;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -153,4 +157,4 @@ bool ConvertSession::is_written_as_it_is(const Node& node) const {
          named_in(options_.kept_operators, qualified(node)) != nullptr;
 }
 
-}  // namespace whence
+}  // namespace whence::convert

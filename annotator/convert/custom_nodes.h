@@ -7,10 +7,10 @@
 
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::convert {
 
 // The arguments of a call, exactly, as JSON by name: numbers, texts, flags, lists and null as they are, {"input": 2}
 // for the node's third input, {"dtype": "float32"}, {"keyword": "cpu"}, {"complex": [0, 1]}, {"number": "inf"}.
 std::string arguments_as_json(const Node& node, const std::vector<Argument>& inputs);
 
-}  // namespace whence
+}  // namespace whence::convert

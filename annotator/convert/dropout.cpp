@@ -1,7 +1,7 @@
 // ONNX's Dropout is the identity unless its third input says that it trains.
 #include "annotator/convert/dropout.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 std::vector<Val> inputs(Ctx& c, Val value, double ratio) {
@@ -26,4 +26,4 @@ std::vector<Val> training_dropout_with_mask(Ctx& c, Val value, double ratio) {
   return c.emit_many("Dropout", inputs(c, value, ratio), {}, 2);
 }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -3,7 +3,7 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 // Zeroes elements with probability `ratio` and scales the rest by 1 / (1 - ratio); the value itself for ratio 0.
 Val training_dropout(Ctx& c, Val value, double ratio);
@@ -11,4 +11,4 @@ Val training_dropout(Ctx& c, Val value, double ratio);
 // The same, with the mask of the elements that are kept (boolean) as the second result.
 std::vector<Val> training_dropout_with_mask(Ctx& c, Val value, double ratio);
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -5,7 +5,14 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace whence {
+namespace whence::convert {
+
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::no_value;
+
 namespace {
 
 using Dims = std::optional<std::vector<Dim>>;
@@ -405,4 +412,4 @@ void infer_types(Graph& graph, const GraphNode& node) {
   if (rule != rules().end()) rule->second(Typing{graph, node});
 }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -5,10 +5,10 @@
 
 #include "annotator/graph/graph.h"
 
-namespace whence {
+namespace whence::convert {
 
 // Fills dtype and dims of the node's outputs where they follow. A size that does not follow is Dim{}: neither static
 // nor dynamic. `graph` must hold the node's inputs with their types.
-void infer_types(Graph& graph, const GraphNode& node);
+void infer_types(graph::Graph& graph, const graph::GraphNode& node);
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -9,7 +9,17 @@
 
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::Initializer;
+using graph::no_value;
+using program::Elements;
+
 namespace {
 
 // The magnitude above which two finite values may sum to infinity.
@@ -119,4 +129,4 @@ bool may_mask_whole_row(Ctx& c, Val mask) {
   return MaskTrace(c.graph()).reach(mask.id).infinite;
 }
 
-}  // namespace whence
+}  // namespace whence::convert

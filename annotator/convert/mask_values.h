@@ -4,11 +4,11 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 // Whether some row (along the last axis) of a boolean or floating mask may mask every position. True when in doubt.
 // Boolean: nothing true. Floating: all -inf; a mask that no -inf can reach, as those built with the lowest finite
 // number, never does.
 bool may_mask_whole_row(Ctx& c, Val mask);
 
-}  // namespace whence
+}  // namespace whence::convert

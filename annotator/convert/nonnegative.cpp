@@ -4,7 +4,12 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace whence {
+namespace whence::convert {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+
 namespace {
 
 // A bound is far inside of what int64 holds, so that sums and products of two do not overflow.
@@ -105,4 +110,4 @@ bool never_negative(Ctx& c, Val value) {
   return found && *found >= 0;
 }
 
-}  // namespace whence
+}  // namespace whence::convert

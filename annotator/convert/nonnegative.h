@@ -4,10 +4,10 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 // Whether `value` is a size, or made of sizes and constants in ways that keep it from being negative. False when in
 // doubt.
 bool never_negative(Ctx& c, Val value);
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -6,7 +6,7 @@
 #include "annotator/convert/ops/families.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 std::vector<OpFamily> families() {
@@ -76,4 +76,4 @@ std::vector<std::string> OpTable::keys() const {
   return keys;
 }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -11,7 +11,7 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 class OpTable {
  public:
@@ -36,4 +36,4 @@ class OpTable {
   std::unordered_map<std::string_view, Line> lines_;  // keys are views into the schema strings
 };
 
-}  // namespace whence
+}  // namespace whence::convert

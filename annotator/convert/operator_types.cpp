@@ -6,7 +6,7 @@
 #include <onnx/defs/data_type_utils.h>
 #include <onnx/defs/schema.h>
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 using Parameters = std::vector<onnx::OpSchema::FormalParameter>;
@@ -67,4 +67,4 @@ std::optional<WidenedTypes> widened_types(std::string_view op_type, int opset, c
   return result;
 }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -9,7 +9,7 @@
 
 #include "schema/dtype.h"
 
-namespace whence {
+namespace whence::convert {
 
 // For a node of the standard domain: the dtype each input has to be cast to, and those that the outputs must be cast
 // back to (undefined: as they are).
@@ -24,4 +24,4 @@ struct WidenedTypes {
 std::optional<WidenedTypes> widened_types(std::string_view op_type, int opset, const std::vector<DType>& inputs,
                                           int outputs);
 
-}  // namespace whence
+}  // namespace whence::convert

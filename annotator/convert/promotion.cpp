@@ -6,7 +6,10 @@
 #include "annotator/convert/convert.h"
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::GraphValue;
+
 namespace {
 
 DType promote_known(DType a, DType b) {
@@ -45,4 +48,4 @@ std::pair<Val, Val> Ctx::promoted(Val a, Val b) {
   return {cast(a, common), cast(b, common)};
 }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -7,7 +7,7 @@
 
 #include "annotator/convert/axes.h"
 
-namespace whence {
+namespace whence::convert {
 
 Val reduce(Ctx& c, std::string_view op_type, Val value, const Ints& axes, bool keep_dims) {
   Attributes attributes;
@@ -69,4 +69,4 @@ Val with_nan_as_extreme(Ctx& c, Val value, bool greatest) {
   return c.typed(c.emit("Where", {c.emit("IsNaN", {value}), infinity, finite}), dtype, c.dims(value));
 }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -6,7 +6,7 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 // `op_type` is ReduceSum, ReduceMean, ReduceMax, ReduceL2, ...; empty `axes` means all of them.
 Val reduce(Ctx& c, std::string_view op_type, Val value, const Ints& axes, bool keep_dims);
@@ -24,4 +24,4 @@ Val with_nan_as_extreme(Ctx& c, Val value, bool greatest);
 // The product of the sizes of these axes (all of them when empty), as a number of the value's dtype.
 Val element_count(Ctx& c, Val value, const Ints& axes);
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -4,7 +4,10 @@
 
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::convert {
+
+using program::single_integer;
+
 namespace {
 
 // The value of a boolean scalar constant.
@@ -36,4 +39,4 @@ Val select(Ctx& c, Val condition, Val a, Val b) {
   return c.emit("Where", {condition, c.cast(a, DType::int32), c.cast(b, DType::int32)});
 }
 
-}  // namespace whence
+}  // namespace whence::convert

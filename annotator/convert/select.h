@@ -3,10 +3,10 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 // condition ? a : b, all broadcast against each other. `condition` is boolean; a and b are of one dtype. Narrow
 // integers come back as int32: yield() casts.
 Val select(Ctx& c, Val condition, Val a, Val b);
 
-}  // namespace whence
+}  // namespace whence::convert

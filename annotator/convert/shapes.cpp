@@ -10,7 +10,12 @@
 #include "annotator/convert/ctx.h"
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::no_value;
+using program::single_integer;
 
 // One axis of a Reshape's target.
 struct Ctx::ReshapeTarget {
@@ -255,4 +260,4 @@ Val Ctx::squeeze(Val value, const Ints& axes) {
   return axes.empty() ? value : emit("Squeeze", {value, constant_ints(axes)});
 }
 
-}  // namespace whence
+}  // namespace whence::convert

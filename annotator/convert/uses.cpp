@@ -1,7 +1,7 @@
 // One walk over the program, nested blocks included.
 #include "annotator/convert/uses.h"
 
-namespace whence {
+namespace whence::convert {
 
 ProgramUses::ProgramUses(const Program& program) : program_(program) {
   read(program.body);
@@ -37,4 +37,4 @@ const std::vector<ProgramUse>& ProgramUses::of(ValueId value) const {
   return found == by_value_.end() ? none : found->second;
 }
 
-}  // namespace whence
+}  // namespace whence::convert

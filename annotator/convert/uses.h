@@ -10,7 +10,7 @@
 
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::convert {
 
 struct ProgramUse {
   const Node* node = nullptr;  // nullptr: an output of the program or of a nested block
@@ -34,4 +34,4 @@ class ProgramUses {
   std::unordered_map<ParameterId, std::vector<ProgramUse>> by_parameter_;
 };
 
-}  // namespace whence
+}  // namespace whence::convert

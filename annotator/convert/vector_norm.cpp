@@ -5,7 +5,7 @@
 
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 
 Val vector_norm(Ctx& c, Val x, double p, const Ints& axes, bool keep) {
   const DType dtype = c.dtype(x);
@@ -23,4 +23,4 @@ Val vector_norm(Ctx& c, Val x, double p, const Ints& axes, bool keep) {
   return c.emit("Pow", {reduce(c, "ReduceSum", powers, axes, keep), c.constant_number(1 / p, dtype)});
 }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -16,7 +16,16 @@
 #include "annotator/program/tensor_values.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::Graph;
+using graph::GraphValueId;
+using graph::Initializer;
+using origin::merge_origins;
+using origin::NodeOrigin;
+using origin::OriginKind;
+using program::number_scalar;
+
 namespace {
 
 constexpr std::int64_t cache_line = 64;  // bytes
@@ -226,4 +235,4 @@ Val per_channel(Ctx& c, Val weight, int trailing) {
   return c.unsqueeze(weight, axes);
 }
 
-}  // namespace whence
+}  // namespace whence::convert

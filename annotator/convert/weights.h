@@ -12,7 +12,7 @@
 #include "annotator/convert/ctx.h"
 #include "schema/tensor_data.h"
 
-namespace whence {
+namespace whence::convert {
 
 // Axis i of the result is axis permutation[i] of `tensor`.
 TensorData permuted(const TensorData& tensor, const Ints& permutation);
@@ -37,4 +37,4 @@ Val derived_constant(Ctx& c, Val source, std::string_view suffix,
 // the weight is computed at run time.
 Val per_channel(Ctx& c, Val weight, int trailing);
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -16,7 +16,23 @@
 #include "annotator/program/program_facts.h"
 #include "annotator/simplify/pipeline.h"
 
-namespace whence {
+namespace whence::exporter {
+
+using convert::ConvertSession;
+using convert::OpTable;
+using graph::Graph;
+using graph::GraphValueId;
+using lower::expand_composites;
+using lower::functional_form;
+using lower::is_in_place;
+using lower::lower;
+using lower::Lowering;
+using lower::written_argument;
+using program::any_node;
+using program::named_in;
+using program::values_read;
+using simplify::simplify;
+
 namespace {
 
 Error usage(std::string message, std::string remedy) {
@@ -259,4 +275,4 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
   return {std::move(*result), std::move(notes)};
 }
 
-}  // namespace whence
+}  // namespace whence::exporter

@@ -11,7 +11,7 @@
 #include "schema/program.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::exporter {
 
 inline constexpr int oldest_opset = 13;
 inline constexpr int newest_opset = 23;
@@ -34,15 +34,15 @@ struct ExportOptions {
   // is transposed by one. For comparison only: nodes that do nothing lack the inputs that would make them run.
   bool as_other_exporters = false;
   // Asked for operators that have no converter, once it is known that there are some; none: they are refused.
-  TraceComposite trace_composite;
+  lower::TraceComposite trace_composite;
   // Receives which value of the graph stands for which value of the program, where one does. Simplification may have
   // left the value without a producer.
-  std::unordered_map<ValueId, GraphValueId>* values = nullptr;
+  std::unordered_map<ValueId, graph::GraphValueId>* values = nullptr;
 };
 
 // The finished graph: names set, topological, no dead nodes. Errors: no_converter and converter_refused, one
 // diagnostic per operator with count and places, all of them at once; usage for wrong names or opset. Notes:
 // state_not_kept where the model writes to its parameters or buffers, unknown_node for kept operators that it lacks.
-Result<Graph> export_program(const Program& program, const ExportOptions& options);
+Result<graph::Graph> export_program(const Program& program, const ExportOptions& options);
 
-}  // namespace whence
+}  // namespace whence::exporter

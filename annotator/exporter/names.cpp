@@ -8,7 +8,20 @@
 #include "annotator/text/unique_names.h"
 #include "schema/module_path.h"
 
-namespace whence {
+namespace whence::exporter {
+
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::Initializer;
+using graph::no_value;
+using origin::NodeOrigin;
+using origin::scope_of;
+using origin::scope_path;
+using text::UniqueNames;
+
 namespace {
 
 class Namer {
@@ -82,4 +95,4 @@ class Namer {
 
 void name_nodes(Graph& graph, const Program& program) { Namer(program).name_graph(graph, true); }
 
-}  // namespace whence
+}  // namespace whence::exporter

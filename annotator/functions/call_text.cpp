@@ -10,7 +10,7 @@
 #include "schema/printable.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::functions {
 namespace {
 
 constexpr std::string_view place_holder = "{module}";
@@ -151,4 +151,4 @@ void drop_metadata(onnx::NodeProto& node, std::string_view key) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::functions

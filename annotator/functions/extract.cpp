@@ -12,7 +12,11 @@
 #include "schema/dtype.h"
 #include "schema/nearest_names.h"
 
-namespace whence {
+namespace whence::functions {
+
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+
 namespace {
 
 // The calls that one call of a module consists of: itself, or of a container that is never called, such as a
@@ -268,4 +272,4 @@ Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& 
   return result ? Result<ExtractReport>(*result, std::move(notes)) : result;
 }
 
-}  // namespace whence
+}  // namespace whence::functions

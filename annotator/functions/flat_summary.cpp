@@ -11,7 +11,17 @@
 #include "annotator/onnx_file/summary_of_bytes.h"
 #include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::functions {
+
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+using onnx_file::read_onnx_summary;
+using onnx_file::summary_of_bytes;
+
 namespace {
 
 // The model as bytes, without the weights that lie in its file.
@@ -75,4 +85,4 @@ Result<OnnxSummary> read_flat_summary(const std::string& path) {
   });
 }
 
-}  // namespace whence
+}  // namespace whence::functions

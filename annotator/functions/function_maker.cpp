@@ -14,7 +14,16 @@
 #include "annotator/text/python_list.h"
 #include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::functions {
+
+using origin::Confidence;
+using text::UniqueNames;
+namespace keys = origin::keys;
+using origin::name_of;
+using origin::parse_confidence;
+using origin::python_repr;
+using origin::scope_path;
+
 namespace {
 
 constexpr const char* default_domain = "whence.modules";
@@ -311,4 +320,4 @@ std::string slash_path(const Instances& instances, InstanceId id) {
   return scope_path(modules);
 }
 
-}  // namespace whence
+}  // namespace whence::functions

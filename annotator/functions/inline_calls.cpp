@@ -13,7 +13,13 @@
 #include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::functions {
+
+using text::UniqueNames;
+namespace keys = origin::keys;
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+
 namespace {
 
 using FunctionKey = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
@@ -315,4 +321,4 @@ Result<InlineReport> inline_file(const ModelSource& input, const ModelOutput& ou
   });
 }
 
-}  // namespace whence
+}  // namespace whence::functions

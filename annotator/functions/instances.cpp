@@ -8,7 +8,11 @@
 #include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
 
-namespace whence {
+namespace whence::functions {
+
+using text::parse_python_list;
+namespace keys = origin::keys;
+
 namespace {
 
 // One step on the way from the root to the call that a node belongs to.
@@ -151,4 +155,4 @@ InstanceId Instances::ancestor(InstanceId inner, int depth) const {
 
 bool Instances::is_module(std::string_view path) const { return paths_.contains(path); }
 
-}  // namespace whence
+}  // namespace whence::functions

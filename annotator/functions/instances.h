@@ -11,7 +11,7 @@
 
 #include <onnx/onnx_pb.h>
 
-namespace whence {
+namespace whence::functions {
 
 using InstanceId = std::int32_t;
 inline constexpr InstanceId no_instance = -1;
@@ -56,4 +56,4 @@ class Instances {
   std::map<std::string, int, std::less<>> paths_;
 };
 
-}  // namespace whence
+}  // namespace whence::functions

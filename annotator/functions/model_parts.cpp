@@ -8,7 +8,19 @@
 #include "annotator/write/model_layout.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::functions {
+
+namespace keys = origin::keys;
+using onnx_file::CarriedData;
+using onnx_file::DataFiles;
+using onnx_file::Locations;
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+using onnx_file::parse_former;
+using onnx_file::read_onnx_summary;
+namespace wire = onnx_file::wire;
+using write::ModelLayout;
+
 namespace {
 
 // Field numbers of onnx.proto.
@@ -237,4 +249,4 @@ void write_model_parts(ModelParts parts, const ModelOutput& output) {
   files.commit();
 }
 
-}  // namespace whence
+}  // namespace whence::functions

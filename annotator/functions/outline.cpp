@@ -13,7 +13,13 @@
 #include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::functions {
+
+using text::UniqueNames;
+namespace keys = origin::keys;
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+
 namespace {
 
 // Functions came with IR 8; metadata of nodes and functions, and types in functions, with IR 10.
@@ -237,4 +243,4 @@ Result<FunctionsReport> outline_file(const ModelSource& input, const ModelOutput
   });
 }
 
-}  // namespace whence
+}  // namespace whence::functions

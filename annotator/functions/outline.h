@@ -4,9 +4,9 @@
 #include "annotator/functions/model_parts.h"
 #include "annotator/functions/outline_file.h"
 
-namespace whence {
+namespace whence::functions {
 
 // Cuts functions out of `parts`. Whoever calls this checks the result with graph_digest, as outline_file does.
 FunctionsReport outline(ModelParts& parts, const FunctionChoice& options);
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -4,7 +4,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace whence {
+namespace whence::functions {
 
 std::string described(const WorkGraph& graph, std::int32_t index) {
   const WorkNode& node = graph.nodes()[index];
@@ -245,4 +245,4 @@ std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<Instanc
   return regions;
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -10,7 +10,10 @@
 #include "annotator/text/path_glob.h"
 #include "schema/nearest_names.h"
 
-namespace whence {
+namespace whence::functions {
+
+using text::matches_path;
+
 namespace {
 
 // A function of fewer nodes says less than its call costs.
@@ -190,4 +193,4 @@ std::vector<InstanceId> selected_calls(const WorkGraph& graph, const FunctionCho
   return chosen;
 }
 
-}  // namespace whence
+}  // namespace whence::functions

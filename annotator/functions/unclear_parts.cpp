@@ -9,7 +9,12 @@
 #include "annotator/origin/keys.h"
 #include "schema/module_path.h"
 
-namespace whence {
+namespace whence::functions {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using origin::name_of;
+
 namespace {
 
 bool says(const onnx::NodeProto& node, Confidence confidence) {
@@ -109,4 +114,4 @@ UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, cons
   return Finder(graph, path, calls, region).find();
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -6,7 +6,7 @@
 #include "annotator/functions/node_values.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::functions {
 WorkGraph::WorkGraph(ModelParts& parts) : parts_(parts), instances_(parts.model.graph().node()) {
   onnx::GraphProto& graph = *parts_.model.mutable_graph();
   for (std::size_t i = 0; i < parts_.initializers.size(); ++i) {
@@ -156,4 +156,4 @@ void WorkGraph::put_back() {
   graph.mutable_value_info()->Swap(&types);
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -10,7 +10,7 @@
 #include "annotator/functions/instances.h"
 #include "annotator/functions/model_parts.h"
 
-namespace whence {
+namespace whence::functions {
 
 using WorkValueId = std::int32_t;
 
@@ -78,4 +78,4 @@ class WorkGraph {
   mutable std::unordered_map<WorkValueId, onnx::TensorProto> constants_;
 };
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -7,7 +7,11 @@
 
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::graph {
+
+using origin::NodeOrigin;
+using program::Elements;
+
 namespace {
 
 template <class Visit>
@@ -222,4 +226,4 @@ void Graph::compact() {
   drop_unused_initializers();
 }
 
-}  // namespace whence
+}  // namespace whence::graph

@@ -15,7 +15,7 @@
 #include "schema/program.h"
 #include "schema/tensor_data.h"
 
-namespace whence {
+namespace whence::graph {
 
 using GraphValueId = std::int32_t;
 inline constexpr GraphValueId no_value = -1;  // an optional input that is left out
@@ -40,7 +40,7 @@ struct GraphNode {
   std::vector<GraphValueId> inputs;
   std::vector<GraphValueId> outputs;
   std::vector<Attribute> attributes;
-  NodeOrigin origin;
+  origin::NodeOrigin origin;
   std::string name;      // set by name_nodes() at the end
   bool removed = false;  // erased; swept by Graph::compact()
 
@@ -63,9 +63,9 @@ struct GraphValue {
 struct Initializer {
   GraphValueId value = no_value;
   TensorData data;
-  NodeOrigin origin;        // operations that use or made it; empty ops for a parameter as the model holds it
-  bool parameter = false;   // a parameter or buffer of the model, under its qualified name
-  bool rearranged = false;  // the numbers of a parameter in another order or shape
+  origin::NodeOrigin origin;  // operations that use or made it; empty ops for a parameter as the model holds it
+  bool parameter = false;     // a parameter or buffer of the model, under its qualified name
+  bool rearranged = false;    // the numbers of a parameter in another order or shape
 };
 
 class Graph {
@@ -87,7 +87,7 @@ class Graph {
 
   GraphValueId add_value(GraphValue value);
   std::int32_t add_node(GraphNode node);  // sets producer of its outputs
-  GraphValueId add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter);
+  GraphValueId add_initializer(std::string name, TensorData data, origin::NodeOrigin origin, bool parameter);
 
   // Data of an initializer, also a captured one; nullptr for others, and where its bytes are not in memory.
   const TensorData* constant(GraphValueId value) const;
@@ -110,4 +110,4 @@ class Graph {
   void drop_unused_initializers();
 };
 
-}  // namespace whence
+}  // namespace whence::graph

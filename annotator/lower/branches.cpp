@@ -6,7 +6,13 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::any_node;
+using program::known_flag;
+using program::replace;
+using program::Replacements;
+
 namespace {
 
 void settle(const Program& program, Block& block, Replacements& replacements) {
@@ -39,4 +45,4 @@ void settle_branches(Lowering& lowering) {
   for (ProgramOutput& output : program.outputs) replace(output.value, replacements);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -1,7 +1,7 @@
 // Arithmetic of pairs.
 #include "annotator/lower/complex_pairs.h"
 
-namespace whence {
+namespace whence::lower {
 namespace {
 
 bool is_tensor(const Argument& argument) { return argument.as<ValueRef>() != nullptr; }
@@ -307,4 +307,4 @@ const PairRules& pair_arithmetic() {
   return table;
 }
 
-}  // namespace whence
+}  // namespace whence::lower

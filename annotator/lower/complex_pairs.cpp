@@ -9,7 +9,14 @@
 #include "annotator/lower/pipeline.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::any_node;
+using program::for_each_value;
+using program::known_integer;
+using program::open_nodes;
+using program::place_of;
+using program::Replacements;
 
 bool PairSteps::is_pair(const Argument& argument) const {
   const auto* value = argument.as<ValueRef>();
@@ -316,4 +323,4 @@ void complex_as_pairs(Lowering& lowering) {
   if (input || constant || any_node(program.body, wanted)) ComplexPairs(lowering).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

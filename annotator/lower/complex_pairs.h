@@ -10,7 +10,7 @@
 
 #include "annotator/lower/compose.h"
 
-namespace whence {
+namespace whence::lower {
 
 // One operator that takes or gives pairs, being written with operators on real tensors.
 class PairSteps {
@@ -59,4 +59,4 @@ using PairRules = std::unordered_map<std::string_view, PairRule>;
 const PairRules& pair_arithmetic();  // by operator name; a rule serves every overload
 const PairRules& pair_spectra();
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -7,7 +7,7 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
 
 // Collects the nodes that take the place of `whole`; each carries its origin, but for the module.
 class Compose {
@@ -58,4 +58,4 @@ using Composition = std::vector<Argument> (*)(Compose&, const std::vector<bool>&
 std::vector<Argument> native_multi_head_attention(Compose& c, const std::vector<bool>& used);
 std::vector<Argument> transformer_encoder_layer_fwd(Compose& c, const std::vector<bool>& used);
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -9,7 +9,14 @@
 #include "annotator/lower/in_place.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::lower {
+
+using convert::OpTable;
+using program::known_integer;
+using program::open_nodes;
+using program::place_of;
+using program::Replacements;
+
 namespace {
 
 bool convertible(const std::string& key) { return OpTable::get().find(key) != nullptr || has_functional_form(key); }
@@ -284,4 +291,4 @@ void expand_composites(Lowering& lowering, const std::set<std::string>& wanted, 
   Expansion(lowering, wanted, trace).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -7,7 +7,7 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
 namespace {
 
 // By operator name; overloads and arguments are the view's own.
@@ -49,4 +49,4 @@ void rename(Block& block) {
 
 void views_for_copies(Lowering& lowering) { rename(lowering.program.body); }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -7,7 +7,10 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::for_each_value;
+
 namespace {
 
 class Sweep {
@@ -65,4 +68,4 @@ void drop_dead_code(Lowering& lowering) {
   sweep.sweep(lowering.program.body.nodes);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -11,7 +11,15 @@
 #include "annotator/lower/pipeline.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::any_node;
+using program::known_integer;
+using program::named_in;
+using program::open_nodes;
+using program::place_of;
+using program::Replacements;
+using program::values_read;
 
 const Argument& Compose::argument(std::string_view name) const {
   static const Argument none;
@@ -185,4 +193,4 @@ void write_out_kernels(Program& program) {
   Renumber(program).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -8,7 +8,13 @@
 #include "annotator/lower/pipeline.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::any_node;
+using program::known_flag;
+using program::open_nodes;
+using program::Replacements;
+
 namespace {
 
 // Of two axes the shorter one; where neither size is certain, some size.
@@ -68,4 +74,4 @@ void open_filled_diagonals(Lowering& lowering) {
   });
 }
 
-}  // namespace whence
+}  // namespace whence::lower

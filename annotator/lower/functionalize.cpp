@@ -12,7 +12,11 @@
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::any_node;
+using program::for_each_value;
+
 namespace {
 
 // Operators that read other elements of what they are given than those they write to at the time.
@@ -164,4 +168,4 @@ void functionalize(Lowering& lowering) {
   if (any_node(lowering.program.body, writes)) Functionalizer(lowering).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

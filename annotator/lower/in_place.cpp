@@ -10,7 +10,12 @@
 #include "schema/result.h"
 #include "schema/written_views.h"
 
-namespace whence {
+namespace whence::lower {
+
+using convert::OpTable;
+using program::place_of;
+using program::same_shape;
+
 namespace {
 
 // Not every name of this form: __is__ asks for identity.
@@ -198,4 +203,4 @@ Written functional_form(const Program& program, const Node& node) {
   return {without_underscore(program, node), none_id};
 }
 
-}  // namespace whence
+}  // namespace whence::lower

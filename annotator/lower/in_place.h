@@ -5,7 +5,7 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
 
 // Whether the operator writes to its argument `self`: aten::relu_, aten::index_put_, aten::__iand__; or to the one
 // argument `out`: aten::arange.start_out.
@@ -38,4 +38,4 @@ Written functional_form(const Program& program, const Node& in_place);
 // converted in some overload.
 bool has_functional_form(const std::string& key);
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -10,7 +10,14 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::any_node;
+using program::for_each_value;
+using program::known_flag;
+using program::replace;
+using program::Replacements;
+
 namespace {
 
 bool is_branch(const Node& node) { return node.target == "prim::If"; }
@@ -102,4 +109,4 @@ void join_branches(Lowering& lowering) {
   Joiner(lowering.program).join(lowering.program.body);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -18,7 +18,7 @@
 #include "annotator/lower/views.h"
 #include "annotator/lower/write_reports.h"
 
-namespace whence {
+namespace whence::lower {
 
 class Memory {
   struct View {
@@ -86,4 +86,4 @@ class Memory {
   State state_;
 };
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -10,7 +10,10 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::known_integer;
+
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -437,4 +440,4 @@ bool reads_what_it_overwrites(MemoryLayout target, MemoryLayout source, bool in_
   return found;
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -10,7 +10,7 @@
 
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::lower {
 
 struct MemoryLayout {
   std::int64_t offset = 0;
@@ -34,4 +34,4 @@ bool may_repeat_elements(const Node& view);
 // element may be read where it is written; otherwise any shared element counts. Both lie in one owner's memory.
 bool reads_what_it_overwrites(MemoryLayout target, MemoryLayout source, bool in_place);
 
-}  // namespace whence
+}  // namespace whence::lower

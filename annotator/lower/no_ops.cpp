@@ -6,7 +6,16 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::known_flag;
+using program::known_integer;
+using program::may_widen;
+using program::named_in;
+using program::replace;
+using program::Replacements;
+using program::same_shape;
+
 namespace {
 
 enum class When { always, not_training, same_dtype, same_shape };
@@ -109,4 +118,4 @@ void drop_no_ops(Lowering& lowering) {
   for (ProgramOutput& output : lowering.program.outputs) replace(output.value, replacements);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

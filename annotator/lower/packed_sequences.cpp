@@ -10,7 +10,15 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::any_node;
+using program::for_each_value;
+using program::known_flag;
+using program::known_integer;
+using program::open_nodes;
+using program::Replacements;
+
 namespace {
 
 bool packs(const Node& node) { return node.target == "aten::_pack_padded_sequence" && node.outputs.size() == 2; }
@@ -256,4 +264,4 @@ void pad_packed_sequences(Lowering& lowering) {
   PackedSequences(lowering).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -9,10 +9,10 @@
 
 #include "annotator/program/program_edit.h"
 #include "annotator/program/program_facts.h"
-#include "whence/diagnostics.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::lower {
 
 struct Lowering {
   Program& program;
@@ -21,4 +21,4 @@ struct Lowering {
   std::set<std::string> untouched = {};  // operators that stay as they are, for named_in()
 };
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -3,7 +3,7 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
 
 Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
               const std::set<std::string>& untouched) {
@@ -23,4 +23,4 @@ Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
   return lowered;
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -5,10 +5,10 @@
 #include <set>
 #include <string>
 
-#include "whence/diagnostics.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::lower {
 
 // A lowered copy; `program` stays as it is (tensor bytes are shared). What cannot be lowered is added to `failures`:
 // the copy is then only good for finding further failures. `notes` tells of state that the model writes
@@ -35,4 +35,4 @@ void use_constants(Lowering& lowering);
 void join_branches(Lowering& lowering);
 void drop_dead_code(Lowering& lowering);
 
-}  // namespace whence
+}  // namespace whence::lower

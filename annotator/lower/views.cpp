@@ -8,7 +8,12 @@
 #include "annotator/convert/op_table.h"
 #include "schema/written_views.h"
 
-namespace whence {
+namespace whence::lower {
+
+using convert::OpTable;
+using program::known_flag;
+using program::known_integer;
+
 namespace {
 
 // Operators that return their argument itself, though their schemas do not say so or say less.
@@ -241,4 +246,4 @@ std::optional<Node> write_through(const Program& program, const Node& view, std:
   return rule->second(Write{program, view, output, argument, old_base, written});
 }
 
-}  // namespace whence
+}  // namespace whence::lower

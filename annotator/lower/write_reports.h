@@ -6,7 +6,7 @@
 #include "annotator/lower/pass.h"
 #include "schema/lost_writes.h"
 
-namespace whence {
+namespace whence::lower {
 
 class WriteReports {
  public:
@@ -28,4 +28,4 @@ class WriteReports {
   Lowering& lowering_;
 };
 
-}  // namespace whence
+}  // namespace whence::lower

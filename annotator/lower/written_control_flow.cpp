@@ -8,7 +8,11 @@
 
 #include "annotator/lower/functionalizer.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::any_node;
+using program::for_each_value;
+
 namespace {
 
 template <class T>
@@ -151,4 +155,4 @@ void Functionalizer::add_result(Node& node, std::size_t position, ValueId memory
   memory_.recover(memory);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

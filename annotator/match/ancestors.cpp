@@ -10,7 +10,10 @@
 
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 constexpr std::size_t widest = 512;  // reference nodes behind one operation; with more, nothing is known
@@ -131,4 +134,4 @@ class Ancestors {
 
 void raise_ancestors(Placement& placement) { Ancestors(placement).raise(); }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -12,7 +12,16 @@
 #include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+using text::parse_python_list;
+namespace keys = origin::keys;
+using metadata::stated_confidence;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxProperties;
+using onnx_file::OnnxSummary;
 
 std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
@@ -104,4 +113,4 @@ Reference make_reference(const OnnxSummary& annotated) {
   return reference;
 }
 
-}  // namespace whence
+}  // namespace whence::match

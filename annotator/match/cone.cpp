@@ -7,7 +7,10 @@
 
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 constexpr int deepest = 40;  // of a cone, in nodes
@@ -161,4 +164,4 @@ void place_corresponding(Placement& placement) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

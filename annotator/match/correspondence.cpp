@@ -9,7 +9,7 @@
 #include "annotator/match/correspondence_weights.h"
 #include "annotator/match/op_class.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 constexpr std::size_t most_rivals = 96;  // partners kept for a node
@@ -278,4 +278,4 @@ void Correspondence::accept(std::int32_t f, std::int32_t r, bool certain) {
   linking_certain_ = true;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -17,7 +17,7 @@
 #include "annotator/match/reference.h"
 #include "annotator/match/structure.h"
 
-namespace whence {
+namespace whence::match {
 
 class Correspondence {
  public:
@@ -124,4 +124,4 @@ class Correspondence {
   std::vector<std::int32_t> position_f_, position_r_;  // in execution order, made when first needed
 };
 
-}  // namespace whence
+}  // namespace whence::match

@@ -4,7 +4,7 @@
 #include "annotator/match/correspondence.h"
 #include "annotator/match/correspondence_weights.h"
 
-namespace whence {
+namespace whence::match {
 
 // Without what broken ties led to, the pair has support and clearly more of it than any rival.
 bool Correspondence::stands_alone(std::int32_t f, std::int32_t r) const {
@@ -66,4 +66,4 @@ void Correspondence::confirm() {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -6,7 +6,7 @@
 #include "annotator/match/correspondence_weights.h"
 #include "annotator/match/op_class.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 constexpr int longest_step = 3;        // nodes that growth steps over on one side
@@ -301,4 +301,4 @@ void Correspondence::link_outputs(std::int32_t f, std::int32_t r) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -5,7 +5,7 @@
 #include "annotator/match/correspondence_weights.h"
 #include "annotator/match/op_class.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 constexpr double input_agrees = 1.0, output_agrees = 1.4;
@@ -215,4 +215,4 @@ bool Correspondence::leads_by_support(std::int32_t f, std::int32_t r, Trust trus
   return leads;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -5,7 +5,10 @@
 #include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 void place_with_readers(Placement& placement, std::int32_t node) {
@@ -111,4 +114,4 @@ void place_by_dataflow(Placement& placement) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -12,7 +12,20 @@
 #include "annotator/program/tensor_values.h"
 #include "schema/dtype.h"
 
-namespace whence {
+namespace whence::match {
+
+using onnx_file::ExternalBytes;
+using onnx_file::OnnxAttribute;
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
+using program::has_number_form;
+using program::single_number;
+namespace wire = onnx_file::wire;
+
 namespace {
 
 using wire::Field;
@@ -297,4 +310,4 @@ std::vector<const OnnxNode*> nodes_with_functions(const OnnxSummary& model) {
 
 ForeignStructure make_structure(const OnnxSummary& model) { return Builder(model).build(); }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -12,7 +12,10 @@
 #include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 bool is_among(const auto& names, std::string_view op) { return std::ranges::find(names, op) != names.end(); }
@@ -149,4 +152,4 @@ class Inserted {
 
 void place_inserted(Placement& placement) { Inserted(placement).place(); }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -5,7 +5,10 @@
 
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 class Kept {
@@ -71,4 +74,4 @@ void place_kept(Placement& placement) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

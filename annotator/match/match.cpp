@@ -12,7 +12,13 @@
 #include "annotator/match/tensor_sources.h"
 #include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::OnnxSummary;
+
 namespace {
 
 struct ListedRule {
@@ -253,4 +259,4 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   return report;
 }
 
-}  // namespace whence
+}  // namespace whence::match

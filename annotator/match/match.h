@@ -12,7 +12,7 @@
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::match {
 
 struct ModelFit {
   std::int64_t parameters = 0;                           // of the reference, those that operations read
@@ -36,6 +36,6 @@ struct MatchReport {
 
 // Throws Error: corrupt_file for cycles and recursive functions, over_limit, missing_file and outside_folder for
 // external data.
-MatchReport match_model(const OnnxSummary& model, const Reference& reference);
+MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference);
 
-}  // namespace whence
+}  // namespace whence::match

@@ -7,7 +7,9 @@
 
 #include "schema/dtype.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
 
 // Bytes and names that are met speak for the model; but two models may share a few bytes: the same noise, or what one
 // was initialised with. Without them (folded, quantised, renamed) most weights of the file must have found a place that
@@ -126,4 +128,4 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   return fit;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -11,7 +11,13 @@
 #include "annotator/match/scope_in_name.h"
 #include "annotator/origin/carried_token.h"
 
-namespace whence {
+namespace whence::match {
+
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+using origin::CarriedToken;
+using origin::token_in;
 
 std::string module_of_path(std::string_view name_path) {
   if (!name_path.starts_with('/')) return "";
@@ -94,4 +100,4 @@ Reference make_reference_of_names(const OnnxSummary& model) {
   return reference;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 // Names by which tools call what ONNX calls otherwise. An entry here lets a fused or quantised node correspond to the
@@ -168,4 +168,4 @@ bool is_product(std::uint16_t op_class) {
   return is_among(numbers, op_class);
 }
 
-}  // namespace whence
+}  // namespace whence::match

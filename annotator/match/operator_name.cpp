@@ -4,8 +4,8 @@
 
 #include <onnx/defs/schema.h>
 
-namespace whence {
+namespace whence::match {
 
 bool is_onnx_operator(std::string_view name) { return onnx::OpSchemaRegistry::Schema(std::string(name)) != nullptr; }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-namespace whence {
+namespace whence::match {
 
 bool is_onnx_operator(std::string_view name);
 
-}  // namespace whence
+}  // namespace whence::match

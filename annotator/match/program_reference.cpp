@@ -15,7 +15,24 @@
 #include "annotator/program/program_edit.h"
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::match {
+
+using exporter::export_program;
+using exporter::ExportOptions;
+using exporter::newest_opset;
+using exporter::oldest_opset;
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::Initializer;
+using graph::no_value;
+using metadata::FxNames;
+using origin::confidence_of;
+using origin::scope_path;
+using program::for_each_value;
+using program::single_number;
+
 namespace {
 
 // A sidecar leaves weights out, and converters rearrange some. Their values do not matter here, so every missing
@@ -348,4 +365,4 @@ Reference make_reference(const Program& program, int opset) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -4,7 +4,12 @@
 #include "annotator/match/operator_name.h"
 #include "annotator/origin/node_name.h"
 
-namespace whence {
+namespace whence::match {
+
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using origin::NamePath;
+using origin::path_in_name;
 
 ScopeReader::ScopeReader(const OnnxSummary& model) {
   for (const OnnxNode* node : nodes_with_functions(model)) used_.insert(node->op_type);
@@ -33,4 +38,4 @@ ScopeInName ScopeReader::read(std::string_view name) const {
   return {found.path, found.below, false, false};
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -4,7 +4,14 @@
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+using origin::OriginKind;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using origin::parse_stamp;
 
 void place_stamped(Placement& placement, const ForeignStructure& foreign) {
   const auto known = [&](std::int32_t op) { return static_cast<std::size_t>(op) < placement.reference.units.size(); };
@@ -22,4 +29,4 @@ void place_stamped(Placement& placement, const ForeignStructure& foreign) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -5,7 +5,7 @@
 #include "annotator/match/op_class.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::match {
 
 std::int64_t StructureTensor::elements() const {
   std::int64_t count = 1;
@@ -271,4 +271,4 @@ std::vector<std::int32_t> Structure::data_inputs(const StructureNode& node) cons
   return data;
 }
 
-}  // namespace whence
+}  // namespace whence::match

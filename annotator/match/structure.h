@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace whence {
+namespace whence::match {
 
 enum class NodeKind : std::uint8_t {
   heavy,        // computes: what correspondences are found between
@@ -109,4 +109,4 @@ class Structure {
   std::vector<bool> per_channel_;  // constants that hold, or are computed from, one number for each channel
 };
 
-}  // namespace whence
+}  // namespace whence::match

@@ -10,7 +10,10 @@
 
 #include "annotator/match/tensor_content.h"
 
-namespace whence {
+namespace whence::match {
+
+using onnx_file::OnnxSummary;
+
 namespace {
 
 constexpr std::size_t chunk = 32ULL << 20U;  // bytes of a mapping from which on it is released
@@ -146,4 +149,4 @@ void TensorSources::count(const Structure& foreign, const Reference& reference) 
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

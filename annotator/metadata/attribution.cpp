@@ -6,7 +6,17 @@
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
 
-namespace whence {
+namespace whence::metadata {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxProperties;
+using onnx_file::OnnxSummary;
+using origin::parse_confidence;
+using origin::parse_stamp;
+
 namespace {
 
 std::string text_of(const OnnxProperties& metadata, std::string_view key) {
@@ -73,4 +83,4 @@ bool belongs_to(const OnnxSummary& model, const Program& program) {
   return (matched ? matched : find_property(model.metadata, keys::program)) == program_digest(program);
 }
 
-}  // namespace whence
+}  // namespace whence::metadata

@@ -15,18 +15,18 @@
 #include "annotator/origin/confidence.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::metadata {
 
 struct Attribution {
-  Confidence confidence = Confidence::unattributed;
+  origin::Confidence confidence = origin::Confidence::unattributed;
   std::vector<std::string> modules;  // qualified names, "" is the root; several for a fused node; empty: unattributed
   std::string module;                // the one, or the lowest common ancestor of `modules`
   std::string call;                  // call number of the module, as written; empty when not known
   std::string rule;                  // what decided it
   std::string source;                // "modeling_bert.py:88 forward"
-  std::optional<NodeOrigin> origin;  // recorded operations, from the stamp
+  std::optional<origin::NodeOrigin> origin;  // recorded operations, from the stamp
 
-  bool attributed() const { return confidence != Confidence::unattributed; }
+  bool attributed() const { return confidence != origin::Confidence::unattributed; }
 };
 
 // The operations of a sidecar's program and the keys that annotate would write for them, for a file that was exported
@@ -46,9 +46,9 @@ class Recorded {
 };
 
 // `recorded` may be null. It is used for nodes with a stamp and no module: keys on the node win.
-Attribution attribution_of(const OnnxNode& node, const Recorded* recorded);
+Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded);
 
 // True when the file was exported from this program or matched with it: its stamps may be looked up in it.
-bool belongs_to(const OnnxSummary& model, const Program& program);
+bool belongs_to(const onnx_file::OnnxSummary& model, const Program& program);
 
-}  // namespace whence
+}  // namespace whence::metadata

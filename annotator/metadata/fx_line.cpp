@@ -2,7 +2,9 @@
 
 #include "annotator/origin/python_text.h"
 
-namespace whence {
+namespace whence::metadata {
+
+using origin::append_item;
 
 void FxLine::positional(std::string_view value) {
   append_item(positional_, value);
@@ -22,4 +24,4 @@ std::string FxLine::text(std::string_view name, int users, std::string_view targ
   return line.append("), kwargs = {").append(keywords_).append("})");
 }
 
-}  // namespace whence
+}  // namespace whence::metadata

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace whence {
+namespace whence::metadata {
 
 class FxLine {
  public:
@@ -21,4 +21,4 @@ class FxLine {
   std::size_t count_ = 0;  // positional ones
 };
 
-}  // namespace whence
+}  // namespace whence::metadata

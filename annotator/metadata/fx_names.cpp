@@ -7,7 +7,11 @@
 #include "annotator/metadata/fx_namespace.h"
 #include "annotator/origin/python_text.h"
 
-namespace whence {
+namespace whence::metadata {
+
+using convert::OpTable;
+using origin::append_item;
+using origin::python_float;
 
 namespace {
 
@@ -192,4 +196,4 @@ std::string FxNames::format(std::int32_t op) const {
   return line_of(node).text(name(op), users_of(node), "torch.ops." + torch_target(node));
 }
 
-}  // namespace whence
+}  // namespace whence::metadata

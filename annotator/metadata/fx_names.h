@@ -11,7 +11,7 @@
 #include "schema/op_schema.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::metadata {
 
 // "aten.linear.default", "aten.add.Tensor"
 std::string torch_target(const Node& node);
@@ -46,4 +46,4 @@ class FxNames {
   mutable std::vector<std::int32_t> users_;
 };
 
-}  // namespace whence
+}  // namespace whence::metadata

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-namespace whence {
+namespace whence::metadata {
 namespace {
 
 // Python's words and built-in functions that an operator's name can be; fx never gives them to a node. Sorted.
@@ -49,4 +49,4 @@ std::string FxNamespace::create(std::string candidate) {
   return candidate;
 }
 
-}  // namespace whence
+}  // namespace whence::metadata

@@ -7,7 +7,7 @@
 
 #include "schema/flat_map.h"
 
-namespace whence {
+namespace whence::metadata {
 
 class FxNamespace {
  public:
@@ -20,4 +20,4 @@ class FxNamespace {
   FlatMap<std::string, std::int64_t> counts_;
 };
 
-}  // namespace whence
+}  // namespace whence::metadata

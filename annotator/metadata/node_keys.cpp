@@ -10,7 +10,21 @@
 #include "annotator/text/python_list.h"
 #include "schema/source_stack.h"
 
-namespace whence {
+namespace whence::metadata {
+
+using origin::Confidence;
+using origin::NodeOrigin;
+using origin::OriginKind;
+using text::parse_python_list;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::OnnxProperties;
+using origin::name_of;
+using origin::parse_confidence;
+using origin::python_repr;
+using origin::scope_of;
+using origin::unstated_confidence;
+
 namespace {
 
 // Further lines of a statement stand as deep as the first.
@@ -236,4 +250,4 @@ std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
   return nlohmann::json(paths).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace whence
+}  // namespace whence::metadata

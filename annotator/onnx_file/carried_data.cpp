@@ -9,7 +9,10 @@
 #include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::onnx_file {
+
+using text::UniqueNames;
+namespace keys = origin::keys;
 
 namespace fs = std::filesystem;
 
@@ -179,4 +182,4 @@ void CarriedData::add_to(OutputFiles& files) const {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::onnx_file

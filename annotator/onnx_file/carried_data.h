@@ -22,7 +22,7 @@
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/files/output_files.h"
 
-namespace whence {
+namespace whence::onnx_file {
 
 // A model file to write.
 struct ModelOutput {
@@ -76,4 +76,4 @@ class CarriedData {
   Locations names_, former_;
 };
 
-}  // namespace whence
+}  // namespace whence::onnx_file

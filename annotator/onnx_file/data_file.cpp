@@ -5,7 +5,7 @@
 
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::onnx_file {
 
 namespace fs = std::filesystem;
 
@@ -74,4 +74,4 @@ std::optional<std::uint64_t> parse_data_number(std::string_view text) {
   return number;
 }
 
-}  // namespace whence
+}  // namespace whence::onnx_file

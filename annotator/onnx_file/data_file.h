@@ -12,7 +12,7 @@
 
 #include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::onnx_file {
 
 enum class DataFault : std::uint8_t {
   none,
@@ -37,4 +37,4 @@ std::optional<std::uint64_t> parse_data_number(std::string_view text);
 // Throws Error for a fault: corrupt_file, outside_folder, missing_file, wrong_kind.
 std::filesystem::path require_data_file(const std::string& model, std::string_view location, const Place& place);
 
-}  // namespace whence
+}  // namespace whence::onnx_file

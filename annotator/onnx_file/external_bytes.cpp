@@ -1,9 +1,10 @@
 #include "annotator/onnx_file/external_bytes.h"
 
-#include "annotator/onnx_file/data_file.h"
 #include <charconv>
 
-namespace whence {
+#include "annotator/onnx_file/data_file.h"
+
+namespace whence::onnx_file {
 
 namespace {
 
@@ -36,4 +37,4 @@ std::string_view ExternalBytes::of(const OnnxTensor& tensor) {
   return file->text().substr(offset, length);
 }
 
-}  // namespace whence
+}  // namespace whence::onnx_file

@@ -9,7 +9,7 @@
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/files/files.h"
 
-namespace whence {
+namespace whence::onnx_file {
 
 class ExternalBytes {
  public:
@@ -24,4 +24,4 @@ class ExternalBytes {
   std::map<std::string, std::shared_ptr<MappedFile>> files_;
 };
 
-}  // namespace whence
+}  // namespace whence::onnx_file

@@ -7,7 +7,9 @@
 #include "annotator/onnx_file/wire_out.h"
 #include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::onnx_file {
+
+namespace keys = origin::keys;
 
 namespace {
 
@@ -385,4 +387,4 @@ bool rewrite_file(const ModelSource& input, const ModelOutput& output, const Onn
   return rewrite.changes();
 }
 
-}  // namespace whence
+}  // namespace whence::onnx_file

@@ -20,7 +20,7 @@
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/files/files.h"
 
-namespace whence {
+namespace whence::onnx_file {
 
 struct NodeView {
   std::uint64_t offset = 0;  // of the node's message in the file
@@ -89,4 +89,4 @@ class OnnxRewrite {
 bool rewrite_file(const ModelSource& input, const ModelOutput& output, const OnnxRewrite::MakeEditor& make_editor,
                   ModelEdit model, const DataFiles& data_files);
 
-}  // namespace whence
+}  // namespace whence::onnx_file

@@ -5,7 +5,7 @@
 #include "annotator/onnx_file/summary_of_bytes.h"
 #include "annotator/onnx_file/wire_in.h"
 
-namespace whence {
+namespace whence::onnx_file {
 namespace {
 
 using wire::Field;
@@ -231,4 +231,4 @@ std::vector<const OnnxNode*> all_nodes(const OnnxGraph& graph) {
   return nodes;
 }
 
-}  // namespace whence
+}  // namespace whence::onnx_file

@@ -16,7 +16,7 @@
 #include "schema/files/files.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::onnx_file {
 
 // A file to read. A draft that whence made of another file stands for it: messages name that file, and external data
 // lies in its folder.
@@ -113,4 +113,4 @@ Result<OnnxSummary> read_onnx_summary(const ModelSource& source);
 // Every node of a graph, nested ones after the node that holds them: the order of whence's reports.
 std::vector<const OnnxNode*> all_nodes(const OnnxGraph& graph);
 
-}  // namespace whence
+}  // namespace whence::onnx_file

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace whence {
+namespace whence::onnx_file {
 namespace {
 
 using namespace std::string_view_literals;
@@ -90,4 +90,4 @@ bool begins_as_onnx(std::string_view bytes) {
   return std::ranges::any_of(tags, [&](std::string_view tag) { return bytes.starts_with(tag); });
 }
 
-}  // namespace whence
+}  // namespace whence::onnx_file

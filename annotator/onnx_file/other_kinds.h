@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-namespace whence {
+namespace whence::onnx_file {
 
 struct OtherKind {
   std::string_view what;    // "a zip archive"
@@ -18,4 +18,4 @@ std::optional<OtherKind> other_kind(std::string_view bytes);
 // Whether the bytes begin with a field that an ONNX model has.
 bool begins_as_onnx(std::string_view bytes);
 
-}  // namespace whence
+}  // namespace whence::onnx_file

@@ -6,10 +6,10 @@
 
 #include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::onnx_file {
 
 // The summary keeps the bytes alive, and the file that the model was made from, which is its `file`. Throws Error:
 // those of read_onnx_summary.
 OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string model);
 
-}  // namespace whence
+}  // namespace whence::onnx_file

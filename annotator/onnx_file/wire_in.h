@@ -9,7 +9,7 @@
 
 #include "schema/result.h"
 
-namespace whence::wire {
+namespace whence::onnx_file::wire {
 
 enum class WireType : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
@@ -103,4 +103,4 @@ class FieldReader {
   const Place& place_;
 };
 
-}  // namespace whence::wire
+}  // namespace whence::onnx_file::wire

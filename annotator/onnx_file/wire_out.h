@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace whence::wire {
+namespace whence::onnx_file::wire {
 
 inline constexpr std::uint32_t varint_type = 0;
 inline constexpr std::uint32_t length_delimited = 2;
@@ -45,4 +45,4 @@ inline void append_varint_field(std::string& to, std::uint32_t field, std::uint6
   append_varint(to, value);
 }
 
-}  // namespace whence::wire
+}  // namespace whence::onnx_file::wire

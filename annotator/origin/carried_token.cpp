@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace whence {
+namespace whence::origin {
 namespace {
 
 constexpr std::array weaker_than_matched = {Confidence::inferred, Confidence::ancestor, Confidence::unattributed};
@@ -30,4 +30,4 @@ std::string with_token(std::string_view doc_string, bool was_there, const Carrie
   return token.confidence > Confidence::matched ? text + suffix_of(token.confidence) : text;
 }
 
-}  // namespace whence
+}  // namespace whence::origin

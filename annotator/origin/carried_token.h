@@ -9,7 +9,7 @@
 
 #include "annotator/origin/confidence.h"
 
-namespace whence {
+namespace whence::origin {
 
 inline constexpr std::string_view token_mark = "whence: ";
 
@@ -31,4 +31,4 @@ inline std::optional<std::string_view> without_token(std::string_view doc_string
   return line == std::string_view::npos ? std::nullopt : std::optional(doc_string.substr(0, line));
 }
 
-}  // namespace whence
+}  // namespace whence::origin

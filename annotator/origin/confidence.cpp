@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace whence {
+namespace whence::origin {
 namespace {
 
 constexpr std::array<std::string_view, confidence_count> confidence_words = {"exact", "matched", "inferred", "ancestor",
@@ -31,4 +31,4 @@ Confidence confidence_of(ScopeBasis basis) {
   return Confidence::ancestor;
 }
 
-}  // namespace whence
+}  // namespace whence::origin

@@ -9,7 +9,7 @@
 
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::origin {
 
 // Strongest first. Reports show the five side by side; the first three count as covered.
 enum class Confidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
@@ -25,4 +25,4 @@ std::optional<Confidence> parse_confidence(std::string_view word);
 // C++ recordings conclude some scopes; a node that stands for such an operation is no surer than that.
 Confidence confidence_of(ScopeBasis basis);
 
-}  // namespace whence
+}  // namespace whence::origin

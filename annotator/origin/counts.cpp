@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-namespace whence {
+namespace whence::origin {
 
 std::int64_t Counts::total() const { return std::accumulate(by.begin(), by.end(), std::int64_t{0}); }
 
@@ -24,4 +24,4 @@ std::string describe(const Counts& counts) {
   return text;
 }
 
-}  // namespace whence
+}  // namespace whence::origin

@@ -7,7 +7,7 @@
 
 #include "annotator/origin/confidence.h"
 
-namespace whence {
+namespace whence::origin {
 
 struct Counts {
   std::array<std::int64_t, confidence_count> by{};  // indexed by Confidence
@@ -22,4 +22,4 @@ struct Counts {
 // "46 exact, 194 inferred, 20 ancestor": the words that occur; empty when there is no node.
 std::string describe(const Counts& counts);
 
-}  // namespace whence
+}  // namespace whence::origin

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace whence::keys {
+namespace whence::origin::keys {
 
 // PyTorch's (torch/onnx/_internal/exporter/_core.py)
 inline constexpr std::string_view name_space = "namespace";
@@ -64,4 +64,4 @@ inline constexpr std::string_view original_ir_version = "pkg.whence.original_ir_
 // Where weights lay before the file was written into another folder: {"one.onnx.data": "w.bin"} (carried_data.h).
 inline constexpr std::string_view data_files = "pkg.whence.data_files";
 
-}  // namespace whence::keys
+}  // namespace whence::origin::keys

@@ -7,7 +7,7 @@
 
 #include "annotator/origin/confidence.h"
 
-namespace whence {
+namespace whence::origin {
 
 inline constexpr std::string_view below_mark = "/~";
 
@@ -32,4 +32,4 @@ inline NamePath path_in_name(std::string_view name) {
   return found;
 }
 
-}  // namespace whence
+}  // namespace whence::origin

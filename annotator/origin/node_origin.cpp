@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace whence {
+namespace whence::origin {
 
 NodeOrigin merge_origins(const NodeOrigin& a, const NodeOrigin& b, OriginKind kind) {
   NodeOrigin merged{kind, {}};
@@ -22,4 +22,4 @@ void add_op(NodeOrigin& origin, std::int32_t op) {
   if (*place != op) ops.insert(place, op);
 }
 
-}  // namespace whence
+}  // namespace whence::origin

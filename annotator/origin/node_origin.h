@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace whence {
+namespace whence::origin {
 
 // Which recorded operations a node stands for.
 enum class OriginKind : std::uint8_t {
@@ -23,4 +23,4 @@ NodeOrigin merge_origins(const NodeOrigin& a, const NodeOrigin& b, OriginKind ki
 // Adds one operation; constant time when it is the newest.
 void add_op(NodeOrigin& origin, std::int32_t op);
 
-}  // namespace whence
+}  // namespace whence::origin

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
-namespace whence {
+namespace whence::origin {
 
 std::string python_repr(std::string_view text) {
   const bool double_quotes = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
@@ -59,4 +59,4 @@ std::string python_float(double number) {
   return text;
 }
 
-}  // namespace whence
+}  // namespace whence::origin

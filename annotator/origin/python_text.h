@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace whence {
+namespace whence::origin {
 
 // repr() of a string: 'a', "it's", '\\n'. Bytes outside ASCII stay as they are.
 std::string python_repr(std::string_view text);
@@ -19,4 +19,4 @@ inline void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-}  // namespace whence
+}  // namespace whence::origin

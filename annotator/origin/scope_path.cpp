@@ -5,7 +5,7 @@
 
 #include "schema/module_path.h"
 
-namespace whence {
+namespace whence::origin {
 namespace {
 
 // Where the name that stands at `at` begins: a number says nothing without the container that it counts in, so that
@@ -60,4 +60,4 @@ std::string scope_path(const Program& program, ScopeId scope) {
   return scope_path(modules);
 }
 
-}  // namespace whence
+}  // namespace whence::origin

@@ -8,7 +8,7 @@
 #include "annotator/origin/node_origin.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::origin {
 
 // `/encoder/layer.0/attention`: the qualified name of the scope's module, cut where it crosses from one called module
 // into the next, so that containers that are never called stay one segment with their children; a child that is only a
@@ -20,4 +20,4 @@ std::string scope_path(const std::vector<std::string>& modules);
 // The deepest scope that holds all operations of an origin; the root's when there is none.
 ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::vector<const Node*>& operations);
 
-}  // namespace whence
+}  // namespace whence::origin

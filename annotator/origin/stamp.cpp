@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace whence {
+namespace whence::origin {
 
 namespace {
 
@@ -87,4 +87,4 @@ std::optional<std::vector<std::int32_t>> parse_ranges(std::string_view text) {
   return operations;
 }
 
-}  // namespace whence
+}  // namespace whence::origin

@@ -9,7 +9,7 @@
 
 #include "annotator/origin/node_origin.h"
 
-namespace whence {
+namespace whence::origin {
 
 std::string to_stamp(const NodeOrigin& origin);
 
@@ -20,4 +20,4 @@ std::optional<NodeOrigin> parse_stamp(std::string_view text);
 std::string to_ranges(const std::vector<std::int32_t>& operations);
 std::optional<std::vector<std::int32_t>> parse_ranges(std::string_view text);
 
-}  // namespace whence
+}  // namespace whence::origin

@@ -6,7 +6,7 @@
 #include "annotator/view/tree_text.h"
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::profile {
 namespace {
 
 using Stack = std::vector<std::string>;
@@ -78,4 +78,4 @@ std::string to_speedscope(const ModuleProfile& profile) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace whence
+}  // namespace whence::profile

@@ -4,7 +4,12 @@
 #include <set>
 #include <utility>
 
-namespace whence {
+namespace whence::profile {
+
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+
 namespace {
 
 constexpr std::string_view mark = "_inlfunc_", token = "token_";
@@ -73,4 +78,4 @@ std::string InlinedNames::before(const std::string& name) const {
   return call == function->second.end() ? name : call->second + "/" + std::string(inlined.rest);
 }
 
-}  // namespace whence
+}  // namespace whence::profile

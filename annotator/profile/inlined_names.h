@@ -12,12 +12,12 @@
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/profile/ort_profile.h"
 
-namespace whence {
+namespace whence::profile {
 
 class InlinedNames {
  public:
   // `model`: as stored, with its functions.
-  InlinedNames(const OnnxSummary& model, const OrtProfile& profile);
+  InlinedNames(const onnx_file::OnnxSummary& model, const OrtProfile& profile);
 
   // The name that `whence inline` gives the node; `name` itself when it is of no function, or when the profile does not
   // have all calls of the function, so that nothing says which are missing.
@@ -35,4 +35,4 @@ class InlinedNames {
   std::map<std::string, std::map<long, std::string>> by_number_;  // by function and number: the name of the call
 };
 
-}  // namespace whence
+}  // namespace whence::profile

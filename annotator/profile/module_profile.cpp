@@ -10,7 +10,25 @@
 #include "annotator/profile/inlined_names.h"
 #include "annotator/view/node_graph.h"
 
-namespace whence {
+namespace whence::profile {
+
+using functions::read_flat_summary;
+using match::make_reference;
+using match::match_model;
+using match::MatchReport;
+using match::NodeMatch;
+using match::nodes_with_functions;
+using match::Reference;
+using match::ReferenceScope;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::read_onnx_summary;
+using origin::Confidence;
+using view::ModuleTree;
+using view::node_graph_of;
+using view::NodeGraph;
+using view::PlacedNode;
+
 namespace {
 
 OnnxSummary value_of(Result<OnnxSummary> model) {
@@ -208,4 +226,4 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const std
   });
 }
 
-}  // namespace whence
+}  // namespace whence::profile

@@ -12,7 +12,7 @@
 #include "annotator/text/table.h"
 #include "annotator/view/module_tree.h"
 
-namespace whence {
+namespace whence::profile {
 
 // How the module of an operator that ran became known.
 enum class ProfileRule : std::uint8_t {
@@ -43,7 +43,7 @@ struct CallTime {
 
 struct ModuleProfile {
   std::string file, profile;  // base names
-  ModuleTree tree;
+  view::ModuleTree tree;
   std::int64_t runs = 0, run_microseconds = 0, microseconds = 0, unattributed = 0;
   std::vector<ProfiledNode> nodes;  // in the order in which they first ran
   std::vector<ModuleTime> times;    // by row
@@ -59,10 +59,10 @@ Result<ModuleProfile> profile_by_module(const std::string& model, const std::str
                                         const std::string& optimized);
 
 // `depth`: levels of modules shown.
-std::string to_text(const ModuleProfile& profile, int depth, const Palette& palette);
+std::string to_text(const ModuleProfile& profile, int depth, const text::Palette& palette);
 std::string to_json(const ModuleProfile& profile);  // schema/profile.schema.json
 // One line a stack, "model;encoder;layer.0;MatMul 1234", microseconds: what flamegraph.pl and inferno read.
 std::string to_collapsed(const ModuleProfile& profile);
 std::string to_speedscope(const ModuleProfile& profile);  // speedscope.app/file-format-schema.json
 
-}  // namespace whence
+}  // namespace whence::profile

@@ -8,7 +8,7 @@
 
 #include "schema/files/files.h"
 
-namespace whence {
+namespace whence::profile {
 namespace {
 
 constexpr std::string_view kernel_suffix = "_kernel_time";
@@ -133,4 +133,4 @@ Result<OrtProfile> read_ort_profile(const std::string& path) {
   });
 }
 
-}  // namespace whence
+}  // namespace whence::profile

@@ -8,7 +8,7 @@
 
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::profile {
 
 // One operator of the graph that ran: all its runs together.
 struct ProfiledOperator {
@@ -30,4 +30,4 @@ struct OrtProfile {
 // not a profile of ONNX Runtime, or one without a run.
 Result<OrtProfile> read_ort_profile(const std::string& path);
 
-}  // namespace whence
+}  // namespace whence::profile

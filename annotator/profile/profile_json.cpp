@@ -4,7 +4,10 @@
 
 #include "annotator/profile/module_profile.h"
 
-namespace whence {
+namespace whence::profile {
+
+using view::ModuleRow;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -59,4 +62,4 @@ std::string to_json(const ModuleProfile& profile) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace whence
+}  // namespace whence::profile

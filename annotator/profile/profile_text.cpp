@@ -6,7 +6,19 @@
 #include "annotator/profile/module_profile.h"
 #include "annotator/view/tree_text.h"
 
-namespace whence {
+namespace whence::profile {
+
+using text::Align;
+using text::Cell;
+using text::grouped;
+using text::Palette;
+using text::percent;
+using text::Table;
+using view::class_name;
+using view::ModuleRow;
+using view::ModuleTable;
+using view::shown_path;
+
 namespace {
 
 constexpr std::size_t operators_shown = 8;
@@ -95,4 +107,4 @@ std::string to_text(const ModuleProfile& profile, int depth, const Palette& pale
   return text;
 }
 
-}  // namespace whence
+}  // namespace whence::profile

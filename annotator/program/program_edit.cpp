@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace whence {
+namespace whence::program {
 
 void replace(Argument& argument, const Replacements& replacements) {
   if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
@@ -68,4 +68,4 @@ void open_nodes(Program& program, Replacements& replaced,
   for (ProgramOutput& output : program.outputs) replace(output.value, replaced);
 }
 
-}  // namespace whence
+}  // namespace whence::program

@@ -9,7 +9,7 @@
 
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::program {
 
 // What takes a value's place: another value, or a literal.
 using Replacements = std::unordered_map<ValueId, Argument>;
@@ -27,4 +27,4 @@ std::unordered_set<ValueId> values_read(const Program& program);
 void open_nodes(Program& program, Replacements& replaced,
                 const std::function<bool(const Node& node, std::vector<Node>& to)>& open);
 
-}  // namespace whence
+}  // namespace whence::program

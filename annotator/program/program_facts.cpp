@@ -6,7 +6,7 @@
 #include "annotator/program/tensor_values.h"
 #include "schema/source_stack.h"
 
-namespace whence {
+namespace whence::program {
 
 const std::string* named_in(const std::set<std::string>& operators, const std::string& key) {
   if (operators.empty()) return nullptr;
@@ -69,4 +69,4 @@ Place place_of(const Program& program, const Node& node, std::string stage) {
   return place;
 }
 
-}  // namespace whence
+}  // namespace whence::program

@@ -8,10 +8,10 @@
 #include <set>
 #include <string>
 
-#include "whence/diagnostics.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::program {
 
 // The entry of `operators` that names the operator `key`, "aten::add.Tensor" as qualified() has it; the narrowest
 // first: "aten::add.Tensor" ("aten::relu.default" of an overload without a name), then "aten::add", which is all of its
@@ -39,4 +39,4 @@ bool any_node(const Block& block, const std::function<bool(const Node&)>& condit
 // The place of a node in a diagnostic: module, first source frame, operator.
 Place place_of(const Program& program, const Node& node, std::string stage);
 
-}  // namespace whence
+}  // namespace whence::program

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace whence {
+namespace whence::program {
 namespace {
 
 struct Half {
@@ -211,4 +211,4 @@ float from_bfloat16_bits(std::uint16_t bits) {
   return value;
 }
 
-}  // namespace whence
+}  // namespace whence::program

@@ -9,7 +9,7 @@
 
 #include "schema/tensor_data.h"
 
-namespace whence {
+namespace whence::program {
 
 bool has_number_form(DType dtype);  // bool, integers, float16, bfloat16, float32, float64
 
@@ -51,4 +51,4 @@ float from_float16_bits(std::uint16_t bits);
 std::uint16_t bfloat16_bits(float value);
 float from_bfloat16_bits(std::uint16_t bits);
 
-}  // namespace whence
+}  // namespace whence::program

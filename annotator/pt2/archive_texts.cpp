@@ -7,7 +7,10 @@
 #include "annotator/pt2/checks.h"
 #include "annotator/pt2/operands.h"
 
-namespace whence {
+namespace whence::pt2 {
+
+using metadata::FxLine;
+
 namespace {
 
 // As torch.fx names a function: operators as they are, Python's own under "operator".
@@ -101,4 +104,4 @@ std::string ArchiveTexts::of(const Part& node) {
   return line_of(node).text(name, users, printed_target(node.at("target").text()));
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -13,7 +13,7 @@
 #include "annotator/pt2/part.h"
 #include "schema/flat_map.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 class ArchiveTexts {
  public:
@@ -33,4 +33,4 @@ class ArchiveTexts {
   FlatMap<std::string_view, int> readers_;  // nodes that read a value
 };
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -6,7 +6,10 @@
 #include "annotator/pt2/tensors.h"
 #include "schema/dtype.h"
 
-namespace whence {
+namespace whence::pt2 {
+
+using origin::python_float;
+
 namespace {
 
 // PyTorch's writer marks some texts by control characters.
@@ -80,4 +83,4 @@ std::string argument_text(const Part& argument, const std::function<std::string(
   return without_marks(kind);  // what nothing here reads: the reader of operations says so
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

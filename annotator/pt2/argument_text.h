@@ -6,7 +6,7 @@
 
 #include "annotator/pt2/part.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 // `name_of(value)`: how a value, or a graph, is written.
 std::string argument_text(const Part& argument, const std::function<std::string(const Part& value)>& name_of);
@@ -17,4 +17,4 @@ void each_value(const Part& argument, Visit visit) {
   argument_text(argument, [&](const Part& name) { return visit(name), std::string(); });
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-namespace whence {
+namespace whence::pt2 {
 
 // Of "torch.ops.aten._assert_scalar.default".
 constexpr bool is_check(std::string_view target) {
@@ -24,4 +24,4 @@ constexpr bool is_check(std::string_view target) {
   return std::ranges::find(checks, target.substr(0, target.find('.'))) != checks.end();
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

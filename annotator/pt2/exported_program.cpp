@@ -14,7 +14,7 @@
 #include "schema/lost_writes.h"
 #include "schema/tensor_digests.h"
 
-namespace whence {
+namespace whence::pt2 {
 namespace {
 
 using ArchiveJson = nlohmann::ordered_json;  // of small documents within strings
@@ -356,4 +356,4 @@ Result<Program> read_exported_program(const ReadOptions& options) {
   return result ? Result<Program>(std::move(*result), std::move(notes)) : result;
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -7,7 +7,7 @@
 #include "schema/recorder_api.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 // Whether the file is a torch.export archive, by its content; by its name where that cannot be read.
 bool is_exported_program(const std::string& path);
@@ -18,4 +18,4 @@ bool is_exported_program(const std::string& path);
 // corrupt_file with the entry's name, baked_size where --dynamic names an axis that is fixed.
 Result<Program> read_exported_program(const ReadOptions& options);
 
-}  // namespace whence
+}  // namespace whence::pt2

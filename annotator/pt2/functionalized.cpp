@@ -9,7 +9,7 @@
 #include "annotator/pt2/graph.h"
 #include "annotator/pt2/operands.h"
 
-namespace whence {
+namespace whence::pt2 {
 namespace {
 
 constexpr std::string_view index_of_base = "_base_index";
@@ -96,4 +96,4 @@ void ExportedGraph::read_functional_results(const Part& graph, const Part& outpu
   }
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -12,7 +12,10 @@
 #include "annotator/pt2/tensors.h"
 #include "schema/written_views.h"
 
-namespace whence {
+namespace whence::pt2 {
+
+using convert::OpTable;
+
 namespace {
 
 std::string device_name(const Part& device) {
@@ -478,4 +481,4 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   block.nodes.push_back(std::move(node));
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

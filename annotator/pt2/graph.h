@@ -16,7 +16,7 @@
 #include "schema/program.h"
 #include "schema/recorder_api.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 class ExportedGraph {
  public:
@@ -113,4 +113,4 @@ class ExportedGraph {
   std::string text_;  // of the node being read
 };
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -5,7 +5,7 @@
 #include "annotator/pt2/graph.h"
 #include "annotator/pt2/operands.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 bool ExportedGraph::read_higher_order(const std::string& name, const Part& graph, const Part& node, Block& block) {
   if (const auto own = operands_of_context(node.at("target").view())) {
@@ -80,4 +80,4 @@ void ExportedGraph::append(const Part& operand, std::vector<Argument>& to) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

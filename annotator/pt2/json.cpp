@@ -6,7 +6,7 @@
 
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::pt2 {
 namespace {
 
 constexpr std::size_t many = 16;  // entries from which an object has an index
@@ -264,4 +264,4 @@ const JsonValue* Json::find(const JsonValue& object, std::string_view key) const
   return nullptr;
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -16,7 +16,7 @@
 
 #include "schema/flat_map.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 struct JsonValue {
   enum class Kind : std::uint8_t { null, boolean, integer, number, string, array, object };
@@ -57,4 +57,4 @@ class Json {
   std::unordered_map<std::uint64_t, Index> large_;  // entries by key of objects with many, by where they begin
 };
 
-}  // namespace whence
+}  // namespace whence::pt2

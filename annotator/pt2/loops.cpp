@@ -10,7 +10,7 @@
 #include "annotator/pt2/graph.h"
 #include "annotator/pt2/operands.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 ValueId ExportedGraph::iteration() {
   const auto id = static_cast<ValueId>(program_.values.size());
@@ -146,4 +146,4 @@ void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block)
   block.nodes.push_back(std::move(node));
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-namespace whence {
+namespace whence::pt2 {
 namespace {
 
 std::string_view up_to(std::string_view& rest, char separator) {
@@ -209,4 +209,4 @@ void ExportedModules::number_calls() {
   for (Scope& scope : program_.scopes) scope.call = calls[scope.module]++;
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -12,7 +12,7 @@
 #include "annotator/pt2/part.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 class ExportedModules {
  public:
@@ -47,4 +47,4 @@ class ExportedModules {
   std::map<std::string, StackId> by_frames_;
 };
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -10,7 +10,7 @@
 
 #include "annotator/pt2/part.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 struct Operands {
   std::vector<Part> graphs;  // each with its inputs, nodes and outputs
@@ -69,4 +69,4 @@ inline std::vector<std::string> names_in(const Part& outputs) {
   return names;
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

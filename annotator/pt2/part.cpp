@@ -3,7 +3,7 @@
 #include <array>
 #include <limits>
 
-namespace whence {
+namespace whence::pt2 {
 
 double Part::number() const {
   if (is(JsonValue::Kind::number)) return value_.number;
@@ -23,4 +23,4 @@ void Part::wrong(const char* expected) const {
 
 void Part::missing(const char* key) const { reading_.corrupt(std::string("'") + key + "' is missing"); }
 
-}  // namespace whence
+}  // namespace whence::pt2

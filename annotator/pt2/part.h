@@ -11,7 +11,7 @@
 #include "annotator/pt2/json.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 // What is being read, for errors: the archive, and the entry in it ("node 'conv2d'").
 struct Reading {
@@ -95,4 +95,4 @@ class Part {
   const Reading& reading_;
 };
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace whence {
+namespace whence::pt2 {
 namespace {
 
 // "buffer_mutation" is BUFFER_MUTATION; two kinds have other names in an archive.
@@ -55,4 +55,4 @@ Signature read_signature(const Part& signature) {
   return {entries_of(signature.at("input_specs")), entries_of(signature.at("output_specs"))};
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

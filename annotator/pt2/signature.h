@@ -4,9 +4,9 @@
 #include "annotator/pt2/part.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 // `signature`: the archive's {"input_specs": [...], "output_specs": [...]}, with the archive's own names.
 Signature read_signature(const Part& signature);
 
-}  // namespace whence
+}  // namespace whence::pt2

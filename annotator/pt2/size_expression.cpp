@@ -4,7 +4,7 @@
 #include <cctype>
 #include <vector>
 
-namespace whence {
+namespace whence::pt2 {
 namespace {
 
 constexpr int deepest = 50;
@@ -144,4 +144,4 @@ std::string renamed(const std::string& expression, std::string_view from, std::s
   return text;
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace whence {
+namespace whence::pt2 {
 
 // nullopt for what is no such tree.
 std::optional<std::string> size_expression(std::string_view tree);
@@ -16,4 +16,4 @@ std::optional<std::string> size_expression(std::string_view tree);
 // The expression with the symbol `from` called `to`: ("2*s77", "s77", "batch") -> "2*batch".
 std::string renamed(const std::string& expression, std::string_view from, std::string_view to);
 
-}  // namespace whence
+}  // namespace whence::pt2

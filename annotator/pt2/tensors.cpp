@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-namespace whence {
+namespace whence::pt2 {
 namespace {
 
 // Sizes or strides, which are numbers in stored tensors.
@@ -167,4 +167,4 @@ StoredTensors::Tensor StoredTensors::read(const Part& payload) const {
   return tensor;
 }
 
-}  // namespace whence
+}  // namespace whence::pt2

@@ -8,7 +8,7 @@
 #include "schema/files/zip_archive.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::pt2 {
 
 // torch/_export/serde/schema.py, ScalarType; undefined for what whence has no type for.
 DType exported_dtype(std::int64_t scalar_type);
@@ -44,4 +44,4 @@ class StoredTensors {
   std::map<std::string, Tensor> tensors_;
 };
 
-}  // namespace whence
+}  // namespace whence::pt2

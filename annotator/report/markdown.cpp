@@ -7,7 +7,31 @@
 #include "annotator/view/operation_count.h"
 #include "annotator/view/tree_text.h"
 
-namespace whence {
+namespace whence::report {
+
+using origin::Confidence;
+using origin::confidence_count;
+using origin::Counts;
+using origin::name_of;
+using text::grouped;
+using text::percent;
+using validation::Arrival;
+using validation::Fate;
+using validation::fate_count;
+using validation::Finding;
+using validation::Hierarchy;
+using validation::ModuleHierarchy;
+using validation::name_of;
+using validation::Naming;
+using validation::naming_count;
+using validation::SilentModule;
+using validation::text_of;
+using validation::Validation;
+using view::class_name;
+using view::ModuleRow;
+using view::operation_formulas;
+using view::shown_path;
+
 namespace {
 
 constexpr int levels_shown = 2;
@@ -172,4 +196,4 @@ std::string to_markdown(const Report& report) {
          silent(report.validation);
 }
 
-}  // namespace whence
+}  // namespace whence::report

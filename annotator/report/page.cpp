@@ -4,7 +4,7 @@
 #include "generated/report_page.h"
 #include "schema/sidecar/base64.h"
 
-namespace whence {
+namespace whence::report {
 namespace {
 
 // "'sha256-...'" of a digest in hexadecimal digits, as content security policies want it.
@@ -42,4 +42,4 @@ std::string to_html(const Report& report) {
   return html.append(rest);
 }
 
-}  // namespace whence
+}  // namespace whence::report

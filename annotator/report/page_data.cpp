@@ -7,7 +7,29 @@
 #include "annotator/view/explanation.h"
 #include "annotator/view/operation_count.h"
 
-namespace whence {
+namespace whence::report {
+
+using onnx_file::OnnxNode;
+using origin::Confidence;
+using origin::confidence_count;
+using origin::name_of;
+using validation::Arrival;
+using validation::Finding;
+using validation::FindingItem;
+using validation::ModuleHierarchy;
+using validation::SilentModule;
+using validation::text_of;
+using validation::Validation;
+using view::explain;
+using view::ExplainedCall;
+using view::ExplainedOperation;
+using view::Explanation;
+using view::InterfaceEdge;
+using view::ModuleRow;
+using view::NodeEdge;
+using view::operation_formulas;
+using view::PlacedNode;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -199,4 +221,4 @@ std::string page_evidence(const Report& report) {
   return embedded({{"texts", texts.json()}, {"nodes", std::move(nodes)}});
 }
 
-}  // namespace whence
+}  // namespace whence::report

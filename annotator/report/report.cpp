@@ -3,7 +3,19 @@
 #include "annotator/functions/flat_summary.h"
 #include "annotator/view/operation_count.h"
 
-namespace whence {
+namespace whence::report {
+
+using functions::read_flat_summary;
+using functions::value_shapes;
+using metadata::belongs_to;
+using metadata::Recorded;
+using origin::Counts;
+using validation::validate_file;
+using view::count_operations;
+using view::ModuleTree;
+using view::node_graph_of;
+using view::PlacedNode;
+
 namespace {
 
 std::vector<ModuleFigures> figures_of(const Report& report) {
@@ -55,4 +67,4 @@ Result<Report> make_report(const std::string& path, const Program* program,
   });
 }
 
-}  // namespace whence
+}  // namespace whence::report

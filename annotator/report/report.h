@@ -12,22 +12,22 @@
 #include "annotator/validation/validate.h"
 #include "annotator/view/node_graph.h"
 
-namespace whence {
+namespace whence::report {
 
 // Of a module and all below it.
 struct ModuleFigures {
-  Counts coverage;
+  origin::Counts coverage;
   std::int64_t operations = 0;  // floating-point operations of the nodes where they are known (operation_count.h)
   std::int64_t uncounted = 0;   // nodes where they are not
 };
 
 struct Report {
   std::string file;  // base name
-  OnnxSummary model;
-  std::unique_ptr<Recorded> recorded;  // when the file belongs to the sidecar that was given
-  NodeGraph graph;
-  ValueShapes shapes;
-  Validation validation;
+  onnx_file::OnnxSummary model;
+  std::unique_ptr<metadata::Recorded> recorded;  // when the file belongs to the sidecar that was given
+  view::NodeGraph graph;
+  functions::ValueShapes shapes;
+  validation::Validation validation;
   std::vector<std::optional<std::int64_t>> operations;  // by node
   std::vector<ModuleFigures> figures;                   // by row of the tree
 };
@@ -46,4 +46,4 @@ std::string to_markdown(const Report& report);
 std::string page_data(const Report& report);
 std::string page_evidence(const Report& report);
 
-}  // namespace whence
+}  // namespace whence::report

@@ -6,7 +6,11 @@
 
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
 
 namespace {
 
@@ -124,4 +128,4 @@ SimplifyReport simplify(Graph& graph, const SimplifyOptions& options) {
   return report;
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

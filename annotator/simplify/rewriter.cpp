@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::no_value;
+using origin::NodeOrigin;
 
 Rewriter::Rewriter(Graph& graph, int opset)
     : graph_(graph),
@@ -220,4 +228,4 @@ void Rewriter::queue_all() {
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) queue(static_cast<std::int32_t>(i));
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

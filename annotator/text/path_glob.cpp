@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace whence {
+namespace whence::text {
 namespace {
 
 std::vector<std::string_view> segments(std::string_view path) {
@@ -74,4 +74,4 @@ bool matches_path(std::string_view pattern, std::string_view path) {
   return reachable.back() != 0;
 }
 
-}  // namespace whence
+}  // namespace whence::text

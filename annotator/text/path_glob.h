@@ -6,8 +6,8 @@
 
 #include <string_view>
 
-namespace whence {
+namespace whence::text {
 
 bool matches_path(std::string_view pattern, std::string_view path);
 
-}  // namespace whence
+}  // namespace whence::text

@@ -1,6 +1,6 @@
 #include "annotator/text/python_list.h"
 
-namespace whence {
+namespace whence::text {
 
 std::optional<std::vector<std::string>> parse_python_list(std::string_view text) {
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') return std::nullopt;
@@ -27,4 +27,4 @@ std::optional<std::vector<std::string>> parse_python_list(std::string_view text)
   return items;
 }
 
-}  // namespace whence
+}  // namespace whence::text

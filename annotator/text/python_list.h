@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace whence {
+namespace whence::text {
 
 // nullopt when the text is not of that form.
 std::optional<std::vector<std::string>> parse_python_list(std::string_view text);
 
-}  // namespace whence
+}  // namespace whence::text

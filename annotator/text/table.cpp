@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace whence {
+namespace whence::text {
 namespace {
 
 // Columns on a terminal, taking every code point as one: exact for the names that occur.
@@ -64,4 +64,4 @@ std::string Table::text() const {
   return out;
 }
 
-}  // namespace whence
+}  // namespace whence::text

@@ -9,7 +9,7 @@
 
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::text {
 
 // ANSI sequences; all empty by default, which gives plain text.
 struct Palette {
@@ -44,4 +44,4 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-}  // namespace whence
+}  // namespace whence::text

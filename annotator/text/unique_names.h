@@ -10,7 +10,7 @@
 
 #include "schema/flat_map.h"
 
-namespace whence {
+namespace whence::text {
 
 class UniqueNames {
  public:
@@ -30,4 +30,4 @@ class UniqueNames {
   FlatMap<std::string, std::int64_t> next_number_;
 };
 
-}  // namespace whence
+}  // namespace whence::text

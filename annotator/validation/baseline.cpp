@@ -7,7 +7,18 @@
 #include "annotator/functions/flat_summary.h"
 #include "schema/files/files.h"
 
-namespace whence {
+namespace whence::validation {
+
+using functions::read_flat_summary;
+using metadata::belongs_to;
+using metadata::Recorded;
+using onnx_file::all_nodes;
+using onnx_file::OnnxSummary;
+using origin::Confidence;
+using origin::confidence_count;
+using origin::Counts;
+using origin::name_of;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -89,4 +100,4 @@ Baseline read_baseline(const std::string& path, const Program* program) {
   return from_report(Json::parse(file->text(), nullptr, /*allow_exceptions=*/false), path);
 }
 
-}  // namespace whence
+}  // namespace whence::validation

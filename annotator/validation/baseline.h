@@ -9,12 +9,12 @@
 #include "annotator/validation/coverage.h"
 #include "annotator/validation/naming.h"
 
-namespace whence {
+namespace whence::validation {
 
 struct Baseline {
   std::string file;  // base name of the ONNX file
-  Counts all;
-  std::vector<std::pair<std::string, Counts>> modules;
+  origin::Counts all;
+  std::vector<std::pair<std::string, origin::Counts>> modules;
   std::optional<NamingCounts> naming;  // reports of older versions do not say
 };
 
@@ -22,4 +22,4 @@ struct Baseline {
 // JSON file that is not a report of validate; those of read_onnx_summary for the rest.
 Baseline read_baseline(const std::string& path, const Program* program);
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -7,16 +7,16 @@
 
 #include "annotator/metadata/attribution.h"
 #include "annotator/onnx_file/onnx_summary.h"
-#include "whence/diagnostics.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::validation {
 
 struct CheckContext {
-  const OnnxSummary& model;
-  std::vector<const OnnxNode*> nodes;  // of the graph, nested ones included
-  const Program* program = nullptr;    // of the sidecar, when one was given
-  const Recorded* recorded = nullptr;  // the same, when the file was exported from it
+  const onnx_file::OnnxSummary& model;
+  std::vector<const onnx_file::OnnxNode*> nodes;  // of the graph, nested ones included
+  const Program* program = nullptr;               // of the sidecar, when one was given
+  const metadata::Recorded* recorded = nullptr;   // the same, when the file was exported from it
 };
 
 struct FindingItem {
@@ -47,6 +47,6 @@ const Check* find_check(std::string_view code_or_name);  // nullptr when there i
 const std::vector<const Rule*>& all_rules();
 
 // How reports call a node: its name, or its operator and first output when it has none.
-std::string shown_node(const OnnxNode& node);
+std::string shown_node(const onnx_file::OnnxNode& node);
 
-}  // namespace whence
+}  // namespace whence::validation

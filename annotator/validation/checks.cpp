@@ -6,7 +6,9 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/gates.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxNode;
 
 extern const Check node_name_empty_check, node_name_duplicate_check, metadata_key_duplicate_check,
     metadata_needs_ir_10_check, function_undefined_check, domain_not_imported_check, function_arity_check,
@@ -49,4 +51,4 @@ std::string shown_node(const OnnxNode& node) {
   return std::string(node.op_type) + (node.outputs.empty() ? "" : " -> " + std::string(node.outputs.front()));
 }
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -4,7 +4,13 @@
 #include <map>
 #include <set>
 
-namespace whence {
+namespace whence::validation {
+
+using metadata::Attribution;
+using metadata::attribution_of;
+using onnx_file::OnnxNode;
+using origin::Counts;
+
 namespace {
 
 // Orders qualified names depth first: "a", "a.b", "a-b" rather than by the bytes of '.'.
@@ -47,4 +53,4 @@ Coverage coverage_of(const CheckContext& context) {
   return coverage;
 }
 
-}  // namespace whence
+}  // namespace whence::validation

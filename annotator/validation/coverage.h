@@ -10,15 +10,16 @@
 #include "annotator/origin/counts.h"
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
 
 struct Coverage {
-  Counts all;
-  std::vector<std::pair<std::string, Counts>> modules;    // a module and all below it, depth first; nodes with a module
-  std::vector<std::pair<std::string, Counts>> operators;  // by op_type ("domain::type" outside ai.onnx), sorted
+  origin::Counts all;
+  std::vector<std::pair<std::string, origin::Counts>>
+      modules;  // a module and all below it, depth first; nodes with a module
+  std::vector<std::pair<std::string, origin::Counts>> operators;  // by op_type ("domain::type" outside ai.onnx), sorted
   std::vector<std::pair<std::string, std::string>> unattributed;  // node, op_type; in file order
 };
 
 Coverage coverage_of(const CheckContext& context);
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -8,7 +8,16 @@
 #include "annotator/validation/walk.h"
 #include "schema/dtype.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::DataFault;
+using onnx_file::DataFile;
+using onnx_file::find_data_file;
+using onnx_file::find_property;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+using onnx_file::parse_data_number;
+
 namespace {
 
 class Resolver {
@@ -80,4 +89,4 @@ std::vector<ExternalTensor> external_tensors(const OnnxSummary& model) {
   return std::move(resolver.found);
 }
 
-}  // namespace whence
+}  // namespace whence::validation

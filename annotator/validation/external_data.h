@@ -8,7 +8,7 @@
 
 #include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::validation {
 
 struct ExternalTensor {
   std::string tensor;
@@ -23,9 +23,9 @@ struct ExternalTensor {
 
 // What dtype and shape ask for, elements of less than a byte packed; nullopt for strings, unknown dtypes and sizes that
 // overflow.
-std::optional<std::uint64_t> bytes_needed(const OnnxTensor& tensor);
+std::optional<std::uint64_t> bytes_needed(const onnx_file::OnnxTensor& tensor);
 
 // Initializers and tensors of attributes, nested graphs and functions included. Looks at files, reads none.
-std::vector<ExternalTensor> external_tensors(const OnnxSummary& model);
+std::vector<ExternalTensor> external_tensors(const onnx_file::OnnxSummary& model);
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -9,7 +9,11 @@
 #include "schema/nearest_names.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::validation {
+
+using origin::Counts;
+using origin::parse_confidence;
+using text::matches_path;
 
 extern const Rule threshold_rule, required_rule, baseline_rule;
 const Rule threshold_rule = {"V501",
@@ -177,4 +181,4 @@ std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector
   return keeper.take();
 }
 
-}  // namespace whence
+}  // namespace whence::validation

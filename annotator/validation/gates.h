@@ -9,7 +9,7 @@
 #include "annotator/validation/coverage.h"
 #include "annotator/validation/silent_modules.h"
 
-namespace whence {
+namespace whence::validation {
 
 extern const Rule threshold_rule, required_rule, baseline_rule;
 
@@ -21,7 +21,7 @@ struct Threshold {
   std::string modules;  // glob; empty: not by module
   std::string op_type;  // empty: not by operator
 
-  double reached(const Counts& counts) const;  // percent
+  double reached(const origin::Counts& counts) const;  // percent
 };
 // Throws Error(usage).
 Threshold parse_threshold(const std::string& text);
@@ -47,4 +47,4 @@ struct Shortfall {
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
                                      const Gates& gates, const Baseline* baseline);
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -3,7 +3,7 @@
 #include <map>
 #include <numeric>
 
-namespace whence {
+namespace whence::validation {
 namespace {
 
 std::string form_of(const TensorData& data) {
@@ -119,4 +119,4 @@ Hierarchy hierarchy_of(const CheckContext& context, const Coverage& coverage, co
   return hierarchy;
 }
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -11,7 +11,7 @@
 #include "annotator/validation/operation_fates.h"
 #include "annotator/validation/parameter_fates.h"
 
-namespace whence {
+namespace whence::validation {
 
 // A module and all below it. A module held under several names stands under the first.
 struct ModuleHierarchy {
@@ -59,4 +59,4 @@ struct Hierarchy {
 // context.program must be there. `path`: the ONNX file.
 Hierarchy hierarchy_of(const CheckContext& context, const Coverage& coverage, const std::string& path);
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -5,7 +5,21 @@
 
 #include "annotator/view/module_table.h"
 
-namespace whence {
+namespace whence::validation {
+
+using origin::Confidence;
+using origin::confidence_count;
+using origin::Counts;
+using origin::name_of;
+using text::Align;
+using text::Cell;
+using text::grouped;
+using text::Palette;
+using text::percent;
+using text::Table;
+using view::class_name;
+using view::ModuleTable;
+
 namespace {
 
 constexpr std::size_t modules_shown = 40;
@@ -211,4 +225,4 @@ std::string baseline_text(const Validation& validation, const Palette& palette) 
   return table.text();
 }
 
-}  // namespace whence
+}  // namespace whence::validation

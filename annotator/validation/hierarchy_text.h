@@ -7,7 +7,7 @@
 #include "annotator/text/table.h"
 #include "annotator/validation/validate.h"
 
-namespace whence {
+namespace whence::validation {
 
 // How much of a report is shown: everything, or what fits a screen; what is cut is said.
 struct ReportExtent {
@@ -16,9 +16,9 @@ struct ReportExtent {
 };
 
 std::string naming_text(const NamingReport& naming, bool has_sidecar, const ReportExtent& extent,
-                        const Palette& palette);
-std::string hierarchy_text(const Hierarchy& hierarchy, const ReportExtent& extent, const Palette& palette);
-std::string parameters_text(const Hierarchy& hierarchy, const ReportExtent& extent, const Palette& palette);
-std::string baseline_text(const Validation& validation, const Palette& palette);
+                        const text::Palette& palette);
+std::string hierarchy_text(const Hierarchy& hierarchy, const ReportExtent& extent, const text::Palette& palette);
+std::string parameters_text(const Hierarchy& hierarchy, const ReportExtent& extent, const text::Palette& palette);
+std::string baseline_text(const Validation& validation, const text::Palette& palette);
 
-}  // namespace whence
+}  // namespace whence::validation

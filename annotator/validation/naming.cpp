@@ -9,7 +9,16 @@
 #include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
 
-namespace whence {
+namespace whence::validation {
+
+using text::parse_python_list;
+namespace keys = origin::keys;
+using metadata::Attribution;
+using metadata::attribution_of;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxProperties;
+
 namespace {
 
 std::vector<std::string> segments_of(std::string_view path) {
@@ -151,4 +160,4 @@ NamingReport naming_of(const CheckContext& context) {
   return report;
 }
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -10,7 +10,7 @@
 
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
 
 enum class Naming : std::uint8_t {
   hierarchy,  // a qualified instance: pkg.whence.module, name_scopes, namespace, "/encoder/layer.0/attention/MatMul"
@@ -38,4 +38,4 @@ struct NamingReport {
 
 NamingReport naming_of(const CheckContext& context);
 
-}  // namespace whence
+}  // namespace whence::validation

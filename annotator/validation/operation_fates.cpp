@@ -8,7 +8,18 @@
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
 
-namespace whence {
+namespace whence::validation {
+
+using origin::Confidence;
+using origin::OriginKind;
+namespace keys = origin::keys;
+using metadata::Attribution;
+using metadata::attribution_of;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using origin::parse_ranges;
+using origin::parse_stamp;
+
 namespace {
 
 template <class Visit>
@@ -233,4 +244,4 @@ std::set<std::int32_t> folded_operations(const CheckContext& context) {
 
 std::vector<OperationFate> operation_fates(const CheckContext& context) { return Inquest(context).take(); }
 
-}  // namespace whence
+}  // namespace whence::validation

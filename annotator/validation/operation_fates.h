@@ -9,7 +9,7 @@
 
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
 
 enum class Fate : std::uint8_t {
   arrived,     // a node of its own
@@ -44,4 +44,4 @@ std::set<std::int32_t> folded_operations(const CheckContext& context);
 // By index of the recorded operation. context.recorded must be there.
 std::vector<OperationFate> operation_fates(const CheckContext& context);
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -9,7 +9,14 @@
 #include "annotator/onnx_file/external_bytes.h"
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::ExternalBytes;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
+
 namespace {
 
 // Of the operations that read a parameter.
@@ -234,4 +241,4 @@ std::vector<ParameterFate> parameter_fates(const CheckContext& context, const st
   return Search(context, path, operations).run();
 }
 
-}  // namespace whence
+}  // namespace whence::validation

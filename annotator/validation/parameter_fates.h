@@ -9,7 +9,7 @@
 
 #include "annotator/validation/operation_fates.h"
 
-namespace whence {
+namespace whence::validation {
 
 enum class Arrival : std::uint8_t {
   name,     // an initializer or input of its name, or of another name of the same tensor
@@ -36,4 +36,4 @@ struct ParameterFate {
 std::vector<ParameterFate> parameter_fates(const CheckContext& context, const std::string& path,
                                            const std::vector<OperationFate>& operations);
 
-}  // namespace whence
+}  // namespace whence::validation

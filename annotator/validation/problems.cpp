@@ -7,7 +7,7 @@
 
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::validation {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -146,4 +146,4 @@ std::string to_github(const Validation& validation, const std::string& path) {
   return text;
 }
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -6,7 +6,7 @@
 
 #include "annotator/validation/validate.h"
 
-namespace whence {
+namespace whence::validation {
 
 struct Problem {
   const Rule* rule = nullptr;
@@ -27,4 +27,4 @@ std::string to_junit(const Validation& validation);
 // Workflow commands of GitHub Actions, one line a problem.
 std::string to_github(const Validation& validation, const std::string& path);
 
-}  // namespace whence
+}  // namespace whence::validation

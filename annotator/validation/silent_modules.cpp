@@ -8,7 +8,14 @@
 #include "annotator/origin/stamp.h"
 #include "annotator/validation/operation_fates.h"
 
-namespace whence {
+namespace whence::validation {
+
+namespace keys = origin::keys;
+using metadata::attribution_of;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using origin::parse_stamp;
+
 namespace {
 
 // Per module of the program's table, subtrees included.
@@ -122,4 +129,4 @@ std::vector<SilentModule> silent_modules(const CheckContext& context) {
   return silent;
 }
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -8,7 +8,7 @@
 
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
 
 enum class Silence : std::uint8_t {
   never_called,      // no call of it was recorded
@@ -30,4 +30,4 @@ struct SilentModule {
 // From the sidecar's module table, in its order; modules below a silent one are listed too. Empty without a sidecar.
 std::vector<SilentModule> silent_modules(const CheckContext& context);
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -5,7 +5,15 @@
 #include "annotator/functions/flat_summary.h"
 #include "schema/files/files.h"
 
-namespace whence {
+namespace whence::validation {
+
+using functions::read_flat_summary;
+using metadata::belongs_to;
+using metadata::Recorded;
+using onnx_file::all_nodes;
+using onnx_file::OnnxSummary;
+using onnx_file::read_onnx_summary;
+
 namespace {
 
 bool is_allowed(const Check& check, const std::vector<std::string>& allowed) {
@@ -76,4 +84,4 @@ Result<Validation> validate_file(const std::string& path, const Program* program
   });
 }
 
-}  // namespace whence
+}  // namespace whence::validation

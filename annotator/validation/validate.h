@@ -14,7 +14,7 @@
 #include "annotator/validation/silent_modules.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::validation {
 
 struct ValidateOptions {
   Gates gates;
@@ -48,4 +48,4 @@ struct Validation {
 // `program` may be null. Errors: those of read_onnx_summary; usage for an unknown code in `allowed`.
 Result<Validation> validate_file(const std::string& path, const Program* program, const ValidateOptions& options);
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -4,7 +4,13 @@
 #include "annotator/validation/problems.h"
 #include "annotator/validation/validation_text.h"
 
-namespace whence {
+namespace whence::validation {
+
+using origin::Confidence;
+using origin::confidence_count;
+using origin::Counts;
+using origin::name_of;
+
 namespace {
 
 nlohmann::ordered_json counts_json(const Counts& counts) {
@@ -148,4 +154,4 @@ std::string to_json(const Validation& validation) {
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -6,7 +6,21 @@
 #include "annotator/validation/problems.h"
 #include "annotator/view/tree_text.h"
 
-namespace whence {
+namespace whence::validation {
+
+using origin::Confidence;
+using origin::confidence_count;
+using origin::Counts;
+using origin::name_of;
+using text::Align;
+using text::Cell;
+using text::grouped;
+using text::Palette;
+using text::percent;
+using text::Table;
+using view::class_name;
+using view::shown_path;
+
 namespace {
 
 constexpr std::size_t modules_shown = 60;
@@ -152,4 +166,4 @@ std::string to_text(const Validation& validation, const ReportExtent& extent, co
          " checks found nothing\n";
 }
 
-}  // namespace whence
+}  // namespace whence::validation

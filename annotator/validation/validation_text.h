@@ -5,9 +5,9 @@
 
 #include "annotator/validation/hierarchy_text.h"
 
-namespace whence {
+namespace whence::validation {
 
-std::string to_text(const Validation& validation, const ReportExtent& extent, const Palette& palette);
+std::string to_text(const Validation& validation, const ReportExtent& extent, const text::Palette& palette);
 std::string to_json(const Validation& validation);
 
-}  // namespace whence
+}  // namespace whence::validation

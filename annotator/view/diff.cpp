@@ -10,7 +10,17 @@
 #include "annotator/view/parameters_read.h"
 #include "schema/files/files.h"
 
-namespace whence {
+namespace whence::view {
+
+using metadata::attribution_of;
+using metadata::belongs_to;
+using metadata::Recorded;
+using onnx_file::all_nodes;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+
 namespace {
 
 constexpr std::array<std::string_view, change_count> change_words = {"added", "removed", "fused", "renamed", "moved"};
@@ -191,4 +201,4 @@ ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program*
   return diff;
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -14,7 +14,7 @@
 #include "annotator/text/table.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::view {
 
 // // `fused` is a node of the second file that alone or with others took the place of nodes of the first, which then
 // are not `removed`; `renamed` and `moved` are nodes that both files have, under another name or in another module.
@@ -54,7 +54,7 @@ struct ModelDiff {
 
 // `program`: of the sidecar from which stamps are looked up in files that whence exported and nobody annotated; may be
 // null. A parameter is an initializer of more than one element that holds neither indices, truth values nor text.
-ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program* program);
+ModelDiff diff_models(const onnx_file::OnnxSummary& a, const onnx_file::OnnxSummary& b, const Program* program);
 
 // What of the text is wanted; JSON (schema/diff.schema.json) always holds everything.
 struct DiffText {
@@ -62,7 +62,7 @@ struct DiffText {
   bool every_module = false;  // also those without a difference
   bool every_node = false;    // not the first few of each kind of change only
 };
-std::string to_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette);
+std::string to_text(const ModelDiff& diff, const DiffText& wanted, const text::Palette& palette);
 std::string to_json(const ModelDiff& diff);
 
-}  // namespace whence
+}  // namespace whence::view

@@ -3,7 +3,7 @@
 
 #include "annotator/view/diff.h"
 
-namespace whence {
+namespace whence::view {
 namespace {
 
 using nlohmann::ordered_json;
@@ -50,4 +50,4 @@ std::string to_json(const ModelDiff& diff) {
   return object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -12,7 +12,10 @@
 
 #include "annotator/view/fusion_parts.h"
 
-namespace whence {
+namespace whence::view {
+
+using onnx_file::OnnxNode;
+
 namespace {
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -250,4 +253,4 @@ class Pairing {
 
 NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b) { return Pairing(a, b).result(); }
 
-}  // namespace whence
+}  // namespace whence::view

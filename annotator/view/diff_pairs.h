@@ -17,11 +17,11 @@
 #include "annotator/metadata/attribution.h"
 #include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::view {
 
 struct DiffNode {
-  const OnnxNode* node = nullptr;
-  Attribution attribution;
+  const onnx_file::OnnxNode* node = nullptr;
+  metadata::Attribution attribution;
   bool constant = false;  // depends on no input of the model: a tool that computes it beforehand leaves no trace
 };
 using DiffNodes = std::vector<DiffNode>;
@@ -41,4 +41,4 @@ struct NodePairs {
 
 NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b);
 
-}  // namespace whence
+}  // namespace whence::view

@@ -4,7 +4,13 @@
 #include "annotator/view/diff.h"
 #include "annotator/view/tree_text.h"
 
-namespace whence {
+namespace whence::view {
+
+using text::Align;
+using text::Cell;
+using text::grouped;
+using text::Palette;
+
 namespace {
 
 constexpr std::size_t nodes_shown = 10;  // of each kind of change
@@ -117,4 +123,4 @@ std::string to_text(const ModelDiff& diff, const DiffText& wanted, const Palette
   return text + "\n" + modules_text(diff, wanted, palette) + nodes_text(diff, wanted, palette);
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -3,7 +3,10 @@
 #include "annotator/view/tree_text.h"
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::view {
+
+using origin::name_of;
+
 namespace {
 
 // As an attribute's value; in labels Graphviz reads "\n" and "\N", so backslashes are doubled in both.
@@ -77,4 +80,4 @@ class DotWriter {
 
 std::string to_dot(const NodeGraph& graph) { return DotWriter(graph).write(); }
 
-}  // namespace whence
+}  // namespace whence::view

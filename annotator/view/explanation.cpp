@@ -8,7 +8,25 @@
 #include "schema/nearest_names.h"
 #include "schema/source_stack.h"
 
-namespace whence {
+namespace whence::view {
+
+using origin::Confidence;
+using origin::NodeOrigin;
+using origin::OriginKind;
+using text::parse_python_list;
+namespace keys = origin::keys;
+using match::sentence_of;
+using metadata::Attribution;
+using metadata::attribution_of;
+using metadata::belongs_to;
+using metadata::Recorded;
+using onnx_file::all_nodes;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxProperty;
+using onnx_file::OnnxSummary;
+using origin::name_of;
+
 namespace {
 
 std::vector<std::string> texts(const std::vector<std::string_view>& views) { return {views.begin(), views.end()}; }
@@ -165,4 +183,4 @@ Result<Explanation> explain_node(const OnnxSummary& model, const std::string& na
   });
 }
 
-}  // namespace whence
+}  // namespace whence::view

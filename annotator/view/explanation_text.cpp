@@ -7,7 +7,17 @@
 #include "annotator/view/explanation.h"
 #include "annotator/view/tree_text.h"
 
-namespace whence {
+namespace whence::view {
+
+using origin::Confidence;
+using text::Align;
+using text::Cell;
+using text::Palette;
+using text::Table;
+namespace keys = origin::keys;
+using metadata::Attribution;
+using origin::name_of;
+
 namespace {
 
 std::string joined(const std::vector<std::string>& parts, const char* between) {
@@ -127,4 +137,4 @@ std::string to_json(const Explanation& explanation) {
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -5,7 +5,12 @@
 
 #include "schema/module_path.h"
 
-namespace whence {
+namespace whence::view {
+
+using metadata::Attribution;
+using onnx_file::OnnxNode;
+using origin::Confidence;
+
 namespace {
 
 bool of_one_call(const Attribution& a, const Attribution& b) {
@@ -95,4 +100,4 @@ std::vector<NodePairs::Fusion> split_by_modules(const NodePairs::Fusion& fusion,
   return Splitter(fusion, a, b).parts();
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -2,7 +2,10 @@
 #include "annotator/view/drawing_files.h"
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::view {
+
+using origin::name_of;
+
 namespace {
 
 constexpr std::string_view head = R"(<?xml version="1.0" encoding="UTF-8"?>
@@ -85,4 +88,4 @@ class GraphmlWriter {
 
 std::string to_graphml(const NodeGraph& graph) { return GraphmlWriter(graph).write(); }
 
-}  // namespace whence
+}  // namespace whence::view

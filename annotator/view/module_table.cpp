@@ -1,6 +1,11 @@
 #include "annotator/view/module_table.h"
 
-namespace whence {
+namespace whence::view {
+
+using text::Align;
+using text::Cell;
+using text::Palette;
+
 namespace {
 
 std::vector<Align> alignments(const std::vector<ModuleTable::Column>& columns) {
@@ -48,4 +53,4 @@ std::string shown_path(const std::string& path) { return path.empty() ? "(root)"
 
 std::string class_name(const std::string& type) { return type.substr(type.rfind('.') + 1); }
 
-}  // namespace whence
+}  // namespace whence::view

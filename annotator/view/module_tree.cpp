@@ -10,7 +10,21 @@
 #include "annotator/text/python_list.h"
 #include "annotator/view/parameters_read.h"
 
-namespace whence {
+namespace whence::view {
+
+using text::matches_path;
+using text::parse_python_list;
+namespace keys = origin::keys;
+using metadata::Attribution;
+using metadata::attribution_of;
+using metadata::belongs_to;
+using metadata::Recorded;
+using onnx_file::all_nodes;
+using onnx_file::find_property;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+
 namespace {
 
 // Rows by path while they are being made; put into depth-first order at the end.
@@ -184,4 +198,4 @@ std::vector<ShownRow> select_rows(const ModuleTree& tree, const TreeSelection& s
   return shown;
 }
 
-}  // namespace whence
+}  // namespace whence::view

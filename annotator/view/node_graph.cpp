@@ -4,7 +4,18 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace whence {
+namespace whence::view {
+
+using metadata::attribution_of;
+using metadata::belongs_to;
+using metadata::Recorded;
+using onnx_file::all_nodes;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
+
 namespace {
 
 using Indices = std::unordered_map<const OnnxNode*, std::size_t>;
@@ -91,4 +102,4 @@ NodeGraph node_graph_of(const OnnxSummary& model, const Program* program) {
   return graph;
 }
 
-}  // namespace whence
+}  // namespace whence::view

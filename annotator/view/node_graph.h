@@ -10,11 +10,11 @@
 #include "annotator/metadata/attribution.h"
 #include "annotator/view/module_tree.h"
 
-namespace whence {
+namespace whence::view {
 
 struct PlacedNode {
-  const OnnxNode* node = nullptr;
-  Attribution attribution;
+  const onnx_file::OnnxNode* node = nullptr;
+  metadata::Attribution attribution;
   std::optional<std::size_t> row;  // of the tree: its module, of a fused node the common ancestor; none: unattributed
 };
 
@@ -38,6 +38,6 @@ struct NodeGraph {
 };
 
 // `program` may be null, as for tree_of. `model` must outlive the result. Cost: linear.
-NodeGraph node_graph_of(const OnnxSummary& model, const Program* program);
+NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* program);
 
-}  // namespace whence
+}  // namespace whence::view

@@ -7,7 +7,16 @@
 #include "annotator/text/path_glob.h"
 #include "schema/nearest_names.h"
 
-namespace whence {
+namespace whence::view {
+
+using metadata::Attribution;
+using metadata::attribution_of;
+using metadata::Recorded;
+using onnx_file::all_nodes;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using text::matches_path;
+
 namespace {
 
 // "a.b.c" is in "a.b.c", "a.b", "a" and "".
@@ -89,4 +98,4 @@ std::vector<SelectedNode> select_nodes(const OnnxSummary& model, const NodeSelec
   return selected;
 }
 
-}  // namespace whence
+}  // namespace whence::view

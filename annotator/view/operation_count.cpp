@@ -7,7 +7,13 @@
 
 #include "annotator/onnx_file/wire_in.h"
 
-namespace whence {
+namespace whence::view {
+
+using onnx_file::OnnxAttribute;
+using onnx_file::OnnxNode;
+namespace wire = onnx_file::wire;
+using functions::ValueShapes;
+
 namespace {
 
 enum class Formula : std::uint8_t {
@@ -233,4 +239,4 @@ std::optional<std::int64_t> count_operations(const OnnxNode& node, const ValueSh
   return apply(formula->second, node, Sizes(node, shapes));
 }
 
-}  // namespace whence
+}  // namespace whence::view

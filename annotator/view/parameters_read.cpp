@@ -4,7 +4,13 @@
 #include <map>
 #include <unordered_map>
 
-namespace whence {
+namespace whence::view {
+
+using metadata::Attribution;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxTensor;
+
 namespace {
 
 // onnx::TensorProto::DataType of what is not a parameter: INT64 (indices, shapes), STRING, BOOL.
@@ -67,4 +73,4 @@ std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::ve
   return result;
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -3,7 +3,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace whence {
+namespace whence::view {
+
+using text::Align;
+using text::Cell;
+using text::grouped;
+using text::Palette;
+
 namespace {
 
 constexpr std::size_t operators_shown = 4;
@@ -80,4 +86,4 @@ std::string to_json(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
   return object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace whence
+}  // namespace whence::view

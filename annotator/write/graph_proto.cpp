@@ -6,7 +6,18 @@
 #include "annotator/origin/stamp.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::write {
+
+namespace keys = origin::keys;
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::Initializer;
+using graph::no_value;
+using graph::TensorType;
+using origin::to_stamp;
 
 namespace {
 
@@ -68,7 +79,7 @@ std::vector<const Initializer*> weights_first(const std::vector<Initializer>& in
 }
 
 onnx::TensorProto GraphProtoMaker::tensor_header(const Initializer& initializer) const {
-  return whence::tensor_header(initializer.data, names_.of(graph_, initializer.value));
+  return write::tensor_header(initializer.data, names_.of(graph_, initializer.value));
 }
 
 onnx::GraphProto GraphProtoMaker::nodes() {
@@ -170,7 +181,7 @@ void GraphProtoMaker::fill_attribute(const Attribute& attribute, onnx::Attribute
     for (const std::string& element : *texts) proto.add_strings(element);
   } else if (const auto* tensor = std::get_if<TensorData>(&attribute.value)) {
     proto.set_type(onnx::AttributeProto::TENSOR);
-    *proto.mutable_t() = whence::tensor_header(*tensor, "");
+    *proto.mutable_t() = write::tensor_header(*tensor, "");
     const auto bytes = tensor->bytes.in_memory().value();
     proto.mutable_t()->set_raw_data(bytes.data(), bytes.size());
   } else if (const auto* type = std::get_if<TensorType>(&attribute.value)) {
@@ -188,7 +199,7 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
   proto.set_name(name);
   for (const Initializer& initializer : graph.initializers) {
     onnx::TensorProto& tensor = *proto.add_initializer();
-    tensor = whence::tensor_header(initializer.data, names_.of(graph, initializer.value));
+    tensor = write::tensor_header(initializer.data, names_.of(graph, initializer.value));
     const Bytes& held = initializer.data.bytes;
     const Bytes written = held.made_when_written() ? held.made() : held;
     const auto bytes = written.in_memory().value();
@@ -198,4 +209,4 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
   return proto;
 }
 
-}  // namespace whence
+}  // namespace whence::write

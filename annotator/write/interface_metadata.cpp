@@ -10,7 +10,15 @@
 #include "annotator/origin/keys.h"
 #include "schema/flat_map.h"
 
-namespace whence {
+namespace whence::write {
+
+namespace keys = origin::keys;
+using graph::Graph;
+using graph::Initializer;
+using lower::written_state;
+using lower::WrittenState;
+using metadata::FxNames;
+
 namespace {
 
 std::string line_of(const SignatureEntry& entry) {
@@ -191,4 +199,4 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
   return metadata;
 }
 
-}  // namespace whence
+}  // namespace whence::write

@@ -2,7 +2,10 @@
 
 #include "annotator/onnx_file/wire_out.h"
 
-namespace whence {
+namespace whence::write {
+
+namespace wire = onnx_file::wire;
+
 namespace {
 
 // Field numbers of onnx.proto.
@@ -47,4 +50,4 @@ void ModelLayout::write(AtomicFile& file) const {
   file.write(tail);
 }
 
-}  // namespace whence
+}  // namespace whence::write

@@ -15,7 +15,18 @@
 #include "schema/files/output_files.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::write {
+
+using origin::NodeOrigin;
+using origin::OriginKind;
+using text::UniqueNames;
+namespace keys = origin::keys;
+using graph::Graph;
+using graph::GraphNode;
+using graph::Initializer;
+using origin::merge_origins;
+using origin::to_ranges;
+using origin::to_stamp;
 
 namespace {
 
@@ -208,4 +219,4 @@ void write_onnx(const Graph& graph, const std::string& path, const WriteOptions&
   files.commit();
 }
 
-}  // namespace whence
+}  // namespace whence::write

@@ -12,7 +12,7 @@
 #include "annotator/write/interface_metadata.h"
 #include "annotator/write/user_functions.h"
 
-namespace whence {
+namespace whence::write {
 
 // Weights in files beside the model.
 struct ExternalData {
@@ -38,6 +38,6 @@ struct WriteOptions {
 
 // Throws Error: cannot_write (nothing is left behind), unsupported_feature for a dtype that ONNX lacks, over_limit for
 // a graph that passes 2 GiB without its weights, or more tensors than files can be open.
-void write_onnx(const Graph& graph, const std::string& path, const WriteOptions& options);
+void write_onnx(const graph::Graph& graph, const std::string& path, const WriteOptions& options);
 
-}  // namespace whence
+}  // namespace whence::write

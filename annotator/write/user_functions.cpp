@@ -10,7 +10,7 @@
 #include "schema/files/files.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::write {
 namespace {
 
 constexpr std::string_view prefix = "whence.";
@@ -119,4 +119,4 @@ const onnx::FunctionProto* UserFunctions::find(const std::string& domain, const 
   return nullptr;
 }
 
-}  // namespace whence
+}  // namespace whence::write

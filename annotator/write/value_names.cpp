@@ -1,6 +1,13 @@
 #include "annotator/write/value_names.h"
 
-namespace whence {
+namespace whence::write {
+
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::Initializer;
+using graph::no_value;
 
 ValueNames::ValueNames(const Graph& graph) { name_graph(graph, nullptr); }
 
@@ -49,4 +56,4 @@ std::vector<const Graph*> bodies(const GraphNode& node) {
   return found;
 }
 
-}  // namespace whence
+}  // namespace whence::write

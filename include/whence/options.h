@@ -21,8 +21,8 @@ struct ExternalData {
 };
 
 struct Options {
-  // {input: {axis: size's name}}, as torch.onnx.export has them. Axes of one name have one size. Of an archive also a size
-  // that follows from another: "2*batch+1".
+  // {input: {axis: size's name}}, as torch.onnx.export has them. Axes of one name have one size. Of an archive also a
+  // size that follows from another: "2*batch+1".
   std::map<std::string, std::map<int, std::string>> dynamic_axes = {};
   // Names of the inputs, in order. By default those of forward's arguments where they are known (archives), else "x",
   // or "x0", "x1", ... when there are several.

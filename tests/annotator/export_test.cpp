@@ -10,6 +10,17 @@
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
+
+using convert::Ints;
+using convert::OpTable;
+using exporter::export_program;
+using exporter::ExportOptions;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using origin::OriginKind;
+using program::number_scalar;
+
 namespace {
 
 using Names = std::vector<std::string>;

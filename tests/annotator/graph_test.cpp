@@ -6,6 +6,24 @@
 #include "annotator/program/tensor_values.h"
 
 namespace whence {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using origin::add_op;
+using origin::merge_origins;
+using origin::NodeOrigin;
+using origin::OriginKind;
+using program::bfloat16_bits;
+using program::cast_tensor;
+using program::float16_bits;
+using program::from_float16_bits;
+using program::integer_scalar;
+using program::number_scalar;
+using program::single_integer;
+using program::single_number;
+
 namespace {
 
 GraphValueId node(Graph& graph, const std::string& op, std::vector<GraphValueId> inputs) {

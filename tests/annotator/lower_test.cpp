@@ -6,6 +6,10 @@
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
+
+using lower::lower;
+using program::integer_scalar;
+
 namespace {
 
 std::vector<std::string> targets(const Program& program) {

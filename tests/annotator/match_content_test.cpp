@@ -8,6 +8,13 @@
 #include "schema/files/files.h"
 
 namespace whence {
+
+using match::Reference;
+using match::ReferenceParameter;
+using match::StructureTensor;
+using match::TensorSource;
+using match::WantedContent;
+
 namespace {
 
 using How = TensorSource::How;

@@ -4,6 +4,13 @@
 #include "annotator/annotation/merged_entries.h"
 
 namespace whence {
+
+using annotation::parse_merged_entries;
+using annotation::repeated_entries;
+using annotation::to_text;
+using onnx_file::NodeView;
+using onnx_file::PlacedEntry;
+
 namespace {
 
 TEST(MergedEntries, TextAndBack) {

@@ -7,6 +7,14 @@
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
+
+using match::make_reference;
+using match::match_model;
+using match::MatchReport;
+using match::module_of_path;
+using match::Reference;
+using onnx_file::OnnxSummary;
+
 namespace {
 
 // Query and key of one input, their product, a softmax, a sum with the input, an activation: each in its own module.

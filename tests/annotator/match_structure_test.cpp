@@ -6,6 +6,14 @@
 #include "tests/schema/expect_error.h"
 
 namespace whence {
+
+using match::ForeignStructure;
+using match::make_structure;
+using match::NodeKind;
+using match::Structure;
+using match::StructureNode;
+using onnx_file::OnnxSummary;
+
 namespace {
 
 class MatchStructure : public ::testing::Test {

@@ -13,6 +13,14 @@
 #include "tests/schema/temporary_folder.h"
 
 namespace whence {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using annotation::annotate_file;
+using annotation::AnnotateOptions;
+using annotation::AnnotateReport;
+using annotation::strip_file;
+
 namespace {
 
 using Metadata = std::map<std::string, std::string>;

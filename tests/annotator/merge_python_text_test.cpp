@@ -6,6 +6,10 @@
 #include "annotator/origin/python_text.h"
 
 namespace whence {
+
+using origin::python_float;
+using origin::python_repr;
+
 namespace {
 
 TEST(PythonText, WritesFloatsAsPythonDoes) {

@@ -4,6 +4,14 @@
 #include "annotator/origin/stamp.h"
 
 namespace whence {
+
+using origin::NodeOrigin;
+using origin::OriginKind;
+using origin::parse_ranges;
+using origin::parse_stamp;
+using origin::to_ranges;
+using origin::to_stamp;
+
 namespace {
 
 TEST(Stamp, ReadsWhatItWrites) {

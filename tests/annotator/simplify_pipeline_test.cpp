@@ -7,6 +7,12 @@
 #include "tests/annotator/graph_builder.h"
 
 namespace whence {
+
+using graph::Graph;
+using graph::GraphValue;
+using simplify::simplify;
+using simplify::SimplifyReport;
+
 namespace {
 
 constexpr DType f32 = DType::float32;

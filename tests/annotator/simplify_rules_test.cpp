@@ -10,6 +10,15 @@
 #include "tests/annotator/graph_builder.h"
 
 namespace whence {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using origin::OriginKind;
+using program::Elements;
+using simplify::Refusal;
+using simplify::simplify;
+
 namespace {
 
 constexpr DType f32 = DType::float32, i64 = DType::int64;

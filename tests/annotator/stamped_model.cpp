@@ -6,6 +6,16 @@
 #include "tests/annotator/graph_builder.h"
 
 namespace whence {
+
+using origin::OriginKind;
+namespace keys = origin::keys;
+using exporter::name_nodes;
+using graph::Graph;
+using graph::GraphValue;
+using graph::GraphValueId;
+using write::write_onnx;
+using write::WriteOptions;
+
 namespace {
 
 constexpr DType f32 = DType::float32;

@@ -5,6 +5,14 @@
 #include "schema/result.h"
 
 namespace whence {
+
+using origin::confidence_count;
+using origin::Counts;
+using validation::all_checks;
+using validation::Check;
+using validation::find_check;
+using validation::parse_threshold;
+
 namespace {
 
 TEST(Counts, CoveredLeavesOutAncestors) {

@@ -10,6 +10,12 @@
 #include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
+
+using onnx_file::all_nodes;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using onnx_file::read_onnx_summary;
+
 namespace {
 
 std::string write_temporary(const std::string& content) {

@@ -4,6 +4,9 @@
 #include "annotator/text/path_glob.h"
 
 namespace whence {
+
+using text::matches_path;
+
 namespace {
 
 struct Row {

@@ -4,6 +4,9 @@
 #include "annotator/text/python_list.h"
 
 namespace whence {
+
+using text::parse_python_list;
+
 namespace {
 
 using Texts = std::vector<std::string>;

@@ -4,6 +4,14 @@
 #include "annotator/text/table.h"
 
 namespace whence {
+
+using text::Align;
+using text::Cell;
+using text::grouped;
+using text::Palette;
+using text::percent;
+using text::Table;
+
 namespace {
 
 TEST(Table, AlignsColumnsAndLeavesNoTrailingBlanks) {

@@ -7,6 +7,10 @@
 #include <gtest/gtest.h>
 
 namespace whence {
+
+using convert::Ints;
+using convert::transposed;
+
 namespace {
 
 // Elements that all differ: the number of the place in every byte that has room for some of it.

@@ -7,6 +7,10 @@
 #include "tests/annotator/stamped_model.h"
 
 namespace whence {
+
+using exporter::name_nodes;
+using origin::scope_path;
+
 namespace {
 
 constexpr DType f32 = DType::float32;

@@ -14,6 +14,12 @@
 #include "tests/schema/temporary_folder.h"
 
 namespace whence {
+
+namespace keys = origin::keys;
+using graph::Graph;
+using graph::GraphValue;
+using write::write_onnx;
+
 namespace {
 
 onnx::ModelProto load(const std::string& path) {

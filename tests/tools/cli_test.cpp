@@ -1,19 +1,10 @@
-// The command line's helpers: splitting, sizes.
+// The command line's helpers: sizes.
 #include "tools/whence/cli.h"
 
 #include <gtest/gtest.h>
 
 namespace whence {
 namespace {
-
-TEST(Split, KeepsEmptyParts) {
-  EXPECT_EQ(split("", ','), std::vector<std::string>{});
-  EXPECT_EQ(split("a", ','), (std::vector<std::string>{"a"}));
-  EXPECT_EQ(split("a,b", ','), (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(split("a,,b", ','), (std::vector<std::string>{"a", "", "b"}));
-  EXPECT_EQ(split("a,", ','), (std::vector<std::string>{"a", ""}));
-  EXPECT_EQ(split(",", ','), (std::vector<std::string>{"", ""}));
-}
 
 TEST(HumanSize, RoundsToOneDecimal) {
   EXPECT_EQ(human_size(0), "0 B");

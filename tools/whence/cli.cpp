@@ -14,8 +14,8 @@
 
 #include <unistd.h>
 
+#include "annotator/app/separate_files.h"
 #include "schema/nearest_names.h"
-#include "tools/whence/given_files.h"
 
 namespace whence {
 
@@ -63,7 +63,7 @@ struct CommandLine::State {
   std::vector<std::string> positional_names, names, repeated, examples;
   std::vector<std::string> input_names, output_names;  // of options that name files
   std::map<std::string, std::string> removed;          // options of before, and what took their place
-  std::vector<NamedFile> further_inputs;
+  std::vector<app::NamedFile> further_inputs;
   bool in_place = false;
   std::vector<std::pair<std::string, std::string>> positional_help;
   po::variables_map values;
@@ -88,8 +88,8 @@ struct CommandLine::State {
   }
 
   // Those of the names that were given.
-  std::vector<NamedFile> files(const std::vector<std::string>& of) const {
-    std::vector<NamedFile> found;
+  std::vector<app::NamedFile> files(const std::vector<std::string>& of) const {
+    std::vector<app::NamedFile> found;
     for (const std::string& name : of) {
       if (values.count(name) == 0) continue;
       const auto& value = values[name].value();
@@ -103,9 +103,9 @@ struct CommandLine::State {
 
   void require_files_apart() const {
     const std::string in_place_input = in_place ? called(positional_names.front()) : "";
-    std::vector<NamedFile> inputs = files(input_names);
+    std::vector<app::NamedFile> inputs = files(input_names);
     inputs.insert(inputs.end(), further_inputs.begin(), further_inputs.end());
-    require_apart(inputs, files(output_names), in_place_input);
+    app::require_separate(inputs, files(output_names), in_place_input);
   }
 
   Error unknown_option(const std::string& option) const {
@@ -204,8 +204,8 @@ void CommandLine::also_reads(const std::string& name, const std::string& path) {
   state_->require_files_apart();
 }
 
-std::vector<NamedFile> CommandLine::inputs() const {
-  std::vector<NamedFile> inputs = state_->files(state_->input_names);
+std::vector<app::NamedFile> CommandLine::inputs() const {
+  std::vector<app::NamedFile> inputs = state_->files(state_->input_names);
   inputs.insert(inputs.end(), state_->further_inputs.begin(), state_->further_inputs.end());
   return inputs;
 }
@@ -270,7 +270,7 @@ std::string json_array(const Diagnostics& diagnostics) {
   return text + "]";
 }
 
-void report(const Diagnostics& diagnostics, bool json) {
+void print_diagnostics(const Diagnostics& diagnostics, bool json) {
   if (json) {
     std::cout << "{\"diagnostics\": " << json_array(diagnostics) << "}\n";
   } else {

@@ -14,13 +14,16 @@
 
 namespace whence {
 
+namespace app {
+struct NamedFile;
+}
+
 // The options of one subcommand: declared, parsed, then asked by name. `--help` and `--json` are always there.
 //
 //   CommandLine line("record", "model.pt -o model.whence.json", "Records where every operation comes from.");
 //   line.positional("archive", "the TorchScript archive");
 //   line.option("output,o", "FILE", "the sidecar to write");
 //   if (!line.parse(argc, argv)) return ExitCode::ok;  // --help was asked for
-struct NamedFile;
 enum class Target { another_file, may_be_the_model };  // the first positional argument
 
 class CommandLine {
@@ -52,7 +55,7 @@ class CommandLine {
 
   // A file that is read though no option names it.
   void also_reads(const std::string& name, const std::string& path);
-  std::vector<NamedFile> inputs() const;
+  std::vector<app::NamedFile> inputs() const;
 
  private:
   struct State;
@@ -64,10 +67,10 @@ void print_text(const Diagnostics& diagnostics);
 // The JSON array of diagnostics, for a subcommand's own object.
 std::string json_array(const Diagnostics& diagnostics);
 // Diagnostics in the form the user asked for: text on standard error, or {"diagnostics": [...]} on standard output.
-void report(const Diagnostics& diagnostics, bool json);
+void print_diagnostics(const Diagnostics& diagnostics, bool json);
 
-std::uint64_t size_of_file(const std::string& path);                    // 0 for devices and pipes
-std::string human_size(std::uint64_t bytes);                            // "17.6 MB"
+std::uint64_t size_of_file(const std::string& path);  // 0 for devices and pipes
+std::string human_size(std::uint64_t bytes);          // "17.6 MB"
 
 // ANSI sequence when standard error (or output) is a terminal and NO_COLOR is not set, else "".
 enum class Color { red, yellow, green, dim, bold, reset };

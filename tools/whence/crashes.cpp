@@ -8,12 +8,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "annotator/app/recorder_library.h"
 #include "schema/files/temporary_names.h"
 #include "schema/result.h"
 
 namespace whence {
-
-volatile std::sig_atomic_t reading_archive = 0;
 
 namespace {
 
@@ -106,7 +105,7 @@ bool was_sent(const siginfo_t& info) { return info.si_code <= 0 && info.si_pid !
 
 void end(int signal, siginfo_t* info, void*) {
   remove_temporaries();
-  if (reading_archive != 0 && !was_sent(*info)) {
+  if (app::reading_archive != 0 && !was_sent(*info)) {
     say(messages.libtorch);
     ::_exit(static_cast<int>(ExitCode::malformed));
   }

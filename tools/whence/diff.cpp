@@ -11,6 +11,15 @@
 #include "tools/whence/palette.h"
 
 namespace whence {
+
+using functions::read_flat_summary;
+using onnx_file::OnnxSummary;
+using view::diff_models;
+using view::DiffText;
+using view::ModelDiff;
+using view::to_json;
+using view::to_text;
+
 namespace {
 
 DiffText parse_wanted(const CommandLine& line) {

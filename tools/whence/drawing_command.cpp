@@ -10,6 +10,11 @@
 
 namespace whence {
 
+using functions::read_flat_summary;
+using onnx_file::OnnxSummary;
+using view::node_graph_of;
+using view::NodeGraph;
+
 ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
   CommandLine line(kind.command, "model.onnx [-o FILE] [--sidecar F]", kind.description);
   line.positional("file", "the ONNX file");

@@ -10,6 +10,16 @@
 #include "tools/whence/palette.h"
 
 namespace whence {
+
+using functions::has_cut_functions;
+using functions::read_flat_summary;
+using onnx_file::OnnxSummary;
+using onnx_file::read_onnx_summary;
+using view::explain_node;
+using view::Explanation;
+using view::to_json;
+using view::to_text;
+
 namespace {
 
 // A node of the file, else one that a call of a function stands for, under the name that `whence inline` gives it.

@@ -1,29 +1,31 @@
 // `whence functions`: modules of an annotated file as ONNX functions, one for each unique block.
+#include "whence/functions.h"
+
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/functions/outline_file.h"
+#include "annotator/app/function_choice.h"
 #include "annotator/text/table.h"
+#include "annotator/text/words.h"
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/function_choice.h"
-#include "tools/whence/given_files.h"
 #include "tools/whence/palette.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 namespace {
 
-void print_json(const FunctionsReport& report, const std::string& output, const Diagnostics& notes) {
+void print_json(const FunctionsReport& report, const std::string& output) {
   nlohmann::ordered_json object = {{"file", output}};
   object.update(to_json(report));
-  object["diagnostics"] = nlohmann::ordered_json::parse(json_array(notes));
-  std::cout << object.dump(2) << "\n";
+  print_json(std::move(object), report.notes);
 }
 
-void print_people(const FunctionsReport& report, const std::string& output, const Diagnostics& notes) {
-  print_text(notes);
-  Table table(output_palette(), {Align::left, Align::right, Align::right, Align::left}, "  ");
+void print_people(const FunctionsReport& report, const std::string& output) {
+  print_text(report.notes);
+  text::Table table(output_palette(), {text::Align::left, text::Align::right, text::Align::right, text::Align::left},
+                    "  ");
   table.header({"function", "nodes", "calls", "first module"});
   for (const FunctionsReport::Function& each : report.functions) {
     table.row({each.name, std::to_string(each.nodes), std::to_string(each.calls), each.modules.front()});
@@ -51,14 +53,14 @@ ExitCode run(int argc, char** argv) {
   line.option("types", "A,B", "modules by class: BertLayer,BertAttention");
   line.option("depth", "N", "all modules down to N calls below the root");
   line.flag("auto", "the repeated blocks that save the most nodes (the default)");
-  line.removed("by-structure", annotate_first);
+  line.removed("by-structure", app::annotate_first);
   line.example("whence functions bert.annotated.onnx -o bert.functions.onnx --types BertLayer");
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   FunctionChoice options;
   options.modules = line.list("modules");
-  options.types = split(line.text_or("types", ""), ',');
+  options.types = text::split(line.text_or("types", ""), ',');
   if (line.has("depth")) {
     options.depth = static_cast<int>(line.integer_or("depth", 1));
     if (*options.depth < 1) {
@@ -71,10 +73,9 @@ ExitCode run(int argc, char** argv) {
     throw Error(Code::usage, "--auto and a choice of modules were given together", "give one of them",
                 {.stage = "command line"});
   }
-  const ModelOutput output = model_output(line);
-  Diagnostics notes;
-  const FunctionsReport report = unwrap(outline_file(line.text("model"), output, options), notes);
-  line.json() ? print_json(report, output.path, notes) : print_people(report, output.path, notes);
+  const std::string output = line.text("output");
+  const FunctionsReport report = make_functions(line.text("model"), output, options, line.has("overwrite"));
+  line.json() ? print_json(report, output) : print_people(report, output);
   return ExitCode::ok;
 }
 

@@ -7,6 +7,11 @@
 
 namespace whence {
 
+namespace keys = origin::keys;
+using metadata::belongs_to;
+using onnx_file::find_property;
+using onnx_file::OnnxSummary;
+
 std::optional<Sidecar> read_given_sidecar(const CommandLine& line, const std::vector<const OnnxSummary*>& models,
                                           Diagnostics& notes) {
   if (!line.has("sidecar")) return std::nullopt;

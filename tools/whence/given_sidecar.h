@@ -13,7 +13,7 @@ namespace whence {
 
 // None without the option. Throws what read_sidecar does, and Error(sidecar_mismatch) when each of `models` says itself
 // that it was exported from or annotated with another program. A file that says neither may be of any.
-std::optional<Sidecar> read_given_sidecar(const CommandLine& line, const std::vector<const OnnxSummary*>& models,
-                                          Diagnostics& notes);
+std::optional<Sidecar> read_given_sidecar(const CommandLine& line,
+                                          const std::vector<const onnx_file::OnnxSummary*>& models, Diagnostics& notes);
 
 }  // namespace whence

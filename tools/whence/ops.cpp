@@ -2,14 +2,19 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "annotator/app/recorder_library.h"
 #include "annotator/convert/op_table.h"
 #include "annotator/exporter/export.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/input_spec.h"
-#include "tools/whence/recorder_library.h"
 
 namespace whence {
+
+using convert::OpTable;
+using exporter::default_opset;
+using exporter::export_program;
+using exporter::ExportOptions;
+
 namespace {
 
 // Everything that stands in the way of an export, at once; nothing is written.
@@ -20,9 +25,9 @@ ExitCode missing(const CommandLine& line) {
   read.inputs_file = line.text_or("inputs", "");
   ExportOptions options;
   options.opset = static_cast<int>(line.integer_or("opset", default_opset));
-  options.trace_composite = trace_composite;
-  load_operators(line.list("library"));
-  const auto graph = export_program(read_archive(read, notes), options);
+  options.trace_composite = app::trace_composite;
+  app::load_operators(line.list("library"));
+  const auto graph = export_program(app::read_archive(read, notes), options);
   const Diagnostics problems = graph ? Diagnostics{} : graph.diagnostics();
   if (line.json()) {
     std::cout << nlohmann::ordered_json{{"missing", nlohmann::ordered_json::parse(json_array(problems))}}.dump(2)

@@ -7,7 +7,7 @@
 
 namespace whence {
 
-inline Palette output_palette() {
+inline text::Palette output_palette() {
   return {color_out(Color::bold),   color_out(Color::dim),   color_out(Color::red),
           color_out(Color::yellow), color_out(Color::green), color_out(Color::reset)};
 }

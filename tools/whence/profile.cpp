@@ -10,6 +10,15 @@
 #include "tools/whence/palette.h"
 
 namespace whence {
+
+using profile::ModuleProfile;
+using profile::profile_by_module;
+using profile::to_collapsed;
+using profile::to_json;
+using profile::to_speedscope;
+using profile::to_text;
+using text::Palette;
+
 namespace {
 
 constexpr std::array formats = {"text", "json", "collapsed", "speedscope"};

@@ -4,11 +4,20 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "annotator/text/words.h"
 #include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 
 namespace whence {
+
+using origin::Counts;
+using report::make_report;
+using report::Report;
+using report::to_html;
+using report::to_markdown;
+using validation::Finding;
+
 namespace {
 
 enum class Format : std::uint8_t { html, markdown };
@@ -30,7 +39,7 @@ Format parse_format(const CommandLine& line, const std::string& output) {
 std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
   std::map<std::string, std::int64_t> sizes;
   for (const std::string& given : line.list("size")) {
-    for (const std::string& part : split(given, ',')) {
+    for (const std::string& part : text::split(given, ',')) {
       const std::size_t equals = part.find('=');
       const std::string digits = equals == std::string::npos ? "" : part.substr(equals + 1);
       const bool number = !digits.empty() && digits.size() <= 12 &&

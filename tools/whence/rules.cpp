@@ -9,6 +9,12 @@
 #include "tools/whence/palette.h"
 
 namespace whence {
+
+using text::Align;
+using text::Table;
+using validation::all_rules;
+using validation::Rule;
+
 namespace {
 
 const char* word(Severity severity) { return severity == Severity::error ? "error" : "warning"; }

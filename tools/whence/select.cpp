@@ -4,12 +4,25 @@
 #include <optional>
 
 #include "annotator/functions/flat_summary.h"
+#include "annotator/text/words.h"
 #include "annotator/view/node_selection.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"
 
 namespace whence {
+
+using functions::has_cut_functions;
+using functions::read_flat_summary;
+using metadata::belongs_to;
+using metadata::Recorded;
+using onnx_file::OnnxSummary;
+using onnx_file::read_onnx_summary;
+using origin::name_of;
+using view::NodeSelection;
+using view::select_nodes;
+using view::SelectedNode;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -94,7 +107,7 @@ ExitCode run(int argc, char** argv) {
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
   std::optional<Recorded> recorded;
   if (sidecar && belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
-  const NodeSelection wanted{line.list("modules"), line.list("not"), split(line.text_or("ops", ""), ',')};
+  const NodeSelection wanted{line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ',')};
   if (has_cut_functions(model)) require_outside_functions(model, wanted, file);
   const auto nodes = select_nodes(model, wanted, recorded ? &*recorded : nullptr);
   if (line.json()) {

@@ -6,7 +6,7 @@
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // A constant of the dtype that the result has.
@@ -227,4 +227,4 @@ const OpEntry kActivation[] = {
 
 OpFamily activation_ops() { return kActivation; }
 
-}  // namespace whence
+}  // namespace whence::convert

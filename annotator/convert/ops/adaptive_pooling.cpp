@@ -12,7 +12,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 struct Adaptive {
@@ -213,4 +213,4 @@ const OpEntry kAdaptivePooling[] = {
 
 OpFamily adaptive_pooling_ops() { return kAdaptivePooling; }
 
-}  // namespace whence
+}  // namespace whence::convert

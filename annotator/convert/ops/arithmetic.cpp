@@ -7,7 +7,7 @@
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // op(x, y) in the result's dtype; yield() casts what narrow integers were computed in.
@@ -224,4 +224,4 @@ const OpEntry kArithmetic[] = {
 
 OpFamily arithmetic_ops() { return kArithmetic; }
 
-}  // namespace whence
+}  // namespace whence::convert

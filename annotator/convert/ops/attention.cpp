@@ -13,7 +13,7 @@
 #include "annotator/convert/mask_values.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // Causal masks up to this many elements are stored as constants, larger ones are computed by the graph.
@@ -183,4 +183,4 @@ const OpEntry kAttention[] = {
 
 OpFamily attention_ops() { return kAttention; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -2,7 +2,7 @@
 // copies, views without change, and moves between devices, none of which a graph has.
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // ---- dtypes -----------------------------------------------------------------------------------------------------
@@ -112,4 +112,4 @@ const OpEntry kCast[] = {
 
 OpFamily cast_ops() { return kCast; }
 
-}  // namespace whence
+}  // namespace whence::convert

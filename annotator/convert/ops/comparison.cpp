@@ -3,7 +3,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // op(a, b) -> bool. Equality is defined for booleans, order is not; narrow integers are compared in 32 bits.
@@ -116,4 +116,4 @@ const OpEntry kComparison[] = {
 
 OpFamily comparison_ops() { return kComparison; }
 
-}  // namespace whence
+}  // namespace whence::convert

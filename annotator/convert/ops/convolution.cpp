@@ -5,7 +5,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 struct Convolution {
@@ -163,4 +163,4 @@ const OpEntry kConvolution[] = {
 
 OpFamily convolution_ops() { return kConvolution; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -6,7 +6,11 @@
 #include "annotator/convert/select.h"
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::convert {
+
+using program::cast_tensor;
+using program::single_number;
+
 namespace {
 
 // ---- filled -----------------------------------------------------------------------------------------------------
@@ -294,4 +298,4 @@ const OpEntry kCreation[] = {
 
 OpFamily creation_ops() { return kCreation; }
 
-}  // namespace whence
+}  // namespace whence::convert

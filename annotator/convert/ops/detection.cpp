@@ -6,7 +6,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // The places of the boxes that are kept, the best first. ONNX wants [1, K, 4] and [1, 1, K], takes any two opposite
@@ -70,4 +70,4 @@ const OpEntry kDetection[] = {
 
 OpFamily detection_ops() { return kDetection; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -5,7 +5,9 @@
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
+
+using program::single_number;
 
 namespace {
 
@@ -140,4 +142,4 @@ const OpEntry kDivision[] = {
 
 OpFamily division_ops() { return kDivision; }
 
-}  // namespace whence
+}  // namespace whence::convert

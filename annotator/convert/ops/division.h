@@ -4,7 +4,7 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 // x and y have the same dtype, `dtype`, which is also that of the result.
 Val floor_quotient(Ctx& c, Val x, Val y, DType dtype);      // rounds towards minus infinity
@@ -12,4 +12,4 @@ Val truncated_quotient(Ctx& c, Val x, Val y, DType dtype);  // rounds towards ze
 Val floor_remainder(Ctx& c, Val x, Val y, DType dtype);     // has the sign of y, as Python's %
 Val truncated(Ctx& c, Val x);                               // a floating x rounded towards zero
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -5,7 +5,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // "ab, bc -> ac" taken apart. `output` is empty when it is left implicit.
@@ -92,4 +92,4 @@ const OpEntry kEinsum[] = {
 
 OpFamily einsum_ops() { return kEinsum; }
 
-}  // namespace whence
+}  // namespace whence::convert

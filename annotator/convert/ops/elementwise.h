@@ -6,7 +6,7 @@
 #include "annotator/convert/ctx.h"
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::convert {
 
 // An ONNX operator's name as a template argument.
 struct OpName {
@@ -31,11 +31,11 @@ void direct(Ctx& c) {
 inline Val times_scalar(Ctx& c, Val x, const char* factor, DType dtype) {
   const Val by = c.scalar(factor, dtype);
   const TensorData* known = c.constant(by);
-  return known != nullptr && single_number(*known) == 1.0 ? x : c.emit("Mul", {x, by});
+  return known != nullptr && program::single_number(*known) == 1.0 ? x : c.emit("Mul", {x, by});
 }
 
 // 8- and 16-bit integers have no arithmetic kernels in ONNX Runtime: they are computed in 32 bits, which the cast back
 // to the result's dtype wraps around as PyTorch does.
 inline DType arithmetic_dtype(DType dtype) { return is_integral(dtype) && size_of(dtype) < 4 ? DType::int32 : dtype; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -7,7 +7,7 @@
 #include "annotator/convert/reduce.h"
 #include "annotator/convert/vector_norm.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // weight [rows, size], indices [*] -> [*, size]
@@ -163,4 +163,4 @@ const OpEntry kEmbedding[] = {
 
 OpFamily embedding_ops() { return kEmbedding; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -6,7 +6,7 @@
 
 #include "annotator/convert/ctx.h"
 
-namespace whence {
+namespace whence::convert {
 
 using OpFamily = std::span<const OpEntry>;
 
@@ -60,4 +60,4 @@ OpFamily sequence_ops();
 OpFamily detection_ops();
 OpFamily onnx_native_ops();
 
-}  // namespace whence
+}  // namespace whence::convert

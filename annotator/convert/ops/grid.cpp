@@ -6,7 +6,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // Enumerations of aten/src/ATen/native/GridSamplerUtils.h, PyTorch 2.13. ONNX renamed its modes in opset 20.
@@ -123,4 +123,4 @@ const OpEntry kGrid[] = {
 
 OpFamily grid_ops() { return kGrid; }
 
-}  // namespace whence
+}  // namespace whence::convert

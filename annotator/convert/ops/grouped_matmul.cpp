@@ -7,7 +7,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // [G, length]: whether place j belongs to group g, that is, whether exactly g groups end at or before j.
@@ -66,4 +66,4 @@ const OpEntry kGroupedMatmul[] = {
 
 OpFamily grouped_matmul_ops() { return kGroupedMatmul; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -4,7 +4,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/select.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // ---- by position ------------------------------------------------------------------------------------------------
@@ -165,4 +165,4 @@ const OpEntry kIndex[] = {
 
 OpFamily index_ops() { return kIndex; }
 
-}  // namespace whence
+}  // namespace whence::convert

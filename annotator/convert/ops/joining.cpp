@@ -4,7 +4,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // ---- together ---------------------------------------------------------------------------------------------------
@@ -245,4 +245,4 @@ const OpEntry kJoining[] = {
 
 OpFamily joining_ops() { return kJoining; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -11,7 +11,10 @@
 #include "annotator/convert/uses.h"
 #include "annotator/convert/weights.h"
 
-namespace whence {
+namespace whence::convert {
+
+using program::single_number;
+
 namespace {
 
 // Gemm is defined for floating types everywhere; its integer forms are missing from runtimes.
@@ -184,4 +187,4 @@ const OpEntry kLinear[] = {
 
 OpFamily linear_ops() { return kLinear; }
 
-}  // namespace whence
+}  // namespace whence::convert

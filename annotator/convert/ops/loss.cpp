@@ -7,7 +7,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // at::Reduction, PyTorch 2.13.
@@ -282,4 +282,4 @@ const OpEntry kLoss[] = {
 
 OpFamily loss_ops() { return kLoss; }
 
-}  // namespace whence
+}  // namespace whence::convert

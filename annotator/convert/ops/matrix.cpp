@@ -8,7 +8,7 @@
 #include "annotator/convert/select.h"
 #include "annotator/convert/vector_norm.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // ---- norms ------------------------------------------------------------------------------------------------------
@@ -253,4 +253,4 @@ const OpEntry kMatrix[] = {
 
 OpFamily matrix_ops() { return kMatrix; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -8,7 +8,7 @@
 #include "annotator/convert/reduce.h"
 #include "annotator/convert/weights.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 float epsilon(Ctx& c, std::string_view argument = "eps") { return static_cast<float>(c.number(argument)); }
@@ -395,4 +395,4 @@ const OpEntry kNormalization[] = {
 
 OpFamily normalization_ops() { return kNormalization; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -5,7 +5,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 void need_opset_23(Ctx& c) {
@@ -84,4 +84,4 @@ const OpEntry kOnnxNative[] = {
 
 OpFamily onnx_native_ops() { return kOnnxNative; }
 
-}  // namespace whence
+}  // namespace whence::convert

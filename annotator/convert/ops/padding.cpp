@@ -7,7 +7,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // ONNX's order for all axes of `x`. Elements may be negative, which cuts.
@@ -113,4 +113,4 @@ const OpEntry kPadding[] = {
 
 OpFamily padding_ops() { return kPadding; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -8,7 +8,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 struct Window {
@@ -223,4 +223,4 @@ const OpEntry kPooling[] = {
 
 OpFamily pooling_ops() { return kPooling; }
 
-}  // namespace whence
+}  // namespace whence::convert

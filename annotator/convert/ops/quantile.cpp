@@ -8,7 +8,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // The axis in question as the last one; all elements when none is given.
@@ -149,4 +149,4 @@ const OpEntry kQuantile[] = {
 
 OpFamily quantile_ops() { return kQuantile; }
 
-}  // namespace whence
+}  // namespace whence::convert

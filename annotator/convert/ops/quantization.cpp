@@ -8,7 +8,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/weights.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 struct Affine {
@@ -175,4 +175,4 @@ const OpEntry kQuantization[] = {
 
 OpFamily quantization_ops() { return kQuantization; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -11,7 +11,7 @@
 #include "annotator/convert/dropout.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // ONNX's number of an element type, for attributes.
@@ -308,4 +308,4 @@ const OpEntry kRandom[] = {
 
 OpFamily random_ops() { return kRandom; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -5,7 +5,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 Val constant_indices(Ctx& c, const Ints& values, const Ints& shape) {
@@ -151,4 +151,4 @@ const OpEntry kRearrange[] = {
 
 OpFamily rearrange_ops() { return kRearrange; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -14,7 +14,12 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/weights.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+
 namespace {
 
 struct Kind {
@@ -309,4 +314,4 @@ const OpEntry kRecurrent[] = {
 
 OpFamily recurrent_ops() { return kRecurrent; }
 
-}  // namespace whence
+}  // namespace whence::convert

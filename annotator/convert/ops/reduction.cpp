@@ -4,7 +4,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // The axes in argument `name`, one or several, wrapped to be positive.
@@ -183,4 +183,4 @@ const OpEntry kReduction[] = {
 
 OpFamily reduction_ops() { return kReduction; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -7,7 +7,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 struct Interleaved {
@@ -112,4 +112,4 @@ const OpEntry kRepeat[] = {
 
 OpFamily repeat_ops() { return kRepeat; }
 
-}  // namespace whence
+}  // namespace whence::convert

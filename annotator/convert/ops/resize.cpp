@@ -12,7 +12,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // How samples are taken, as attributes of Resize.
@@ -227,4 +227,4 @@ const OpEntry kResize[] = {
 
 OpFamily resize_ops() { return kResize; }
 
-}  // namespace whence
+}  // namespace whence::convert

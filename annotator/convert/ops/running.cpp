@@ -12,7 +12,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 using Parts = std::vector<Val>;  // what is carried along: a value, and its position where that is asked for
@@ -167,4 +167,4 @@ const OpEntry kRunning[] = {
 
 OpFamily running_ops() { return kRunning; }
 
-}  // namespace whence
+}  // namespace whence::convert

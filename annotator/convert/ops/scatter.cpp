@@ -9,7 +9,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/select.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // ---- reductions -------------------------------------------------------------------------------------------------
@@ -287,4 +287,4 @@ const OpEntry kScatter[] = {
 
 OpFamily scatter_ops() { return kScatter; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -2,7 +2,10 @@
 // is recorded with the changed list as its result (recorder/script/evaluate_sequence.cpp), unlike PyTorch's schemas.
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
+
+using graph::TensorType;
+
 namespace {
 
 Val index_of(Ctx& c) { return c.to_scalar_value(c.size("idx")); }
@@ -128,4 +131,4 @@ const OpEntry kSequence[] = {
 
 OpFamily sequence_ops() { return kSequence; }
 
-}  // namespace whence
+}  // namespace whence::convert

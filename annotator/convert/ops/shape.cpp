@@ -11,7 +11,11 @@
 #include "annotator/convert/uses.h"
 #include "annotator/program/program_facts.h"
 
-namespace whence {
+namespace whence::convert {
+
+using program::may_become_one;
+using program::may_widen;
+
 namespace {
 
 // ---- reshaping --------------------------------------------------------------------------------------------------
@@ -474,4 +478,4 @@ const OpEntry kShape[] = {
 
 OpFamily shape_ops() { return kShape; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -6,7 +6,7 @@
 #include "annotator/convert/axes.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();  // "to the end", in PyTorch and in ONNX
@@ -269,4 +269,4 @@ const OpEntry kSlicing[] = {
 
 OpFamily slicing_ops() { return kSlicing; }
 
-}  // namespace whence
+}  // namespace whence::convert

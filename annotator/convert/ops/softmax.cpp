@@ -3,7 +3,7 @@
 
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // A scalar is a vector of one to ONNX, whose Softmax needs an axis.
@@ -39,4 +39,4 @@ const OpEntry kSoftmax[] = {
 
 OpFamily softmax_ops() { return kSoftmax; }
 
-}  // namespace whence
+}  // namespace whence::convert

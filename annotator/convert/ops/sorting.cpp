@@ -11,7 +11,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 struct Ranked {
@@ -293,4 +293,4 @@ const OpEntry kSorting[] = {
 
 OpFamily sorting_ops() { return kSorting; }
 
-}  // namespace whence
+}  // namespace whence::convert

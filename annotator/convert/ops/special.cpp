@@ -8,7 +8,7 @@
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -216,4 +216,4 @@ const OpEntry kSpecial[] = {
 
 OpFamily special_ops() { return kSpecial; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -5,7 +5,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/weights.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // The window of a frame: `given`, or ones, with zeros on both sides where it is shorter than the frame.
@@ -184,4 +184,4 @@ const OpEntry kSpectral[] = {
 
 OpFamily spectral_ops() { return kSpectral; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -8,7 +8,11 @@
 #include "annotator/convert/weights.h"
 #include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::convert {
+
+using program::number_scalar;
+using program::single_number;
+
 namespace {
 
 // ---- variance -------------------------------------------------------------------------------------------------------
@@ -168,4 +172,4 @@ const OpEntry kStatistics[] = {
 
 OpFamily statistics_ops() { return kStatistics; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -6,7 +6,7 @@
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 // An argument as the type of number that the result is.
@@ -181,4 +181,4 @@ const OpEntry kSymbolic[] = {
 
 OpFamily symbolic_ops() { return kSymbolic; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -7,7 +7,7 @@
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 Val number(Ctx& c, double value) { return c.constant_number(value, c.output_dtype()); }
@@ -224,4 +224,4 @@ const OpEntry kUnary[] = {
 
 OpFamily unary_ops() { return kUnary; }
 
-}  // namespace whence
+}  // namespace whence::convert

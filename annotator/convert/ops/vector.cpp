@@ -10,7 +10,7 @@
 #include "annotator/convert/reduce.h"
 #include "annotator/convert/vector_norm.h"
 
-namespace whence {
+namespace whence::convert {
 namespace {
 
 Ints axes_argument(Ctx& c, Val x) {
@@ -181,4 +181,4 @@ const OpEntry kVector[] = {
 
 OpFamily vector_ops() { return kVector; }
 
-}  // namespace whence
+}  // namespace whence::convert

@@ -5,7 +5,15 @@
 #include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+using text::parse_python_list;
+namespace keys = origin::keys;
+using metadata::stated_confidence;
+using onnx_file::find_property;
+using onnx_file::OnnxProperties;
+using origin::unstated_confidence;
 
 void carried_keys(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_whence = 4, by_pytorch = 1.5;
@@ -31,4 +39,4 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

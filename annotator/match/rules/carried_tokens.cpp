@@ -3,7 +3,9 @@
 #include "annotator/match/rules/rule.h"
 #include "annotator/origin/carried_token.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::token_in;
 
 void carried_tokens(const RuleContext& context, EvidenceTable& table) {
   constexpr double of_node = 2.4, of_module = 1.9;
@@ -23,4 +25,4 @@ void carried_tokens(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -2,7 +2,7 @@
 // They count operators in order, so they are worth little where the recorded program spells something differently.
 #include "annotator/match/rules/rule.h"
 
-namespace whence {
+namespace whence::match {
 
 void fx_node_names(const RuleContext& context, EvidenceTable& table) {
   constexpr double strength = 0.3;
@@ -22,4 +22,4 @@ void fx_node_names(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -4,7 +4,12 @@
 #include "annotator/match/rules/rule.h"
 #include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+
 namespace {
 
 struct Named {
@@ -82,4 +87,4 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

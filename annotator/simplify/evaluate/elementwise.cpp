@@ -4,7 +4,9 @@
 
 #include "annotator/simplify/evaluate/operators.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using program::cast_tensor;
 
 namespace {
 
@@ -212,4 +214,4 @@ std::optional<TensorData> evaluate_cast(const Evaluation& e) {
   return cast_tensor(e.input(0), to);
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

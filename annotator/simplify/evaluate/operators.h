@@ -4,10 +4,10 @@
 #include "annotator/simplify/evaluate/evaluate.h"
 #include "annotator/simplify/evaluate/numbers.h"
 
-namespace whence {
+namespace whence::simplify {
 
 struct Evaluation {
-  const GraphNode& node;
+  const graph::GraphNode& node;
   const Constants& inputs;  // as many as the operator needs at least
   std::uint64_t most_bytes;
 
@@ -53,4 +53,4 @@ std::optional<TensorData> evaluate_tile(const Evaluation&);
 std::optional<TensorData> evaluate_trilu(const Evaluation&);
 std::optional<TensorData> evaluate_where(const Evaluation&);
 
-}  // namespace whence
+}  // namespace whence::simplify

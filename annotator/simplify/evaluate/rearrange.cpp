@@ -6,7 +6,10 @@
 
 #include "annotator/simplify/evaluate/operators.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using program::single_integer;
 
 namespace {
 
@@ -374,4 +377,4 @@ std::optional<TensorData> evaluate_where(const Evaluation& e) {
   return made(a.dtype, *shape, std::move(bytes));
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

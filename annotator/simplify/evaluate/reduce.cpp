@@ -6,7 +6,10 @@
 
 #include "annotator/simplify/evaluate/operators.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::GraphNode;
 
 namespace {
 
@@ -248,4 +251,4 @@ std::optional<TensorData> evaluate_gemm(const Evaluation& e) {
   return tensor_of(a.dtype, made->shape, made->numbers);
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -3,7 +3,10 @@
 // Condition: B holds every value of x's dtype, so that the first Cast loses nothing. Origins: joined.
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValueId;
 
 namespace {
 
@@ -70,4 +73,4 @@ Outcome cast_chain(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

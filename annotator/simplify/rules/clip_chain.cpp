@@ -4,7 +4,12 @@
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using program::single_number;
 
 namespace {
 
@@ -43,4 +48,4 @@ Outcome clip_chain(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -11,7 +11,15 @@
 #include "annotator/simplify/evaluate/numbers.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::no_value;
+using origin::NodeOrigin;
+using program::Elements;
 
 namespace {
 
@@ -189,4 +197,4 @@ Outcome conv_batch_norm(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -11,7 +11,15 @@
 #include "annotator/simplify/evaluate/numbers.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using convert::permuted;
+using convert::reshaped;
+using graph::Attribute;
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
+using program::cast_tensor;
 
 namespace {
 
@@ -73,4 +81,4 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

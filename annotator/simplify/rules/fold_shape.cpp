@@ -7,7 +7,12 @@
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::no_value;
+using program::integer_scalar;
+using program::integer_vector;
 
 namespace {
 
@@ -88,4 +93,4 @@ Outcome fold_shape(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

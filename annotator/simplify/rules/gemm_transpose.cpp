@@ -3,7 +3,12 @@
 // Condition: none, a Gemm's operands are matrices. Origins: joined.
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
 
 namespace {
 
@@ -36,4 +41,4 @@ Outcome gemm_transpose(Rewriter& rewriter, std::int32_t index) {
   return not_mine();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -8,7 +8,15 @@
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::no_value;
+using program::single_integer;
 
 namespace {
 
@@ -103,4 +111,4 @@ std::size_t scans_of_loops(Graph& graph) {
   return changed;
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -11,7 +11,14 @@
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::no_value;
+using origin::NodeOrigin;
+using program::integer_vector;
 
 namespace {
 
@@ -108,4 +115,4 @@ Outcome matmul_reshape(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

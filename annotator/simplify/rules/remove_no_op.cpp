@@ -10,7 +10,14 @@
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
+using program::Elements;
+using program::single_integer;
 
 namespace {
 
@@ -213,4 +220,4 @@ Outcome remove_no_op(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

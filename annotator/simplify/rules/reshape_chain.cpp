@@ -9,7 +9,13 @@
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using origin::NodeOrigin;
+using program::integer_vector;
 
 namespace {
 
@@ -88,4 +94,4 @@ Outcome reshape_chain(Rewriter& rewriter, std::int32_t index) {
   return not_mine();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -7,7 +7,14 @@
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::no_value;
+using program::number_scalar;
+using program::single_number;
 
 namespace {
 
@@ -65,4 +72,4 @@ Outcome scalar_chain(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

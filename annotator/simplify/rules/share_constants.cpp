@@ -7,7 +7,12 @@
 
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Initializer;
+using origin::merge_origins;
+using origin::NodeOrigin;
+using origin::OriginKind;
 
 namespace {
 
@@ -44,4 +49,4 @@ std::size_t share_constants(Rewriter& rewriter) {
   return shared;
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -12,7 +12,14 @@
 
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::GraphNode;
+using graph::GraphValueId;
+using origin::merge_origins;
+using origin::NodeOrigin;
+using origin::OriginKind;
 
 namespace {
 
@@ -126,4 +133,4 @@ std::size_t share_nodes(Rewriter& rewriter, const std::vector<ScopeId>& scopes) 
   return shared;
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -3,7 +3,12 @@
 // Origins: joined.
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
 
 Outcome transpose_chain(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& outer = rewriter.node(index);
@@ -27,4 +32,4 @@ Outcome transpose_chain(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

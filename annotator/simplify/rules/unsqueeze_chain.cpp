@@ -8,7 +8,12 @@
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using program::integer_vector;
 
 namespace {
 
@@ -100,4 +105,4 @@ Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -5,7 +5,12 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxAttribute;
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+
 namespace {
 
 void add_references(const std::vector<OnnxNode>& nodes, const std::vector<std::string_view>& declared,
@@ -37,4 +42,4 @@ const Check attribute_undeclared_check = {
      Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -5,7 +5,11 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxOpset;
+
 namespace {
 
 void add_repeated(const std::vector<OnnxOpset>& opsets, const std::string& where, std::vector<FindingItem>& items) {
@@ -38,4 +42,4 @@ const Check domain_imported_twice_check = {
      "Readers take the first or the last: which version of its operators is meant is left to chance.", Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

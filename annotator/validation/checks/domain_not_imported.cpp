@@ -5,7 +5,12 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxOpset;
+
 namespace {
 
 using Uses = std::map<std::string_view, std::pair<std::size_t, std::string>>;  // domain -> count, first node
@@ -41,4 +46,4 @@ const Check domain_not_imported_check = {
      Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -5,7 +5,12 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
+namespace wire = onnx_file::wire;
+
 namespace {
 
 bool is_known(std::uint64_t data_type) {
@@ -58,4 +63,4 @@ const Check dtype_unknown_check = {
      "A reader that does not know the dtype cannot know the size of an element either.", Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

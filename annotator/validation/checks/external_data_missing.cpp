@@ -2,7 +2,7 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/external_data.h"
 
-namespace whence {
+namespace whence::validation {
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -24,4 +24,4 @@ const Check external_data_missing_check = {
      Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

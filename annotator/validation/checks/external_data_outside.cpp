@@ -3,7 +3,7 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/external_data.h"
 
-namespace whence {
+namespace whence::validation {
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -25,4 +25,4 @@ const Check external_data_outside_check = {
      Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

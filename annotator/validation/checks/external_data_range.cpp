@@ -2,7 +2,7 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/external_data.h"
 
-namespace whence {
+namespace whence::validation {
 namespace {
 
 std::string problem_of(const ExternalTensor& tensor) {
@@ -43,4 +43,4 @@ const Check external_data_range_check = {
      Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

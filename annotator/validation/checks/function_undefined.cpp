@@ -7,7 +7,11 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+
 namespace {
 
 using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
@@ -48,4 +52,4 @@ const Check function_undefined_check = {
      Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

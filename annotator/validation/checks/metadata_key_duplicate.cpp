@@ -4,7 +4,11 @@
 
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxProperties;
+using onnx_file::OnnxProperty;
+
 namespace {
 
 void add_duplicates(const OnnxProperties& metadata, const std::string& owner, std::vector<FindingItem>& items) {
@@ -33,4 +37,4 @@ const Check metadata_key_duplicate_check = {
      "ONNX forbids it and no checker looks: readers disagree on which value holds.", Severity::warning},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -2,7 +2,10 @@
 // none (onnx.proto: metadata_props were added with IR version 10). Only the model itself had metadata before.
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxProperties;
+
 namespace {
 
 constexpr std::int64_t first_ir_with_metadata = 10;
@@ -28,4 +31,4 @@ const Check metadata_needs_ir_10_check = {
      Severity::warning},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

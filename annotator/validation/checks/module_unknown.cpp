@@ -3,7 +3,12 @@
 
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
+
+using metadata::Attribution;
+using metadata::attribution_of;
+using onnx_file::OnnxNode;
+
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -33,4 +38,4 @@ const Check module_unknown_check = {
      Severity::warning},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -5,7 +5,15 @@
 #include "annotator/validation/walk.h"
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxAttribute;
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxProperty;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
+
 namespace {
 
 class Names {
@@ -53,4 +61,4 @@ const Check name_unreadable_check = {{"V113", "name_unreadable", "names that are
                                       Severity::error},
                                      run};
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -3,7 +3,10 @@
 
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxNode;
+
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -26,4 +29,4 @@ const Check node_name_duplicate_check = {
      "Branches and loop bodies included: whoever looks a node up by its name finds one of them.", Severity::warning},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -1,7 +1,10 @@
 // V101: nodes without a name. ONNX allows them; profilers, quantisers and whence's own reports then have no handle.
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxNode;
+
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -20,4 +23,4 @@ const Check node_name_empty_check = {
      "ONNX allows them; profilers, quantisers and reports then have no handle on the node.", Severity::warning},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

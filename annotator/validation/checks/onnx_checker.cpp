@@ -4,7 +4,7 @@
 
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -28,4 +28,4 @@ const Check onnx_checker_check = {{"V401", "onnx_checker", "complaints of onnx's
                                   run,
                                   true};
 
-}  // namespace whence
+}  // namespace whence::validation

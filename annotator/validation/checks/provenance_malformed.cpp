@@ -7,7 +7,16 @@
 #include "annotator/validation/check.h"
 #include "schema/module_path.h"
 
-namespace whence {
+namespace whence::validation {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using origin::name_of;
+using origin::parse_confidence;
+using origin::parse_stamp;
+
 namespace {
 
 std::string problem_of_modules(std::string_view text, std::optional<std::string_view> module) {
@@ -59,4 +68,4 @@ const Check provenance_malformed_check = {
      Severity::warning},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

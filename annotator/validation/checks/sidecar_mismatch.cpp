@@ -3,7 +3,13 @@
 #include "annotator/origin/stamp.h"
 #include "annotator/validation/check.h"
 
-namespace whence {
+namespace whence::validation {
+
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using origin::parse_stamp;
+
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -35,4 +41,4 @@ const Check sidecar_mismatch_check = {
      "Coverage would be told of operations of another model. Needs --sidecar.", Severity::warning},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

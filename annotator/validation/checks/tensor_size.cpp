@@ -3,7 +3,10 @@
 #include "annotator/validation/external_data.h"
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxTensor;
+
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -27,4 +30,4 @@ const Check tensor_size_check = {
      "Readers take the first bytes, or read past the end: the weights are others than the model's.", Severity::error},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation

@@ -4,7 +4,14 @@
 #include "annotator/validation/check.h"
 #include "annotator/validation/walk.h"
 
-namespace whence {
+namespace whence::validation {
+
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
+
 namespace {
 
 using Names = std::set<std::string_view>;
@@ -54,4 +61,4 @@ const Check value_info_orphan_check = {
      Severity::warning},
     run};
 
-}  // namespace whence
+}  // namespace whence::validation
