@@ -56,7 +56,7 @@ void print_people(const AnnotateReport& report, const std::optional<OutlineRepor
   const ModelFit& fit = report.fit;
   if (fit.parameters == 0) return;
   std::cout << "  of " << fit.parameters << " parameters " << fit.by_bytes << " are there by their bytes, "
-            << fit.by_name << " by name, " << fit.by_shape << " by shape\n";
+            << fit.by_name << " more by name, " << fit.by_shape << " more by shape\n";
 }
 
 AnnotateReport annotate(const CommandLine& line, const ModelSource& input, const ModelOutput& output,
