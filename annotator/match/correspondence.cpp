@@ -97,7 +97,12 @@ void Correspondence::seed_interface() {
 // An input or output of another name in the same place: of the same model, if what reads or makes it is alike and has
 // weights of the same sizes. A part taken out of a larger model begins and ends elsewhere.
 bool Correspondence::may_be_same(std::int32_t fv, std::int32_t rv) const {
+  const auto computed_inputs = [](const Structure& s, std::int32_t node) {
+    return std::ranges::count_if(s.data_inputs(s.nodes[node]), [](std::int32_t input) { return input >= 0; });
+  };
   const auto alike = [&](std::int32_t a, std::int32_t b) {
+    // A product of two values is never one with weights.
+    if (is_product(f_.nodes[a].op_class) && computed_inputs(f_, a) != computed_inputs(r_, b)) return false;
     return f_.nodes[a].op_class == r_.nodes[b].op_class && constants_alike(f_.nodes[a], r_.nodes[b]) >= 0 &&
            !kernels_differ(f_.nodes[a], r_.nodes[b]);
   };
@@ -150,6 +155,7 @@ bool Correspondence::seed_shapes() {
 void Correspondence::propose(std::int32_t f, std::int32_t r) {
   if (node_of_[f] >= 0 || foreign_node_of_[r] >= 0) return;
   if (f_.nodes[f].kind != NodeKind::heavy || r_.nodes[r].kind != NodeKind::heavy) return;
+  if (other_form_taken(r)) return;
   if (kernels_differ(f_.nodes[f], r_.nodes[r]) || f_.nodes[f].computes_sizes != r_.nodes[r].computes_sizes) return;
   auto& rivals = rivals_of_f_[f];
   if (std::find(rivals.begin(), rivals.end(), r) == rivals.end()) {
@@ -160,6 +166,17 @@ void Correspondence::propose(std::int32_t f, std::int32_t r) {
   queue_.push({score(f, r), f, r});
 }
 
+// A product with weights has its partner in another form of the reference: this one is the same operation, which is in
+// the foreign file once.
+bool Correspondence::other_form_taken(std::int32_t r) const {
+  const StructureNode& node = r_.nodes[r];
+  if (!is_product(node.op_class) || !r_.reads_weights(node) || node.outputs[0] < 0) return false;
+  return std::ranges::any_of(r_.makers(r_.loose(node.outputs[0])), [&](std::int32_t other) {
+    return other != r && foreign_node_of_[other] >= 0 && r_.nodes[other].op_class == node.op_class &&
+           same_units(other, r);
+  });
+}
+
 void Correspondence::settle(double gap) {
   for (const Candidate& candidate : waiting_) queue_.push(candidate);
   waiting_.clear();
@@ -167,6 +184,7 @@ void Correspondence::settle(double gap) {
     Candidate top = queue_.top();
     queue_.pop();
     if (node_of_[top.foreign] >= 0 || foreign_node_of_[top.reference] >= 0) continue;
+    if (other_form_taken(top.reference)) continue;
     const double now = score(top.foreign, top.reference);
     if (now < top.score - 1e-9) {  // what was learned since speaks against it
       queue_.push({now, top.foreign, top.reference});
@@ -261,6 +279,7 @@ bool Correspondence::break_ties() {
   for (const Candidate& tie : ties) {
     if (position_f_[tie.foreign] - last < far) continue;
     if (node_of_[tie.foreign] >= 0 || foreign_node_of_[tie.reference] >= 0) continue;
+    if (other_form_taken(tie.reference)) continue;
     last = position_f_[tie.foreign];
     accept(tie.foreign, tie.reference, false);
     any = true;

@@ -58,6 +58,7 @@ class Correspondence {
   bool seed_shapes();
   void link_joint_products();
   std::vector<std::int32_t> parts_of(std::int32_t product, std::int32_t read, bool& ordered) const;
+  bool other_form_taken(std::int32_t r) const;
   void settle(double gap);
   bool break_ties();
   bool bridge();
@@ -90,7 +91,9 @@ class Correspondence {
   void link_inputs(std::int32_t f, std::int32_t r);
   void link_outputs(std::int32_t f, std::int32_t r);
   bool taken_in_by_product(std::int32_t value) const;
-  bool scales_into_product(std::int32_t fv, std::int32_t value) const;
+  bool may_have_taken_in(std::int32_t fv) const;
+  bool is_own_scaling(std::int32_t r) const;
+  std::int32_t behind_scalings(std::int32_t fv, std::int32_t rv) const;
   std::int32_t behind_folded(std::int32_t fv, std::int32_t rv) const;
   void link_behind_sum(std::int32_t fv, std::int32_t rv);
   void link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
