@@ -35,6 +35,8 @@ Correspondence::Correspondence(const Structure& foreign, const Reference& refere
       certain_(foreign.nodes.size(), false),
       sure_of_scope_(foreign.nodes.size(), false),
       value_certain_(foreign.values.size(), false),
+      tie_scope_(foreign.nodes.size(), -1),
+      value_tie_scope_(foreign.values.size(), -1),
       rivals_of_f_(foreign.nodes.size()),
       rivals_of_r_(r_.nodes.size()) {}
 
@@ -253,7 +255,10 @@ std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::in
 }
 
 // Nothing tells these apart: twins. In the order of execution on both sides; in one round only such as lie far from
-// each other, since each one that is settled may tell its neighbours apart.
+// each other, since each one that is settled may tell its neighbours apart. Where there are twins of one module, only
+// those: whichever is right, the module is, and what they lead to may tell twins of several modules apart. Of those,
+// the first alone is broken: in whatever order a file lists a module's nodes, those of the module that it feeds are
+// later.
 bool Correspondence::break_ties() {
   constexpr std::int32_t far = 64;
   if (position_f_.empty()) {
@@ -267,6 +272,12 @@ bool Correspondence::break_ties() {
     if (candidate.score + small_gap < best_rival(candidate.foreign, candidate.reference)) continue;
     ties.push_back(candidate);
   }
+  std::vector<Candidate> harmless;
+  std::ranges::copy_if(ties, std::back_inserter(harmless),
+                       [&](const Candidate& tie) { return scope_of_tie(tie.foreign, tie.reference) < 0; });
+  const bool one_module = !harmless.empty();
+  if (one_module) ties = std::move(harmless);
+  std::unordered_set<std::int32_t> rivals;  // of ties between modules that were broken in this round
   std::sort(ties.begin(), ties.end(), [&](const Candidate& a, const Candidate& b) {
     const auto key = [&](const Candidate& each) {
       return std::pair(position_f_[each.foreign], position_r_[each.reference]);
@@ -280,7 +291,10 @@ bool Correspondence::break_ties() {
     if (position_f_[tie.foreign] - last < far) continue;
     if (node_of_[tie.foreign] >= 0 || foreign_node_of_[tie.reference] >= 0) continue;
     if (other_form_taken(tie.reference)) continue;
+    if (rivals.contains(tie.reference)) continue;
+    if (!one_module) rivals.insert(rivals_of_f_[tie.foreign].begin(), rivals_of_f_[tie.foreign].end());
     last = position_f_[tie.foreign];
+    tie_scope_[tie.foreign] = scope_of_tie(tie.foreign, tie.reference);
     accept(tie.foreign, tie.reference, false);
     any = true;
   }
@@ -292,9 +306,12 @@ void Correspondence::accept(std::int32_t f, std::int32_t r, bool certain) {
   foreign_node_of_[r] = f;
   certain_[f] = certain;
   linking_certain_ = certain;
+  if (!certain) tie_scope_[f] = together(tie_scope_[f], scope_of_ties_around(f, r));
+  linking_scope_ = tie_scope_[f];
   link_inputs(f, r);
   link_outputs(f, r);
   linking_certain_ = true;
+  linking_scope_ = -1;
 }
 
 }  // namespace whence

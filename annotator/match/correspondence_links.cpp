@@ -21,6 +21,7 @@ void Correspondence::link(std::int32_t fv, std::int32_t rv) {
   if (news) {
     value_of_[fv] = rv;
     value_certain_[fv] = linking_certain_;
+    value_tie_scope_[fv] = linking_scope_;
   }
   if (foreign_of_[rv] < 0) foreign_of_[rv] = fv;
   if (value_of_[fv] != rv) return;
