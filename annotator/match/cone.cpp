@@ -35,6 +35,7 @@ class Cone {
       if (!through) continue;
       any = true;
       if (pads_vanished && r_.nodes[producer].op_type == "Pad") continue;
+      if (r_.has_no_effect(r_.nodes[producer])) continue;
       if (!has_weights && r_.reads_weights(r_.nodes[producer])) continue;
       const auto& found = placement_.reference.units_of_node[producer];
       units.insert(units.end(), found.begin(), found.end());

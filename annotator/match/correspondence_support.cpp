@@ -184,21 +184,6 @@ bool Correspondence::same_units(std::int32_t a, std::int32_t b) const {
   return reference_.units_of_node[a] == reference_.units_of_node[b];
 }
 
-template <class See>
-void Correspondence::see_rivals(std::int32_t f, std::int32_t r, Trust trust, const See& see) const {
-  // A partner that a broken tie gave is free to whoever trusts certain pairs alone.
-  const auto free = [&](std::int32_t foreign) {
-    return foreign < 0 || node_of_[foreign] < 0 || (trust == Trust::certain && !certain_[foreign]);
-  };
-  for (const std::int32_t other : rivals_of_f_[f]) {
-    // Another form of the same operation is not a rival.
-    if (other != r && free(foreign_node_of_[other]) && !same_units(other, r)) see(f, other);
-  }
-  for (const std::int32_t other : rivals_of_r_[r]) {
-    if (other != f && free(other)) see(other, r);
-  }
-}
-
 double Correspondence::best_rival(std::int32_t f, std::int32_t r, Trust trust) const {
   double best = 0;
   see_rivals(f, r, trust, [&](std::int32_t a, std::int32_t b) { best = std::max(best, score(a, b, trust)); });

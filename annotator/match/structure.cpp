@@ -89,6 +89,17 @@ bool Structure::reads_weights(const StructureNode& node) const {
   });
 }
 
+bool Structure::has_no_effect(const StructureNode& node) const {
+  const bool scales = node.op_type == "Mul" || node.op_type == "Div";
+  const bool shifts = node.op_type == "Add" || node.op_type == "Sub";
+  if ((!scales && !shifts) || node.inputs.size() != 2) return false;
+  const auto is_neutral = [&](std::int32_t input) {
+    const std::int32_t tensor = input < 0 || !values[input].constant ? -1 : root_tensor(input);
+    return tensor >= 0 && tensors[tensor].single && tensors[tensor].number == (scales ? 1 : 0);
+  };
+  return is_neutral(node.inputs[1]) || (node.commutative && is_neutral(node.inputs[0]));
+}
+
 // Add(product, vector)
 bool Structure::adds_bias(const StructureNode& node) {
   if (node.op_type != "Add" || node.inputs.size() != 2) return false;

@@ -162,7 +162,10 @@ std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b) {
   std::vector<ChangedNode> nodes;
   std::set<std::size_t> in_fusion;
   for (const auto& fusion : pairs.fusions) in_fusion.insert(fusion.b.begin(), fusion.b.end());
-  for (const std::size_t at : pairs.added) nodes.push_back(changed(Change::added, nullptr, &b[at]));
+  for (const std::size_t at : pairs.added) {
+    nodes.push_back(changed(Change::added, nullptr, &b[at]));
+    nodes.back().inserted = is_inserted(b[at]);
+  }
   for (const std::size_t at : pairs.removed) nodes.push_back(changed(Change::removed, &a[at], nullptr));
   for (const auto& fusion : pairs.fusions) add_fused(fusion, a, b, nodes);
   for (const auto& [one, other] : pairs.pairs) {

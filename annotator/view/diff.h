@@ -16,7 +16,7 @@
 
 namespace whence::view {
 
-// // `fused` is a node of the second file that alone or with others took the place of nodes of the first, which then
+// `fused` is a node of the second file that alone or with others took the place of nodes of the first, which then
 // are not `removed`; `renamed` and `moved` are nodes that both files have, under another name or in another module.
 enum class Change : std::uint8_t { added, removed, fused, renamed, moved };
 inline constexpr std::size_t change_count = 5;
@@ -28,6 +28,7 @@ struct ChangedNode {
   std::string name_a,
       name_b;  // the node's, or of its first output when it has none; empty where the file has no such node
   std::vector<std::string> modules_a, modules_b;  // empty: no module is known
+  bool inserted = false;                          // an added one: for the operators around it, by a tool
   std::vector<std::string> fused;                 // nodes of the first file, "MatMul /encoder/query/MatMul"
 };
 

@@ -31,7 +31,8 @@ ordered_json node_json(const ChangedNode& node) {
           {"op_type", node.op_type},
           {"names", both(name_or_null(node.name_a), name_or_null(node.name_b))},
           {"modules", both(node.modules_a, node.modules_b)},
-          {"fused", node.fused}};
+          {"fused", node.fused},
+          {"inserted", node.inserted}};
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 // 1. the same value made by the same operator: names of values stay where the value does, whatever a tool did beside it
 // 2. the same node name and operator, when neither file has the other's values: a tool gave them other names
 // 3. the same value made by another operator: what lies, in either file, between it and the nearest values that both
-//    have was put in the place of the other, when it is more than one node
+//    have was put in the place of the other, when it is more than one node; what only lays out values anew is not
 // 4. the same node name and operator
 // 5. the same modules, call and operator, when both files have equally many of those that are left: in order
 //
@@ -38,6 +38,9 @@ struct NodePairs {
   std::vector<std::size_t> removed;  // of a: neither paired nor fused
   std::vector<std::size_t> added;    // of b
 };
+
+// Put there by a tool for the operators around it: as annotate found, or as its own operator says.
+bool is_inserted(const DiffNode& each);
 
 NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b);
 

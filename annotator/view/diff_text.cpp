@@ -80,7 +80,7 @@ std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Pa
 std::string node_text(const ChangedNode& node) {
   switch (node.change) {
     case Change::added:
-      return node.name_b + " in " + module_text(node.modules_b);
+      return node.name_b + (node.inserted ? " inserted in " : " in ") + module_text(node.modules_b);
     case Change::removed:
       return node.name_a + " of " + module_text(node.modules_a);
     case Change::renamed:
