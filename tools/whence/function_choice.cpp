@@ -40,10 +40,11 @@ std::optional<OutlineOptions> parse_functions(const CommandLine& line) {
   } else if (kind == "depth") {
     options.depth = parse_depth(rest);
   } else {
-    throw Error(Code::usage, "--functions '" + choice + "' is not a choice of modules",
-                "auto, types=BertLayer, modules='encoder.layer.*' or depth=2; a file with converters of your own goes to "
-                "`whence export --converters`",
-                {.stage = "command line"});
+    throw Error(
+        Code::usage, "--functions '" + choice + "' is not a choice of modules",
+        "auto, types=BertLayer, modules='encoder.layer.*' or depth=2; a file with converters of your own goes to "
+        "`whence export --converters`",
+        {.stage = "command line"});
   }
   return options;
 }
