@@ -2,10 +2,12 @@
 // The match engine says where nodes come from; this writes it down.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "annotator/graph/graph.h"
 #include "annotator/match/match.h"
 #include "annotator/merge/annotate.h"
 #include "annotator/merge/onnx_rewrite.h"
@@ -22,10 +24,11 @@ class KeySource {
   // The name that this very node has where it is known from; empty when there it is another or none.
   virtual std::string_view own_name(const NodeMatch&, std::string_view /*op_type*/) const { return {}; }
   virtual bool wants(std::string_view key) const = 0;
-  virtual bool units_are_operations() const { return false; }  // of a sidecar's program
+  // Digest of the program whose operations origin_of() names; empty when units are not known to be operations.
+  virtual std::string program() const { return {}; }
+  // Nothing when it is not known of all units which operations they stand for.
+  virtual std::optional<NodeOrigin> origin_of(const NodeMatch&) const { return std::nullopt; }
 };
-
-NodeOrigin origin_of(const NodeMatch& match);  // for units that are operations
 
 // How sure the node's keys say its module is once the edit is made; `decided` where the choice of keys leaves the
 // module out.

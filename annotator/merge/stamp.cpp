@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "annotator/merge/keys.h"
+
 namespace whence {
 
 namespace {
@@ -45,6 +47,13 @@ std::optional<NodeOrigin> parse_stamp(std::string_view text) {
   }
   if (origin.kind == OriginKind::own && origin.ops.size() != 1) return std::nullopt;
   return origin;
+}
+
+std::optional<std::string_view> stamped_program(const OnnxSummary& model) {
+  const auto matched = find_property(model.metadata, keys::matched);
+  if (matched && !matched->starts_with(keys::file_before) && *matched != keys::own_names) return matched;
+  const auto stamped = find_property(model.metadata, keys::stamped);
+  return stamped ? stamped : find_property(model.metadata, keys::program);
 }
 
 std::string to_ranges(const std::vector<std::int32_t>& operations) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "annotator/graph/graph.h"
+#include "annotator/read/onnx_summary.h"
 
 namespace whence {
 
@@ -15,6 +16,12 @@ std::string to_stamp(const NodeOrigin& origin);
 
 // nullopt when the text is not a stamp. Whether the operations exist is for the caller to check.
 std::optional<NodeOrigin> parse_stamp(std::string_view text);
+
+// program_digest() of the program whose operations the stamps on a model's nodes name; nothing when it does not say.
+// A file that was matched with the record of another program than it was exported from has that one's stamps. One
+// matched with the file before a tool has those of that file, or, like one matched by its own names, of its own
+// program.
+std::optional<std::string_view> stamped_program(const OnnxSummary& model);
 
 // "0-5,9" and back: ascending, distinct. nullopt when the text is no such list, or one of more than a million.
 std::string to_ranges(const std::vector<std::int32_t>& operations);

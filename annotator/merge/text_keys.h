@@ -14,14 +14,19 @@ namespace whence {
 
 class TextKeys : public KeySource {
  public:
-  // `nodes`: those that the reference's units are, or none. All outlive the keys.
-  TextKeys(const Reference& reference, const std::vector<const OnnxNode*>& nodes, std::vector<std::string_view> wanted)
-      : reference_(reference), nodes_(nodes), wanted_(std::move(wanted)) {}
+  // `nodes`: those that the reference's units are, or none. `program`: whose operations their stamps name, or empty.
+  // Reference and nodes outlive the keys.
+  TextKeys(const Reference& reference, const std::vector<const OnnxNode*>& nodes, std::string program,
+           std::vector<std::string_view> wanted)
+      : reference_(reference), nodes_(nodes), program_(std::move(program)), wanted_(std::move(wanted)) {}
 
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override;
   std::string path_of(const NodeMatch& match) const override;
   std::string_view own_name(const NodeMatch& match, std::string_view op_type) const override;
   bool wants(std::string_view key) const override;
+  std::string program() const override { return program_; }
+  // What the stamps of the nodes say together.
+  std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override;
 
  private:
   const OnnxNode* only_node(const NodeMatch& match) const;  // null when there are several or none
@@ -29,6 +34,7 @@ class TextKeys : public KeySource {
 
   const Reference& reference_;
   const std::vector<const OnnxNode*>& nodes_;
+  std::string program_;
   std::vector<std::string_view> wanted_;
 };
 

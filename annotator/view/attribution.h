@@ -48,7 +48,8 @@ class Recorded {
 // `recorded` may be null. It is used for nodes with a stamp and no module: keys on the node win.
 Attribution attribution_of(const OnnxNode& node, const Recorded* recorded);
 
-// True when the file was exported from this program or matched with it: its stamps may be looked up in it.
+// True when the file was exported from this program or matched with it, or with a file that was: its stamps may be
+// looked up in it.
 bool belongs_to(const OnnxSummary& model, const Program& program);
 
 }  // namespace whence
