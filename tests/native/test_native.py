@@ -118,6 +118,16 @@ def test_debug_information_leaves_little_open(built, case, enclosing):
     assert sum(row["enclosing"] for row in operations(built / "debug", case)) <= enclosing
 
 
+@pytest.mark.parametrize("case", ["blocks", "sequence", "derived", "looped", "layerless", "tree", "pairs"])
+def test_a_stripped_program_says_modules_of_layers_alone(built, case):
+    """What its own forwards do between them is said of the module around: the address of a function is not a class."""
+    layers = {row["path"] for row in Sidecar(built / "stripped" / f"{case}.whence.json").table("modules")
+              if row["type"].startswith("torch.nn.")}
+    rows = operations(built / "stripped", case)
+    assert any(row["enclosing"] for row in rows)
+    assert not [row for row in rows if not row["enclosing"] and row["module"] not in layers]
+
+
 def test_an_object_outside_of_the_tree_is_taken_for_none_inside(built):
     """Of the registered module's class, it runs the same code; where it has a path at all, that is its holder's."""
     for variant in programs.VARIANTS:
