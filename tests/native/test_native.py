@@ -150,8 +150,10 @@ def test_layers_have_their_exact_paths(built, variant):
         return [row["module"] for row in operations(built / variant, case) if not (row["inferred"] or row["enclosing"])]
 
     blocks = [path for path in paths("blocks") if path.endswith("linear")]
-    assert blocks == [f"{block}.linear" for block in ("stages.0", "stages.1", "stages.2", "list.0", "list.1", "twice",
-                                                      "twice") for _ in ("t", "addmm")]
+    # In a stripped program two calls of a module look like a loop in one call, so what is in them is inferred.
+    twice = () if variant == "stripped" else ("twice", "twice")
+    assert blocks == [f"{block}.linear" for block in ("stages.0", "stages.1", "stages.2", "list.0", "list.1", *twice)
+                      for _ in ("t", "addmm")]
     assert {"sequence.first", "sequence.act", "sequence.fun", "dict.up", "dict.down", "any"} <= set(paths("containers"))
     assert {"lstm", "gru"} <= set(paths("recurrent"))
     assert {"pad", "conv", "instance", "batch", "pool", "up"} == set(paths("norms")) - {""}
