@@ -380,7 +380,7 @@ def test_option_report(built):
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "throws_number": ("E0207", "no std::exception", "linear"),
+    "throws_number": ("E0207", "not a std::exception", "linear"),
     "throws_dynamic": ("E0207", "shapes cannot be multiplied", "linear"),
     "unregistered": ("E0207", "Cannot insert a Tensor that requires grad", None),
     "limit": ("E0304", "the number", ""),
