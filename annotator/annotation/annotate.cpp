@@ -10,6 +10,7 @@
 #include "annotator/exporter/export.h"
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/match.h"
+#include "annotator/metadata/attribution.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/origin/keys.h"
@@ -21,6 +22,7 @@
 namespace whence::annotation {
 
 using origin::NodeOrigin;
+using origin::OriginKind;
 using text::UniqueNames;
 namespace keys = origin::keys;
 using exporter::default_opset;
@@ -160,11 +162,12 @@ bool all_stamped(const OnnxSummary& model, const std::string& digest) {
 
 class ProgramKeys : public KeySource {
  public:
-  ProgramKeys(const NodeKeys& keys, const Program& program) : keys_(keys), program_(program) {}
+  ProgramKeys(const NodeKeys& keys, const Program& program, std::string digest)
+      : keys_(keys), program_(program), digest_(std::move(digest)) {}
 
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
     NodePlace place;
-    place.origin = origin_of(match);
+    place.origin = origin_of(match).value_or(NodeOrigin{});
     place.scope = match.scope;
     place.confidence = match.confidence;
     place.rule = name_of(match.rule);
@@ -172,11 +175,19 @@ class ProgramKeys : public KeySource {
   }
   std::string path_of(const NodeMatch& match) const override { return scope_path(program_, match.scope); }
   bool wants(std::string_view key) const override { return keys_.wants(key); }
-  bool units_are_operations() const override { return true; }
+  std::string program() const override { return digest_; }
+  std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override {
+    if (match.units.empty()) return std::nullopt;
+    NodeOrigin origin;
+    origin.ops = match.units;
+    if (match.units.size() > 1) origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
+    return origin;
+  }
 
  private:
   const NodeKeys& keys_;
   const Program& program_;
+  std::string digest_;
 };
 
 int opset_of(const OnnxSummary& model) {
@@ -229,13 +240,13 @@ void require_no_other_annotation(const OnnxSummary& model, const Program& progra
 // What both doors without a sidecar share.
 AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, const AnnotateOptions& options,
                            const std::string& digest, const std::function<Reference(const OnnxSummary&)>& make,
-                           const std::vector<const OnnxNode*>& before, Diagnostics& notes) {
+                           const std::vector<const OnnxNode*>& before, const std::string& program, Diagnostics& notes) {
   const Place place{.file = input.stands_for, .stage = "annotate"};
   auto model = read_onnx_summary(input);
   if (!model) throw Error(model.diagnostics());
   if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
   const Reference reference = make(*model);
-  const TextKeys source(reference, before, wanted_keys(options));
+  const TextKeys source(reference, before, program, wanted_keys(options));
   MatchReport found = nothing_found(*model);
   if (!fully_annotated(*model, digest)) {
     found = match_model(*model, reference);
@@ -260,7 +271,8 @@ Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelS
     }
     return annotate_by(
         input, output, options, std::string(keys::file_before) + digest_of_file(before.path),
-        [&](const OnnxSummary&) { return make_reference(*known); }, nodes, notes);
+        [&](const OnnxSummary&) { return make_reference(*known); }, nodes,
+        std::string(metadata::stamped_program(*known).value_or("")), notes);
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
@@ -269,7 +281,7 @@ Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutpu
                                       const AnnotateOptions& options) {
   Diagnostics notes;
   auto result = guarded([&] {
-    return annotate_by(input, output, options, std::string(keys::own_names), make_reference_of_names, {}, notes);
+    return annotate_by(input, output, options, std::string(keys::own_names), make_reference_of_names, {}, "", notes);
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
@@ -287,7 +299,7 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
     if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
     AnnotateReport report;
     if (!all_stamped(*model, digest)) {
-      const ProgramKeys source(keys, sidecar.program);
+      const ProgramKeys source(keys, sidecar.program, digest);
       MatchReport found = nothing_found(*model);
       if (!fully_annotated(*model, digest)) {
         found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));

@@ -63,8 +63,8 @@ bool says_something(const OnnxProperties& metadata) { return find_property(metad
 class ForeignEditor : public NodeEditor {
  public:
   // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
-  // `stamps`: also write which operations of the sidecar a node stands for; `of_another`: those that it has are of
-  // another program than the sidecar's, and go.
+  // `stamps`: also write which recorded operations a node stands for; `of_another`: those that it has are of another
+  // program, and go.
   ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets,
                 const AnnotateOptions& options, bool stamps, bool of_another,
                 const std::vector<std::string_view>& known_names, AnnotateReport& report)
@@ -111,8 +111,9 @@ class ForeignEditor : public NodeEditor {
     if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
       edit.added.emplace_back(keys::evidence, found_.evidence[index]);
     }
-    if (stamps_ && !match.units.empty() && (of_another_ || !find_property(node.metadata, keys::op)))
-      edit.added.emplace_back(keys::op, to_stamp(origin_of(match)));
+    if (stamps_ && (of_another_ || !find_property(node.metadata, keys::op))) {
+      if (const auto origin = source_.origin_of(match)) edit.added.emplace_back(keys::op, to_stamp(*origin));
+    }
     keep_what_was_there(node, edit);
     set_aside(of_another_ ? entries_in_the_way(node, keys::op) : repeated_entries(node), edit);
     return edit;
@@ -158,13 +159,6 @@ class ForeignEditor : public NodeEditor {
 
 }  // namespace
 
-NodeOrigin origin_of(const NodeMatch& match) {
-  NodeOrigin origin;
-  origin.ops = match.units;
-  if (match.units.size() > 1) origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
-  return origin;
-}
-
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
   OnnxProperties metadata = node.metadata;
   for (const auto& [key, value] : edit.added) metadata.push_back({key, value});
@@ -200,11 +194,15 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
   if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;
-  // A stamp means something beside the sidecar that it was found with. Nodes of whence's own export have theirs, unless
-  // an optimiser dropped it.
+  // A stamp means something beside the sidecar of its program. Nodes of whence's own export have theirs, unless an
+  // optimiser dropped it.
+  const std::string program = source.program();
   const auto exported = find_property(model.metadata, keys::program);
-  const bool stamps = source.units_are_operations() && source.wants(keys::confidence);
-  const bool of_another = stamps && exported && exported != digest;
+  const bool stamps = !program.empty() && source.wants(keys::confidence);
+  const bool of_another = stamps && exported && exported != program;
+  if (stamps && adds && program != digest && exported != program && !find_property(model.metadata, keys::stamped)) {
+    edit.added.emplace_back(keys::stamped, program);
+  }
   const auto make_editor = [&] {
     return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, of_another, known_names, report);
   };

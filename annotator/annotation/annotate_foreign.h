@@ -2,6 +2,7 @@
 // The match engine says where nodes come from; this writes it down.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "annotator/match/match.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/origin/node_origin.h"
 
 namespace whence::annotation {
 
@@ -22,10 +24,11 @@ class KeySource {
   // The name that this very node has where it is known from; empty when there it is another or none.
   virtual std::string_view own_name(const match::NodeMatch&, std::string_view /*op_type*/) const { return {}; }
   virtual bool wants(std::string_view key) const = 0;
-  virtual bool units_are_operations() const { return false; }  // of a sidecar's program
+  // Digest of the program whose operations origin_of() names; empty when units are not known to be operations.
+  virtual std::string program() const { return {}; }
+  // Nothing when it is not known of all units which operations they stand for.
+  virtual std::optional<origin::NodeOrigin> origin_of(const match::NodeMatch&) const { return std::nullopt; }
 };
-
-origin::NodeOrigin origin_of(const match::NodeMatch& match);  // for units that are operations
 
 // How sure the node's keys say its module is once the edit is made; `decided` where the choice of keys leaves the
 // module out.

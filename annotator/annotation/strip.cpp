@@ -93,7 +93,7 @@ class LeaveAsIs : public NodeEditor {
 
 ModelEdit model_edit(const OnnxSummary& model, const Place& place) {
   ModelEdit edit;
-  edit.dropped_keys = {keys::annotated, keys::matched, keys::original_ir_version, keys::data_files};
+  edit.dropped_keys = {keys::annotated, keys::matched, keys::stamped, keys::original_ir_version, keys::data_files};
   edit.restores_data = true;
   if (const auto text = find_property(model.metadata, keys::original_ir_version)) {
     std::int64_t version = 0;

@@ -6,6 +6,7 @@
 
 #include "annotator/metadata/node_keys.h"
 #include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
 
 namespace whence::annotation {
 
@@ -16,6 +17,9 @@ using metadata::state_confidence;
 using onnx_file::find_property;
 using onnx_file::OnnxNode;
 using origin::name_of;
+using origin::NodeOrigin;
+using origin::OriginKind;
+using origin::parse_stamp;
 
 namespace {
 
@@ -83,6 +87,30 @@ std::string_view TextKeys::own_name(const NodeMatch& match, std::string_view op_
 
 bool TextKeys::wants(std::string_view key) const {
   return std::find(wanted_.begin(), wanted_.end(), key) != wanted_.end();
+}
+
+std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {
+  if (match.units.empty()) return std::nullopt;
+  std::vector<NodeOrigin> all;
+  for (const std::int32_t unit : match.units) {
+    if (static_cast<std::size_t>(unit) >= nodes_.size()) return std::nullopt;
+    auto origin = parse_stamp(find_property(nodes_[unit]->metadata, keys::op).value_or(""));
+    if (!origin) return std::nullopt;
+    all.push_back(std::move(*origin));
+  }
+  if (all.size() == 1) return std::move(all.front());
+  NodeOrigin together;
+  for (const NodeOrigin& each : all) together.ops.insert(together.ops.end(), each.ops.begin(), each.ops.end());
+  std::ranges::sort(together.ops);
+  together.ops.erase(std::unique(together.ops.begin(), together.ops.end()), together.ops.end());
+  const bool shared =
+      match.shared || std::ranges::any_of(all, [](const NodeOrigin& each) { return each.kind == OriginKind::shared; });
+  if (shared) {
+    together.kind = OriginKind::shared;
+  } else if (together.ops.size() > 1) {
+    together.kind = OriginKind::fused;
+  }
+  return together;
 }
 
 std::string TextKeys::path_of(const NodeMatch& match) const { return reference_.scopes[match.scope].name_path; }

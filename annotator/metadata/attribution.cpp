@@ -75,12 +75,15 @@ Attribution attribution_of(const OnnxNode& node, const Recorded* recorded) {
   return result;
 }
 
+std::optional<std::string_view> stamped_program(const OnnxSummary& model) {
+  const auto matched = find_property(model.metadata, keys::matched);
+  if (matched && !matched->starts_with(keys::file_before) && *matched != keys::own_names) return matched;
+  const auto stamped = find_property(model.metadata, keys::stamped);
+  return stamped ? stamped : find_property(model.metadata, keys::program);
+}
+
 bool belongs_to(const OnnxSummary& model, const Program& program) {
-  // A file that was matched with the record of another program than it was exported from has that one's stamps.
-  // One matched with the file before a tool, or by its own names, keeps those of its own program.
-  auto matched = find_property(model.metadata, keys::matched);
-  if (matched && (matched->starts_with(keys::file_before) || *matched == keys::own_names)) matched.reset();
-  return (matched ? matched : find_property(model.metadata, keys::program)) == program_digest(program);
+  return stamped_program(model) == program_digest(program);
 }
 
 }  // namespace whence::metadata

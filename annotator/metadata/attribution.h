@@ -48,7 +48,14 @@ class Recorded {
 // `recorded` may be null. It is used for nodes with a stamp and no module: keys on the node win.
 Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded);
 
-// True when the file was exported from this program or matched with it: its stamps may be looked up in it.
+// program_digest() of the program whose operations the stamps on a model's nodes name; nothing when it does not say.
+// A file that was matched with the record of another program than it was exported from has that one's stamps. One
+// matched with the file before a tool has those of that file, or, like one matched by its own names, of its own
+// program.
+std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model);
+
+// True when the file was exported from this program or matched with it, or with a file that was: its stamps may be
+// looked up in it.
 bool belongs_to(const onnx_file::OnnxSummary& model, const Program& program);
 
 }  // namespace whence::metadata

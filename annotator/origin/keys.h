@@ -59,6 +59,9 @@ inline constexpr std::string_view program = "pkg.whence.program";  // program_di
 inline constexpr std::string_view matched = "pkg.whence.matched";  // program_digest() of the sidecar of a foreign file
 // Values of it that are not a program's digest: this and the digest of the file that was given, or the names alone.
 inline constexpr std::string_view file_before = "file:", own_names = "names";
+// program_digest() of the program whose operations `op` on the nodes names, where the file before a tool said them and
+// neither of the two above does.
+inline constexpr std::string_view stamped = "pkg.whence.stamped";
 inline constexpr std::string_view annotated = "pkg.whence.annotated";  // whence's version; there once annotate ran
 inline constexpr std::string_view original_ir_version = "pkg.whence.original_ir_version";  // when annotate raised it
 // Where weights lay before the file was written into another folder: {"one.onnx.data": "w.bin"} (carried_data.h).

@@ -93,7 +93,7 @@ std::int64_t ModuleHierarchy::recorded_parameters() const {
 }
 
 std::int64_t ModuleHierarchy::kept_parameters() const {
-  return (*this)[Arrival::name] + (*this)[Arrival::content] + (*this)[Arrival::shape];
+  return (*this)[Arrival::name] + (*this)[Arrival::content] + (*this)[Arrival::shape] + (*this)[Arrival::reader];
 }
 
 std::int64_t ModuleHierarchy::merged_parameters() const { return (*this)[Arrival::fused] + (*this)[Arrival::folded]; }

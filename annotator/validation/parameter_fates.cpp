@@ -6,16 +6,21 @@
 #include <set>
 #include <unordered_map>
 
+#include "annotator/metadata/attribution.h"
 #include "annotator/onnx_file/external_bytes.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
 
 using onnx_file::ExternalBytes;
+using metadata::Attribution;
+using metadata::attribution_of;
 using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
 using onnx_file::OnnxSummary;
 using onnx_file::OnnxTensor;
 using onnx_file::OnnxValue;
+using origin::Confidence;
 
 namespace {
 
@@ -23,6 +28,7 @@ namespace {
 struct Readers {
   std::array<bool, fate_count> by{};
   bool needed = false;
+  std::vector<std::int32_t> operations = {};  // that arrived
 
   bool any(Fate fate) const { return by[static_cast<std::size_t>(fate)]; }
 };
@@ -40,12 +46,14 @@ void visit_parameters(const Program& program, const Argument& argument, const Vi
 
 std::vector<Readers> readers_of(const Program& program, const std::vector<OperationFate>& operations) {
   std::vector<Readers> readers(program.parameters.size());
-  for (const OperationFate& operation : operations) {
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const OperationFate& operation = operations[i];
     if (operation.reason == Elimination::unused) continue;
     for (const NamedArgument& argument : operation.operation->arguments) {
       visit_parameters(program, argument.value, [&](std::int32_t parameter) {
         readers[parameter].by[static_cast<std::size_t>(operation.fate)] = true;
         readers[parameter].needed = true;
+        if (operation.fate == Fate::arrived) readers[parameter].operations.push_back(static_cast<std::int32_t>(i));
       });
     }
   }
@@ -108,7 +116,10 @@ class Initializers {
 class Search {
  public:
   Search(const CheckContext& context, const std::string& path, const std::vector<OperationFate>& operations)
-      : program_(*context.program), readers_(readers_of(program_, operations)), initializers_(context.model, path) {
+      : context_(context),
+        program_(*context.program),
+        readers_(readers_of(program_, operations)),
+        initializers_(context.model, path) {
     fates_.resize(program_.parameters.size());
     for (std::size_t i = 0; i < fates_.size(); ++i) fates_[i].parameter = &program_.parameters[i];
   }
@@ -122,6 +133,7 @@ class Search {
     std::erase_if(left, [&](std::size_t i) { return fates_[i].arrival == Arrival::content; });
     for (const std::size_t i : left) fates_[i].arrival = reason(readers_[i]);
     by_shape(left);
+    by_reader(left);
     return std::move(fates_);
   }
 
@@ -208,6 +220,46 @@ class Search {
     }
   }
 
+  // Sizes in whatever order: quantisers transpose, and take axes of one element away.
+  static std::vector<std::int64_t> form_of(std::vector<std::int64_t> dims) {
+    std::erase(dims, 1);
+    std::ranges::sort(dims);
+    return dims;
+  }
+
+  // Only where a node is known to stand for one operation and nothing else, and there is one choice.
+  void by_reader(const std::vector<std::size_t>& left) {
+    std::map<std::int32_t, std::set<Initializers::Entry*>> read;  // by operation
+    for (const OnnxNode* node : context_.nodes) {
+      const Attribution attribution = attribution_of(*node, context_.recorded);
+      if (!attribution.origin || attribution.origin->ops.size() != 1 || attribution.confidence > Confidence::matched) {
+        continue;
+      }
+      for (const std::string_view input : node->inputs) {
+        Initializers::Entry* const entry = initializers_.named(input);
+        if (entry != nullptr && !entry->claimed) read[attribution.origin->ops.front()].insert(entry);
+      }
+    }
+    using Wanted = std::pair<std::int32_t, std::vector<std::int64_t>>;  // operation, sizes
+    std::map<Wanted, std::set<std::size_t>> wanted;
+    for (const std::size_t i : left) {
+      if (fates_[i].arrival != Arrival::missing || elements(sizes_of(program_.parameters[i])) < 2) continue;
+      for (const std::int32_t op : readers_[i].operations)
+        wanted[{op, form_of(sizes_of(program_.parameters[i]))}].insert(i);
+    }
+    for (const auto& [place, parameters] : wanted) {
+      std::vector<Initializers::Entry*> fitting;
+      for (Initializers::Entry* const entry : read[place.first]) {
+        if (form_of(entry->tensor->dims) == place.second) fitting.push_back(entry);
+      }
+      if (parameters.size() != 1 || fitting.size() != 1) continue;
+      ParameterFate& fate = fates_[*parameters.begin()];
+      fate.arrival = Arrival::reader;
+      fate.initializer = std::string(fitting.front()->tensor->name);
+    }
+  }
+
+  const CheckContext& context_;
   const Program& program_;
   std::vector<Readers> readers_;
   Initializers initializers_;
@@ -217,8 +269,8 @@ class Search {
 }  // namespace
 
 std::string_view name_of(Arrival arrival) {
-  constexpr std::array<std::string_view, arrival_count> names = {"name",   "content", "shape",  "fused",
-                                                                 "folded", "unused",  "missing"};
+  constexpr std::array<std::string_view, arrival_count> names = {"name",  "content", "shape",  "reader",
+                                                                 "fused", "folded",  "unused", "missing"};
   return names[static_cast<std::size_t>(arrival)];
 }
 
@@ -227,6 +279,7 @@ std::string_view text_of(Arrival arrival) {
       "kept, found by name",
       "kept, found by content",
       "kept, found by shape: the bytes changed",
+      "kept, read by the node of its operation: the bytes changed",
       "merged: went into the numbers of others, with the operations that read them",
       "merged: computed into constants",
       "no operation needs it",

@@ -15,15 +15,16 @@ enum class Arrival : std::uint8_t {
   name,     // an initializer or input of its name, or of another name of the same tensor
   content,  // an initializer with its bytes: as they are, transposed, or as float16 or bfloat16
   shape,    // the one initializer left of its dtype and shape; its bytes were changed
+  reader,   // the one that the nodes of its operation read in its sizes: a quantiser changed bytes, dtype and name
   fused,    // its operations are in nodes that stand for several: it went into another's bytes
   folded,   // its operations were computed into a constant
   unused,   // no operation that an output needs reads it
   missing,  // an operation reads it that is in the file or may be, and the file has nothing like it
 };
-inline constexpr std::size_t arrival_count = 7;
+inline constexpr std::size_t arrival_count = 8;
 std::string_view name_of(Arrival arrival);  // "content"
 std::string_view text_of(Arrival arrival);  // for people
-bool arrived(Arrival arrival);              // by name, content or shape
+bool arrived(Arrival arrival);              // by name, content, shape or reader
 
 struct ParameterFate {
   const Parameter* parameter = nullptr;
