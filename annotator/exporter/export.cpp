@@ -25,13 +25,11 @@ using graph::GraphValueId;
 using lower::expand_composites;
 using lower::functional_form;
 using lower::is_in_place;
-using lower::lower;
 using lower::Lowering;
 using lower::written_argument;
 using program::any_node;
 using program::named_in;
 using program::values_read;
-using simplify::simplify;
 
 namespace {
 
@@ -135,7 +133,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
   Diagnostics own_failures, own_notes;
   std::set<std::string> written_as_they_are = options.custom_operators;
   written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
-  Program lowered = lower(program, own_failures, own_notes, written_as_they_are);
+  Program lowered = lower::lower(program, own_failures, own_notes, written_as_they_are);
   std::set<std::string> wanted = refused_before;
   if (options.trace_composite) {
     for (const auto& [key, places] : unconvertible_in(lowered)) {
@@ -151,7 +149,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
     Diagnostics refused;
     Lowering opening{opened, refused, own_notes};
     expand_composites(opening, wanted, options.trace_composite);
-    lowered = lower(opened, own_failures, own_notes, written_as_they_are);
+    lowered = lower::lower(opened, own_failures, own_notes, written_as_they_are);
     for (Diagnostic& diagnostic : refused) {
       if (options.unsupported_as_domain) diagnostic.severity = Severity::warning;
       (options.unsupported_as_domain ? own_notes : own_failures).push_back(std::move(diagnostic));
@@ -161,7 +159,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
     for (const std::string& key : in_vain) wanted.erase(key);
     if (wanted.empty()) {
       own_failures.clear(), own_notes.clear();
-      lowered = lower(program, own_failures, own_notes, written_as_they_are);
+      lowered = lower::lower(program, own_failures, own_notes, written_as_they_are);
     }
   }
   failures.insert(failures.end(), own_failures.begin(), own_failures.end());
@@ -264,7 +262,7 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     separate_outputs(graph, options.output_names.size());
     check_distinct(graph);
     if (options.simplify) {
-      simplify(graph, {options.opset, scopes_of(program)});
+      simplify::simplify(graph, {options.opset, scopes_of(program)});
     } else {
       graph.compact();
     }

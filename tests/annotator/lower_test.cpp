@@ -1,4 +1,4 @@
-// lower(): writes become values, settled branches and no-ops vanish, known values become constants.
+// lower::lower(): writes become values, settled branches and no-ops vanish, known values become constants.
 #include <gtest/gtest.h>
 
 #include "annotator/lower/pass.h"
@@ -7,7 +7,6 @@
 
 namespace whence {
 
-using lower::lower;
 using program::integer_scalar;
 
 namespace {
@@ -22,7 +21,7 @@ using Names = std::vector<std::string>;
 
 Program lowered(const Program& program) {
   Diagnostics failures, notes;
-  Program result = lower(program, failures, notes);
+  Program result = lower::lower(program, failures, notes);
   EXPECT_TRUE(failures.empty()) << to_text(failures.front());
   return result;
 }
@@ -112,7 +111,7 @@ TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
     p.op("aten::relu_", {{"self", v(flat)}}, f32({6}));
     p.output(base_is_read ? base : flat);
     Diagnostics failures, notes;
-    const Program program = lower(p.program, failures, notes);
+    const Program program = lower::lower(p.program, failures, notes);
     if (!base_is_read) {
       EXPECT_TRUE(failures.empty());
       EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::reshape", "aten::relu"}));
@@ -195,7 +194,7 @@ TEST(Lower, AShapeThatABranchGivesAnOuterTensorIsRefused) {
   p.fill(branch.blocks[0], [&] { p.op("aten::unsqueeze_", {{"self", v(y)}, {"dim", n(0)}}, f32({1, 2})); });
   p.output(y);
   Diagnostics failures, notes;
-  lower(p.program, failures, notes);
+  lower::lower(p.program, failures, notes);
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0].where.op, "aten::unsqueeze_");
 }

@@ -10,7 +10,6 @@ namespace whence {
 
 using graph::Graph;
 using graph::GraphValue;
-using simplify::simplify;
 using simplify::SimplifyReport;
 
 namespace {
@@ -24,7 +23,7 @@ TEST(Simplify, LeavesASimpleGraphAsItIs) {
   const auto product = g.node("MatMul", {x, g.parameter("w", {3, 4}, std::vector<float>(12, 1))}, {}, f32, {2, 4});
   const auto sum = g.node("Add", {product, g.parameter("b", {4}, {1, 2, 3, 4})}, {}, f32, {2, 4});
   g.output(g.node("Relu", {sum}, {}, f32, {2, 4}));
-  const SimplifyReport report = simplify(g.graph, {});
+  const SimplifyReport report = simplify::simplify(g.graph, {});
   EXPECT_TRUE(report.changes.empty());
   EXPECT_EQ(g.operators(), "MatMul Add Relu");
   EXPECT_EQ(g.graph.nodes[1].origin.ops, std::vector<std::int32_t>{1});
@@ -46,7 +45,7 @@ TEST(Simplify, ReachesIntoBodies) {
     return std::make_shared<Graph>(std::move(body.graph));
   };
   g.output(g.node("If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}}, f32, {2}, 2));
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Relu If");
   const auto& body = *std::get<std::shared_ptr<Graph>>(g.graph.nodes[1].attributes[0].value);
   ASSERT_EQ(body.nodes.size(), 1U);
@@ -67,7 +66,7 @@ TEST(Simplify, KeepsWhatOnlyABodyReads) {
     return std::make_shared<Graph>(std::move(body.graph));
   };
   g.output(g.node("If", {flag}, {{"then_branch", branch()}, {"else_branch", branch()}}, f32, {2}));
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Mul If");
   const auto& body = *std::get<std::shared_ptr<Graph>>(g.graph.nodes[1].attributes[0].value);
   EXPECT_EQ(body.values[body.nodes[0].inputs[0]].captured, g.graph.nodes[0].outputs[0]);
@@ -78,7 +77,7 @@ TEST(Simplify, DropsWhatNobodyNeeds) {
   const auto x = g.input("x", f32, {2});
   g.node("Exp", {g.node("Neg", {x}, {}, f32, {2})}, {}, f32, {2});
   g.output(g.node("Relu", {x}, {}, f32, {2}));
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Relu");
 }
 
@@ -103,7 +102,7 @@ GraphBuilder long_chain(int blocks) {
 double seconds(int blocks) {
   GraphBuilder g = long_chain(blocks);
   const auto start = std::chrono::steady_clock::now();
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(g.graph.nodes.size(), static_cast<std::size_t>(4 * blocks));
   return time.count();

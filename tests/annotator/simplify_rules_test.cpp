@@ -17,7 +17,6 @@ using graph::GraphValueId;
 using origin::OriginKind;
 using program::Elements;
 using simplify::Refusal;
-using simplify::simplify;
 
 namespace {
 
@@ -25,13 +24,14 @@ constexpr DType f32 = DType::float32, i64 = DType::int64;
 using Ints = std::vector<std::int64_t>;
 
 std::string simplified(GraphBuilder& g) {
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   return g.operators();
 }
 
 std::string refusals(GraphBuilder& g) {
   std::string text;
-  for (const Refusal& refusal : simplify(g.graph, {}).refusals) text += refusal.rule + ": " + refusal.why + "\n";
+  for (const Refusal& refusal : simplify::simplify(g.graph, {}).refusals)
+    text += refusal.rule + ": " + refusal.why + "\n";
   return text;
 }
 
@@ -545,7 +545,7 @@ std::string two_of(const std::string& op_type, std::vector<ScopeId> scopes) {
   const auto x = g.input("x", f32, {2});
   const auto a = g.node(op_type, {x}, {}, f32, {2}), b = g.node(op_type, {x}, {}, f32, {2});
   g.output(g.node("Mul", {a, b}, {}, f32, {2}));
-  simplify(g.graph, {.scopes = std::move(scopes)});
+  simplify::simplify(g.graph, {.scopes = std::move(scopes)});
   return g.operators();
 }
 

@@ -1,7 +1,7 @@
 // Lists in one text.
-#include "annotator/text/words.h"
-
 #include <gtest/gtest.h>
+
+#include "annotator/text/words.h"
 
 namespace whence::text {
 namespace {
