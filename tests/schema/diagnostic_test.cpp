@@ -15,7 +15,7 @@ namespace {
 
 // name and number of each enumerator of Code, from the header's text
 std::vector<std::pair<std::string, int>> enumerators() {
-  const std::string header = content_of(std::string(WHENCE_SOURCE_DIR) + "/schema/diagnostic.h");
+  const std::string header = content_of(std::string(WHENCE_SOURCE_DIR) + "/include/whence/diagnostics.h");
   const std::size_t start = header.find("enum class Code");
   const std::string body = header.substr(start, header.find("};", start) - start);
   std::vector<std::pair<std::string, int>> found;
