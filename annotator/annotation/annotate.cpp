@@ -22,40 +22,24 @@
 namespace whence::annotation {
 
 using origin::NodeOrigin;
-using origin::OriginKind;
-using text::UniqueNames;
 namespace keys = origin::keys;
 using exporter::default_opset;
 using match::make_reference;
 using match::make_reference_of_names;
 using match::match_model;
 using match::MatchReport;
-using match::ModelFit;
-using match::module_of;
-using match::name_of;
 using match::NodeMatch;
 using match::nodes_with_functions;
-using match::Reference;
 using metadata::annotation_keys;
-using metadata::find_annotation_key;
-using metadata::KeyEntries;
 using metadata::NodeKeys;
-using metadata::NodePlace;
-using metadata::state_way;
-using onnx_file::data_files_of;
 using onnx_file::find_property;
 using onnx_file::ModelOutput;
 using onnx_file::ModelSource;
 using onnx_file::NodeEdit;
-using onnx_file::NodeEditor;
 using onnx_file::NodeView;
 using onnx_file::OnnxNode;
-using onnx_file::OnnxOpset;
 using onnx_file::OnnxSummary;
 using onnx_file::read_onnx_summary;
-using onnx_file::rewrite_file;
-using origin::parse_stamp;
-using origin::scope_path;
 
 namespace {
 
@@ -64,7 +48,7 @@ std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
   if (options.keys.empty()) return annotation_keys();
   std::vector<std::string_view> wanted;
   for (const std::string& name : options.keys) {
-    const auto key = find_annotation_key(name);
+    const auto key = metadata::find_annotation_key(name);
     if (!key) {
       std::string known;
       for (const std::string_view each : annotation_keys()) known += (known.empty() ? "" : ", ") + std::string(each);
@@ -79,7 +63,7 @@ std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
   return ordered;
 }
 
-class AnnotateEditor : public NodeEditor {
+class AnnotateEditor : public onnx_file::NodeEditor {
  public:
   AnnotateEditor(const NodeKeys& keys, const Program& program, const Place& place, const AnnotateOptions& options,
                  bool first_time, AnnotateReport& report)
@@ -91,8 +75,8 @@ class AnnotateEditor : public NodeEditor {
     const NodeOrigin origin = read_stamp(node, find_property(node.metadata, keys::op).value_or(""));
     NodeEdit edit;
     if (options_.names) rename(node, origin, edit);
-    KeyEntries entries = keys_.of(origin);
-    if (keys_.wants(keys::scopes)) state_way(node.metadata, entries);
+    metadata::KeyEntries entries = keys_.of(origin);
+    if (keys_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
     for (auto& entry : entries) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
@@ -104,7 +88,7 @@ class AnnotateEditor : public NodeEditor {
 
  private:
   NodeOrigin read_stamp(const NodeView& node, std::string_view stamp) const {
-    auto origin = parse_stamp(stamp);
+    auto origin = origin::parse_stamp(stamp);
     if (origin && keys_.knows(*origin)) return std::move(*origin);
     Place place = place_;
     place.node = node.name;
@@ -136,7 +120,7 @@ class AnnotateEditor : public NodeEditor {
   const std::string& path(ScopeId scope) {
     if (scope != last_scope_) {
       last_scope_ = scope;
-      last_path_ = scope_path(program_, scope);
+      last_path_ = origin::scope_path(program_, scope);
     }
     return last_path_;
   }
@@ -147,7 +131,7 @@ class AnnotateEditor : public NodeEditor {
   const AnnotateOptions& options_;
   bool first_time_;
   AnnotateReport& report_;
-  UniqueNames unique_;
+  text::UniqueNames unique_;
   ScopeId last_scope_ = none_id;
   std::string last_path_;
 };
@@ -166,21 +150,21 @@ class ProgramKeys : public KeySource {
       : keys_(keys), program_(program), digest_(std::move(digest)) {}
 
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
-    NodePlace place;
+    metadata::NodePlace place;
     place.origin = origin_of(match).value_or(NodeOrigin{});
     place.scope = match.scope;
     place.confidence = match.confidence;
-    place.rule = name_of(match.rule);
+    place.rule = match::name_of(match.rule);
     return keys_.of(place);
   }
-  std::string path_of(const NodeMatch& match) const override { return scope_path(program_, match.scope); }
+  std::string path_of(const NodeMatch& match) const override { return origin::scope_path(program_, match.scope); }
   bool wants(std::string_view key) const override { return keys_.wants(key); }
   std::string program() const override { return digest_; }
   std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override {
     if (match.units.empty()) return std::nullopt;
     NodeOrigin origin;
     origin.ops = match.units;
-    if (match.units.size() > 1) origin.kind = match.shared ? OriginKind::shared : OriginKind::fused;
+    if (match.units.size() > 1) origin.kind = match.shared ? origin::OriginKind::shared : origin::OriginKind::fused;
     return origin;
   }
 
@@ -191,7 +175,7 @@ class ProgramKeys : public KeySource {
 };
 
 int opset_of(const OnnxSummary& model) {
-  for (const OnnxOpset& opset : model.opsets) {
+  for (const onnx_file::OnnxOpset& opset : model.opsets) {
     if (opset.domain.empty()) return static_cast<int>(opset.version);
   }
   return default_opset;
@@ -205,7 +189,8 @@ MatchReport nothing_found(const OnnxSummary& model) {
 }
 
 // Before anything is written. `told_by`: what the file is compared with, "the sidecar".
-void require_fit(const ModelFit& fit, const AnnotateOptions& options, const Place& place, const std::string& told_by) {
+void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, const Place& place,
+                 const std::string& told_by) {
   const std::string parameters = std::to_string(fit.by_bytes) + " of " + std::to_string(fit.parameters) +
                                  " parameters match by digest, " + std::to_string(fit.by_name) + " more by name, " +
                                  std::to_string(fit.by_shape) + " more by shape";
@@ -239,13 +224,13 @@ void require_no_other_annotation(const OnnxSummary& model, const Program& progra
 
 // What both doors without a sidecar share.
 AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, const AnnotateOptions& options,
-                           const std::string& digest, const std::function<Reference(const OnnxSummary&)>& make,
+                           const std::string& digest, const std::function<match::Reference(const OnnxSummary&)>& make,
                            const std::vector<const OnnxNode*>& before, const std::string& program, Diagnostics& notes) {
   const Place place{.file = input.stands_for, .stage = "annotate"};
   auto model = read_onnx_summary(input);
   if (!model) throw Error(model.diagnostics());
   if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
-  const Reference reference = make(*model);
+  const match::Reference reference = make(*model);
   const TextKeys source(reference, before, program, wanted_keys(options));
   MatchReport found = nothing_found(*model);
   if (!fully_annotated(*model, digest)) {
@@ -264,7 +249,8 @@ Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelS
     auto known = read_onnx_summary(before);
     if (!known) throw Error(known.diagnostics());
     const auto nodes = nodes_with_functions(*known);
-    if (std::ranges::none_of(nodes, [](const OnnxNode* node) { return module_of(node->metadata).has_value(); })) {
+    if (std::ranges::none_of(nodes,
+                             [](const OnnxNode* node) { return match::module_of(node->metadata).has_value(); })) {
       throw Error(Code::wrong_kind, "no node of " + before.stands_for + " says which module it comes from",
                   "annotate that file first: `whence annotate " + before.stands_for + " --sidecar ...`",
                   {.file = before.stands_for, .stage = "annotate"});
@@ -311,7 +297,8 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
     const auto make_editor = [&] {
       return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options, first_time, report);
     };
-    report.changed = rewrite_file(input, output, make_editor, annotation_of_model(*model), data_files_of(*model));
+    report.changed = onnx_file::rewrite_file(input, output, make_editor, annotation_of_model(*model),
+                                             onnx_file::data_files_of(*model));
     return report;
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;

@@ -20,31 +20,14 @@ namespace whence::annotation {
 using origin::Confidence;
 using origin::NodeOrigin;
 using origin::OriginKind;
-using text::UniqueNames;
 namespace keys = origin::keys;
 using match::MatchReport;
 using match::NodeMatch;
-using match::nodes_with_functions;
-using metadata::annotation_keys;
-using metadata::KeyEntries;
-using metadata::state_way;
-using metadata::stated_confidence;
-using onnx_file::data_files_of;
 using onnx_file::find_property;
-using onnx_file::ModelEdit;
-using onnx_file::ModelOutput;
-using onnx_file::ModelSource;
 using onnx_file::NodeEdit;
-using onnx_file::NodeEditor;
 using onnx_file::NodeView;
 using onnx_file::OnnxNode;
-using onnx_file::OnnxProperties;
 using onnx_file::OnnxSummary;
-using onnx_file::PlacedEntry;
-using onnx_file::rewrite_file;
-using origin::name_of;
-using origin::node_name;
-using origin::to_stamp;
 
 namespace {
 
@@ -58,9 +41,11 @@ Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>&
   return offsets;
 }
 
-bool says_something(const OnnxProperties& metadata) { return find_property(metadata, keys::confidence).has_value(); }
+bool says_something(const onnx_file::OnnxProperties& metadata) {
+  return find_property(metadata, keys::confidence).has_value();
+}
 
-class ForeignEditor : public NodeEditor {
+class ForeignEditor : public onnx_file::NodeEditor {
  public:
   // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
   // `stamps`: also write which recorded operations a node stands for; `of_another`: those that it has are of another
@@ -97,14 +82,14 @@ class ForeignEditor : public NodeEditor {
   NodeEdit annotation_of(const NodeView& node, std::size_t index, const NodeMatch& match) {
     NodeEdit edit;
     if (match.scope < 0) {
-      edit.added.emplace_back(keys::confidence, std::string(name_of(match.confidence)));
+      edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
       keep_what_was_there(node, edit);
       if (of_another_) set_aside(entries_in_the_way(node, keys::op), edit);
       return edit;
     }
     if (options_.names) rename(node, index, edit);
-    KeyEntries entries = source_.keys_of(match);
-    if (source_.wants(keys::scopes)) state_way(node.metadata, entries);
+    metadata::KeyEntries entries = source_.keys_of(match);
+    if (source_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
     for (auto& entry : entries) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
@@ -112,23 +97,24 @@ class ForeignEditor : public NodeEditor {
       edit.added.emplace_back(keys::evidence, found_.evidence[index]);
     }
     if (stamps_ && (of_another_ || !find_property(node.metadata, keys::op))) {
-      if (const auto origin = source_.origin_of(match)) edit.added.emplace_back(keys::op, to_stamp(*origin));
+      if (const auto origin = source_.origin_of(match)) edit.added.emplace_back(keys::op, origin::to_stamp(*origin));
     }
     keep_what_was_there(node, edit);
     set_aside(of_another_ ? entries_in_the_way(node, keys::op) : repeated_entries(node), edit);
     return edit;
   }
 
-  static void set_aside(const std::vector<PlacedEntry>& entries, NodeEdit& edit) {
+  static void set_aside(const std::vector<onnx_file::PlacedEntry>& entries, NodeEdit& edit) {
     if (entries.empty()) return;
-    for (const PlacedEntry& entry : entries) edit.dropped_positions.push_back(entry.position);
+    for (const onnx_file::PlacedEntry& entry : entries) edit.dropped_positions.push_back(entry.position);
     edit.added.emplace_back(keys::merged, to_text(entries));
   }
 
   void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
     std::string wanted(known_names_[index]);
     const NodeMatch& match = found_.nodes[index];
-    if (wanted.empty()) wanted = unique_.claim(node_name(source_.path_of(match), node.op_type, match.confidence));
+    if (wanted.empty())
+      wanted = unique_.claim(origin::node_name(source_.path_of(match), node.op_type, match.confidence));
     if (wanted == node.name) return;
     edit.added.emplace_back(keys::original_name, std::string(node.name));
     edit.name = std::move(wanted);
@@ -139,7 +125,7 @@ class ForeignEditor : public NodeEditor {
     std::string kept;
     if (stamps_ && !of_another_ && find_property(node.metadata, keys::op)) kept = keys::op;
     if (node.has_name && node.name.empty()) kept += kept.empty() ? "name" : ",name";
-    for (const std::string_view key : annotation_keys()) {
+    for (const std::string_view key : metadata::annotation_keys()) {
       if (!find_property(node.metadata, key)) continue;
       if (!kept.empty()) kept += ",";
       kept += key;
@@ -154,27 +140,27 @@ class ForeignEditor : public NodeEditor {
   bool stamps_, of_another_;
   const std::vector<std::string_view>& known_names_;
   AnnotateReport& report_;
-  UniqueNames unique_;
+  text::UniqueNames unique_;
 };
 
 }  // namespace
 
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
-  OnnxProperties metadata = node.metadata;
+  onnx_file::OnnxProperties metadata = node.metadata;
   for (const auto& [key, value] : edit.added) metadata.push_back({key, value});
-  return stated_confidence(metadata).value_or(decided);
+  return metadata::stated_confidence(metadata).value_or(decided);
 }
 
 bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
   if (find_property(model.metadata, keys::matched) != digest) return false;
-  const auto nodes = nodes_with_functions(model);
+  const auto nodes = match::nodes_with_functions(model);
   return std::all_of(nodes.begin(), nodes.end(), [](const OnnxNode* node) { return says_something(node->metadata); });
 }
 
 AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
-                             const std::string& digest, const ModelSource& input, const ModelOutput& output,
-                             const AnnotateOptions& options) {
-  const auto nodes = nodes_with_functions(model);
+                             const std::string& digest, const onnx_file::ModelSource& input,
+                             const onnx_file::ModelOutput& output, const AnnotateOptions& options) {
+  const auto nodes = match::nodes_with_functions(model);
   const Offsets offsets = offsets_of(model, nodes);
   std::vector<std::string_view> known_names(nodes.size());
   std::unordered_set<std::string_view> given;
@@ -189,7 +175,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
     const std::string_view name = source.own_name(found.nodes[i], nodes[i]->op_type);
     if (!name.empty() && given.insert(name).second) known_names[i] = name;
   }
-  ModelEdit edit = annotation_of_model(model);
+  onnx_file::ModelEdit edit = annotation_of_model(model);
   // Where every node says its place, nothing is matched: the file stays that of the record that it was annotated with.
   const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
   if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
@@ -206,7 +192,8 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const auto make_editor = [&] {
     return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, of_another, known_names, report);
   };
-  report.changed = rewrite_file(input, output, make_editor, std::move(edit), data_files_of(model));
+  report.changed =
+      onnx_file::rewrite_file(input, output, make_editor, std::move(edit), onnx_file::data_files_of(model));
   report.fit = found.fit;
   return report;
 }

@@ -6,8 +6,6 @@
 
 namespace whence::annotation {
 
-using onnx_file::NodeView;
-using onnx_file::OnnxProperty;
 using onnx_file::PlacedEntry;
 
 namespace {
@@ -22,14 +20,14 @@ std::optional<std::size_t> take_number(std::string_view& text, char end) {
 
 }  // namespace
 
-std::vector<PlacedEntry> repeated_entries(const NodeView& node) { return entries_in_the_way(node, ""); }
+std::vector<PlacedEntry> repeated_entries(const onnx_file::NodeView& node) { return entries_in_the_way(node, ""); }
 
-std::vector<PlacedEntry> entries_in_the_way(const NodeView& node, std::string_view key) {
+std::vector<PlacedEntry> entries_in_the_way(const onnx_file::NodeView& node, std::string_view key) {
   std::vector<PlacedEntry> found;
   if (!node.regular_metadata) return found;
   std::set<std::string_view> seen;
   for (std::size_t i = 0; i < node.metadata.size(); ++i) {
-    const OnnxProperty& entry = node.metadata[i];
+    const onnx_file::OnnxProperty& entry = node.metadata[i];
     const bool repeated = !seen.insert(entry.key).second;
     if (repeated || (!key.empty() && entry.key == key)) {
       found.push_back({i, std::string(entry.key), std::string(entry.value)});

@@ -5,13 +5,11 @@
 namespace whence::annotation {
 
 namespace keys = origin::keys;
-using onnx_file::find_property;
-using onnx_file::ModelEdit;
-using onnx_file::OnnxSummary;
 
-ModelEdit annotation_of_model(const OnnxSummary& model) {
-  ModelEdit edit;
-  if (!find_property(model.metadata, keys::annotated)) edit.added.emplace_back(keys::annotated, WHENCE_VERSION);
+onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model) {
+  onnx_file::ModelEdit edit;
+  if (!onnx_file::find_property(model.metadata, keys::annotated))
+    edit.added.emplace_back(keys::annotated, WHENCE_VERSION);
   if (model.ir_version < oldest_ir_with_node_metadata) {
     edit.ir_version = oldest_ir_with_node_metadata;
     edit.added.emplace_back(keys::original_ir_version, std::to_string(model.ir_version));

@@ -12,21 +12,11 @@
 namespace whence::annotation {
 
 namespace keys = origin::keys;
-using metadata::annotation_keys;
-using onnx_file::data_files_of;
-using onnx_file::DataFiles;
 using onnx_file::find_property;
 using onnx_file::ModelEdit;
-using onnx_file::ModelOutput;
-using onnx_file::ModelSource;
 using onnx_file::NodeEdit;
 using onnx_file::NodeEditor;
 using onnx_file::NodeView;
-using onnx_file::OnnxSummary;
-using onnx_file::read_onnx_summary;
-using onnx_file::rewrite_file;
-using origin::token_in;
-using origin::without_token;
 
 namespace {
 
@@ -49,7 +39,7 @@ class StripEditor : public NodeEditor {
     ++report_.nodes;
     NodeEdit edit;
     const std::string_view kept = find_property(node.metadata, keys::kept).value_or("");
-    for (const std::string_view key : annotation_keys()) drop(node, key, kept, edit);
+    for (const std::string_view key : metadata::annotation_keys()) drop(node, key, kept, edit);
     drop(node, keys::kept, "", edit);
     drop(node, keys::original_name, "", edit);
     drop(node, keys::merged, "", edit);
@@ -71,8 +61,8 @@ class StripEditor : public NodeEditor {
   }
 
   static void take_token(const NodeView& node, NodeEdit& edit) {
-    if (!token_in(node.doc_string)) return;  // somebody changed it since
-    const auto before = without_token(node.doc_string);
+    if (!origin::token_in(node.doc_string)) return;  // somebody changed it since
+    const auto before = origin::without_token(node.doc_string);
     edit.drop_doc_string = !before;
     if (before) edit.doc_string = std::string(*before);
   }
@@ -91,7 +81,7 @@ class LeaveAsIs : public NodeEditor {
   NodeEdit edit(const NodeView&) override { return {}; }
 };
 
-ModelEdit model_edit(const OnnxSummary& model, const Place& place) {
+ModelEdit model_edit(const onnx_file::OnnxSummary& model, const Place& place) {
   ModelEdit edit;
   edit.dropped_keys = {keys::annotated, keys::matched, keys::stamped, keys::original_ir_version, keys::data_files};
   edit.restores_data = true;
@@ -110,25 +100,25 @@ ModelEdit model_edit(const OnnxSummary& model, const Place& place) {
 
 }  // namespace
 
-Result<StripReport> strip_file(const ModelSource& input, const ModelOutput& output) {
+Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output) {
   return guarded([&] {
     ModelEdit edit;
-    DataFiles data_files;
+    onnx_file::DataFiles data_files;
     bool annotated = false, stamps = false;
     {
-      auto model = read_onnx_summary(input);
+      auto model = onnx_file::read_onnx_summary(input);
       if (!model) throw Error(model.diagnostics());
       annotated = find_property(model->metadata, keys::annotated).has_value();
       stamps = find_property(model->metadata, keys::matched).has_value();
       if (annotated) edit = model_edit(*model, {.file = input.stands_for, .stage = "strip"});
-      data_files = data_files_of(*model);
+      data_files = onnx_file::data_files_of(*model);
     }
     StripReport report;
     const auto make_editor = [&]() -> std::unique_ptr<NodeEditor> {
       if (!annotated) return std::make_unique<LeaveAsIs>();
       return std::make_unique<StripEditor>(report, stamps);
     };
-    report.changed = rewrite_file(input, output, make_editor, std::move(edit), data_files);
+    report.changed = onnx_file::rewrite_file(input, output, make_editor, std::move(edit), data_files);
     return report;
   });
 }

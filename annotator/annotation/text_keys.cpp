@@ -13,13 +13,11 @@ namespace whence::annotation {
 namespace keys = origin::keys;
 using match::name_of;
 using match::NodeMatch;
-using metadata::state_confidence;
 using onnx_file::find_property;
 using onnx_file::OnnxNode;
 using origin::name_of;
 using origin::NodeOrigin;
 using origin::OriginKind;
-using origin::parse_stamp;
 
 namespace {
 
@@ -71,7 +69,7 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
       if (const auto value = find_property(only->metadata, key)) result.emplace_back(key, std::string(*value));
     }
   }
-  state_confidence(match.confidence, result);
+  metadata::state_confidence(match.confidence, result);
   return result;
 }
 
@@ -94,7 +92,7 @@ std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {
   std::vector<NodeOrigin> all;
   for (const std::int32_t unit : match.units) {
     if (static_cast<std::size_t>(unit) >= nodes_.size()) return std::nullopt;
-    auto origin = parse_stamp(find_property(nodes_[unit]->metadata, keys::op).value_or(""));
+    auto origin = origin::parse_stamp(find_property(nodes_[unit]->metadata, keys::op).value_or(""));
     if (!origin) return std::nullopt;
     all.push_back(std::move(*origin));
   }

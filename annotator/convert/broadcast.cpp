@@ -9,15 +9,13 @@
 
 namespace whence::convert {
 
-using program::may_become_one;
-
 namespace {
 
 // Whether axis `a` is as long as `b` whenever PyTorch can broadcast it there. An axis that the example inputs made 1
 // long says nothing: it may be a batch of one against a true 1. Neither does one that data may make 1 long.
 bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   if (a.symbol != none_id && a.symbol == b.symbol) return true;
-  if (b.is_static() && may_become_one(c.session().program(), a)) return false;
+  if (b.is_static() && program::may_become_one(c.session().program(), a)) return false;
   return a.size > 1 && a.size == b.size;
 }
 

@@ -9,12 +9,7 @@
 
 namespace whence::convert {
 
-using graph::Graph;
-using graph::GraphValue;
 using graph::GraphValueId;
-using program::integer_scalar;
-using program::integer_vector;
-using program::place_of;
 
 namespace {
 
@@ -28,7 +23,8 @@ GraphValueId ConvertSession::copied(GraphValueId value) {
   constexpr int identity_of_sequences = 14;
   if (graph().values[value].sequence && opset() < identity_of_sequences) {
     throw Error(Code::unsupported_feature, "a branch or loop that hands on a list as it is needs opset 14",
-                "export with --opset 14 or higher", node_ == nullptr ? Place{} : place_of(program_, *node_, "convert"));
+                "export with --opset 14 or higher",
+                node_ == nullptr ? Place{} : program::place_of(program_, *node_, "convert"));
   }
   return emit("", "Identity", {value}, {}, 1).front();
 }
@@ -42,21 +38,22 @@ GraphValueId ConvertSession::unread(const Type& type) {
   }
   std::vector<std::int64_t> sizes;
   for (const Dim& dim : type.dims.value_or(std::vector<Dim>())) sizes.push_back(dim.is_static() ? dim.size : 1);
-  TensorData element = integer_scalar(0, dtype);
+  TensorData element = program::integer_scalar(0, dtype);
   element.shape = {1};
-  return emit("", "ConstantOfShape", {constant(integer_vector(sizes))}, {{"value", std::move(element)}}, 1).front();
+  return emit("", "ConstantOfShape", {constant(program::integer_vector(sizes))}, {{"value", std::move(element)}}, 1)
+      .front();
 }
 
 // Inputs of a loop's body: iteration, condition (which PyTorch's body does not have), carried values.
 ConvertSession::Body ConvertSession::convert_body(const Block& block, const std::vector<Type>& results, bool loop) {
-  Body body{std::make_shared<Graph>(), {}};
+  Body body{std::make_shared<graph::Graph>(), {}};
   body.graph->outer = &graph();
   body.graph->symbols = program_.symbols;
   frames_.push_back(std::make_unique<Frame>());
   Frame& frame = *frames_.back();
   frame.graph = body.graph.get();
   const auto add_input = [&](const Type& type) {
-    GraphValue value = graph_value(type);
+    graph::GraphValue value = graph_value(type);
     value.is_input = true;
     const GraphValueId id = body.graph->add_value(std::move(value));
     body.graph->inputs.push_back(id);

@@ -16,15 +16,8 @@ using graph::Graph;
 using graph::GraphNode;
 using graph::GraphValue;
 using graph::GraphValueId;
-using graph::Initializer;
 using graph::no_value;
-using origin::add_op;
-using origin::merge_origins;
-using origin::NodeOrigin;
 using origin::OriginKind;
-using program::integer_scalar;
-using program::integer_vector;
-using program::number_scalar;
 using program::place_of;
 
 namespace {
@@ -95,7 +88,7 @@ void ConvertSession::add_outputs() {
       const auto& outputs = graph().outputs;
       if (held.producer < 0 || std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
         // ONNX wants each output to be some node's own result. No operation made this one, unless it is a folded one.
-        NodeOrigin origin{OriginKind::shared, {}};
+        origin::NodeOrigin origin{OriginKind::shared, {}};
         if (held.initializer >= 0) origin.ops = graph().initializers[held.initializer].origin.ops;
         if (held.producer >= 0) origin = graph().nodes[held.producer].origin;
         GraphValue copy = held;
@@ -242,8 +235,8 @@ GraphValueId ConvertSession::value_of(ValueId id) {
       const bool literal = folded.name.substr(folded.name.rfind('.') + 1).starts_with("lifted_tensor_");
       const bool held = folded.ops.empty() && program_.source.kind == "torch.export" && !literal;
       if (held && made.name.empty()) made.name = folded.name;
-      NodeOrigin& origin = graph.initializers[made.initializer].origin;
-      origin = merge_origins(origin, {OriginKind::shared, folded.ops}, OriginKind::shared);
+      origin::NodeOrigin& origin = graph.initializers[made.initializer].origin;
+      origin = origin::merge_origins(origin, {OriginKind::shared, folded.ops}, OriginKind::shared);
     }
     return outermost(entry->second);
   }
@@ -264,9 +257,10 @@ GraphValueId ConvertSession::value_of(ValueId id) {
 
 GraphValueId ConvertSession::value_of(const Argument& argument) {
   if (const auto* reference = argument.as<ValueRef>()) return value_of(reference->id);
-  if (const auto* integer = argument.as<std::int64_t>()) return constant(integer_scalar(*integer, DType::int64));
-  if (const auto* number = argument.as<double>()) return constant(number_scalar(*number, DType::float64));
-  if (const auto* flag = argument.as<bool>()) return constant(integer_scalar(*flag ? 1 : 0, DType::boolean));
+  if (const auto* integer = argument.as<std::int64_t>())
+    return constant(program::integer_scalar(*integer, DType::int64));
+  if (const auto* number = argument.as<double>()) return constant(program::number_scalar(*number, DType::float64));
+  if (const auto* flag = argument.as<bool>()) return constant(program::integer_scalar(*flag ? 1 : 0, DType::boolean));
   throw Error(Code::unsupported_feature, "a value that is neither a tensor nor a number cannot be expressed in ONNX",
               "pass or return tensors and numbers only",
               node_ == nullptr ? Place{} : place_of(program_, *node_, "convert"));
@@ -311,8 +305,8 @@ GraphValueId ConvertSession::outermost_constant(TensorData data) {
   Graph& graph = *frames_.front()->graph;
   const auto [entry, first] = constants_.try_emplace(content_key(data), no_value);
   if (first) entry->second = graph.add_initializer("", std::move(data), {OriginKind::shared, {}}, false);
-  Initializer& initializer = graph.initializers[graph.values[entry->second].initializer];
-  if (node_ != nullptr) add_op(initializer.origin, current_op());
+  graph::Initializer& initializer = graph.initializers[graph.values[entry->second].initializer];
+  if (node_ != nullptr) origin::add_op(initializer.origin, current_op());
   return entry->second;
 }
 
@@ -406,7 +400,7 @@ void ConvertSession::also_used_here(GraphValueId value) {
   for (std::int32_t producer = graph.values[value].producer; producer >= 0;) {
     GraphNode& helper = graph.nodes[producer];
     if (helper.origin.ops.back() != current_op()) {
-      add_op(helper.origin, current_op());
+      origin::add_op(helper.origin, current_op());
       helper.origin.kind = OriginKind::shared;
     }
     producer = helper.op_type == "Shape" ? -1 : graph.values[helper.inputs.front()].producer;
@@ -437,7 +431,8 @@ GraphValueId ConvertSession::shape_slice(GraphValueId value, int start, int end)
     }
     Ints axes;
     for (int axis = start; axis < end; ++axis) axes.push_back(axis);
-    slice = emit("", "Gather", {shape, constant(integer_vector(axes))}, {{"axis", std::int64_t{0}}}, 1).front();
+    slice =
+        emit("", "Gather", {shape, constant(program::integer_vector(axes))}, {{"axis", std::int64_t{0}}}, 1).front();
   }
   slices.emplace(key, slice);
   return slice;
@@ -453,7 +448,7 @@ GraphValueId ConvertSession::dim_of(GraphValueId value, int axis) {
     return found->second;
   }
   const GraphValueId vector = shape_slice(source.first, source.second, source.second + 1);
-  const GraphValueId axes = constant(integer_vector({0}));
+  const GraphValueId axes = constant(program::integer_vector({0}));
   const GraphValueId size = emit("", "Squeeze", {vector, axes}, {}, 1).front();
   frames_.back()->dims.emplace(source, size);
   frames_.back()->sizes.emplace(size, SizeSource{source.first, source.second, symbol, vector});

@@ -10,18 +10,10 @@
 
 namespace whence::convert {
 
-using graph::Graph;
-using graph::GraphValue;
 using graph::GraphValueId;
-using program::cast_tensor;
-using program::Elements;
-using program::has_number_form;
 using program::integer_scalar;
-using program::integer_vector;
-using program::number_scalar;
 using program::place_of;
 using program::single_integer;
-using program::single_number;
 
 namespace {
 
@@ -79,7 +71,7 @@ std::optional<TensorData> Ctx::known(const Argument& argument) const {
     return data == nullptr ? std::nullopt : std::optional<TensorData>(*data);
   }
   if (const auto* integer = argument.as<std::int64_t>()) return integer_scalar(*integer, DType::int64);
-  if (const auto* number = argument.as<double>()) return number_scalar(*number, DType::float64);
+  if (const auto* number = argument.as<double>()) return program::number_scalar(*number, DType::float64);
   if (const auto* flag = argument.as<bool>()) return integer_scalar(*flag ? 1 : 0, DType::boolean);
   return std::nullopt;
 }
@@ -142,7 +134,7 @@ std::int64_t Ctx::integer(std::string_view name) {
 
 double Ctx::number(std::string_view name) {
   if (const auto data = known(argument(name))) {
-    if (const auto value = single_number(*data)) return *value;
+    if (const auto value = program::single_number(*data)) return *value;
   }
   refuse("argument '" + std::string(name) + "' is not a number known at export", "make it a constant");
 }
@@ -199,7 +191,7 @@ std::vector<Size> Ctx::sizes(std::string_view name) {
   }
   if (given.is_none()) return sizes;
   const auto data = known(given);
-  const auto elements = data && data->shape.size() == 1 ? Elements::of(*data) : std::nullopt;
+  const auto elements = data && data->shape.size() == 1 ? program::Elements::of(*data) : std::nullopt;
   if (elements) {
     for (std::size_t i = 0; i < elements->size(); ++i) sizes.emplace_back(elements->integer(i));
     return sizes;
@@ -275,19 +267,20 @@ std::vector<Val> Ctx::emit_many(std::string_view op_type, std::vector<Val> input
 }
 
 Val Ctx::typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims) {
-  GraphValue& held = session_.graph().values[value.id];
+  graph::GraphValue& held = session_.graph().values[value.id];
   held.dtype = dtype;
   if (dims) held.dims = std::move(dims);
   return value;
 }
 
-Val Ctx::constant_ints(const Ints& values) { return constant_tensor(integer_vector(values)); }
+Val Ctx::constant_ints(const Ints& values) { return constant_tensor(program::integer_vector(values)); }
 Val Ctx::constant_int(std::int64_t value) { return constant_tensor(integer_scalar(value, DType::int64)); }
 Val Ctx::constant_tensor(TensorData data) { return Val{session_.constant(std::move(data))}; }
 
 Val Ctx::constant_number(double value, DType dtype) {
-  if (!has_number_form(dtype)) refuse("a constant of dtype " + std::string(name_of(dtype)), "use another dtype");
-  return constant_tensor(number_scalar(value, dtype));
+  if (!program::has_number_form(dtype))
+    refuse("a constant of dtype " + std::string(name_of(dtype)), "use another dtype");
+  return constant_tensor(program::number_scalar(value, dtype));
 }
 
 Val Ctx::cast(Val value, DType dtype) {
@@ -297,10 +290,10 @@ Val Ctx::cast(Val value, DType dtype) {
     refuse("ONNX operators do not compute with complex numbers", "compute with real and imaginary parts");
   }
   constexpr std::int64_t largest_folded = 4096;  // elements
-  const GraphValue& held = session_.graph().values[value.id];
+  const graph::GraphValue& held = session_.graph().values[value.id];
   const TensorData* data = constant(value);
   if (data != nullptr && held.name.empty() && data->element_count() <= largest_folded) {
-    if (auto folded = cast_tensor(*data, dtype)) return constant_tensor(std::move(*folded));
+    if (auto folded = program::cast_tensor(*data, dtype)) return constant_tensor(std::move(*folded));
   }
   return emit("Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}});
 }
@@ -334,6 +327,6 @@ void Ctx::refuse(const std::string& why, const std::string& remedy) const {
               place_of(session_.program(), node_, "convert"));
 }
 
-Graph& Ctx::graph() { return session_.graph(); }
+graph::Graph& Ctx::graph() { return session_.graph(); }
 
 }  // namespace whence::convert

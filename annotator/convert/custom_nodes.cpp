@@ -10,7 +10,6 @@
 
 namespace whence::convert {
 
-using graph::GraphValueId;
 using program::named_in;
 
 namespace {
@@ -134,7 +133,7 @@ void ConvertSession::bind_custom(const Node& node, const std::vector<Argument>& 
   const std::string name = function != nullptr && !is_kept(node) ? *function : node.target;
   const std::size_t colons = name.find("::");
   const std::string domain = (is_passed_through(node) ? "" : "whence.") + name.substr(0, colons);
-  std::vector<GraphValueId> given;
+  std::vector<graph::GraphValueId> given;
   for (const Argument& input : inputs) given.push_back(value_of(input));
   const auto results = emit(domain, name.substr(colons == std::string::npos ? 0 : colons + 2), std::move(given),
                             std::move(attributes), static_cast<int>(node.outputs.size()));

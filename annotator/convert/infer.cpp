@@ -8,9 +8,6 @@
 namespace whence::convert {
 
 using graph::Attribute;
-using graph::Graph;
-using graph::GraphNode;
-using graph::GraphValue;
 using graph::no_value;
 
 namespace {
@@ -19,8 +16,8 @@ using Dims = std::optional<std::vector<Dim>>;
 
 // The node at hand with its inputs' types.
 struct Typing {
-  Graph& graph;
-  const GraphNode& node;
+  graph::Graph& graph;
+  const graph::GraphNode& node;
 
   bool has(std::size_t i) const { return i < node.inputs.size() && node.inputs[i] != no_value; }
   DType dtype(std::size_t i) const { return has(i) ? graph.values[node.inputs[i]].dtype : DType::undefined; }
@@ -37,7 +34,7 @@ struct Typing {
   }
   void set(std::size_t output, DType dtype, Dims dims) const {
     if (output >= node.outputs.size() || node.outputs[output] == no_value) return;
-    GraphValue& value = graph.values[node.outputs[output]];
+    graph::GraphValue& value = graph.values[node.outputs[output]];
     value.dtype = dtype;
     value.dims = std::move(dims);
   }
@@ -406,7 +403,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
 
 }  // namespace
 
-void infer_types(Graph& graph, const GraphNode& node) {
+void infer_types(graph::Graph& graph, const graph::GraphNode& node) {
   if (!node.domain.empty()) return;
   const auto rule = rules().find(node.op_type);
   if (rule != rules().end()) rule->second(Typing{graph, node});

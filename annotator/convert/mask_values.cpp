@@ -11,14 +11,8 @@
 
 namespace whence::convert {
 
-using graph::Attribute;
-using graph::Graph;
-using graph::GraphNode;
-using graph::GraphValue;
 using graph::GraphValueId;
-using graph::Initializer;
 using graph::no_value;
-using program::Elements;
 
 namespace {
 
@@ -37,7 +31,7 @@ double huge(DType dtype) {
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 bool constant_masks_whole_row(const TensorData& mask) {
-  const auto elements = Elements::of(mask);
+  const auto elements = program::Elements::of(mask);
   if (!elements) return true;
   const double masked = mask.dtype == DType::boolean ? 0 : kMinusInfinity;
   const auto width = static_cast<std::size_t>(mask.shape.empty() ? 1 : mask.shape.back());
@@ -56,7 +50,7 @@ struct Reach {
 
 class MaskTrace {
  public:
-  explicit MaskTrace(const Graph& graph) : graph_(graph) {}
+  explicit MaskTrace(const graph::Graph& graph) : graph_(graph) {}
 
   Reach reach(GraphValueId id) {
     const auto [known, first] = seen_.try_emplace(id);
@@ -70,10 +64,10 @@ class MaskTrace {
 
  private:
   Reach follow(GraphValueId id) {
-    const GraphValue& value = graph_.values[id];
+    const graph::GraphValue& value = graph_.values[id];
     if (value.initializer >= 0) return constant(graph_.initializers[value.initializer]);
     if (value.producer < 0) return {is_floating(value.dtype), is_floating(value.dtype)};
-    const GraphNode& node = graph_.nodes[value.producer];
+    const graph::GraphNode& node = graph_.nodes[value.producer];
     const std::string_view op = node.op_type;
     if (op == "Log" || op == "Div" || op == "Reciprocal" || op == "Pow" || op == "Exp" || op == "If" || op == "Loop") {
       return {true, true};
@@ -93,20 +87,20 @@ class MaskTrace {
   }
 
   // A model's own weights are taken for ordinary numbers, in whatever order.
-  static Reach constant(const Initializer& initializer) {
+  static Reach constant(const graph::Initializer& initializer) {
     return initializer.parameter || initializer.rearranged ? Reach{} : numbers(initializer.data);
   }
 
   // ConstantOfShape holds its number in an attribute.
-  static Reach attribute(const GraphNode& node) {
-    const Attribute* value = node.find("value");
+  static Reach attribute(const graph::GraphNode& node) {
+    const graph::Attribute* value = node.find("value");
     const auto* data = value ? std::get_if<TensorData>(&value->value) : nullptr;
     return data ? numbers(*data) : Reach{};
   }
 
   static Reach numbers(const TensorData& data) {
     if (!is_floating(data.dtype)) return {};
-    const auto elements = Elements::of(data);
+    const auto elements = program::Elements::of(data);
     if (!elements) return {true, true};
     Reach result;
     for (std::size_t i = 0; i < elements->size(); ++i) {
@@ -117,7 +111,7 @@ class MaskTrace {
     return result;
   }
 
-  const Graph& graph_;
+  const graph::Graph& graph_;
   std::unordered_map<GraphValueId, Reach> seen_;
 };
 

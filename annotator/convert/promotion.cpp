@@ -8,8 +8,6 @@
 
 namespace whence::convert {
 
-using graph::GraphValue;
-
 namespace {
 
 DType promote_known(DType a, DType b) {
@@ -28,7 +26,7 @@ DType combine(DType higher, DType lower) {
 DType Ctx::promoted_dtype(const std::vector<Val>& operands) const {
   DType with_axes = DType::undefined, zero_rank = DType::undefined, wrapped = DType::undefined;
   for (const Val operand : operands) {
-    const GraphValue& value = session_.graph().values[operand.id];
+    const graph::GraphValue& value = session_.graph().values[operand.id];
     if (std::find(wrapped_.begin(), wrapped_.end(), operand) != wrapped_.end()) {
       wrapped = promote_known(wrapped, value.dtype == DType::float64 ? DType::float32 : value.dtype);
     } else if (value.dims && value.dims->empty()) {

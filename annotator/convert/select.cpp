@@ -6,15 +6,13 @@
 
 namespace whence::convert {
 
-using program::single_integer;
-
 namespace {
 
 // The value of a boolean scalar constant.
 std::optional<bool> constant_flag(Ctx& c, Val value) {
   const TensorData* data = c.constant(value);
   if (!data || !data->shape.empty()) return std::nullopt;
-  return single_integer(*data) != 0;
+  return program::single_integer(*data) != 0;
 }
 
 Val negated(Ctx& c, Val value) { return c.emit("Not", {value}); }

@@ -12,10 +12,7 @@
 
 namespace whence::convert {
 
-using graph::GraphValue;
-using graph::GraphValueId;
 using graph::no_value;
-using program::single_integer;
 
 // One axis of a Reshape's target.
 struct Ctx::ReshapeTarget {
@@ -63,7 +60,7 @@ std::int64_t Ctx::axis(std::int64_t axis, int rank) const {
 std::optional<std::int64_t> Ctx::static_size(const Size& size) const {
   if (const auto* known = std::get_if<std::int64_t>(&size)) return *known;
   const TensorData* data = constant(std::get<Val>(size));
-  return data == nullptr ? std::nullopt : single_integer(*data);
+  return data == nullptr ? std::nullopt : program::single_integer(*data);
 }
 
 Val Ctx::dim_of(Val value, std::int64_t axis) {
@@ -105,7 +102,7 @@ Val Ctx::to_vector(const std::vector<Size>& sizes) {
       parts.push_back(dims && dims->size() == 1 ? value : unsqueeze(value, {0}));
       continue;
     }
-    const GraphValueId of = source->value;
+    const graph::GraphValueId of = source->value;
     const int start = source->axis;
     int end = start + 1;
     for (; i + 1 < sizes.size() && !static_size(sizes[i + 1]); ++i, ++end) {
@@ -228,7 +225,7 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
   Attributes attributes;
   if (empty) attributes.push_back({"allowzero", std::int64_t{1}});
   const Val reshaped = emit("Reshape", {value, to_vector(shape)}, std::move(attributes));
-  GraphValue& held = session_.graph().values[reshaped.id];
+  graph::GraphValue& held = session_.graph().values[reshaped.id];
   // infer_types() knows the -1 where the record does not.
   const auto inferred = std::exchange(held.dims, std::move(result));
   for (std::size_t i = 0; inferred && i < held.dims->size() && i < inferred->size(); ++i) {

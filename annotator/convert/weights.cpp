@@ -18,13 +18,7 @@
 
 namespace whence::convert {
 
-using graph::Graph;
-using graph::GraphValueId;
-using graph::Initializer;
-using origin::merge_origins;
-using origin::NodeOrigin;
 using origin::OriginKind;
-using program::number_scalar;
 
 namespace {
 
@@ -192,7 +186,7 @@ TensorData concatenated(const std::vector<TensorData>& parts) {
 }
 
 TensorData filled(const Ints& shape, double value, DType dtype) {
-  const TensorData scalar = number_scalar(value, dtype);
+  const TensorData scalar = program::number_scalar(value, dtype);
   TensorData result{dtype, shape, {}};
   std::string bytes;
   const std::string_view element = as_text(scalar.bytes.in_memory().value());
@@ -204,20 +198,20 @@ TensorData filled(const Ints& shape, double value, DType dtype) {
 
 Val derived_constant(Ctx& c, Val source, std::string_view suffix,
                      const std::function<TensorData(const TensorData&)>& make) {
-  Graph& graph = c.graph();
+  graph::Graph& graph = c.graph();
   const std::string base = graph.values[source.id].name;
   if (base.empty()) return c.constant_tensor(make(*c.constant(source)));
   const std::string name = base + "." + std::string(suffix);
   const std::int32_t op = c.node().origin.op;
-  for (Initializer& made : graph.initializers) {
+  for (graph::Initializer& made : graph.initializers) {
     if (graph.values[made.value].name != name) continue;
-    made.origin = merge_origins(made.origin, NodeOrigin{OriginKind::own, {op}}, OriginKind::shared);
+    made.origin = origin::merge_origins(made.origin, origin::NodeOrigin{OriginKind::own, {op}}, OriginKind::shared);
     return Val{made.value};
   }
   const std::int32_t held = graph.values[source.id].initializer;
   const bool of_weights = held >= 0 && (graph.initializers[held].parameter || graph.initializers[held].rearranged);
-  const GraphValueId derived =
-      graph.add_initializer(name, make(*c.constant(source)), NodeOrigin{OriginKind::own, {op}}, false);
+  const graph::GraphValueId derived =
+      graph.add_initializer(name, make(*c.constant(source)), origin::NodeOrigin{OriginKind::own, {op}}, false);
   graph.initializers.back().rearranged = of_weights;
   return Val{derived};
 }

@@ -18,18 +18,8 @@
 
 namespace whence::exporter {
 
-using convert::ConvertSession;
-using convert::OpTable;
 using graph::Graph;
 using graph::GraphValueId;
-using lower::expand_composites;
-using lower::functional_form;
-using lower::is_in_place;
-using lower::Lowering;
-using lower::written_argument;
-using program::any_node;
-using program::named_in;
-using program::values_read;
 
 namespace {
 
@@ -86,7 +76,7 @@ using Unconvertible = std::map<std::string, std::set<std::int32_t>>;
 
 void collect_unconvertible(const Block& block, Unconvertible& found) {
   for (const Node& node : block.nodes) {
-    if (node.blocks.empty() && OpTable::get().find(qualified(node)) == nullptr) {
+    if (node.blocks.empty() && convert::OpTable::get().find(qualified(node)) == nullptr) {
       found[qualified(node)].insert(node.origin.op);
     }
     for (const Block& nested : node.blocks) collect_unconvertible(nested, found);
@@ -117,10 +107,10 @@ std::set<std::string> opened_in_vain(const Program& program, const std::set<std:
 // "aten::subtract".
 void add_in_place_forms(const Program& program, std::set<std::string>& keys) {
   for (const Node* node : operations(program)) {
-    if (!is_in_place(*node) || keys.contains(qualified(*node))) continue;
-    const Argument& written = written_argument(*node);
+    if (!lower::is_in_place(*node) || keys.contains(qualified(*node))) continue;
+    const Argument& written = lower::written_argument(*node);
     if (written.as<ValueRef>() == nullptr && written.as<ArgumentList>() == nullptr) continue;
-    const std::optional<Node> functional = functional_form(program, *node).node;
+    const std::optional<Node> functional = lower::functional_form(program, *node).node;
     if (functional && keys.contains(qualified(*functional))) keys.insert(qualified(*node));
   }
 }
@@ -137,7 +127,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
   std::set<std::string> wanted = refused_before;
   if (options.trace_composite) {
     for (const auto& [key, places] : unconvertible_in(lowered)) {
-      const bool written_as_it_is = named_in(written_as_they_are, key) != nullptr ||
+      const bool written_as_it_is = program::named_in(written_as_they_are, key) != nullptr ||
                                     options.passed_through.contains(key.substr(0, key.find(':')));
       if (!written_as_it_is) wanted.insert(key);
     }
@@ -147,8 +137,8 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
     own_failures.clear(), own_notes.clear();
     Program opened = program;
     Diagnostics refused;
-    Lowering opening{opened, refused, own_notes};
-    expand_composites(opening, wanted, options.trace_composite);
+    lower::Lowering opening{opened, refused, own_notes};
+    lower::expand_composites(opening, wanted, options.trace_composite);
     lowered = lower::lower(opened, own_failures, own_notes, written_as_they_are);
     for (Diagnostic& diagnostic : refused) {
       if (options.unsupported_as_domain) diagnostic.severity = Severity::warning;
@@ -168,7 +158,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
 }
 
 Program with_weights_as_inputs(Program program) {
-  const auto read = values_read(program);
+  const auto read = program::values_read(program);
   for (std::size_t id = 0; id < program.values.size(); ++id) {
     Value& value = program.values[id];
     if (value.source != ValueSource::parameter || !read.contains(static_cast<ValueId>(id))) continue;
@@ -185,8 +175,8 @@ Program with_weights_as_inputs(Program program) {
 void tell_of_absent(const std::set<std::string>& kept, const Program& program, const Program& lowered,
                     Diagnostics& notes) {
   for (const std::string& name : kept) {
-    const auto named = [&](const Node& node) { return named_in({name}, qualified(node)) != nullptr; };
-    if (any_node(program.body, named) || any_node(lowered.body, named)) continue;
+    const auto named = [&](const Node& node) { return program::named_in({name}, qualified(node)) != nullptr; };
+    if (program::any_node(program.body, named) || program::any_node(lowered.body, named)) continue;
     notes.push_back({Code::unknown_node,
                      Severity::warning,
                      "the model has no operator " + name,
@@ -211,9 +201,9 @@ Graph convert_once(const Program& program, const ExportOptions& options, const s
           ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before, failures, notes)
           : lower_for_conversion(program, options, refused_before, failures, notes);
   Graph graph;
-  ConvertSession session(lowered, graph,
-                         {options.opset, options.unsupported_as_domain, options.as_other_exporters,
-                          options.custom_operators, options.kept_operators, options.passed_through});
+  convert::ConvertSession session(lowered, graph,
+                                  {options.opset, options.unsupported_as_domain, options.as_other_exporters,
+                                   options.custom_operators, options.kept_operators, options.passed_through});
   session.convert(std::move(failures));
   tell_of_absent(options.kept_operators, program, lowered, notes);
   if (options.values != nullptr) *options.values = session.outermost_values();

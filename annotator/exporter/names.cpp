@@ -10,17 +10,9 @@
 
 namespace whence::exporter {
 
-using graph::Attribute;
 using graph::Graph;
-using graph::GraphNode;
-using graph::GraphValue;
 using graph::GraphValueId;
-using graph::Initializer;
 using graph::no_value;
-using origin::NodeOrigin;
-using origin::scope_of;
-using origin::scope_path;
-using text::UniqueNames;
 
 namespace {
 
@@ -30,15 +22,15 @@ class Namer {
 
   void name_graph(Graph& graph, bool outermost) {
     name_interface(graph, outermost);
-    for (const Initializer& initializer : graph.initializers) {
+    for (const graph::Initializer& initializer : graph.initializers) {
       if (initializer.parameter) names_.claim(graph.values[initializer.value].name);
     }
-    for (const Initializer& initializer : graph.initializers) {
+    for (const graph::Initializer& initializer : graph.initializers) {
       if (initializer.parameter) continue;
       std::string& name = graph.values[initializer.value].name;
       name = names_.claim(name.empty() ? path(initializer.origin) + "/constant" : name);
     }
-    for (GraphNode& node : graph.nodes) {
+    for (graph::GraphNode& node : graph.nodes) {
       if (!node.removed) name_node(graph, node);
     }
   }
@@ -57,7 +49,7 @@ class Namer {
   }
 
   static bool fixed(const Graph& graph, GraphValueId id) {
-    const GraphValue& value = graph.values[id];
+    const graph::GraphValue& value = graph.values[id];
     return value.is_input || value.initializer >= 0 || value.captured != no_value;
   }
 
@@ -66,29 +58,29 @@ class Namer {
     name = names_.claim(name.empty() ? otherwise : name);
   }
 
-  void name_node(Graph& graph, GraphNode& node) {
+  void name_node(Graph& graph, graph::GraphNode& node) {
     node.name = node_names_.claim(path(node.origin) + "/" + node.op_type);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const GraphValueId id = node.outputs[i];
       if (id == no_value || std::ranges::find(graph.outputs, id) != graph.outputs.end()) continue;
       graph.values[id].name = names_.claim(node.name + "_output_" + std::to_string(i));
     }
-    for (Attribute& attribute : node.attributes) {
+    for (graph::Attribute& attribute : node.attributes) {
       if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) name_graph(**body, false);
     }
   }
 
-  const std::string& path(const NodeOrigin& origin) {
-    const ScopeId scope = scope_of(origin, program_, operations_);
+  const std::string& path(const origin::NodeOrigin& origin) {
+    const ScopeId scope = origin::scope_of(origin, program_, operations_);
     const auto [entry, is_new] = paths_.try_emplace(scope);
-    if (is_new) entry->second = scope_path(program_, scope);
+    if (is_new) entry->second = origin::scope_path(program_, scope);
     return entry->second;
   }
 
   const Program& program_;
   std::vector<const Node*> operations_;
   std::unordered_map<ScopeId, std::string> paths_;
-  UniqueNames names_, node_names_;
+  text::UniqueNames names_, node_names_;
 };
 
 }  // namespace

@@ -14,9 +14,6 @@
 
 namespace whence::functions {
 
-using onnx_file::ModelOutput;
-using onnx_file::ModelSource;
-
 namespace {
 
 // The calls that one call of a module consists of: itself, or of a container that is never called, such as a
@@ -260,7 +257,8 @@ class Extractor {
 
 }  // namespace
 
-Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& output, const ExtractOptions& options) {
+Result<ExtractReport> extract_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
+                                   const ExtractOptions& options) {
   Diagnostics notes;
   auto result = guarded([&] {
     ModelParts parts = read_model_parts(input);

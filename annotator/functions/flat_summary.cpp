@@ -18,16 +18,13 @@ using onnx_file::find_property;
 using onnx_file::OnnxFunction;
 using onnx_file::OnnxNode;
 using onnx_file::OnnxSummary;
-using onnx_file::OnnxTensor;
-using onnx_file::read_onnx_summary;
-using onnx_file::summary_of_bytes;
 
 namespace {
 
 // The model as bytes, without the weights that lie in its file.
 std::string structure_of(const ModelParts& parts, const OnnxSummary& model) {
   std::unordered_set<std::string_view> in_file;
-  for (const OnnxTensor& tensor : model.graph.initializers) in_file.insert(tensor.name);
+  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) in_file.insert(tensor.name);
   onnx::ModelProto structure = parts.model;
   for (const StoredTensor& tensor : parts.initializers) {
     if (in_file.contains(tensor.header.name())) continue;  // a constant of a function: small
@@ -39,8 +36,8 @@ std::string structure_of(const ModelParts& parts, const OnnxSummary& model) {
 OnnxSummary written_out(const OnnxSummary& model) {
   ModelParts parts = read_model_parts(model.file->path());
   inline_calls(parts, /*all=*/false);
-  OnnxSummary flat = summary_of_bytes(model.file, structure_of(parts, model));
-  std::vector<OnnxTensor>& initializers = flat.graph.initializers;
+  OnnxSummary flat = onnx_file::summary_of_bytes(model.file, structure_of(parts, model));
+  std::vector<onnx_file::OnnxTensor>& initializers = flat.graph.initializers;
   initializers.insert(initializers.begin(), model.graph.initializers.begin(), model.graph.initializers.end());
   return flat;
 }
@@ -79,7 +76,7 @@ FunctionChoice cut_modules(const OnnxSummary& model) {
 
 Result<OnnxSummary> read_flat_summary(const std::string& path) {
   return guarded([&] {
-    Result<OnnxSummary> model = read_onnx_summary(path);
+    Result<OnnxSummary> model = onnx_file::read_onnx_summary(path);
     if (!model) throw Error(model.diagnostics());
     return has_cut_functions(*model) ? written_out(*model) : std::move(*model);
   });

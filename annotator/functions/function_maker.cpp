@@ -17,12 +17,7 @@
 namespace whence::functions {
 
 using origin::Confidence;
-using text::UniqueNames;
 namespace keys = origin::keys;
-using origin::name_of;
-using origin::parse_confidence;
-using origin::python_repr;
-using origin::scope_path;
 
 namespace {
 
@@ -246,15 +241,15 @@ class Maker {
       paths.push_back(call.op_type());
       classes.push_back(call.op_type());
       set_metadata(call, keys::name_space, name_space.substr(1) + "/" + call.op_type() + ": " + call.op_type());
-      set_metadata(call, keys::class_hierarchy, python_repr(classes));
-      set_metadata(call, keys::name_scopes, python_repr(paths));
+      set_metadata(call, keys::class_hierarchy, origin::python_repr(classes));
+      set_metadata(call, keys::name_scopes, origin::python_repr(paths));
     }
     if (!typed) set_metadata(call, keys::scopes, nlohmann::json(paths).dump());
     const Instance& instance = graph_.instances()[block.instance];
     set_metadata(call, keys::module, instance.path);
     set_metadata(call, keys::call, std::to_string(instance.call));
     if (repeated) set_metadata(call, keys::calls, calls.substr(1));
-    set_metadata(call, keys::confidence, std::string(name_of(weakest(block))));
+    set_metadata(call, keys::confidence, std::string(origin::name_of(weakest(block))));
     set_metadata(call, keys::rule, "function");
   }
 
@@ -263,7 +258,7 @@ class Maker {
   Confidence weakest(const ModuleBlock& block) const {
     Confidence worst = Confidence::exact;
     for (const std::int32_t index : block.nodes) {
-      const auto word = parse_confidence(metadata_of(graph_.nodes()[index].node, keys::confidence));
+      const auto word = origin::parse_confidence(metadata_of(graph_.nodes()[index].node, keys::confidence));
       if (word && *word != Confidence::ancestor) worst = std::max(worst, *word);
     }
     return worst;
@@ -276,7 +271,7 @@ class Maker {
   CutFunction function_;
   std::vector<std::size_t> inside_, as_input_;  // scalars
   std::vector<BlockOutput> outputs_;
-  UniqueNames values_, nodes_;
+  text::UniqueNames values_, nodes_;
   std::map<WorkValueId, std::string> inner_;  // names of values in the function
   std::map<std::string, std::string> scalar_names_, body_names_;
 };
@@ -317,7 +312,7 @@ std::string slash_path(const Instances& instances, InstanceId id) {
   std::vector<std::string> modules;
   for (; id != no_instance; id = instances[id].parent) modules.push_back(instances[id].path);
   std::ranges::reverse(modules);
-  return scope_path(modules);
+  return origin::scope_path(modules);
 }
 
 }  // namespace whence::functions

@@ -15,10 +15,7 @@
 
 namespace whence::functions {
 
-using text::UniqueNames;
 namespace keys = origin::keys;
-using onnx_file::ModelOutput;
-using onnx_file::ModelSource;
 
 namespace {
 
@@ -298,7 +295,7 @@ class Inliner {
   ModelParts& parts_;
   bool all_;
   std::map<FunctionKey, const onnx::FunctionProto*> functions_;
-  UniqueNames values_, nodes_;
+  text::UniqueNames values_, nodes_;
   std::set<std::string> typed_;                   // values of the graph whose type is stated
   std::map<std::string, std::string> constants_;  // content to name
 };
@@ -312,7 +309,7 @@ std::vector<std::vector<onnx::NodeProto>> nodes_by_call(const ModelParts& parts)
   return Inliner(copy, false).leaves_by_call();
 }
 
-Result<InlineReport> inline_file(const ModelSource& input, const ModelOutput& output, bool all) {
+Result<InlineReport> inline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output, bool all) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);
     const InlineReport report = inline_calls(parts, all);

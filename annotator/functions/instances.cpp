@@ -10,7 +10,6 @@
 
 namespace whence::functions {
 
-using text::parse_python_list;
 namespace keys = origin::keys;
 
 namespace {
@@ -57,9 +56,9 @@ std::vector<Step> steps_of_way(const std::string& text) {
 // The called modules, root first. In PyTorch's keys the last entry of each list is the operator.
 std::vector<Step> steps_of_scopes(const onnx::NodeProto& node) {
   if (const std::string& way = metadata_of(node, keys::scopes); !way.empty()) return steps_of_way(way);
-  const auto names = parse_python_list(metadata_of(node, keys::name_scopes));
+  const auto names = text::parse_python_list(metadata_of(node, keys::name_scopes));
   if (!names || names->size() < 2) return {};
-  const auto classes = parse_python_list(metadata_of(node, keys::class_hierarchy));
+  const auto classes = text::parse_python_list(metadata_of(node, keys::class_hierarchy));
   std::vector<Step> steps;
   for (std::size_t i = 0; i + 1 < names->size(); ++i) {
     steps.push_back({(*names)[i], classes && classes->size() == names->size() ? (*classes)[i] : std::string()});

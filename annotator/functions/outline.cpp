@@ -15,10 +15,7 @@
 
 namespace whence::functions {
 
-using text::UniqueNames;
 namespace keys = origin::keys;
-using onnx_file::ModelOutput;
-using onnx_file::ModelSource;
 
 namespace {
 
@@ -217,7 +214,7 @@ class Outliner {
   std::map<std::string, const onnx::ValueInfoProto*> types_;
   std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions
   std::vector<onnx::FunctionProto> functions_;
-  UniqueNames node_names_;
+  text::UniqueNames node_names_;
   std::map<std::string, std::vector<onnx::NodeProto>> originals_;  // by the name of the call
 };
 
@@ -225,7 +222,7 @@ class Outliner {
 
 FunctionsReport outline(ModelParts& parts, const FunctionChoice& options) { return Outliner(parts, options).run(); }
 
-Result<FunctionsReport> outline_file(const ModelSource& input, const ModelOutput& output,
+Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
                                      const FunctionChoice& options) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);

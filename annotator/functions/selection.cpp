@@ -12,8 +12,6 @@
 
 namespace whence::functions {
 
-using text::matches_path;
-
 namespace {
 
 // A function of fewer nodes says less than its call costs.
@@ -55,7 +53,7 @@ class Selector {
       matches_nothing(what, wanted, known);
     };
     for (const std::string& glob : options_.modules) {
-      choose("module", glob, paths_, [&](const Instance& each) { return matches_path(glob, each.path); });
+      choose("module", glob, paths_, [&](const Instance& each) { return text::matches_path(glob, each.path); });
     }
     for (const std::string& type : options_.types) {
       choose("class", type, types_,

@@ -13,12 +13,11 @@ namespace whence::functions {
 
 using origin::Confidence;
 namespace keys = origin::keys;
-using origin::name_of;
 
 namespace {
 
 bool says(const onnx::NodeProto& node, Confidence confidence) {
-  return metadata_of(node, keys::confidence) == name_of(confidence);
+  return metadata_of(node, keys::confidence) == origin::name_of(confidence);
 }
 
 // A helper that whence knows to serve several modules is an input of each.

@@ -9,9 +9,6 @@
 
 namespace whence::graph {
 
-using origin::NodeOrigin;
-using program::Elements;
-
 namespace {
 
 template <class Visit>
@@ -71,7 +68,7 @@ std::int32_t Graph::add_node(GraphNode node) {
   return index;
 }
 
-GraphValueId Graph::add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter) {
+GraphValueId Graph::add_initializer(std::string name, TensorData data, origin::NodeOrigin origin, bool parameter) {
   GraphValue value;
   value.name = std::move(name);
   value.dtype = data.dtype;
@@ -96,7 +93,7 @@ std::optional<std::vector<std::int64_t>> Graph::integers(GraphValueId value) con
   const TensorData* data = constant(value);
   if (data == nullptr || data->shape.size() > 1) return std::nullopt;
   if (data->dtype != DType::int64 && data->dtype != DType::int32) return std::nullopt;
-  const auto elements = Elements::of(*data);
+  const auto elements = program::Elements::of(*data);
   if (!elements) return std::nullopt;
   std::vector<std::int64_t> result(elements->size());
   for (std::size_t i = 0; i < result.size(); ++i) result[i] = elements->integer(i);

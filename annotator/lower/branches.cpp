@@ -8,21 +8,18 @@
 
 namespace whence::lower {
 
-using program::any_node;
-using program::known_flag;
 using program::replace;
-using program::Replacements;
 
 namespace {
 
-void settle(const Program& program, Block& block, Replacements& replacements) {
+void settle(const Program& program, Block& block, program::Replacements& replacements) {
   std::vector<Node> kept;
   kept.reserve(block.nodes.size());
   for (Node& node : block.nodes) {
     replace(node.arguments, replacements);
     for (Block& nested : node.blocks) settle(program, nested, replacements);
     std::optional<bool> condition;
-    if (node.target == "prim::If") condition = known_flag(program, node.arguments.front().value);
+    if (node.target == "prim::If") condition = program::known_flag(program, node.arguments.front().value);
     if (!condition) {
       kept.push_back(std::move(node));
       continue;
@@ -39,8 +36,8 @@ void settle(const Program& program, Block& block, Replacements& replacements) {
 
 void settle_branches(Lowering& lowering) {
   Program& program = lowering.program;
-  if (!any_node(program.body, [](const Node& node) { return node.target == "prim::If"; })) return;
-  Replacements replacements;
+  if (!program::any_node(program.body, [](const Node& node) { return node.target == "prim::If"; })) return;
+  program::Replacements replacements;
   settle(program, program.body, replacements);
   for (ProgramOutput& output : program.outputs) replace(output.value, replacements);
 }

@@ -11,15 +11,11 @@
 
 namespace whence::lower {
 
-using convert::OpTable;
-using program::known_integer;
-using program::open_nodes;
-using program::place_of;
-using program::Replacements;
-
 namespace {
 
-bool convertible(const std::string& key) { return OpTable::get().find(key) != nullptr || has_functional_form(key); }
+bool convertible(const std::string& key) {
+  return convert::OpTable::get().find(key) != nullptr || has_functional_form(key);
+}
 
 bool same_content(const TensorData& a, const TensorData& b) {
   const auto left = a.bytes.in_memory(), right = b.bytes.in_memory();
@@ -60,7 +56,7 @@ class Opening {
     const bool archive = code == Code::converter_refused && program_.source.kind == "torch.export";
     throw Error(code, qualified(whole_) + " has no converter and cannot be written as other operators: " + why,
                 (archive ? "archive the program after run_decompositions(), or " : "") + remedy,
-                place_of(program_, whole_, "decompose"));
+                program::place_of(program_, whole_, "decompose"));
   }
 
   bool trace(const CompositeCall& call, Program& steps) const {
@@ -86,7 +82,7 @@ class Opening {
     if (value == nullptr) return;
     const Type& type = program_.values[value->id].type;
     if (type.kind != ValueKind::tensor) {
-      const auto known = known_integer(program_, argument);
+      const auto known = program::known_integer(program_, argument);
       if (!known) refuse(Code::converter_refused, "an argument is a number that the model computes");
       argument.data = *known;
       return;
@@ -259,7 +255,7 @@ class Expansion {
       : program_(lowering.program), failures_(lowering.failures), wanted_(wanted), trace_(trace) {}
 
   void run() {
-    open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
+    program::open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
       return wanted_.contains(qualified(node)) && open(node, to);
     });
   }
@@ -282,7 +278,7 @@ class Expansion {
   Diagnostics& failures_;
   const std::set<std::string>& wanted_;
   const TraceComposite& trace_;
-  Replacements replaced_;
+  program::Replacements replaced_;
 };
 
 }  // namespace

@@ -9,8 +9,6 @@
 
 namespace whence::lower {
 
-using program::for_each_value;
-
 namespace {
 
 class Sweep {
@@ -18,7 +16,7 @@ class Sweep {
   explicit Sweep(const Program& program) : program_(program) {}
 
   void need(const Argument& argument) {
-    for_each_value(argument, [this](ValueId id) {
+    program::for_each_value(argument, [this](ValueId id) {
       if (program_.values[id].source == ValueSource::node) needed_.insert(id);
     });
   }

@@ -13,8 +13,6 @@
 namespace whence::lower {
 
 using convert::OpTable;
-using program::place_of;
-using program::same_shape;
 
 namespace {
 
@@ -71,7 +69,8 @@ Written copied(const Program& program, const Node& node, const Argument& source)
   if (to != nullptr && from != nullptr) {
     const Type& before = program.values[to->id].type;
     const Type& after = program.values[from->id].type;
-    const bool fits = before.dtype != DType::undefined && before.dtype == after.dtype && same_shape(before, after);
+    const bool fits =
+        before.dtype != DType::undefined && before.dtype == after.dtype && program::same_shape(before, after);
     if (fits) return {std::nullopt, from->id};
   }
   return {with(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
@@ -187,7 +186,7 @@ Written functional_form(const Program& program, const Node& node) {
   if (argument_of(node, "self") == nullptr || (filled && argument_of(node, "value") == nullptr) ||
       (copies && node.arguments.size() < 2)) {
     throw Error(Code::corrupt_file, qualified(node) + ": an argument is missing", "save the model again",
-                place_of(program, node, "lower"));
+                program::place_of(program, node, "lower"));
   }
   const Argument& self = *argument_of(node, "self");
   if (copies) return copied(program, node, node.arguments[1].value);  // src, or `other`

@@ -12,11 +12,7 @@
 
 namespace whence::lower {
 
-using program::any_node;
-using program::for_each_value;
-using program::known_flag;
 using program::known_integer;
-using program::open_nodes;
 using program::Replacements;
 
 namespace {
@@ -53,7 +49,8 @@ class PackedSequences {
     for (const ProgramOutput& output : program_.outputs) check(output.value);
     if (!understood_) return;
     Replacements replaced;
-    open_nodes(program_, replaced, [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+    program::open_nodes(program_, replaced,
+                        [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
   }
 
  private:
@@ -110,7 +107,7 @@ class PackedSequences {
 
   static bool reads(const Argument& argument, const std::unordered_set<ValueId>& values) {
     bool found = false;
-    for_each_value(argument, [&](ValueId id) { found |= values.contains(id); });
+    program::for_each_value(argument, [&](ValueId id) { found |= values.contains(id); });
     return found;
   }
 
@@ -125,7 +122,7 @@ class PackedSequences {
   bool open(const Node& node, std::vector<Node>& to, Replacements& replaced) {
     if (packs(node)) {
       const Argument& input = *node.find("input");
-      const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
+      const bool batch_first = program::known_flag(program_, *node.find("batch_first")).value_or(false);
       const Argument padded = batch_first ? swapped(node, input, to, none_id) : input;
       const auto* packed = input.as<ValueRef>();
       by_value_[node.outputs[0]] =
@@ -173,7 +170,7 @@ class PackedSequences {
   }
 
   void pad(const Node& node, const Padded& padded, std::vector<Node>& to, Replacements& replaced) {
-    const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
+    const bool batch_first = program::known_flag(program_, *node.find("batch_first")).value_or(false);
     const Argument* total = node.find("total_length");
     const bool in_full = total != nullptr && (total->as<ValueRef>() != nullptr || known_integer(program_, *total) > 0);
     const Argument count = in_full ? *total : longest(node, padded, to, none_id);
@@ -259,7 +256,7 @@ class PackedSequences {
 }  // namespace
 
 void pad_packed_sequences(Lowering& lowering) {
-  if (!any_node(lowering.program.body, packs)) return;
+  if (!program::any_node(lowering.program.body, packs)) return;
   drop_dead_code(lowering);  // scripted layers ask for sizes of what they are given, of which nothing becomes
   PackedSequences(lowering).run();
 }

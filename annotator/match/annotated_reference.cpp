@@ -14,14 +14,8 @@
 
 namespace whence::match {
 
-using origin::Confidence;
-using text::parse_python_list;
 namespace keys = origin::keys;
-using metadata::stated_confidence;
 using onnx_file::find_property;
-using onnx_file::OnnxNode;
-using onnx_file::OnnxProperties;
-using onnx_file::OnnxSummary;
 
 std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
@@ -43,11 +37,11 @@ std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
   return id;
 }
 
-std::optional<std::string> module_of(const OnnxProperties& metadata) {
+std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata) {
   if (const auto module = find_property(metadata, keys::module)) return std::string(*module);
   const auto scopes = find_property(metadata, keys::name_scopes);
   if (!scopes) return std::nullopt;
-  const auto names = parse_python_list(*scopes);  // modules from the root inwards, then the node's own name
+  const auto names = text::parse_python_list(*scopes);  // modules from the root inwards, then the node's own name
   if (!names || names->size() < 2) return std::nullopt;
   return (*names)[names->size() - 2];
 }
@@ -65,13 +59,13 @@ std::optional<std::string_view> name_path_of(std::string_view node, const std::s
 
 // How sure the file is of the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of the
 // nodes that it fuses, so its word alone is never exact.
-Confidence confidence_in(const OnnxProperties& metadata) {
-  return stated_confidence(metadata).value_or(Confidence::matched);
+origin::Confidence confidence_in(const onnx_file::OnnxProperties& metadata) {
+  return metadata::stated_confidence(metadata).value_or(origin::Confidence::matched);
 }
 
 }  // namespace
 
-Reference make_reference(const OnnxSummary& annotated) {
+Reference make_reference(const onnx_file::OnnxSummary& annotated) {
   Reference reference;
   ForeignStructure made = make_structure(annotated);
   reference.structure = std::move(made.structure);
@@ -80,7 +74,7 @@ Reference make_reference(const OnnxSummary& annotated) {
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
   const ScopeReader reader(annotated);
-  for (const OnnxNode* node : made.file_nodes) {
+  for (const onnx_file::OnnxNode* node : made.file_nodes) {
     ReferenceUnit unit;
     unit.name = node->name;
     if (const auto module = module_of(node->metadata)) {

@@ -14,16 +14,12 @@
 
 namespace whence::match {
 
-using onnx_file::ExternalBytes;
-using onnx_file::OnnxAttribute;
 using onnx_file::OnnxFunction;
 using onnx_file::OnnxGraph;
 using onnx_file::OnnxNode;
 using onnx_file::OnnxSummary;
 using onnx_file::OnnxTensor;
 using onnx_file::OnnxValue;
-using program::has_number_form;
-using program::single_number;
 namespace wire = onnx_file::wire;
 
 namespace {
@@ -45,7 +41,7 @@ void collect(const std::vector<OnnxNode>& nodes, std::vector<const OnnxNode*>& i
 class Builder {
  public:
   explicit Builder(const OnnxSummary& model) : model_(model), place_{.file = model.file->path(), .stage = "match"} {
-    result_.external = std::make_shared<ExternalBytes>(model.file->path());
+    result_.external = std::make_shared<onnx_file::ExternalBytes>(model.file->path());
     result_.file_nodes = nodes_with_functions(model);
     result_.callee_nodes.resize(result_.file_nodes.size());
     for (std::size_t i = 0; i < result_.file_nodes.size(); ++i) {
@@ -138,9 +134,9 @@ class Builder {
 
   void read_number(const OnnxTensor& tensor, StructureTensor& entry) const {
     const DType dtype = from_onnx(tensor.data_type);
-    if (!has_number_form(dtype) || tensor.external) return;
+    if (!program::has_number_form(dtype) || tensor.external) return;
     if (tensor.raw.size() == size_of(dtype) && tensor.raw.size() <= largest_number) {
-      entry.number = single_number({dtype, {}, Bytes::copy_of(tensor.raw.data(), tensor.raw.size())}).value();
+      entry.number = program::single_number({dtype, {}, Bytes::copy_of(tensor.raw.data(), tensor.raw.size())}).value();
       entry.single = true;
       return;
     }
@@ -249,7 +245,7 @@ class Builder {
 
   std::uint64_t digest_attributes(const OnnxNode& node, std::uint64_t& padding) const {
     std::uint64_t total = 0;
-    for (const OnnxAttribute& attribute : node.attributes) {
+    for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
       if (attribute.holds_graph) continue;
       AttributeDigest digest(attribute.name);
       for (FieldReader reader(attribute.message, place_); !reader.done();) {
@@ -266,7 +262,7 @@ class Builder {
     return total;
   }
 
-  bool pads_anything(const OnnxAttribute& attribute) const {
+  bool pads_anything(const onnx_file::OnnxAttribute& attribute) const {
     bool any = false;
     for (FieldReader reader(attribute.message, place_); !reader.done();) {
       const Field field = reader.next();

@@ -14,8 +14,6 @@
 
 namespace whence::match {
 
-using origin::Confidence;
-
 namespace {
 
 bool is_among(const auto& names, std::string_view op) { return std::ranges::find(names, op) != names.end(); }
@@ -137,7 +135,8 @@ class Inserted {
     if (together.scope < 0) return;
     std::ranges::sort(together.units);
     together.units.erase(std::unique(together.units.begin(), together.units.end()), together.units.end());
-    together.confidence = std::max(together.confidence, one_answer ? Confidence::matched : Confidence::ancestor);
+    together.confidence =
+        std::max(together.confidence, one_answer ? origin::Confidence::matched : origin::Confidence::ancestor);
     together.rule = MatchRule::inserted;
     placement_.matches[node] = std::move(together);
   }

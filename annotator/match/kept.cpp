@@ -7,8 +7,6 @@
 
 namespace whence::match {
 
-using origin::Confidence;
-
 namespace {
 
 class Kept {
@@ -31,7 +29,7 @@ class Kept {
     if (ours.op_type != theirs.op_type && !rearranged) return;
     std::vector<std::int32_t> units = placement_.reference.units_of_node[maker];
     if (rearranged && ours.op_type == theirs.op_type) add_merged(ours, theirs, units);
-    placement_.place(node, std::move(units), Confidence::matched, MatchRule::kept_values);
+    placement_.place(node, std::move(units), origin::Confidence::matched, MatchRule::kept_values);
   }
 
  private:

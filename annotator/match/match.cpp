@@ -16,8 +16,6 @@ namespace whence::match {
 
 using origin::Confidence;
 namespace keys = origin::keys;
-using onnx_file::find_property;
-using onnx_file::OnnxSummary;
 
 namespace {
 
@@ -215,7 +213,7 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
 
 }  // namespace
 
-MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
+MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference) {
   const ForeignStructure foreign = make_structure(model);
   const Structure& structure = foreign.structure;
   const TensorSources tensors(model, structure, reference);
@@ -230,7 +228,7 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   pairs.grow();
 
   Placement placement{structure, reference, pairs, std::vector<NodeMatch>(structure.nodes.size())};
-  if (reference.program && find_property(model.metadata, keys::program) == reference.program) {
+  if (reference.program && onnx_file::find_property(model.metadata, keys::program) == reference.program) {
     place_stamped(placement, foreign);
   }
   place_corresponding(placement);

@@ -9,8 +9,6 @@
 
 namespace whence::match {
 
-using origin::Confidence;
-
 // Bytes and names that are met speak for the model; but two models may share a few bytes: the same noise, or what one
 // was initialised with. Without them (folded, quantised, renamed) most weights of the file must have found a place that
 // fits them; two models of one hidden size have many weights of the same sizes.
@@ -102,7 +100,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     const NodeMatch& match = placement.matches[i];
     if (const auto matrices = matrices_of(foreign, foreign.nodes[i]); !matrices.empty()) {
       ++fit.nodes;
-      const Confidence as_sure_as_can_be = std::max(Confidence::matched, placement.surest(match.units));
+      const origin::Confidence as_sure_as_can_be = std::max(origin::Confidence::matched, placement.surest(match.units));
       fit.placed += match.confidence <= as_sure_as_can_be && fits(foreign, matrices, reference, match.units);
     }
     if (placement.pairs.node(node) < 0) continue;

@@ -6,25 +6,20 @@
 
 namespace whence::match {
 
-using origin::Confidence;
-using origin::OriginKind;
 namespace keys = origin::keys;
-using onnx_file::find_property;
-using onnx_file::OnnxNode;
-using origin::parse_stamp;
 
 void place_stamped(Placement& placement, const ForeignStructure& foreign) {
   const auto known = [&](std::int32_t op) { return static_cast<std::size_t>(op) < placement.reference.units.size(); };
   for (std::size_t i = 0; i < placement.matches.size(); ++i) {
     if (placement.foreign.nodes[i].source < 0) continue;
-    const OnnxNode& node = *foreign.file_nodes[placement.foreign.nodes[i].source];
-    const auto stamp = find_property(node.metadata, keys::op);
-    const auto origin = stamp ? parse_stamp(*stamp) : std::nullopt;
+    const onnx_file::OnnxNode& node = *foreign.file_nodes[placement.foreign.nodes[i].source];
+    const auto stamp = onnx_file::find_property(node.metadata, keys::op);
+    const auto origin = stamp ? origin::parse_stamp(*stamp) : std::nullopt;
     if (!origin || !std::all_of(origin->ops.begin(), origin->ops.end(), known)) continue;
-    const bool shared = origin->kind == OriginKind::shared;
+    const bool shared = origin->kind == origin::OriginKind::shared;
     const bool exact = !shared || placement.one_scope(origin->ops);
-    placement.place(static_cast<std::int32_t>(i), origin->ops, exact ? Confidence::exact : Confidence::ancestor,
-                    MatchRule::carried);
+    placement.place(static_cast<std::int32_t>(i), origin->ops,
+                    exact ? origin::Confidence::exact : origin::Confidence::ancestor, MatchRule::carried);
     placement.matches[i].shared = shared && origin->ops.size() > 1;
   }
 }

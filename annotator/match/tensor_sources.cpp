@@ -12,8 +12,6 @@
 
 namespace whence::match {
 
-using onnx_file::OnnxSummary;
-
 namespace {
 
 constexpr std::size_t chunk = 32ULL << 20U;  // bytes of a mapping from which on it is released
@@ -41,7 +39,7 @@ std::string_view without_suffix(std::string_view name) {
 
 }  // namespace
 
-TensorSources::TensorSources(const OnnxSummary& model, const Structure& foreign, const Reference& reference)
+TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const Structure& foreign, const Reference& reference)
     : sources_(foreign.tensors.size()) {
   match_names(foreign, reference);
   match_bytes(model, foreign, reference);
@@ -64,7 +62,8 @@ void TensorSources::match_names(const Structure& foreign, const Reference& refer
   }
 }
 
-void TensorSources::match_bytes(const OnnxSummary& model, const Structure& foreign, const Reference& reference) {
+void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const Structure& foreign,
+                                const Reference& reference) {
   const WantedContent wanted(reference);
   if (wanted.empty()) return;
   std::atomic<std::size_t> next{0};

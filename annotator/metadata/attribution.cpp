@@ -8,14 +8,9 @@
 
 namespace whence::metadata {
 
-using origin::Confidence;
 namespace keys = origin::keys;
 using onnx_file::find_property;
-using onnx_file::OnnxNode;
 using onnx_file::OnnxProperties;
-using onnx_file::OnnxSummary;
-using origin::parse_confidence;
-using origin::parse_stamp;
 
 namespace {
 
@@ -36,7 +31,7 @@ std::vector<std::string> modules_of(const OnnxProperties& metadata, const std::s
 }
 
 void read_keys(const OnnxProperties& metadata, Attribution& to) {
-  to.confidence = stated_confidence(metadata).value_or(Confidence::unattributed);
+  to.confidence = stated_confidence(metadata).value_or(origin::Confidence::unattributed);
   if (!to.attributed()) return;
   to.module = text_of(metadata, keys::module);
   to.modules = modules_of(metadata, to.module);
@@ -56,9 +51,9 @@ const Node* Recorded::operation(std::int32_t index) const {
   return index >= 0 && static_cast<std::size_t>(index) < operations_.size() ? operations_[index] : nullptr;
 }
 
-Attribution attribution_of(const OnnxNode& node, const Recorded* recorded) {
+Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded) {
   Attribution result;
-  if (const auto stamp = find_property(node.metadata, keys::op)) result.origin = parse_stamp(*stamp);
+  if (const auto stamp = find_property(node.metadata, keys::op)) result.origin = origin::parse_stamp(*stamp);
   const bool annotated = find_property(node.metadata, keys::module).has_value();
   if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
     read_keys(node.metadata, result);
@@ -70,19 +65,19 @@ Attribution attribution_of(const OnnxNode& node, const Recorded* recorded) {
   read_keys(metadata, result);
   // A file annotated with a choice of keys may say how sure the stamp is, and not the module.
   const auto stated = find_property(node.metadata, keys::confidence);
-  const auto word = stated ? parse_confidence(*stated) : std::nullopt;
+  const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
   if (word) result.confidence = std::max(result.confidence, *word);
   return result;
 }
 
-std::optional<std::string_view> stamped_program(const OnnxSummary& model) {
+std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model) {
   const auto matched = find_property(model.metadata, keys::matched);
   if (matched && !matched->starts_with(keys::file_before) && *matched != keys::own_names) return matched;
   const auto stamped = find_property(model.metadata, keys::stamped);
   return stamped ? stamped : find_property(model.metadata, keys::program);
 }
 
-bool belongs_to(const OnnxSummary& model, const Program& program) {
+bool belongs_to(const onnx_file::OnnxSummary& model, const Program& program) {
   return stamped_program(model) == program_digest(program);
 }
 

@@ -4,15 +4,13 @@
 
 namespace whence::metadata {
 
-using origin::append_item;
-
 void FxLine::positional(std::string_view value) {
-  append_item(positional_, value);
+  origin::append_item(positional_, value);
   ++count_;
 }
 
 void FxLine::keyword(std::string_view name, std::string_view value) {
-  append_item(keywords_, name);
+  origin::append_item(keywords_, name);
   keywords_.append(": ").append(value);
 }
 

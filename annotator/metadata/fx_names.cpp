@@ -9,8 +9,6 @@
 
 namespace whence::metadata {
 
-using convert::OpTable;
-using origin::append_item;
 using origin::python_float;
 
 namespace {
@@ -135,7 +133,7 @@ std::string FxNames::format_argument(const Argument& argument) const {
     }
     std::string operator()(const ArgumentList& list) const {
       std::string items;
-      for (const Argument& element : list) append_item(items, names.format_argument(element));
+      for (const Argument& element : list) origin::append_item(items, names.format_argument(element));
       return "[" + items + "]";
     }
   };
@@ -144,7 +142,7 @@ std::string FxNames::format_argument(const Argument& argument) const {
 
 // Positional ones until the last that is not at its default; keyword-only ones that are not at their default.
 FxLine FxNames::line_of(const Node& node) const {
-  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  const OpSchema* schema = convert::OpTable::get().schema(qualified(node));
   const auto at_default = [&](const NamedArgument& argument) {
     const SchemaArgument* formal = schema == nullptr ? nullptr : schema->find(argument.name);
     return formal != nullptr && formal->default_value && *formal->default_value == argument.value;

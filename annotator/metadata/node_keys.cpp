@@ -15,14 +15,8 @@ namespace whence::metadata {
 using origin::Confidence;
 using origin::NodeOrigin;
 using origin::OriginKind;
-using text::parse_python_list;
 namespace keys = origin::keys;
 using onnx_file::find_property;
-using onnx_file::OnnxProperties;
-using origin::name_of;
-using origin::parse_confidence;
-using origin::python_repr;
-using origin::scope_of;
 using origin::unstated_confidence;
 
 namespace {
@@ -48,7 +42,7 @@ std::string* find_entry(KeyEntries& entries, std::string_view key) {
 
 // What PyTorch's scopes say of the way: the last of them is the operation.
 std::optional<std::string> way_in(std::string_view name_scopes) {
-  auto names = parse_python_list(name_scopes);
+  auto names = text::parse_python_list(name_scopes);
   if (!names || names->empty()) return std::nullopt;
   names->pop_back();
   return to_way(*names);
@@ -56,7 +50,7 @@ std::optional<std::string> way_in(std::string_view name_scopes) {
 
 }  // namespace
 
-void state_way(const OnnxProperties& there, KeyEntries& entries) {
+void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries) {
   const std::string* const scopes = find_entry(entries, keys::name_scopes);
   const std::string* const stated = find_entry(entries, keys::scopes);
   const auto way = stated != nullptr ? std::optional(*stated) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
@@ -67,15 +61,15 @@ void state_way(const OnnxProperties& there, KeyEntries& entries) {
   if (said != way) entries.emplace_back(keys::scopes, *way);
 }
 
-std::optional<Confidence> stated_confidence(const OnnxProperties& metadata) {
+std::optional<Confidence> stated_confidence(const onnx_file::OnnxProperties& metadata) {
   if (!find_property(metadata, keys::module)) return std::nullopt;
   const auto word = find_property(metadata, keys::confidence);
-  return word ? parse_confidence(*word).value_or(unstated_confidence) : unstated_confidence;
+  return word ? origin::parse_confidence(*word).value_or(unstated_confidence) : unstated_confidence;
 }
 
 void state_confidence(Confidence confidence, KeyEntries& entries) {
   if (find_entry(entries, keys::confidence) != nullptr || find_entry(entries, keys::module) == nullptr) return;
-  entries.emplace_back(keys::confidence, std::string(name_of(confidence)));
+  entries.emplace_back(keys::confidence, std::string(origin::name_of(confidence)));
 }
 
 const std::vector<std::string_view>& annotation_keys() {
@@ -103,7 +97,7 @@ bool NodeKeys::knows(const NodeOrigin& origin) const {
                              [&](std::int32_t op) { return static_cast<std::size_t>(op) < operations_.size(); });
 }
 
-ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return scope_of(origin, program_, operations_); }
+ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return origin::scope_of(origin, program_, operations_); }
 
 Confidence NodeKeys::confidence(const NodeOrigin& origin) const {
   if (!of_one_scope(origin)) return Confidence::ancestor;
@@ -140,7 +134,7 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::module) return program_.module_path(place.scope);
   if (key == keys::call) return std::to_string(program_.scopes[place.scope].call);
   if (key == keys::calls) return calls(place.scope);
-  if (key == keys::confidence) return std::string(name_of(place.confidence));
+  if (key == keys::confidence) return std::string(origin::name_of(place.confidence));
   if (key == keys::rule) return std::string(place.rule);
   if (key == keys::version) return WHENCE_VERSION;
   if (place.origin.ops.empty()) return key == keys::scopes ? std::optional(way(place.scope)) : std::nullopt;
@@ -207,14 +201,14 @@ std::string NodeKeys::class_hierarchy(const Node& node, ScopeId scope) const {
   std::vector<std::string> classes;
   for (const ModuleId module : modules_said(node, scope)) classes.push_back(program_.modules[module].type);
   classes.push_back(names_.target(node.origin.op));
-  return python_repr(classes);
+  return origin::python_repr(classes);
 }
 
 std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
   std::vector<std::string> names;
   for (const ModuleId module : modules_said(node, scope)) names.push_back(program_.modules[module].path);
   names.push_back(names_.name(node.origin.op));
-  return python_repr(names);
+  return origin::python_repr(names);
 }
 
 // As Python prints a traceback, outermost frame first; without the source lines where they are not at hand. Of an fx

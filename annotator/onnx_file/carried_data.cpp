@@ -11,7 +11,6 @@
 
 namespace whence::onnx_file {
 
-using text::UniqueNames;
 namespace keys = origin::keys;
 
 namespace fs = std::filesystem;
@@ -134,7 +133,7 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
     }
     copied.push_back(location);
   }
-  UniqueNames unique;
+  text::UniqueNames unique;
   unique.claim(base_name(output.path));
   for (const std::string& location : copied) {
     const auto known = files.former.find(location);

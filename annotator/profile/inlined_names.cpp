@@ -6,9 +6,7 @@
 
 namespace whence::profile {
 
-using onnx_file::OnnxFunction;
 using onnx_file::OnnxNode;
-using onnx_file::OnnxSummary;
 
 namespace {
 
@@ -19,9 +17,10 @@ using FunctionKey = std::pair<std::string_view, std::string_view>;  // domain, n
 
 }  // namespace
 
-InlinedNames::InlinedNames(const OnnxSummary& model, const OrtProfile& profile) {
-  std::map<FunctionKey, const OnnxFunction*> functions;
-  for (const OnnxFunction& function : model.functions) functions[{function.domain, function.name}] = &function;
+InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const OrtProfile& profile) {
+  std::map<FunctionKey, const onnx_file::OnnxFunction*> functions;
+  for (const onnx_file::OnnxFunction& function : model.functions)
+    functions[{function.domain, function.name}] = &function;
   std::vector<std::pair<const OnnxNode*, std::string>> round, next;
   for (const OnnxNode& node : model.graph.nodes) round.emplace_back(&node, std::string(node.name));
   for (std::size_t calls = 0; !round.empty() && calls < most_calls; round = std::exchange(next, {})) {

@@ -12,21 +12,7 @@
 
 namespace whence::profile {
 
-using functions::read_flat_summary;
-using match::make_reference;
-using match::match_model;
-using match::MatchReport;
-using match::NodeMatch;
-using match::nodes_with_functions;
-using match::Reference;
-using match::ReferenceScope;
-using onnx_file::OnnxNode;
 using onnx_file::OnnxSummary;
-using onnx_file::read_onnx_summary;
-using origin::Confidence;
-using view::ModuleTree;
-using view::node_graph_of;
-using view::NodeGraph;
 using view::PlacedNode;
 
 namespace {
@@ -46,7 +32,7 @@ struct Found {
 
 class ByName {
  public:
-  explicit ByName(const NodeGraph& graph) {
+  explicit ByName(const view::NodeGraph& graph) {
     for (const PlacedNode& placed : graph.nodes) {
       if (!placed.node->name.empty()) nodes_[placed.node->name].push_back(&placed);
     }
@@ -88,12 +74,12 @@ class ByName {
 // What the match engine says of the nodes of the optimised file, by their names.
 class ByMatch {
  public:
-  ByMatch(const OnnxSummary& optimized, const OnnxSummary& model, const ModuleTree& tree, const Place& place)
-      : reference_(make_reference(model)) {
+  ByMatch(const OnnxSummary& optimized, const OnnxSummary& model, const view::ModuleTree& tree, const Place& place)
+      : reference_(match::make_reference(model)) {
     for (std::size_t i = 0; i < tree.rows.size(); ++i) rows_.emplace(tree.rows[i].path, i);
-    const auto nodes = nodes_with_functions(optimized);
-    for (const OnnxNode* node : nodes) ++names_[node->name];
-    matches_ = match_model(optimized, reference_);
+    const auto nodes = match::nodes_with_functions(optimized);
+    for (const onnx_file::OnnxNode* node : nodes) ++names_[node->name];
+    matches_ = match::match_model(optimized, reference_);
     if (matches_.fit.of_another_model()) {
       throw Error(Code::sidecar_mismatch, "the optimised file is of another model than the annotated one",
                   "give the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
@@ -108,17 +94,17 @@ class ByMatch {
   Found find(std::string_view name) const {
     const auto node = by_name_.find(name);
     if (name.empty() || node == by_name_.end()) return {};
-    const NodeMatch& match = matches_.nodes[node->second];
-    if (match.scope < 0 || match.confidence == Confidence::unattributed) return {};
-    const ReferenceScope& scope = reference_.scopes[static_cast<std::size_t>(match.scope)];
+    const match::NodeMatch& match = matches_.nodes[node->second];
+    if (match.scope < 0 || match.confidence == origin::Confidence::unattributed) return {};
+    const match::ReferenceScope& scope = reference_.scopes[static_cast<std::size_t>(match.scope)];
     const auto row = rows_.find(scope.path);
     if (row == rows_.end()) return {};
     return {ProfileRule::match, row->second, std::to_string(scope.call)};
   }
 
  private:
-  Reference reference_;
-  MatchReport matches_;
+  match::Reference reference_;
+  match::MatchReport matches_;
   std::unordered_map<std::string, std::size_t> rows_;
   std::unordered_map<std::string_view, int> names_;
   std::unordered_map<std::string_view, std::size_t> by_name_;
@@ -188,11 +174,11 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const std
                                         const std::string& optimized_path) {
   return guarded([&] {
     const Place place{.file = profile_path, .stage = "profile"};
-    const OnnxSummary model = value_of(read_flat_summary(model_path));
+    const OnnxSummary model = value_of(functions::read_flat_summary(model_path));
     auto profile = read_ort_profile(profile_path);
     if (!profile) throw Error(profile.diagnostics());
-    const InlinedNames inlined(value_of(read_onnx_summary(model_path)), *profile);
-    const NodeGraph graph = node_graph_of(model, nullptr);
+    const InlinedNames inlined(value_of(onnx_file::read_onnx_summary(model_path)), *profile);
+    const view::NodeGraph graph = view::node_graph_of(model, nullptr);
     if (graph.tree.unattributed == graph.tree.count) {
       throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
                   {.file = model_path, .stage = "profile"});
@@ -201,7 +187,7 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const std
     std::optional<OnnxSummary> optimized;
     std::optional<ByMatch> matches;
     if (!optimized_path.empty()) {
-      optimized = value_of(read_onnx_summary(optimized_path));
+      optimized = value_of(onnx_file::read_onnx_summary(optimized_path));
       matches.emplace(*optimized, model, graph.tree, place);
     }
     require_meeting(*profile, inlined, names, matches ? &*matches : nullptr, place);

@@ -6,8 +6,6 @@
 
 namespace whence::profile {
 
-using view::ModuleRow;
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -19,7 +17,7 @@ Json share(std::int64_t part, std::int64_t whole) {
 Json modules_json(const ModuleProfile& profile) {
   Json modules = Json::array();
   for (std::size_t i = 0; i < profile.tree.rows.size(); ++i) {
-    const ModuleRow& row = profile.tree.rows[i];
+    const view::ModuleRow& row = profile.tree.rows[i];
     Json calls = Json::array();
     for (const CallTime& call : profile.calls) {
       if (call.row == i) calls.push_back({{"call", call.call}, {"own", call.microseconds}});

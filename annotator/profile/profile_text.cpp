@@ -12,12 +12,6 @@ using text::Align;
 using text::Cell;
 using text::grouped;
 using text::Palette;
-using text::percent;
-using text::Table;
-using view::class_name;
-using view::ModuleRow;
-using view::ModuleTable;
-using view::shown_path;
 
 namespace {
 
@@ -31,7 +25,7 @@ std::string milliseconds(std::int64_t microseconds, std::int64_t runs) {
 }
 
 std::string share(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? "" : percent(static_cast<double>(part) / static_cast<double>(whole));
+  return whole == 0 ? "" : text::percent(static_cast<double>(part) / static_cast<double>(whole));
 }
 
 // Ten to the full: "######    " without the blanks.
@@ -40,17 +34,17 @@ std::string bar(std::int64_t part, std::int64_t whole) {
 }
 
 std::string modules_text(const ModuleProfile& profile, int depth, const Palette& palette) {
-  ModuleTable table(palette, {{"type", Align::left},
-                              {"ms a run", Align::right},
-                              {"share", Align::right},
-                              {"own ms", Align::right},
-                              {"", Align::left}});
+  view::ModuleTable table(palette, {{"type", Align::left},
+                                    {"ms a run", Align::right},
+                                    {"share", Align::right},
+                                    {"own ms", Align::right},
+                                    {"", Align::left}});
   for (std::size_t i = 0; i < profile.tree.rows.size(); ++i) {
-    const ModuleRow& row = profile.tree.rows[i];
+    const view::ModuleRow& row = profile.tree.rows[i];
     const ModuleTime& time = profile.times[i];
     if (row.level > depth || (time.total == 0 && i != 0)) continue;
     table.module(row.path,
-                 {Cell(class_name(row.type), palette.dim), milliseconds(time.total, profile.runs),
+                 {Cell(view::class_name(row.type), palette.dim), milliseconds(time.total, profile.runs),
                   share(time.total, profile.microseconds), time.own == 0 ? "" : milliseconds(time.own, profile.runs),
                   Cell(bar(time.total, profile.microseconds), palette.green)});
     const auto first = std::ranges::find(profile.calls, i, &CallTime::row);
@@ -74,13 +68,13 @@ std::string operators_text(const ModuleProfile& profile, const Palette& palette)
   std::vector<const ProfiledNode*> nodes;
   for (const ProfiledNode& node : profile.nodes) nodes.push_back(&node);
   std::ranges::stable_sort(nodes, std::greater{}, [](const ProfiledNode* node) { return node->ran.microseconds; });
-  Table table(palette, {Align::right, Align::right, Align::left, Align::left, Align::left});
+  text::Table table(palette, {Align::right, Align::right, Align::left, Align::left, Align::left});
   table.header({"ms a run", "share", "operator", "module", "node"});
   for (std::size_t i = 0; i < std::min(nodes.size(), operators_shown); ++i) {
     const ProfiledNode& node = *nodes[i];
     table.row({milliseconds(node.ran.microseconds, profile.runs), share(node.ran.microseconds, profile.microseconds),
                node.ran.op_type,
-               node.row ? Cell(shown_path(profile.tree.rows[*node.row].path)) : Cell("not known", palette.yellow),
+               node.row ? Cell(view::shown_path(profile.tree.rows[*node.row].path)) : Cell("not known", palette.yellow),
                Cell(node.ran.name, palette.dim)});
   }
   return table.text();

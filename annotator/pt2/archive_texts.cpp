@@ -9,8 +9,6 @@
 
 namespace whence::pt2 {
 
-using metadata::FxLine;
-
 namespace {
 
 // As torch.fx names a function: operators as they are, Python's own under "operator".
@@ -42,8 +40,8 @@ Results results_of(const Part& node) {
   return results;
 }
 
-FxLine line_of(const Part& node) {
-  FxLine line;
+metadata::FxLine line_of(const Part& node) {
+  metadata::FxLine line;
   const Part inputs = node.at("inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string value = argument_text(inputs[i].at("arg"), [](const Part& name) { return "%" + name.text(); });

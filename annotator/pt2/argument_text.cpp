@@ -8,8 +8,6 @@
 
 namespace whence::pt2 {
 
-using origin::python_float;
-
 namespace {
 
 // PyTorch's writer marks some texts by control characters.
@@ -34,7 +32,7 @@ std::string device_text(const Part& device) {
 
 std::string complex_text(double real, double imaginary) {
   const auto short_float = [](double number) {  // 2j, not 2.0j
-    std::string text = python_float(number);
+    std::string text = origin::python_float(number);
     return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
   };
   if (real == 0) return short_float(imaginary) + "j";
@@ -48,7 +46,7 @@ std::string plain_text(const Part& part) { return without_marks(part.view()); }
 std::string argument_text(const Part& argument, const std::function<std::string(const Part& value)>& name_of) {
   const auto [kind, content] = argument.alternative();
   const auto integer = [](const Part& part) { return std::to_string(part.integer()); };
-  const auto real = [](const Part& part) { return python_float(part.number()); };
+  const auto real = [](const Part& part) { return origin::python_float(part.number()); };
   const auto flag = [](const Part& part) { return std::string(part.flag() ? "True" : "False"); };
   const auto nested = [&](const Part& part) { return argument_text(part, name_of); };
   const auto named = [&](const Part& part) { return name_of(part.at("name")); };

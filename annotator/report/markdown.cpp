@@ -9,28 +9,14 @@
 
 namespace whence::report {
 
-using origin::Confidence;
 using origin::confidence_count;
-using origin::Counts;
 using origin::name_of;
 using text::grouped;
-using text::percent;
-using validation::Arrival;
-using validation::Fate;
 using validation::fate_count;
-using validation::Finding;
-using validation::Hierarchy;
-using validation::ModuleHierarchy;
 using validation::name_of;
-using validation::Naming;
 using validation::naming_count;
-using validation::SilentModule;
-using validation::text_of;
 using validation::Validation;
-using view::class_name;
-using view::ModuleRow;
 using view::operation_formulas;
-using view::shown_path;
 
 namespace {
 
@@ -56,15 +42,15 @@ std::string code(std::string_view text) {
   return fence + blank + escaped + blank + fence;
 }
 
-std::string share(const Counts& counts, std::int64_t part) {
-  return counts.total() == 0 ? "" : percent(counts.share(part));
+std::string share(const origin::Counts& counts, std::int64_t part) {
+  return counts.total() == 0 ? "" : text::percent(counts.share(part));
 }
 
 std::string summary(const Report& report) {
-  const Counts& all = report.validation.coverage.all;
+  const origin::Counts& all = report.validation.coverage.all;
   std::string text = "| confidence | nodes | share |\n|---|--:|--:|\n";
   for (std::size_t i = 0; i < confidence_count; ++i) {
-    const auto confidence = static_cast<Confidence>(i);
+    const auto confidence = static_cast<origin::Confidence>(i);
     text += "| " + std::string(name_of(confidence)) + " | " + grouped(all[confidence]) + " | " +
             share(all, all[confidence]) + " |\n";
   }
@@ -78,18 +64,18 @@ std::string operations_text(const ModuleFigures& figures) {
 }
 
 std::string module_line(const Report& report, std::size_t row) {
-  const ModuleRow& module = report.graph.tree.rows[row];
+  const view::ModuleRow& module = report.graph.tree.rows[row];
   const ModuleFigures& figures = report.figures[row];
-  return "| " + code(shown_path(module.path)) + " | " + code(class_name(module.type)) + " | " + grouped(module.total) +
-         " | " + share(figures.coverage, figures.coverage.covered()) + " | " + grouped(module.parameters) + " | " +
-         operations_text(figures) + " |\n";
+  return "| " + code(view::shown_path(module.path)) + " | " + code(view::class_name(module.type)) + " | " +
+         grouped(module.total) + " | " + share(figures.coverage, figures.coverage.covered()) + " | " +
+         grouped(module.parameters) + " | " + operations_text(figures) + " |\n";
 }
 
 std::string modules(const Report& report) {
   std::string text = "| module | type | nodes | covered | parameters | FLOPs |\n|---|---|--:|--:|--:|--:|\n";
   std::size_t shown = 0, left = 0;
   for (std::size_t row = 0; row < report.graph.tree.rows.size(); ++row) {
-    const ModuleRow& module = report.graph.tree.rows[row];
+    const view::ModuleRow& module = report.graph.tree.rows[row];
     if (module.level > levels_shown || module.total == 0) continue;
     if (shown++ < modules_shown) {
       text += module_line(report, row);
@@ -116,7 +102,7 @@ std::string operators(const Report& report) {
   return text;
 }
 
-std::string finding_line(const Finding& finding) {
+std::string finding_line(const validation::Finding& finding) {
   std::string text = "| " + std::string(finding.check->code) + " | " +
                      (finding.check->severity == Severity::error ? "error" : "warning") + " | " +
                      finding.check->summary + " | " + grouped(static_cast<std::int64_t>(finding.items.size())) + " | ";
@@ -132,14 +118,14 @@ std::string findings(const Validation& validation) {
     return "none; " + grouped(static_cast<std::int64_t>(validation.checks.size())) + " checks ran\n";
   }
   std::string text = "| code | severity | what | places | where | remedy |\n|---|---|---|--:|---|---|\n";
-  for (const Finding& finding : validation.findings) text += finding_line(finding);
+  for (const validation::Finding& finding : validation.findings) text += finding_line(finding);
   return text;
 }
 
 std::string silent(const Validation& validation) {
   if (validation.silent.empty()) return "";
   std::map<std::string_view, std::int64_t> counts;
-  for (const SilentModule& module : validation.silent) ++counts[text_of(module.silence)];
+  for (const validation::SilentModule& module : validation.silent) ++counts[validation::text_of(module.silence)];
   std::string text = "\n### Modules without a node\n\n| why | modules |\n|---|--:|\n";
   for (const auto& [why, count] : counts) text += "| " + std::string(why) + " | " + grouped(count) + " |\n";
   return text;
@@ -154,21 +140,23 @@ std::string repeated(std::string_view text, std::size_t times) {
 // Of the recorded operations and parameters, what became of them; of modules, those that lack something.
 std::string hierarchy(const Validation& validation) {
   if (!validation.hierarchy || !validation.hierarchy->belongs || validation.hierarchy->modules.empty()) return "";
-  const Hierarchy& all = *validation.hierarchy;
+  const validation::Hierarchy& all = *validation.hierarchy;
   std::string text = "\n### Recorded operations\n\n| module | calls | operations |";
-  for (std::size_t i = 0; i < fate_count; ++i) text += " " + std::string(name_of(static_cast<Fate>(i))) + " |";
+  for (std::size_t i = 0; i < fate_count; ++i)
+    text += " " + std::string(name_of(static_cast<validation::Fate>(i))) + " |";
   text += " parameters | kept | merged | unused | missing |\n|---" + repeated("|--:", fate_count + 7) + "|\n";
   std::size_t shown = 0, left = 0;
-  for (const ModuleHierarchy& module : all.modules) {
+  for (const validation::ModuleHierarchy& module : all.modules) {
     if (module.level > levels_shown || (module.whole() && module.calls > 0 && module.level > 0)) continue;
     if (shown++ >= modules_shown) {
       ++left;
       continue;
     }
-    text += "| " + code(shown_path(module.path)) + " | " + grouped(module.calls) + " | " + grouped(module.recorded());
+    text +=
+        "| " + code(view::shown_path(module.path)) + " | " + grouped(module.calls) + " | " + grouped(module.recorded());
     for (const std::int64_t count : module.operations) text += " | " + grouped(count);
     for (const std::int64_t count : {module.recorded_parameters(), module.kept_parameters(), module.merged_parameters(),
-                                     module[Arrival::unused], module[Arrival::missing]}) {
+                                     module[validation::Arrival::unused], module[validation::Arrival::missing]}) {
       text += " | " + grouped(count);
     }
     text += " |\n";
@@ -182,7 +170,8 @@ std::string hierarchy(const Validation& validation) {
 std::string naming(const Validation& validation) {
   std::string text = "| nodes say | nodes |\n|---|--:|\n";
   for (std::size_t i = 0; i < naming_count; ++i) {
-    text += "| " + std::string(text_of(static_cast<Naming>(i))) + " | " + grouped(validation.naming.counts[i]) + " |\n";
+    text += "| " + std::string(validation::text_of(static_cast<validation::Naming>(i))) + " | " +
+            grouped(validation.naming.counts[i]) + " |\n";
   }
   return text;
 }

@@ -9,26 +9,8 @@
 
 namespace whence::report {
 
-using onnx_file::OnnxNode;
-using origin::Confidence;
 using origin::confidence_count;
-using origin::name_of;
-using validation::Arrival;
-using validation::Finding;
-using validation::FindingItem;
-using validation::ModuleHierarchy;
-using validation::SilentModule;
-using validation::text_of;
-using validation::Validation;
-using view::explain;
-using view::ExplainedCall;
-using view::ExplainedOperation;
-using view::Explanation;
-using view::InterfaceEdge;
-using view::ModuleRow;
-using view::NodeEdge;
 using view::operation_formulas;
-using view::PlacedNode;
 
 namespace {
 
@@ -72,13 +54,13 @@ Json or_null(const std::optional<T>& value) {
 
 // [arrived, fused, folded, eliminated, unknown] operations and [kept, merged, unused, missing] parameters by module of
 // the sidecar.
-std::unordered_map<std::string_view, Json> recorded_modules(const Validation& validation) {
+std::unordered_map<std::string_view, Json> recorded_modules(const validation::Validation& validation) {
   std::unordered_map<std::string_view, Json> recorded;
   if (!validation.hierarchy || !validation.hierarchy->belongs) return recorded;
-  for (const ModuleHierarchy& module : validation.hierarchy->modules) {
+  for (const validation::ModuleHierarchy& module : validation.hierarchy->modules) {
     Json row = module.operations;
-    row.insert(row.end(), {module.kept_parameters(), module.merged_parameters(), module[Arrival::unused],
-                           module[Arrival::missing]});
+    row.insert(row.end(), {module.kept_parameters(), module.merged_parameters(), module[validation::Arrival::unused],
+                           module[validation::Arrival::missing]});
     recorded.emplace(module.path, std::move(row));
   }
   return recorded;
@@ -86,11 +68,12 @@ std::unordered_map<std::string_view, Json> recorded_modules(const Validation& va
 
 Json modules_json(const Report& report) {
   std::unordered_map<std::string_view, std::string_view> silent;
-  for (const SilentModule& module : report.validation.silent) silent.emplace(module.path, text_of(module.silence));
+  for (const validation::SilentModule& module : report.validation.silent)
+    silent.emplace(module.path, validation::text_of(module.silence));
   const auto recorded = recorded_modules(report.validation);
   Json modules = Json::array();
   for (std::size_t i = 0; i < report.graph.tree.rows.size(); ++i) {
-    const ModuleRow& row = report.graph.tree.rows[i];
+    const view::ModuleRow& row = report.graph.tree.rows[i];
     const ModuleFigures& figures = report.figures[i];
     const auto silence = silent.find(row.path);
     const auto fates = recorded.find(row.path);
@@ -112,14 +95,14 @@ Json modules_json(const Report& report) {
   return modules;
 }
 
-std::string operator_text(const OnnxNode& node) {
+std::string operator_text(const onnx_file::OnnxNode& node) {
   return (node.domain.empty() ? "" : std::string(node.domain) + "::") + std::string(node.op_type);
 }
 
 Json nodes_json(const Report& report, Json& to) {
   Interned operators, sources;
   Json names = Json::array(), ops = names, rows = names, confidences = names, calls = names, lines = names;
-  for (const PlacedNode& placed : report.graph.nodes) {
+  for (const view::PlacedNode& placed : report.graph.nodes) {
     names.push_back(placed.node->name);
     ops.push_back(operators.of(operator_text(*placed.node)));
     rows.push_back(or_null(placed.row));
@@ -138,11 +121,12 @@ Json nodes_json(const Report& report, Json& to) {
 void add_edges(const Report& report, Json& to) {
   Interned values;
   Json edges = Json::array(), inputs = edges, outputs = edges, shapes = edges;
-  for (const NodeEdge& edge : report.graph.edges) {
+  for (const view::NodeEdge& edge : report.graph.edges) {
     edges.insert(edges.end(), {edge.from, edge.to, values.of(edge.value)});
   }
-  for (const InterfaceEdge& edge : report.graph.inputs) inputs.insert(inputs.end(), {values.of(edge.value), edge.node});
-  for (const InterfaceEdge& edge : report.graph.outputs) {
+  for (const view::InterfaceEdge& edge : report.graph.inputs)
+    inputs.insert(inputs.end(), {values.of(edge.value), edge.node});
+  for (const view::InterfaceEdge& edge : report.graph.outputs) {
     outputs.insert(outputs.end(), {edge.node, values.of(edge.value)});
   }
   to["values"] = values.json();
@@ -156,11 +140,11 @@ void add_edges(const Report& report, Json& to) {
   to["outputs"] = std::move(outputs);
 }
 
-Json findings_json(const Validation& validation) {
+Json findings_json(const validation::Validation& validation) {
   Json findings = Json::array();
-  for (const Finding& finding : validation.findings) {
+  for (const validation::Finding& finding : validation.findings) {
     Json items = Json::array();
-    for (const FindingItem& item : finding.items) items.push_back({item.subject, item.detail});
+    for (const validation::FindingItem& item : finding.items) items.push_back({item.subject, item.detail});
     findings.push_back({{"code", finding.check->code},
                         {"name", finding.check->name},
                         {"severity", finding.check->severity == Severity::error ? "error" : "warning"},
@@ -172,14 +156,14 @@ Json findings_json(const Validation& validation) {
   return findings;
 }
 
-Json node_evidence(const Explanation& explanation, Interned& texts) {
+Json node_evidence(const view::Explanation& explanation, Interned& texts) {
   Json modules = Json::array(), operations = modules, keys = modules;
   if (explanation.attribution.modules.size() > 1) {
     for (const std::string& module : explanation.attribution.modules) modules.push_back(texts.of(module));
   }
-  for (const ExplainedOperation& operation : explanation.operations) {
+  for (const view::ExplainedOperation& operation : explanation.operations) {
     Json scope = Json::array(), source = scope;
-    for (const ExplainedCall& call : operation.scope) {
+    for (const view::ExplainedCall& call : operation.scope) {
       scope.push_back({texts.of(call.module), texts.of(call.type), call.call});
     }
     for (const std::string& frame : operation.source) source.push_back(texts.of(frame));
@@ -203,7 +187,7 @@ std::string page_data(const Report& report) {
                {"coverage", report.validation.coverage.all.by},
                {"modules", modules_json(report)}};
   for (std::size_t i = 0; i < confidence_count; ++i) {
-    data["confidences"].push_back(name_of(static_cast<Confidence>(i)));
+    data["confidences"].push_back(origin::name_of(static_cast<origin::Confidence>(i)));
   }
   data["nodes"] = nodes_json(report, data);
   add_edges(report, data);
@@ -215,8 +199,8 @@ std::string page_data(const Report& report) {
 std::string page_evidence(const Report& report) {
   Interned texts;
   Json nodes = Json::array();
-  for (const PlacedNode& placed : report.graph.nodes) {
-    nodes.push_back(node_evidence(explain(*placed.node, report.recorded.get()), texts));
+  for (const view::PlacedNode& placed : report.graph.nodes) {
+    nodes.push_back(node_evidence(view::explain(*placed.node, report.recorded.get()), texts));
   }
   return embedded({{"texts", texts.json()}, {"nodes", std::move(nodes)}});
 }

@@ -5,23 +5,12 @@
 
 namespace whence::report {
 
-using functions::read_flat_summary;
-using functions::value_shapes;
-using metadata::belongs_to;
-using metadata::Recorded;
-using origin::Counts;
-using validation::validate_file;
-using view::count_operations;
-using view::ModuleTree;
-using view::node_graph_of;
-using view::PlacedNode;
-
 namespace {
 
 std::vector<ModuleFigures> figures_of(const Report& report) {
-  const ModuleTree& tree = report.graph.tree;
+  const view::ModuleTree& tree = report.graph.tree;
   std::vector<ModuleFigures> figures(tree.rows.size());
-  std::map<std::string_view, const Counts*> coverage;
+  std::map<std::string_view, const origin::Counts*> coverage;
   for (const auto& [path, counts] : report.validation.coverage.modules) coverage.emplace(path, &counts);
   for (std::size_t row = 0; row < figures.size(); ++row) {
     if (const auto found = coverage.find(tree.rows[row].path); found != coverage.end()) {
@@ -53,14 +42,14 @@ Result<Report> make_report(const std::string& path, const Program* program,
   return guarded([&] {
     Report report;
     report.file = base_name(path);
-    report.model = value_of(read_flat_summary(path));
-    if (program != nullptr && belongs_to(report.model, *program))
-      report.recorded = std::make_unique<Recorded>(*program);
-    report.graph = node_graph_of(report.model, program);
-    report.shapes = value_of(value_shapes(path, sizes));
-    report.validation = value_of(validate_file(path, program, {}));
-    for (const PlacedNode& placed : report.graph.nodes) {
-      report.operations.push_back(count_operations(*placed.node, report.shapes));
+    report.model = value_of(functions::read_flat_summary(path));
+    if (program != nullptr && metadata::belongs_to(report.model, *program))
+      report.recorded = std::make_unique<metadata::Recorded>(*program);
+    report.graph = view::node_graph_of(report.model, program);
+    report.shapes = value_of(functions::value_shapes(path, sizes));
+    report.validation = value_of(validation::validate_file(path, program, {}));
+    for (const view::PlacedNode& placed : report.graph.nodes) {
+      report.operations.push_back(view::count_operations(*placed.node, report.shapes));
     }
     report.figures = figures_of(report);
     return report;

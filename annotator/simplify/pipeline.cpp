@@ -8,9 +8,7 @@
 
 namespace whence::simplify {
 
-using graph::Attribute;
 using graph::Graph;
-using graph::GraphNode;
 
 namespace {
 
@@ -82,7 +80,7 @@ class Simplifier {
 
   void note_refusal(const Rule& rule, std::int32_t index, std::string why) {
     if (!noted_.emplace(rule.name, index).second) return;
-    const GraphNode& node = rewriter_.node(index);
+    const graph::GraphNode& node = rewriter_.node(index);
     report_.refusals.push_back({rule.name, node.op_type, node.origin, std::move(why)});
   }
 
@@ -100,8 +98,8 @@ class Simplifier {
 };
 
 void simplify_graph(Graph& graph, const SimplifyOptions& options, SimplifyReport& report) {
-  for (const GraphNode& node : graph.nodes) {
-    for (const Attribute& attribute : node.attributes) {
+  for (const graph::GraphNode& node : graph.nodes) {
+    for (const graph::Attribute& attribute : node.attributes) {
       if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
         simplify_graph(**body, options, report);
         graph.folded.insert(graph.folded.end(), (*body)->folded.begin(), (*body)->folded.end());

@@ -9,15 +9,8 @@
 
 namespace whence::validation {
 
-using functions::read_flat_summary;
-using metadata::belongs_to;
-using metadata::Recorded;
-using onnx_file::all_nodes;
-using onnx_file::OnnxSummary;
 using origin::Confidence;
 using origin::confidence_count;
-using origin::Counts;
-using origin::name_of;
 
 namespace {
 
@@ -32,10 +25,10 @@ bool has_counts(const Json& row) {
                                                 [&](const char* key) { return is_count(row, key); });
 }
 
-Counts counts_of(const Json& row) {
-  Counts counts;
+origin::Counts counts_of(const Json& row) {
+  origin::Counts counts;
   for (std::size_t i = 0; i < confidence_count; ++i) {
-    const std::string key(name_of(static_cast<Confidence>(i)));
+    const std::string key(origin::name_of(static_cast<Confidence>(i)));
     if (is_count(row, key)) counts.by[i] = row[key];
   }
   // A report that somebody wrote by hand may have no more than is compared.
@@ -49,7 +42,7 @@ std::optional<NamingCounts> naming_counts(const Json& report) {
   if (!report.contains("naming") || !report["naming"].is_object()) return std::nullopt;
   NamingCounts counts{};
   for (std::size_t i = 0; i < naming_count; ++i) {
-    const std::string key(name_of(static_cast<Naming>(i)));
+    const std::string key(origin::name_of(static_cast<Naming>(i)));
     if (!is_count(report["naming"], key)) return std::nullopt;
     counts[i] = report["naming"][key];
   }
@@ -77,11 +70,11 @@ Baseline from_report(const Json& report, const std::string& path) {
 }
 
 Baseline from_model(const std::string& path, const Program* program) {
-  Result<OnnxSummary> model = read_flat_summary(path);
+  Result<onnx_file::OnnxSummary> model = functions::read_flat_summary(path);
   if (!model) throw Error(model.diagnostics());
-  std::optional<Recorded> recorded;
-  if (program != nullptr && belongs_to(*model, *program)) recorded.emplace(*program);
-  const CheckContext context{*model, all_nodes(model->graph), program, recorded ? &*recorded : nullptr};
+  std::optional<metadata::Recorded> recorded;
+  if (program != nullptr && metadata::belongs_to(*model, *program)) recorded.emplace(*program);
+  const CheckContext context{*model, onnx_file::all_nodes(model->graph), program, recorded ? &*recorded : nullptr};
   Coverage coverage = coverage_of(context);
   return {base_name(path), coverage.all, std::move(coverage.modules), naming_of(context).counts};
 }

@@ -8,8 +8,6 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxNode;
-
 extern const Check node_name_empty_check, node_name_duplicate_check, metadata_key_duplicate_check,
     metadata_needs_ir_10_check, function_undefined_check, domain_not_imported_check, function_arity_check,
     attribute_undeclared_check, domain_imported_twice_check, dtype_unknown_check, tensor_size_check,
@@ -46,7 +44,7 @@ const std::vector<const Rule*>& all_rules() {
   return rules;
 }
 
-std::string shown_node(const OnnxNode& node) {
+std::string shown_node(const onnx_file::OnnxNode& node) {
   if (!node.name.empty()) return std::string(node.name);
   return std::string(node.op_type) + (node.outputs.empty() ? "" : " -> " + std::string(node.outputs.front()));
 }

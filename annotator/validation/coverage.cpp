@@ -6,11 +6,6 @@
 
 namespace whence::validation {
 
-using metadata::Attribution;
-using metadata::attribution_of;
-using onnx_file::OnnxNode;
-using origin::Counts;
-
 namespace {
 
 // Orders qualified names depth first: "a", "a.b", "a-b" rather than by the bytes of '.'.
@@ -35,10 +30,10 @@ void add_enclosing(std::string path, std::set<std::string>& into) {
 
 Coverage coverage_of(const CheckContext& context) {
   Coverage coverage;
-  std::map<std::string, Counts, BySegments> modules;
-  std::map<std::string, Counts> operators;
-  for (const OnnxNode* node : context.nodes) {
-    const Attribution attribution = attribution_of(*node, context.recorded);
+  std::map<std::string, origin::Counts, BySegments> modules;
+  std::map<std::string, origin::Counts> operators;
+  for (const onnx_file::OnnxNode* node : context.nodes) {
+    const metadata::Attribution attribution = metadata::attribution_of(*node, context.recorded);
     const std::string type =
         (node->domain.empty() ? "" : std::string(node->domain) + "::") + std::string(node->op_type);
     coverage.all.add(attribution.confidence);

@@ -10,19 +10,14 @@
 
 namespace whence::validation {
 
-using onnx_file::DataFault;
-using onnx_file::DataFile;
-using onnx_file::find_data_file;
 using onnx_file::find_property;
-using onnx_file::OnnxSummary;
 using onnx_file::OnnxTensor;
-using onnx_file::parse_data_number;
 
 namespace {
 
 class Resolver {
  public:
-  explicit Resolver(const OnnxSummary& model) : model_(model.file->path()) {}
+  explicit Resolver(const onnx_file::OnnxSummary& model) : model_(model.file->path()) {}
 
   void add(const OnnxTensor& tensor) {
     if (!tensor.external) return;
@@ -31,12 +26,12 @@ class Resolver {
     result.location = find_property(tensor.external_data, "location").value_or("");
     result.needed = bytes_needed(tensor);
     if (const auto text = find_property(tensor.external_data, "offset")) {
-      const auto number = parse_data_number(*text);
+      const auto number = onnx_file::parse_data_number(*text);
       result.numbers_valid = number.has_value();
       result.offset = number.value_or(0);
     }
     if (const auto text = find_property(tensor.external_data, "length")) {
-      result.length = parse_data_number(*text);
+      result.length = onnx_file::parse_data_number(*text);
       result.numbers_valid = result.numbers_valid && result.length;
     }
     locate(result);
@@ -49,14 +44,14 @@ class Resolver {
   // Thousands of tensors lie in one file: each location is looked at once.
   void locate(ExternalTensor& tensor) {
     const auto [entry, is_new] = files_.try_emplace(tensor.location);
-    DataFile& file = entry->second;
-    if (is_new) file = find_data_file(model_, tensor.location);
-    tensor.inside = file.fault != DataFault::outside;
-    if (file.fault == DataFault::none) tensor.file_size = file.size;
+    onnx_file::DataFile& file = entry->second;
+    if (is_new) file = onnx_file::find_data_file(model_, tensor.location);
+    tensor.inside = file.fault != onnx_file::DataFault::outside;
+    if (file.fault == onnx_file::DataFault::none) tensor.file_size = file.size;
   }
 
   std::string model_;
-  std::map<std::string, DataFile> files_;
+  std::map<std::string, onnx_file::DataFile> files_;
 };
 
 }  // namespace
@@ -83,7 +78,7 @@ std::optional<std::uint64_t> bytes_needed(const OnnxTensor& tensor) {
   return bytes;
 }
 
-std::vector<ExternalTensor> external_tensors(const OnnxSummary& model) {
+std::vector<ExternalTensor> external_tensors(const onnx_file::OnnxSummary& model) {
   Resolver resolver(model);
   walk_tensors(model, [&](const OnnxTensor& tensor) { resolver.add(tensor); });
   return std::move(resolver.found);

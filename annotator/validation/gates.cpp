@@ -12,7 +12,6 @@
 namespace whence::validation {
 
 using origin::Counts;
-using origin::parse_confidence;
 using text::matches_path;
 
 extern const Rule threshold_rule, required_rule, baseline_rule;
@@ -146,7 +145,7 @@ class Gatekeeper {
 }  // namespace
 
 double Threshold::reached(const Counts& counts) const {
-  const auto confidence = parse_confidence(what);
+  const auto confidence = origin::parse_confidence(what);
   return 100 * counts.share(confidence ? counts[*confidence] : counts.covered());
 }
 
@@ -160,7 +159,7 @@ Threshold parse_threshold(const std::string& text) {
   const auto [stop, failure] = std::from_chars(begin, end, threshold.percent);
   const std::string of = at < text.size() ? text.substr(at + 1) : "";
   (of.starts_with("op:") ? threshold.op_type : threshold.modules) = of.starts_with("op:") ? of.substr(3) : of;
-  const bool known = threshold.what == "covered" || parse_confidence(threshold.what);
+  const bool known = threshold.what == "covered" || origin::parse_confidence(threshold.what);
   const bool complete = at == text.size() || !threshold.op_type.empty() || !threshold.modules.empty();
   if (!known || !complete || failure != std::errc() || stop != end ||
       !(threshold.percent >= 0 && threshold.percent <= 100)) {

@@ -7,17 +7,13 @@
 
 namespace whence::validation {
 
-using origin::Confidence;
 using origin::confidence_count;
-using origin::Counts;
 using origin::name_of;
 using text::Align;
 using text::Cell;
 using text::grouped;
 using text::Palette;
-using text::percent;
 using text::Table;
-using view::class_name;
 using view::ModuleTable;
 
 namespace {
@@ -30,7 +26,7 @@ constexpr std::size_t operators_shown = 4;
 std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : grouped(number); }
 
 std::string share_text(std::int64_t part, std::int64_t of) {
-  return of == 0 ? "" : percent(static_cast<double>(part) / static_cast<double>(of));
+  return of == 0 ? "" : text::percent(static_cast<double>(part) / static_cast<double>(of));
 }
 
 std::string_view style_of(Fate fate, const Palette& palette) {
@@ -99,7 +95,7 @@ std::string fates_text(const Hierarchy& hierarchy, const Palette& palette) {
 }
 
 void add_module(ModuleTable& table, const ModuleHierarchy& module, const Palette& palette) {
-  std::vector<Cell> cells = {Cell(class_name(module.type), palette.dim), number_or_blank(module.calls),
+  std::vector<Cell> cells = {Cell(view::class_name(module.type), palette.dim), number_or_blank(module.calls),
                              number_or_blank(module.nodes), number_or_blank(module.recorded())};
   for (std::size_t i = 0; i < fate_count; ++i) {
     const auto fate = static_cast<Fate>(i);
@@ -160,7 +156,7 @@ std::string naming_text(const NamingReport& naming, bool has_sidecar, const Repo
   std::size_t shown = 0;
   for (const ClassNode& node : naming.classes) {
     if (node.instances < 2 || (!extent.all && shown == classes_shown)) continue;
-    classes.row({node.node, "one of " + grouped(node.instances) + " modules " + class_name(node.type)});
+    classes.row({node.node, "one of " + grouped(node.instances) + " modules " + view::class_name(node.type)});
     ++shown;
   }
   const std::int64_t left = naming.ambiguous - static_cast<std::int64_t>(shown);
@@ -208,7 +204,7 @@ std::string parameters_text(const Hierarchy& hierarchy, const ReportExtent& exte
 
 std::string baseline_text(const Validation& validation, const Palette& palette) {
   const Baseline& before = *validation.baseline;
-  const Counts& now = validation.coverage.all;
+  const origin::Counts& now = validation.coverage.all;
   Table table(palette, {Align::left, Align::right, Align::right, Align::right, Align::right}, "  ");
   table.header({"", "before", "", "after", ""});
   const auto row = [&](const std::string& what, std::int64_t was, std::int64_t is) {
@@ -219,7 +215,7 @@ std::string baseline_text(const Validation& validation, const Palette& palette) 
     row(std::string(text_of(static_cast<Naming>(i))), (*before.naming)[i], validation.naming.counts[i]);
   }
   for (std::size_t i = 0; i < confidence_count; ++i) {
-    row(std::string(name_of(static_cast<Confidence>(i))), before.all.by[i], now.by[i]);
+    row(std::string(name_of(static_cast<origin::Confidence>(i))), before.all.by[i], now.by[i]);
   }
   row("covered", before.all.covered(), now.covered());
   return table.text();

@@ -11,13 +11,8 @@
 
 namespace whence::validation {
 
-using text::parse_python_list;
 namespace keys = origin::keys;
-using metadata::Attribution;
-using metadata::attribution_of;
-using onnx_file::find_property;
 using onnx_file::OnnxNode;
-using onnx_file::OnnxProperties;
 
 namespace {
 
@@ -82,8 +77,8 @@ struct Named {
 };
 
 // PyTorch's lists end with the operation itself.
-std::optional<std::string> last_scope(const OnnxProperties& metadata, std::string_view key) {
-  const auto list = parse_python_list(find_property(metadata, key).value_or(""));
+std::optional<std::string> last_scope(const onnx_file::OnnxProperties& metadata, std::string_view key) {
+  const auto list = text::parse_python_list(onnx_file::find_property(metadata, key).value_or(""));
   if (!list || list->size() < 2) return std::nullopt;
   return (*list)[list->size() - 2];
 }
@@ -97,10 +92,10 @@ std::optional<std::string> last_of_namespace(std::string_view text) {
 }
 
 std::optional<Named> by_keys(const OnnxNode& node) {
-  const Attribution attribution = attribution_of(node, nullptr);
+  const metadata::Attribution attribution = metadata::attribution_of(node, nullptr);
   if (attribution.attributed()) return Named{Naming::hierarchy, attribution.module};
   if (auto scope = last_scope(node.metadata, keys::name_scopes)) return Named{Naming::hierarchy, std::move(*scope)};
-  if (auto scope = last_of_namespace(find_property(node.metadata, keys::name_space).value_or(""))) {
+  if (auto scope = last_of_namespace(onnx_file::find_property(node.metadata, keys::name_space).value_or(""))) {
     return Named{Naming::hierarchy, std::move(*scope)};
   }
   if (auto type = last_scope(node.metadata, keys::class_hierarchy)) return Named{Naming::classes, std::move(*type)};

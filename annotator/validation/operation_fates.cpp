@@ -10,15 +10,7 @@
 
 namespace whence::validation {
 
-using origin::Confidence;
-using origin::OriginKind;
 namespace keys = origin::keys;
-using metadata::Attribution;
-using metadata::attribution_of;
-using onnx_file::find_property;
-using onnx_file::OnnxNode;
-using origin::parse_ranges;
-using origin::parse_stamp;
 
 namespace {
 
@@ -125,12 +117,12 @@ class Silent {
  public:
   explicit Silent(const CheckContext& context) : program_(*context.program) {
     anywhere_ = !context.model.functions.empty();  // their bodies stand for many calls, and name one
-    for (const OnnxNode* node : context.nodes) {
-      const Attribution attribution = attribution_of(*node, context.recorded);
+    for (const onnx_file::OnnxNode* node : context.nodes) {
+      const metadata::Attribution attribution = metadata::attribution_of(*node, context.recorded);
       if (attribution.origin || node->op_type == "Constant") continue;
       if (!attribution.attributed()) anywhere_ = true;
       for (const std::string& module : attribution.modules) {
-        (attribution.confidence == Confidence::ancestor ? enclosing_ : own_).insert(module);
+        (attribution.confidence == origin::Confidence::ancestor ? enclosing_ : own_).insert(module);
       }
     }
   }
@@ -165,13 +157,13 @@ class Inquest {
 
  private:
   void read_stamps(const CheckContext& context) {
-    for (const OnnxNode* node : context.nodes) {
-      const auto stamp = parse_stamp(find_property(node->metadata, keys::op).value_or(""));
+    for (const onnx_file::OnnxNode* node : context.nodes) {
+      const auto stamp = origin::parse_stamp(onnx_file::find_property(node->metadata, keys::op).value_or(""));
       if (!stamp) continue;
       for (const std::int32_t op : stamp->ops) {
         if (static_cast<std::size_t>(op) >= fates_.size()) continue;
         Fate& fate = fates_[op].fate;
-        if (stamp->kind == OriginKind::own || stamp->ops.size() == 1) {
+        if (stamp->kind == origin::OriginKind::own || stamp->ops.size() == 1) {
           fate = Fate::arrived;
         } else if (fate != Fate::arrived) {
           fate = Fate::fused;
@@ -237,7 +229,8 @@ std::set<std::int32_t> folded_operations(const CheckContext& context) {
   std::set<std::int32_t> folded;
   for (const Constant& constant : context.program->constants) folded.insert(constant.ops.begin(), constant.ops.end());
   if (context.recorded == nullptr) return folded;
-  const auto exported = parse_ranges(find_property(context.model.metadata, keys::folded).value_or(""));
+  const auto exported =
+      origin::parse_ranges(onnx_file::find_property(context.model.metadata, keys::folded).value_or(""));
   if (exported) folded.insert(exported->begin(), exported->end());
   return folded;
 }

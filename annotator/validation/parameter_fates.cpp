@@ -12,16 +12,6 @@
 
 namespace whence::validation {
 
-using onnx_file::ExternalBytes;
-using metadata::Attribution;
-using metadata::attribution_of;
-using onnx_file::OnnxGraph;
-using onnx_file::OnnxNode;
-using onnx_file::OnnxSummary;
-using onnx_file::OnnxTensor;
-using onnx_file::OnnxValue;
-using origin::Confidence;
-
 namespace {
 
 // Of the operations that read a parameter.
@@ -73,16 +63,16 @@ std::int64_t elements(const std::vector<std::int64_t>& dims) {
 
 class Initializers {
  public:
-  Initializers(const OnnxSummary& model, const std::string& path) : external_(path) {
-    walk_graphs(model, [&](const OnnxGraph& graph) {
-      for (const OnnxTensor& tensor : graph.initializers) tensors_.push_back({&tensor});
-      for (const OnnxValue& input : graph.inputs) inputs_.insert(input.name);
+  Initializers(const onnx_file::OnnxSummary& model, const std::string& path) : external_(path) {
+    walk_graphs(model, [&](const onnx_file::OnnxGraph& graph) {
+      for (const onnx_file::OnnxTensor& tensor : graph.initializers) tensors_.push_back({&tensor});
+      for (const onnx_file::OnnxValue& input : graph.inputs) inputs_.insert(input.name);
     });
     for (std::size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].tensor->name, i);
   }
 
   struct Entry {
-    const OnnxTensor* tensor = nullptr;
+    const onnx_file::OnnxTensor* tensor = nullptr;
     bool claimed = false;
     std::string digest = {};
   };
@@ -107,7 +97,7 @@ class Initializers {
   }
 
  private:
-  ExternalBytes external_;
+  onnx_file::ExternalBytes external_;
   std::vector<Entry> tensors_;
   std::set<std::string_view> inputs_;
   std::unordered_map<std::string_view, std::size_t> by_name_;
@@ -230,9 +220,10 @@ class Search {
   // Only where a node is known to stand for one operation and nothing else, and there is one choice.
   void by_reader(const std::vector<std::size_t>& left) {
     std::map<std::int32_t, std::set<Initializers::Entry*>> read;  // by operation
-    for (const OnnxNode* node : context_.nodes) {
-      const Attribution attribution = attribution_of(*node, context_.recorded);
-      if (!attribution.origin || attribution.origin->ops.size() != 1 || attribution.confidence > Confidence::matched) {
+    for (const onnx_file::OnnxNode* node : context_.nodes) {
+      const metadata::Attribution attribution = metadata::attribution_of(*node, context_.recorded);
+      if (!attribution.origin || attribution.origin->ops.size() != 1 ||
+          attribution.confidence > origin::Confidence::matched) {
         continue;
       }
       for (const std::string_view input : node->inputs) {

@@ -11,10 +11,6 @@
 namespace whence::validation {
 
 namespace keys = origin::keys;
-using metadata::attribution_of;
-using onnx_file::find_property;
-using onnx_file::OnnxNode;
-using origin::parse_stamp;
 
 namespace {
 
@@ -41,7 +37,7 @@ class Survey {
         at.constant = at.constant || folded.count(node->origin.op) > 0;
       });
     }
-    for (const OnnxNode* node : context.nodes) count(*node);
+    for (const onnx_file::OnnxNode* node : context.nodes) count(*node);
   }
 
   const Activity& operator[](std::size_t module) const { return activity_[module]; }
@@ -53,14 +49,14 @@ class Survey {
     for (; module != none_id; module = program_.modules[module].parent) action(activity_[module]);
   }
 
-  void count(const OnnxNode& node) {
-    for (const std::string& path : attribution_of(node, context_.recorded).modules) {
+  void count(const onnx_file::OnnxNode& node) {
+    for (const std::string& path : metadata::attribution_of(node, context_.recorded).modules) {
       if (const auto found = ids().find(path); found != ids().end()) {
         visit(found->second, [](Activity& at) { at.has_node = true; });
       }
     }
     if (context_.recorded == nullptr) return;
-    const auto stamp = parse_stamp(find_property(node.metadata, keys::op).value_or(""));
+    const auto stamp = origin::parse_stamp(onnx_file::find_property(node.metadata, keys::op).value_or(""));
     if (!stamp) return;
     for (const std::int32_t op : stamp->ops) {
       const Node* operation = context_.recorded->operation(op);

@@ -7,12 +7,7 @@
 
 namespace whence::validation {
 
-using functions::read_flat_summary;
-using metadata::belongs_to;
-using metadata::Recorded;
-using onnx_file::all_nodes;
 using onnx_file::OnnxSummary;
-using onnx_file::read_onnx_summary;
 
 namespace {
 
@@ -51,17 +46,17 @@ bool Validation::clean() const {
 Result<Validation> validate_file(const std::string& path, const Program* program, const ValidateOptions& options) {
   return guarded([&] {
     refuse_unknown_codes(options.allowed);
-    Result<OnnxSummary> model = read_onnx_summary(path);
+    Result<OnnxSummary> model = onnx_file::read_onnx_summary(path);
     if (!model) throw Error(model.diagnostics());
-    std::optional<Recorded> recorded;
-    if (program != nullptr && belongs_to(*model, *program)) recorded.emplace(*program);
-    const Recorded* const known = recorded ? &*recorded : nullptr;
+    std::optional<metadata::Recorded> recorded;
+    if (program != nullptr && metadata::belongs_to(*model, *program)) recorded.emplace(*program);
+    const metadata::Recorded* const known = recorded ? &*recorded : nullptr;
     // Checks are of the file as it is; what is known of its nodes is told of those that calls stand for. Calls that do
     // not fit their function are for the checks to tell.
-    const Result<OnnxSummary> flat = read_flat_summary(path);
-    const CheckContext as_stored{*model, all_nodes(model->graph), program, known};
+    const Result<OnnxSummary> flat = functions::read_flat_summary(path);
+    const CheckContext as_stored{*model, onnx_file::all_nodes(model->graph), program, known};
     const OnnxSummary& shown = flat ? *flat : *model;
-    const CheckContext context{shown, all_nodes(shown.graph), program, known};
+    const CheckContext context{shown, onnx_file::all_nodes(shown.graph), program, known};
 
     Validation result;
     result.file = base_name(path);

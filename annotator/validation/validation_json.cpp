@@ -6,17 +6,15 @@
 
 namespace whence::validation {
 
-using origin::Confidence;
 using origin::confidence_count;
-using origin::Counts;
 using origin::name_of;
 
 namespace {
 
-nlohmann::ordered_json counts_json(const Counts& counts) {
+nlohmann::ordered_json counts_json(const origin::Counts& counts) {
   nlohmann::ordered_json json = {{"nodes", counts.total()}};
   for (std::size_t i = 0; i < confidence_count; ++i)
-    json[std::string(name_of(static_cast<Confidence>(i)))] = counts.by[i];
+    json[std::string(name_of(static_cast<origin::Confidence>(i)))] = counts.by[i];
   json["covered"] = counts.covered();
   return json;
 }

@@ -11,15 +11,11 @@ namespace whence::validation {
 using origin::Confidence;
 using origin::confidence_count;
 using origin::Counts;
-using origin::name_of;
 using text::Align;
 using text::Cell;
 using text::grouped;
 using text::Palette;
-using text::percent;
 using text::Table;
-using view::class_name;
-using view::shown_path;
 
 namespace {
 
@@ -47,10 +43,10 @@ std::string summary_text(const Validation& validation, const Palette& palette) {
   for (std::size_t i = 0; i < confidence_count; ++i) {
     const auto confidence = static_cast<Confidence>(i);
     const std::string_view style = all[confidence] > 0 ? style_of(confidence, palette) : palette.dim;
-    table.row({Cell(std::string(name_of(confidence)), style), grouped(all[confidence]),
-               all.total() == 0 ? "" : percent(all.share(all[confidence]))});
+    table.row({Cell(std::string(origin::name_of(confidence)), style), grouped(all[confidence]),
+               all.total() == 0 ? "" : text::percent(all.share(all[confidence]))});
   }
-  table.row({"covered", grouped(all.covered()), all.total() == 0 ? "" : percent(all.share(all.covered()))});
+  table.row({"covered", grouped(all.covered()), all.total() == 0 ? "" : text::percent(all.share(all.covered()))});
   return table.text();
 }
 
@@ -66,7 +62,7 @@ std::string counts_text(const std::string& what, const CountRows& rows, const Co
   columns.front() = Align::left;
   Table table(palette, columns, "  ");
   std::vector<std::string> titles = {what, "nodes"};
-  for (const Confidence confidence : present) titles.emplace_back(name_of(confidence));
+  for (const Confidence confidence : present) titles.emplace_back(origin::name_of(confidence));
   table.header(titles);
   for (const auto& [name, counts] : rows) {
     std::vector<Cell> cells = {name, grouped(counts.total())};
@@ -84,7 +80,7 @@ std::string modules_text(const Coverage& coverage, const ReportExtent& extent, c
   for (const auto& [path, counts] : coverage.modules) {
     const auto level = path.empty() ? 0 : std::count(path.begin(), path.end(), '.') + 1;
     if (extent.all || (level <= extent.depth && rows.size() < modules_shown))
-      rows.emplace_back(shown_path(path), counts);
+      rows.emplace_back(view::shown_path(path), counts);
   }
   const std::size_t left = coverage.modules.size() - rows.size();
   return counts_text("module", rows, coverage.all, palette) + (left > 0 ? more(left) : "");
@@ -100,7 +96,7 @@ std::string silent_text(const Validation& validation, const ReportExtent& extent
     for (const auto& [op, count] : module.operations) {
       operations += (operations.empty() ? "" : ", ") + op + (count > 1 ? " x" + std::to_string(count) : "");
     }
-    table.row({shown_path(module.path), Cell(class_name(module.type), palette.dim),
+    table.row({view::shown_path(module.path), Cell(view::class_name(module.type), palette.dim),
                std::string(text_of(module.silence)), Cell(operations, palette.dim)});
   }
   return table.text() + (count > most ? more(count - most) : "");

@@ -12,14 +12,8 @@
 
 namespace whence::view {
 
-using metadata::attribution_of;
-using metadata::belongs_to;
-using metadata::Recorded;
-using onnx_file::all_nodes;
-using onnx_file::OnnxGraph;
 using onnx_file::OnnxNode;
 using onnx_file::OnnxSummary;
-using onnx_file::OnnxTensor;
 
 namespace {
 
@@ -63,7 +57,7 @@ class Rows {
   }
 
   // Each parameter once for every module at or below which a node reads it.
-  void count_parameters(const OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
+  void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
     std::vector<ParameterReader> readers;
     for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution});
     for (const ReadParameter& parameter : parameters_read(graph, readers)) {
@@ -108,16 +102,16 @@ class Rows {
 };
 
 DiffNodes nodes_of(const OnnxSummary& model, const Program* program) {
-  std::optional<Recorded> recorded;
-  if (program != nullptr && belongs_to(model, *program)) recorded.emplace(*program);
+  std::optional<metadata::Recorded> recorded;
+  if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
   DiffNodes nodes;
   std::unordered_set<std::string_view> constants = {""};  // an input that is left out
-  for (const OnnxTensor& tensor : model.graph.initializers) constants.insert(tensor.name);
-  for (const OnnxNode* node : all_nodes(model.graph)) {
+  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) constants.insert(tensor.name);
+  for (const OnnxNode* node : onnx_file::all_nodes(model.graph)) {
     const bool constant = node->subgraphs.empty() && std::all_of(node->inputs.begin(), node->inputs.end(),
                                                                  [&](auto name) { return constants.contains(name); });
     if (constant) constants.insert(node->outputs.begin(), node->outputs.end());
-    nodes.push_back({node, attribution_of(*node, recorded ? &*recorded : nullptr), constant});
+    nodes.push_back({node, metadata::attribution_of(*node, recorded ? &*recorded : nullptr), constant});
   }
   return nodes;
 }

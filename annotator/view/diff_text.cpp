@@ -6,7 +6,6 @@
 
 namespace whence::view {
 
-using text::Align;
 using text::Cell;
 using text::grouped;
 using text::Palette;
@@ -54,9 +53,9 @@ std::string head_text(const ModelDiff& diff, const Palette& palette) {
 
 std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {
   std::vector<ModuleTable::Column> columns;
-  for (const char* title : {"nodes", "->", "parameters", "->"}) columns.emplace_back(title, Align::right);
+  for (const char* title : {"nodes", "->", "parameters", "->"}) columns.emplace_back(title, text::Align::right);
   for (std::size_t i = 0; i < change_count; ++i) {
-    columns.emplace_back(name_of(static_cast<Change>(i)), Align::right);
+    columns.emplace_back(name_of(static_cast<Change>(i)), text::Align::right);
   }
   ModuleTable table(palette, columns);
   for (const ModuleDiff& row : diff.modules) {

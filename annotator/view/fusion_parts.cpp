@@ -8,8 +8,6 @@
 namespace whence::view {
 
 using metadata::Attribution;
-using onnx_file::OnnxNode;
-using origin::Confidence;
 
 namespace {
 
@@ -24,8 +22,8 @@ bool share_a_module(const Attribution& a, const Attribution& b) {
 
 // What is only known to lie in a module may be anything at or below it.
 bool may_be_the_same(const Attribution& a, const Attribution& b) {
-  return (a.confidence == Confidence::ancestor && at_or_below(b.module, a.module)) ||
-         (b.confidence == Confidence::ancestor && at_or_below(a.module, b.module));
+  return (a.confidence == origin::Confidence::ancestor && at_or_below(b.module, a.module)) ||
+         (b.confidence == origin::Confidence::ancestor && at_or_below(a.module, b.module));
 }
 
 class Splitter {
@@ -75,7 +73,7 @@ class Splitter {
     }
   }
 
-  static bool reads(const OnnxNode& reader, const OnnxNode& maker) {
+  static bool reads(const onnx_file::OnnxNode& reader, const onnx_file::OnnxNode& maker) {
     return std::ranges::any_of(reader.inputs, [&](std::string_view input) {
       return !input.empty() && std::ranges::find(maker.outputs, input) != maker.outputs.end();
     });

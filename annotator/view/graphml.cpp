@@ -4,8 +4,6 @@
 
 namespace whence::view {
 
-using origin::name_of;
-
 namespace {
 
 constexpr std::string_view head = R"(<?xml version="1.0" encoding="UTF-8"?>
@@ -73,7 +71,7 @@ class GraphmlWriter {
     data("name", placed.node->name);
     data("op", placed.node->op_type);
     if (placed.row) data("module", placed.attribution.module);
-    data("confidence", name_of(placed.attribution.confidence));
+    data("confidence", origin::name_of(placed.attribution.confidence));
     data("call", placed.attribution.call);
     data("source", placed.attribution.source);
     text_ += "</node>\n";

@@ -4,7 +4,6 @@ namespace whence::view {
 
 using text::Align;
 using text::Cell;
-using text::Palette;
 
 namespace {
 
@@ -20,7 +19,7 @@ bool lies_below(const std::string& path, const std::string& above) {
 
 }  // namespace
 
-ModuleTable::ModuleTable(const Palette& palette, const std::vector<Column>& columns, const std::string& indent)
+ModuleTable::ModuleTable(const text::Palette& palette, const std::vector<Column>& columns, const std::string& indent)
     : table_(palette, alignments(columns), indent) {
   std::vector<std::string> titles = {"module"};
   for (const auto& [title, align] : columns) titles.push_back(title);

@@ -12,18 +12,8 @@
 
 namespace whence::view {
 
-using text::matches_path;
-using text::parse_python_list;
 namespace keys = origin::keys;
-using metadata::Attribution;
-using metadata::attribution_of;
-using metadata::belongs_to;
-using metadata::Recorded;
-using onnx_file::all_nodes;
-using onnx_file::find_property;
-using onnx_file::OnnxGraph;
 using onnx_file::OnnxNode;
-using onnx_file::OnnxSummary;
 
 namespace {
 
@@ -105,8 +95,9 @@ class TreeBuilder {
 
 // PyTorch's keys name the class of every module on the way down to a node.
 void add_types(const OnnxNode& node, TreeBuilder& tree) {
-  const auto scopes = parse_python_list(find_property(node.metadata, keys::name_scopes).value_or(""));
-  const auto classes = parse_python_list(find_property(node.metadata, keys::class_hierarchy).value_or(""));
+  const auto scopes = text::parse_python_list(onnx_file::find_property(node.metadata, keys::name_scopes).value_or(""));
+  const auto classes =
+      text::parse_python_list(onnx_file::find_property(node.metadata, keys::class_hierarchy).value_or(""));
   if (!scopes || !classes || scopes->size() != classes->size()) return;
   for (std::size_t i = 0; i + 1 < scopes->size(); ++i) {  // the last entry is the node itself
     if (tree.has((*scopes)[i])) tree[tree.row((*scopes)[i])].type = (*classes)[i];
@@ -114,7 +105,7 @@ void add_types(const OnnxNode& node, TreeBuilder& tree) {
 }
 
 // Each parameter counts once for every module at or below which a node reads it.
-void add_parameters(const OnnxGraph& graph, const std::vector<ParameterReader>& readers, TreeBuilder& tree) {
+void add_parameters(const onnx_file::OnnxGraph& graph, const std::vector<ParameterReader>& readers, TreeBuilder& tree) {
   for (const ReadParameter& parameter : parameters_read(graph, readers)) {
     std::set<std::size_t> rows;
     for (const std::string& module : parameter.modules) {
@@ -138,20 +129,21 @@ ModuleTree tree_of(const Program& program) {
   return builder.finish();
 }
 
-ModuleTree tree_of(const OnnxSummary& model, const Program* program) {
+ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program) {
   TreeBuilder builder;
-  std::optional<Recorded> recorded;
+  std::optional<metadata::Recorded> recorded;
   if (program != nullptr) {
     builder.add_modules(*program);
-    if (belongs_to(model, *program)) recorded.emplace(*program);
+    if (metadata::belongs_to(model, *program)) recorded.emplace(*program);
   }
   std::map<std::string, std::set<std::string>> calls;
-  const std::vector<const OnnxNode*> nodes = all_nodes(model.graph);
-  std::vector<Attribution> attributions;
+  const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
+  std::vector<metadata::Attribution> attributions;
   std::vector<ParameterReader> readers;
   attributions.reserve(nodes.size());
   for (const OnnxNode* node : nodes) {
-    const Attribution& attribution = attributions.emplace_back(attribution_of(*node, recorded ? &*recorded : nullptr));
+    const metadata::Attribution& attribution =
+        attributions.emplace_back(metadata::attribution_of(*node, recorded ? &*recorded : nullptr));
     readers.push_back({node, &attribution});
     builder.count(attribution.modules, std::string(node->op_type));
     if (!attribution.call.empty()) calls[attribution.module].insert(attribution.call);
@@ -179,7 +171,7 @@ void append_shown(const ModuleTree& tree, std::size_t row, int indent, const std
 
 void append_selected(const ModuleTree& tree, std::size_t row, const TreeSelection& selection,
                      std::vector<ShownRow>& into) {
-  if (matches_path(selection.select, tree.rows[row].path)) {
+  if (text::matches_path(selection.select, tree.rows[row].path)) {
     append_shown(tree, row, 0, selection.depth, into);
     return;
   }

@@ -9,7 +9,6 @@
 
 namespace whence::view {
 
-using onnx_file::OnnxAttribute;
 using onnx_file::OnnxNode;
 namespace wire = onnx_file::wire;
 using functions::ValueShapes;
@@ -173,7 +172,7 @@ class Sizes {
 Count kernel_of(const OnnxNode& node) {
   constexpr std::uint32_t attribute_ints = 8;
   const Place place;
-  for (const OnnxAttribute& attribute : node.attributes) {
+  for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
     if (attribute.name != "kernel_shape") continue;
     Count count = 1;
     wire::FieldReader fields(attribute.message, place);

@@ -6,9 +6,7 @@
 
 namespace whence::view {
 
-using metadata::Attribution;
 using onnx_file::OnnxGraph;
-using onnx_file::OnnxNode;
 using onnx_file::OnnxTensor;
 
 namespace {
@@ -30,7 +28,7 @@ void collect_sizes(const OnnxGraph& graph, std::unordered_map<std::string_view, 
   for (const OnnxTensor& tensor : graph.initializers) {
     if (is_numbers(tensor) && elements(tensor) > 0) sizes.emplace(tensor.name, elements(tensor));
   }
-  for (const OnnxNode& node : graph.nodes) {
+  for (const onnx_file::OnnxNode& node : graph.nodes) {
     for (const OnnxGraph& inner : node.subgraphs) collect_sizes(inner, sizes);
   }
 }
@@ -45,7 +43,7 @@ bool is_named_after_reader(std::string_view name, const ReadParameter& parameter
   return name.find('.') != std::string_view::npos && parameter.modules.contains(owner_in(name));
 }
 
-const std::string& owner_among(const Attribution& readers, std::string_view name) {
+const std::string& owner_among(const metadata::Attribution& readers, std::string_view name) {
   const auto owner = std::ranges::find(readers.modules, owner_in(name));
   return owner == readers.modules.end() ? readers.module : *owner;
 }

@@ -9,20 +9,15 @@
 namespace whence::write {
 
 namespace keys = origin::keys;
-using graph::Attribute;
 using graph::Graph;
-using graph::GraphNode;
-using graph::GraphValue;
 using graph::GraphValueId;
 using graph::Initializer;
 using graph::no_value;
-using graph::TensorType;
-using origin::to_stamp;
 
 namespace {
 
 // Dynamic sizes without a name stay open: neither a number nor a name would be true.
-void fill_type(const GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& type) {
+void fill_type(const graph::GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& type) {
   onnx::TypeProto& proto = value.sequence   ? *type.mutable_sequence_type()->mutable_elem_type()
                            : value.optional ? *type.mutable_optional_type()->mutable_elem_type()
                                             : type;
@@ -96,7 +91,7 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   for (const auto& [key, value] : metadata_.graph) add_entry(key, value, *proto.mutable_metadata_props());
   // What standard operators yield, every reader of ONNX infers by itself, and exactly so; a recorded shape would only
   // repeat it, or contradict it where a size depends on the data. Of custom domains nobody can infer anything.
-  for (const GraphNode& node : graph_.nodes) {
+  for (const graph::GraphNode& node : graph_.nodes) {
     if (node.domain.empty()) continue;
     for (const GraphValueId id : node.outputs) {
       if (id == no_value || graph_.values[id].dtype == DType::undefined) continue;
@@ -142,7 +137,7 @@ void GraphProtoMaker::fill_interface(const Graph& graph, onnx::GraphProto& proto
 }
 
 void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
-  for (const GraphNode& node : graph.nodes) {
+  for (const graph::GraphNode& node : graph.nodes) {
     if (node.removed) continue;
     onnx::NodeProto& to = *proto.add_node();
     to.set_op_type(node.op_type);
@@ -151,15 +146,15 @@ void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
     for (const GraphValueId id : node.inputs) to.add_input(names_.of(graph, id));
     for (const GraphValueId id : node.outputs) to.add_output(names_.of(graph, id));
     const onnx::FunctionProto* called = functions_ ? functions_->find(node.domain, node.op_type) : nullptr;
-    for (const Attribute& attribute : node.attributes) {
+    for (const graph::Attribute& attribute : node.attributes) {
       if (called == nullptr || has_attribute(*called, attribute.name)) fill_attribute(attribute, *to.add_attribute());
     }
     if (!stamp_origins_) continue;
-    add_entry(keys::op, to_stamp(node.origin), *to.mutable_metadata_props());
+    add_entry(keys::op, origin::to_stamp(node.origin), *to.mutable_metadata_props());
   }
 }
 
-void GraphProtoMaker::fill_attribute(const Attribute& attribute, onnx::AttributeProto& proto) {
+void GraphProtoMaker::fill_attribute(const graph::Attribute& attribute, onnx::AttributeProto& proto) {
   proto.set_name(attribute.name);
   if (const auto* number = std::get_if<std::int64_t>(&attribute.value)) {
     proto.set_type(onnx::AttributeProto::INT);
@@ -184,7 +179,7 @@ void GraphProtoMaker::fill_attribute(const Attribute& attribute, onnx::Attribute
     *proto.mutable_t() = write::tensor_header(*tensor, "");
     const auto bytes = tensor->bytes.in_memory().value();
     proto.mutable_t()->set_raw_data(bytes.data(), bytes.size());
-  } else if (const auto* type = std::get_if<TensorType>(&attribute.value)) {
+  } else if (const auto* type = std::get_if<graph::TensorType>(&attribute.value)) {
     proto.set_type(onnx::AttributeProto::TYPE_PROTO);
     proto.mutable_tp()->mutable_tensor_type()->set_elem_type(to_onnx(type->dtype));
   } else {

@@ -7,8 +7,6 @@
 
 namespace whence {
 
-using program::integer_scalar;
-
 namespace {
 
 std::vector<std::string> targets(const Program& program) {
@@ -204,7 +202,7 @@ TEST(Lower, ASettledBranchIsInlined) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({2}));
     const ValueId condition = p.op("aten::gt", {}, boolean());
-    p.known(condition, integer_scalar(taken ? 1 : 0, DType::boolean));
+    p.known(condition, program::integer_scalar(taken ? 1 : 0, DType::boolean));
     Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {f32({2})}, 2);
     const ValueId result = branch.outputs.front();
     std::size_t side = 0;

@@ -8,12 +8,7 @@
 
 namespace whence {
 
-using match::make_reference;
-using match::match_model;
-using match::MatchReport;
 using match::module_of_path;
-using match::Reference;
-using onnx_file::OnnxSummary;
 
 namespace {
 
@@ -79,9 +74,9 @@ class MatchModel : public ::testing::Test {
  protected:
   // By the first output of each node: the paths of its modules, joined by '+'.
   std::map<std::string, std::string> match(const std::string& text) {
-    const OnnxSummary model = summary_of(parse_model(text), folder);
-    const Reference reference = make_reference(attention.program, 18);
-    report = match_model(model, reference);
+    const onnx_file::OnnxSummary model = summary_of(parse_model(text), folder);
+    const match::Reference reference = match::make_reference(attention.program, 18);
+    report = match::match_model(model, reference);
     std::map<std::string, std::string> found;
     for (std::size_t i = 0; i < model.graph.nodes.size(); ++i) {
       std::string& paths = found[std::string(model.graph.nodes[i].outputs[0])];
@@ -102,7 +97,7 @@ class MatchModel : public ::testing::Test {
 
   TemporaryFolder folder;
   Attention attention;
-  MatchReport report;
+  match::MatchReport report;
 };
 
 // Names and bytes are other ones, and the file has key before query: only the product's operands tell them apart.

@@ -9,8 +9,6 @@
 namespace whence {
 
 using graph::Graph;
-using graph::GraphValue;
-using simplify::SimplifyReport;
 
 namespace {
 
@@ -23,7 +21,7 @@ TEST(Simplify, LeavesASimpleGraphAsItIs) {
   const auto product = g.node("MatMul", {x, g.parameter("w", {3, 4}, std::vector<float>(12, 1))}, {}, f32, {2, 4});
   const auto sum = g.node("Add", {product, g.parameter("b", {4}, {1, 2, 3, 4})}, {}, f32, {2, 4});
   g.output(g.node("Relu", {sum}, {}, f32, {2, 4}));
-  const SimplifyReport report = simplify::simplify(g.graph, {});
+  const simplify::SimplifyReport report = simplify::simplify(g.graph, {});
   EXPECT_TRUE(report.changes.empty());
   EXPECT_EQ(g.operators(), "MatMul Add Relu");
   EXPECT_EQ(g.graph.nodes[1].origin.ops, std::vector<std::int32_t>{1});
@@ -35,7 +33,7 @@ TEST(Simplify, ReachesIntoBodies) {
   const auto x = g.node("Relu", {g.input("x", f32, {2})}, {}, f32, {2});
   const auto branch = [&](const std::string& op_type) {
     GraphBuilder body;
-    GraphValue captured;
+    graph::GraphValue captured;
     captured.captured = x;
     captured.dtype = f32;
     captured.dims = std::vector<Dim>{{2, false, none_id}};
@@ -60,7 +58,7 @@ TEST(Simplify, KeepsWhatOnlyABodyReads) {
   const auto same = g.node("Identity", {doubled}, {}, f32, {2});
   const auto branch = [&] {
     GraphBuilder body;
-    GraphValue captured;
+    graph::GraphValue captured;
     captured.captured = same;
     body.output(body.node("Neg", {body.graph.add_value(captured)}, {}, f32, {2}, 1), "");
     return std::make_shared<Graph>(std::move(body.graph));

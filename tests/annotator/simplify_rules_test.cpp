@@ -11,12 +11,8 @@
 
 namespace whence {
 
-using graph::Graph;
-using graph::GraphNode;
 using graph::GraphValueId;
 using origin::OriginKind;
-using program::Elements;
-using simplify::Refusal;
 
 namespace {
 
@@ -30,19 +26,19 @@ std::string simplified(GraphBuilder& g) {
 
 std::string refusals(GraphBuilder& g) {
   std::string text;
-  for (const Refusal& refusal : simplify::simplify(g.graph, {}).refusals)
+  for (const simplify::Refusal& refusal : simplify::simplify(g.graph, {}).refusals)
     text += refusal.rule + ": " + refusal.why + "\n";
   return text;
 }
 
-std::vector<float> floats(const Graph& graph, GraphValueId value) {
-  const Elements elements = Elements::of(*graph.constant(value)).value();
+std::vector<float> floats(const graph::Graph& graph, GraphValueId value) {
+  const program::Elements elements = program::Elements::of(*graph.constant(value)).value();
   std::vector<float> result;
   for (std::size_t i = 0; i < elements.size(); ++i) result.push_back(static_cast<float>(elements.number(i)));
   return result;
 }
 
-Ints perm(const GraphNode& node) { return std::get<Ints>(node.find("perm")->value); }
+Ints perm(const graph::GraphNode& node) { return std::get<Ints>(node.find("perm")->value); }
 
 // ---- remove_no_op
 
@@ -450,7 +446,7 @@ TEST(ConvBatchNorm, FoldsIntoWeightAndBias) {
   const auto y = g.node("Conv", {x, w, b}, {}, f32, {1, 2, 2, 2});
   g.output(normalize(g, y, "bn", {{2, 7, 1, 4}, {3, 8, 2, 9}}, {1, 2, 2, 2}));
   EXPECT_EQ(simplified(g), "Conv");
-  const GraphNode& conv = g.graph.nodes[0];
+  const graph::GraphNode& conv = g.graph.nodes[0];
   EXPECT_EQ(floats(g.graph, conv.inputs[1]), (std::vector<float>{3, 5}));  // k = 1, 1
   EXPECT_EQ(floats(g.graph, conv.inputs[2]), (std::vector<float>{7, 8}));
   EXPECT_EQ(g.graph.values[conv.inputs[1]].name, "conv.weight");

@@ -9,7 +9,6 @@ namespace whence {
 using origin::confidence_count;
 using origin::Counts;
 using validation::all_checks;
-using validation::Check;
 using validation::find_check;
 using validation::parse_threshold;
 
@@ -41,7 +40,7 @@ TEST(Checks, CodesAreUniqueAndAscending) {
   for (std::size_t i = 1; i < all_checks().size(); ++i) {
     EXPECT_LT(std::string(all_checks()[i - 1]->code), all_checks()[i]->code);
   }
-  for (const Check* check : all_checks()) {
+  for (const validation::Check* check : all_checks()) {
     EXPECT_EQ(find_check(check->code), check);
     EXPECT_EQ(find_check(check->name), check);
     EXPECT_FALSE(std::string(check->remedy).empty());

@@ -6,9 +6,7 @@
 namespace whence {
 
 using text::Align;
-using text::Cell;
 using text::grouped;
-using text::Palette;
 using text::percent;
 using text::Table;
 
@@ -26,11 +24,11 @@ TEST(Table, AlignsColumnsAndLeavesNoTrailingBlanks) {
 }
 
 TEST(Table, ColoursCountNothing) {
-  Palette palette;
+  text::Palette palette;
   palette.red = "\033[31m";
   palette.reset = "\033[0m";
   Table table(palette, {Align::right, Align::left});
-  table.row({Cell("1", palette.red), "x"});
+  table.row({text::Cell("1", palette.red), "x"});
   table.row({"22", "y"});
   EXPECT_EQ(table.text(), " \033[31m1\033[0m  x\n22  y\n");
 }

@@ -8,7 +8,6 @@
 
 namespace whence {
 
-using exporter::name_nodes;
 using origin::scope_path;
 
 namespace {
@@ -60,7 +59,7 @@ TEST(NameNodes, NumbersRepeatedNames) {
   value = g.node("Relu", {value}, {}, f32, {2}, 3);
   value = g.node("Add", {value, g.number(1)}, {}, f32, {2}, 0);
   g.output(value, "");
-  name_nodes(g.graph, program);
+  exporter::name_nodes(g.graph, program);
   EXPECT_EQ(g.graph.nodes[0].name, "/head/Relu");
   EXPECT_EQ(g.graph.nodes[1].name, "/head/Relu_1");
   EXPECT_EQ(g.graph.nodes[2].name, "/encoder/layer.0/query/Add");
@@ -77,7 +76,7 @@ TEST(NameNodes, KeepsWantedNames) {
   const auto w = g.parameter("w", {2}, {1, 2});
   g.output(g.node("Add", {x, w}, {}, f32, {2}, 0), "logits");
   g.output(g.node("Mul", {x, w}, {}, f32, {2}, 0), "");
-  name_nodes(g.graph, program);
+  exporter::name_nodes(g.graph, program);
   EXPECT_EQ(g.graph.values[w].name, "w");
   EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "logits");
   EXPECT_EQ(g.graph.values[g.graph.outputs[1]].name, "output_1");

@@ -16,8 +16,6 @@
 namespace whence {
 
 namespace keys = origin::keys;
-using graph::Graph;
-using graph::GraphValue;
 using write::write_onnx;
 
 namespace {
@@ -154,12 +152,12 @@ TEST(WriteOnnx, WritesBodiesWithWhatTheyCapture) {
   const auto outer = g.node("Relu", {x}, {}, DType::float32, {2});
   const auto branch = [&](const std::string& op_type) {
     GraphBuilder body;
-    GraphValue captured;
+    graph::GraphValue captured;
     captured.captured = outer;
     captured.dtype = DType::float32;
     captured.dims = std::vector<Dim>{{2, false, none_id}};
     body.output(body.node(op_type, {body.graph.add_value(captured)}, {}, DType::float32, {2}, 1), "");
-    return std::make_shared<Graph>(std::move(body.graph));
+    return std::make_shared<graph::Graph>(std::move(body.graph));
   };
   g.output(
       g.node("If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}}, DType::float32, {2}, 2));

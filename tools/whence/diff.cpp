@@ -12,13 +12,7 @@
 
 namespace whence {
 
-using functions::read_flat_summary;
-using onnx_file::OnnxSummary;
-using view::diff_models;
 using view::DiffText;
-using view::ModelDiff;
-using view::to_json;
-using view::to_text;
 
 namespace {
 
@@ -53,15 +47,15 @@ ExitCode run(int argc, char** argv) {
 
   const DiffText wanted = parse_wanted(line);
   Diagnostics notes;
-  const OnnxSummary a = unwrap(read_flat_summary(line.text("a")), notes);
-  const OnnxSummary b = unwrap(read_flat_summary(line.text("b")), notes);
+  const onnx_file::OnnxSummary a = unwrap(functions::read_flat_summary(line.text("a")), notes);
+  const onnx_file::OnnxSummary b = unwrap(functions::read_flat_summary(line.text("b")), notes);
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&a, &b}, notes);
-  const ModelDiff diff = diff_models(a, b, sidecar ? &sidecar->program : nullptr);
+  const view::ModelDiff diff = view::diff_models(a, b, sidecar ? &sidecar->program : nullptr);
   print_text(notes);
   if (line.json()) {
-    std::cout << to_json(diff) << "\n";
+    std::cout << view::to_json(diff) << "\n";
   } else {
-    std::cout << to_text(diff, wanted, output_palette());
+    std::cout << view::to_text(diff, wanted, output_palette());
   }
   return line.has("exit-code") && !diff.same() ? ExitCode::findings : ExitCode::ok;
 }

@@ -11,23 +11,17 @@
 
 namespace whence {
 
-using functions::has_cut_functions;
-using functions::read_flat_summary;
 using onnx_file::OnnxSummary;
-using onnx_file::read_onnx_summary;
-using view::explain_node;
 using view::Explanation;
-using view::to_json;
-using view::to_text;
 
 namespace {
 
 // A node of the file, else one that a call of a function stands for, under the name that `whence inline` gives it.
 Result<Explanation> explain_anywhere(const OnnxSummary& model, const std::string& name, const Program* program) {
-  Result<Explanation> found = explain_node(model, name, program);
-  if (found || !has_cut_functions(model)) return found;
-  const Result<OnnxSummary> flat = read_flat_summary(model.file->path());
-  return flat ? explain_node(*flat, name, program) : found;
+  Result<Explanation> found = view::explain_node(model, name, program);
+  if (found || !functions::has_cut_functions(model)) return found;
+  const Result<OnnxSummary> flat = functions::read_flat_summary(model.file->path());
+  return flat ? view::explain_node(*flat, name, program) : found;
 }
 
 ExitCode run(int argc, char** argv) {
@@ -42,16 +36,16 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   Diagnostics notes;
-  const OnnxSummary model = unwrap(read_onnx_summary(line.text("file")), notes);
+  const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(line.text("file")), notes);
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
   const Explanation explanation =
       unwrap(explain_anywhere(model, line.text("node"), sidecar ? &sidecar->program : nullptr), notes);
   print_text(notes);
   if (line.json()) {
-    std::cout << to_json(explanation) << "\n";
+    std::cout << view::to_json(explanation) << "\n";
   } else {
-    std::cout << to_text(explanation, output_palette());
+    std::cout << view::to_text(explanation, output_palette());
   }
   return ExitCode::ok;
 }

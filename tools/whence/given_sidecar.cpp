@@ -8,18 +8,16 @@
 namespace whence {
 
 namespace keys = origin::keys;
-using metadata::belongs_to;
-using onnx_file::find_property;
-using onnx_file::OnnxSummary;
 
-std::optional<Sidecar> read_given_sidecar(const CommandLine& line, const std::vector<const OnnxSummary*>& models,
+std::optional<Sidecar> read_given_sidecar(const CommandLine& line,
+                                          const std::vector<const onnx_file::OnnxSummary*>& models,
                                           Diagnostics& notes) {
   if (!line.has("sidecar")) return std::nullopt;
   Sidecar sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
-  const bool of_others = std::ranges::all_of(models, [&](const OnnxSummary* model) {
-    const bool says_whose =
-        find_property(model->metadata, keys::program) || find_property(model->metadata, keys::matched);
-    return says_whose && !belongs_to(*model, sidecar.program);
+  const bool of_others = std::ranges::all_of(models, [&](const onnx_file::OnnxSummary* model) {
+    const bool says_whose = onnx_file::find_property(model->metadata, keys::program) ||
+                            onnx_file::find_property(model->metadata, keys::matched);
+    return says_whose && !metadata::belongs_to(*model, sidecar.program);
   });
   if (!of_others) return sidecar;
   throw Error(Code::sidecar_mismatch,

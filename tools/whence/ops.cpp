@@ -10,10 +10,7 @@
 
 namespace whence {
 
-using convert::OpTable;
 using exporter::default_opset;
-using exporter::export_program;
-using exporter::ExportOptions;
 
 namespace {
 
@@ -23,11 +20,11 @@ ExitCode missing(const CommandLine& line) {
   ReadOptions read;
   read.path = line.text("missing");
   read.inputs_file = line.text_or("inputs", "");
-  ExportOptions options;
+  exporter::ExportOptions options;
   options.opset = static_cast<int>(line.integer_or("opset", default_opset));
   options.trace_composite = app::trace_composite;
   app::load_operators(line.list("library"));
-  const auto graph = export_program(app::read_archive(read, notes), options);
+  const auto graph = exporter::export_program(app::read_archive(read, notes), options);
   const Diagnostics problems = graph ? Diagnostics{} : graph.diagnostics();
   if (line.json()) {
     std::cout << nlohmann::ordered_json{{"missing", nlohmann::ordered_json::parse(json_array(problems))}}.dump(2)
@@ -52,7 +49,7 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);
 
-  const OpTable& table = OpTable::get();
+  const convert::OpTable& table = convert::OpTable::get();
   if (line.json()) {
     auto operators = nlohmann::ordered_json::array();
     for (const std::string& key : table.keys()) {

@@ -11,14 +11,6 @@
 
 namespace whence {
 
-using profile::ModuleProfile;
-using profile::profile_by_module;
-using profile::to_collapsed;
-using profile::to_json;
-using profile::to_speedscope;
-using profile::to_text;
-using text::Palette;
-
 namespace {
 
 constexpr std::array formats = {"text", "json", "collapsed", "speedscope"};
@@ -61,13 +53,13 @@ ExitCode run(int argc, char** argv) {
   const std::string model = line.text("model"), profile = line.text("ort-profile");
   const std::string optimized = line.text_or("optimized", "");
   Diagnostics notes;
-  const ModuleProfile found = unwrap(profile_by_module(model, profile, optimized), notes);
+  const profile::ModuleProfile found = unwrap(profile::profile_by_module(model, profile, optimized), notes);
   print_text(notes);
-  const std::string text = format == "json"        ? to_json(found)
-                           : format == "collapsed" ? to_collapsed(found)
+  const std::string text = format == "json"        ? profile::to_json(found)
+                           : format == "collapsed" ? profile::to_collapsed(found)
                            : format == "speedscope"
-                               ? to_speedscope(found)
-                               : to_text(found, depth, output.empty() ? output_palette() : Palette{});
+                               ? profile::to_speedscope(found)
+                               : profile::to_text(found, depth, output.empty() ? output_palette() : text::Palette{});
   if (output.empty()) {
     std::cout << text;
   } else {

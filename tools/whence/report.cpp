@@ -11,13 +11,6 @@
 
 namespace whence {
 
-using origin::Counts;
-using report::make_report;
-using report::Report;
-using report::to_html;
-using report::to_markdown;
-using validation::Finding;
-
 namespace {
 
 enum class Format : std::uint8_t { html, markdown };
@@ -54,10 +47,10 @@ std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
   return sizes;
 }
 
-void print_summary(const Report& report, const std::string& output, bool json, const Diagnostics& notes) {
-  const Counts& all = report.validation.coverage.all;
+void print_summary(const report::Report& report, const std::string& output, bool json, const Diagnostics& notes) {
+  const origin::Counts& all = report.validation.coverage.all;
   std::size_t findings = 0;
-  for (const Finding& finding : report.validation.findings) findings += finding.items.size();
+  for (const validation::Finding& finding : report.validation.findings) findings += finding.items.size();
   if (json) {
     const nlohmann::ordered_json object = {{"file", output},
                                            {"nodes", report.validation.nodes},
@@ -95,8 +88,8 @@ ExitCode run(int argc, char** argv) {
   Diagnostics notes;
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
-  const Report report = unwrap(make_report(input, sidecar ? &sidecar->program : nullptr, sizes), notes);
-  write_file(output, format == Format::html ? to_html(report) : to_markdown(report));
+  const report::Report report = unwrap(report::make_report(input, sidecar ? &sidecar->program : nullptr, sizes), notes);
+  write_file(output, format == Format::html ? report::to_html(report) : report::to_markdown(report));
   print_summary(report, output, line.json(), notes);
   return ExitCode::ok;
 }

@@ -11,8 +11,6 @@
 namespace whence {
 
 using text::Align;
-using text::Table;
-using validation::all_rules;
 using validation::Rule;
 
 namespace {
@@ -28,7 +26,7 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   std::vector<const Rule*> rules;
-  for (const Rule* rule : all_rules()) {
+  for (const Rule* rule : validation::all_rules()) {
     const std::string wanted = line.text_or("rule", "");
     if (wanted.empty() || wanted == rule->code || wanted == rule->name) rules.push_back(rule);
   }
@@ -55,7 +53,7 @@ ExitCode run(int argc, char** argv) {
               << "\n  why    " << rule.why << "\n  try    " << rule.remedy << "\n";
     return ExitCode::ok;
   }
-  Table table(output_palette(), {Align::left, Align::left, Align::left, Align::left});
+  text::Table table(output_palette(), {Align::left, Align::left, Align::left, Align::left});
   for (const Rule* rule : rules) table.row({rule->code, word(rule->severity), rule->name, rule->summary});
   std::cout << table.text();
   return ExitCode::ok;

@@ -14,8 +14,6 @@
 
 namespace whence {
 
-using view::ModuleTree;
-using view::ShownRow;
 using view::TreeSelection;
 
 namespace {
@@ -34,7 +32,7 @@ TreeSelection parse_selection(const CommandLine& line) {
   return selection;
 }
 
-ModuleTree read_tree(const std::string& path, const CommandLine& line, Diagnostics& notes) {
+view::ModuleTree read_tree(const std::string& path, const CommandLine& line, Diagnostics& notes) {
   if (app::kind_of_file(path) != app::FileKind::onnx) return view::tree_of(app::read_program(path, notes));
   const onnx_file::OnnxSummary model = unwrap(functions::read_flat_summary(path), notes);
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
@@ -59,8 +57,8 @@ ExitCode run(int argc, char** argv) {
   const std::string path = line.text("file");
   const TreeSelection selection = parse_selection(line);
   Diagnostics notes;
-  const ModuleTree tree = read_tree(path, line, notes);
-  const std::vector<ShownRow> rows = view::select_rows(tree, selection);
+  const view::ModuleTree tree = read_tree(path, line, notes);
+  const std::vector<view::ShownRow> rows = view::select_rows(tree, selection);
   if (rows.empty()) {
     throw Error(Code::unknown_node, "no module matches '" + selection.select + "'",
                 "a glob over whole segments, for example 'encoder.**' or '**.attention'",

@@ -16,23 +16,18 @@
 
 namespace whence {
 
-using text::Align;
-using text::Table;
-using validation::Check;
-using validation::ReportExtent;
-using validation::Rule;
-
 namespace {
 
 constexpr std::int64_t default_depth = 2;
 
 // The codes and what they stand for, at the end of the description: --allow takes them.
 std::string checks_text() {
-  Table table({}, {Align::left, Align::left}, "  ");
-  for (const Check* check : validation::all_checks()) {
+  text::Table table({}, {text::Align::left, text::Align::left}, "  ");
+  for (const validation::Check* check : validation::all_checks()) {
     table.row({check->code, std::string(check->summary) + (check->full ? " (with --full)" : "")});
   }
-  for (const Rule* gate : {&validation::threshold_rule, &validation::required_rule, &validation::baseline_rule})
+  for (const validation::Rule* gate :
+       {&validation::threshold_rule, &validation::required_rule, &validation::baseline_rule})
     table.row({gate->code, gate->summary});
   return "\nchecks:\n" + table.text();
 }
@@ -130,7 +125,7 @@ ExitCode run(int argc, char** argv) {
 
   const std::string format = parse_format(line);
   const ValidateOptions options = parse_options(line);
-  const ReportExtent extent{
+  const validation::ReportExtent extent{
       .depth = static_cast<int>(std::clamp<std::int64_t>(line.integer_or("depth", default_depth), 0, 1000)),
       .all = line.has("all")};
   Diagnostics notes;

@@ -8,9 +8,6 @@
 
 namespace whence::convert {
 
-using program::cast_tensor;
-using program::single_number;
-
 namespace {
 
 // ---- filled -----------------------------------------------------------------------------------------------------
@@ -74,7 +71,7 @@ void arange(Ctx& c) {
   const Val start = bound("start", 0), step = bound("step", 1);
   const auto number = [&](Val value) {
     const TensorData* known = c.constant(value);
-    return known ? single_number(*known) : std::nullopt;
+    return known ? program::single_number(*known) : std::nullopt;
   };
   const bool fractional = is_integral(dtype) && is_floating(c.promoted_dtype(given));
   if (fractional && number(step) == 0.0)
@@ -119,7 +116,7 @@ Val evenly_spaced(Ctx& c) {
     shares[i] = static_cast<double>(i) / static_cast<double>(shares.size() - 1);
   }
   const TensorData data{DType::float64, {steps}, Bytes::copy_of(shares.data(), shares.size() * sizeof(double))};
-  const auto share = cast_tensor(data, dtype);
+  const auto share = program::cast_tensor(data, dtype);
   if (!share) c.refuse("linspace of dtype " + std::string(name_of(dtype)), "make float32 and convert");
   const Val way = c.emit("Mul", {c.emit("Sub", {end, start}), c.constant_tensor(*share)});
   return c.emit("Add", {start, way});

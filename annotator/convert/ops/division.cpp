@@ -7,8 +7,6 @@
 
 namespace whence::convert {
 
-using program::single_number;
-
 namespace {
 
 // Whether a remainder of floating dtype and the divisor have opposite signs; false where the remainder is 0 or NaN.
@@ -24,7 +22,7 @@ Val floor_quotient_of_floats(Ctx& c, Val x, Val y, DType dtype) {
   const Val less = c.emit("Sub", {whole, c.constant_number(1, dtype)});
   const Val quotient = c.emit("Where", {opposite_signs(c, rest, y, dtype), less, whole});
   const TensorData* divisor = c.constant(y);
-  if (divisor != nullptr && single_number(*divisor).value_or(0) != 0) return quotient;
+  if (divisor != nullptr && program::single_number(*divisor).value_or(0) != 0) return quotient;
   return c.emit("Where", {c.emit("Equal", {y, c.constant_number(0, dtype)}), c.emit("Div", {x, y}), quotient});
 }
 

@@ -13,8 +13,6 @@
 
 namespace whence::convert {
 
-using program::single_number;
-
 namespace {
 
 // Gemm is defined for floating types everywhere; its integer forms are missing from runtimes.
@@ -66,7 +64,7 @@ void linear(Ctx& c) {
 // The number that a Scalar argument is, when it is known while exporting.
 std::optional<double> known_number(Ctx& c, const char* name) {
   const TensorData* known = c.constant(c.scalar(name, DType::float64));
-  return known == nullptr ? std::nullopt : single_number(*known);
+  return known == nullptr ? std::nullopt : program::single_number(*known);
 }
 
 // beta * self + alpha * product, for those products and factors that Gemm does not take.

@@ -16,10 +16,6 @@
 
 namespace whence::convert {
 
-using graph::Attribute;
-using graph::Graph;
-using graph::GraphNode;
-
 namespace {
 
 struct Kind {
@@ -146,13 +142,13 @@ bool is_zero(Ctx& c, Val state) {
     return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
   };
   if (const TensorData* data = c.constant(state)) return zeros(*data);
-  const Graph& graph = c.graph();
+  const graph::Graph& graph = c.graph();
   const std::int32_t producer = graph.values[state.id].producer;
   if (producer < 0) return false;
-  const GraphNode& node = graph.nodes[producer];
+  const graph::GraphNode& node = graph.nodes[producer];
   if (node.op_type == "Expand") return is_zero(c, Val{node.inputs[0]});
   if (node.op_type != "ConstantOfShape") return false;
-  const Attribute* value = node.find("value");
+  const graph::Attribute* value = node.find("value");
   const auto* fill = value ? std::get_if<TensorData>(&value->value) : nullptr;
   return !value || (fill && zeros(*fill));
 }

@@ -4,8 +4,6 @@
 
 namespace whence::convert {
 
-using graph::TensorType;
-
 namespace {
 
 Val index_of(Ctx& c) { return c.to_scalar_value(c.size("idx")); }
@@ -105,7 +103,7 @@ void optional(Ctx& c) {
     c.refuse("a result that is a tensor or None needs opset 15", "export with --opset 15 or higher");
   const Val content = c.optional_tensor("content");
   if (content) return c.yield(c.emit("Optional", {content}));
-  c.yield(c.emit("Optional", {}, {{"type", TensorType{c.output_dtype()}}}));
+  c.yield(c.emit("Optional", {}, {{"type", graph::TensorType{c.output_dtype()}}}));
 }
 
 const OpEntry kSequence[] = {

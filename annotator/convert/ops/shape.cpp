@@ -13,9 +13,6 @@
 
 namespace whence::convert {
 
-using program::may_become_one;
-using program::may_widen;
-
 namespace {
 
 // ---- reshaping --------------------------------------------------------------------------------------------------
@@ -370,7 +367,7 @@ bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const std::vector<Dim>* target = c.output_dims();
   if (target == nullptr || !(c.dims(x) == Dims(*target))) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (may_widen(c.session().program(), c.dims(x)[i], c.static_size(sizes[i]))) return false;
+    if (program::may_widen(c.session().program(), c.dims(x)[i], c.static_size(sizes[i]))) return false;
   }
   return true;
 }
@@ -386,7 +383,7 @@ void expand(Ctx& c) {
   const std::size_t added = sizes.size() - rank;
   for (std::size_t i = added; i < sizes.size(); ++i) {
     const Dim& dim = c.dims(x)[i - added];
-    const bool may_be_one = dim.is_static() ? dim.size == 1 : may_become_one(c.session().program(), dim);
+    const bool may_be_one = dim.is_static() ? dim.size == 1 : program::may_become_one(c.session().program(), dim);
     if (!may_be_one || sizes[i] == Size{-1}) sizes[i] = 1;
   }
   c.yield(c.emit("Expand", {x, c.to_vector(sizes)}));

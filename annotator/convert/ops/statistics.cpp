@@ -10,9 +10,6 @@
 
 namespace whence::convert {
 
-using program::number_scalar;
-using program::single_number;
-
 namespace {
 
 // ---- variance -------------------------------------------------------------------------------------------------------
@@ -45,7 +42,7 @@ Val degrees_of_freedom(Ctx& c, const Spread& spread) {
   const DType dtype = c.dtype(spread.input);
   const Val count = spread.axes.empty() ? c.constant_number(1, dtype) : element_count(c, spread.input, spread.axes);
   if (const TensorData* known = c.constant(count)) {
-    return c.constant_number(std::max(0.0, single_number(*known).value_or(0) - spread.correction), dtype);
+    return c.constant_number(std::max(0.0, program::single_number(*known).value_or(0) - spread.correction), dtype);
   }
   if (spread.correction == 0) return count;
   return c.emit("Max",
@@ -110,7 +107,7 @@ void histc(Ctx& c) {
 
 // 0 and 1 as the two values that OneHot chooses from.
 Val off_and_on(Ctx& c, DType dtype) {
-  const TensorData off = number_scalar(0, dtype), on = number_scalar(1, dtype);
+  const TensorData off = program::number_scalar(0, dtype), on = program::number_scalar(1, dtype);
   return c.constant_tensor(concatenated({reshaped(off, {1}), reshaped(on, {1})}));
 }
 

@@ -5,14 +5,12 @@
 
 namespace whence::match {
 
-using origin::token_in;
-
 void carried_tokens(const RuleContext& context, EvidenceTable& table) {
   constexpr double of_node = 2.4, of_module = 1.9;
   const Structure& structure = context.foreign.structure;
   for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
     if (structure.nodes[i].source < 0) continue;
-    const auto token = token_in(context.foreign.file_nodes[structure.nodes[i].source]->doc_string);
+    const auto token = origin::token_in(context.foreign.file_nodes[structure.nodes[i].source]->doc_string);
     if (!token) continue;
     const std::int32_t unit = context.reference.values_keep_names ? context.names.unit_named(token->name) : -1;
     if (unit >= 0) {

@@ -8,7 +8,6 @@ namespace whence::match {
 
 using origin::Confidence;
 namespace keys = origin::keys;
-using onnx_file::find_property;
 
 namespace {
 
@@ -54,7 +53,7 @@ Named scopes_in(const RuleContext& context, std::string_view text) {
 
 // Names that annotate gave do not say how sure the module was.
 bool named_by_annotate(const RuleContext& context) {
-  return context.reference.values_keep_names || find_property(context.model.metadata, keys::annotated);
+  return context.reference.values_keep_names || onnx_file::find_property(context.model.metadata, keys::annotated);
 }
 
 Confidence surest_by(std::string_view name, const Named& found, const RuleContext& context) {

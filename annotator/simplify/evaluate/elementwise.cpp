@@ -6,8 +6,6 @@
 
 namespace whence::simplify {
 
-using program::cast_tensor;
-
 namespace {
 
 using Int = std::int64_t;
@@ -211,7 +209,7 @@ std::optional<TensorData> evaluate_clip(const Evaluation& e) {
 std::optional<TensorData> evaluate_cast(const Evaluation& e) {
   const DType to = from_onnx(static_cast<int>(e.node.int_attribute("to", 0)));
   if (!e.fits(to, e.input(0).shape)) return std::nullopt;
-  return cast_tensor(e.input(0), to);
+  return program::cast_tensor(e.input(0), to);
 }
 
 }  // namespace whence::simplify

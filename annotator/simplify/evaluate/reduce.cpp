@@ -8,9 +8,6 @@
 
 namespace whence::simplify {
 
-using graph::Attribute;
-using graph::GraphNode;
-
 namespace {
 
 template <class Number>
@@ -64,7 +61,7 @@ const Reduction<Number>* find(const Reduction<Number> (&table)[N], std::string_v
 std::optional<std::vector<bool>> reduced_axes(const Evaluation& e) {
   const std::size_t rank = e.input(0).shape.size();
   Sizes axes;
-  if (const Attribute* attribute = e.node.find("axes")) {
+  if (const graph::Attribute* attribute = e.node.find("axes")) {
     axes = std::get<Sizes>(attribute->value);
   } else if (e.has(1)) {
     const auto given = e.integers(1);
@@ -195,8 +192,8 @@ std::optional<Product> product(const Sizes& a_shape, const std::vector<double>& 
   return made;
 }
 
-float factor(const GraphNode& node, std::string_view name) {
-  const Attribute* attribute = node.find(name);
+float factor(const graph::GraphNode& node, std::string_view name) {
+  const graph::Attribute* attribute = node.find(name);
   return attribute == nullptr ? 1.0F : std::get<float>(attribute->value);
 }
 

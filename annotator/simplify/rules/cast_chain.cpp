@@ -5,9 +5,6 @@
 
 namespace whence::simplify {
 
-using graph::GraphNode;
-using graph::GraphValueId;
-
 namespace {
 
 // Bits of magnitude that a dtype keeps exactly, and its range as a power of two.
@@ -61,11 +58,11 @@ bool holds_all(DType wide, DType narrow) {
 }  // namespace
 
 Outcome cast_chain(Rewriter& rewriter, std::int32_t index) {
-  const GraphNode& outer = rewriter.node(index);
+  const graph::GraphNode& outer = rewriter.node(index);
   if (!is(outer, "Cast")) return not_mine();
-  const GraphNode* inner = rewriter.producer(outer.inputs[0], "Cast");
+  const graph::GraphNode* inner = rewriter.producer(outer.inputs[0], "Cast");
   if (inner == nullptr) return not_mine();
-  const GraphValueId source = inner->inputs[0];
+  const graph::GraphValueId source = inner->inputs[0];
   const DType between = rewriter.value(outer.inputs[0]).dtype;
   if (!holds_all(between, rewriter.value(source).dtype)) return refused("the first Cast may round");
   rewriter.set_origin(index, joined(inner->origin, outer.origin));

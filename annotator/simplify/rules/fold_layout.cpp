@@ -13,13 +13,8 @@
 
 namespace whence::simplify {
 
-using convert::permuted;
-using convert::reshaped;
-using graph::Attribute;
 using graph::GraphNode;
-using graph::GraphValueId;
 using graph::no_value;
-using program::cast_tensor;
 
 namespace {
 
@@ -27,15 +22,15 @@ constexpr std::int64_t small = 32768;  // bytes
 
 std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const TensorData& data) {
   if (is(node, "Transpose")) {
-    const Attribute* permutation = node.find("perm");
+    const graph::Attribute* permutation = node.find("perm");
     if (permutation == nullptr) return std::nullopt;
-    return permuted(data, std::get<std::vector<std::int64_t>>(permutation->value));
+    return convert::permuted(data, std::get<std::vector<std::int64_t>>(permutation->value));
   }
-  if (is(node, "Cast")) return cast_tensor(data, from_onnx(static_cast<int>(node.int_attribute("to", 0))));
+  if (is(node, "Cast")) return program::cast_tensor(data, from_onnx(static_cast<int>(node.int_attribute("to", 0))));
   if (is(node, "Reshape") || is(node, "Squeeze") || is(node, "Unsqueeze") || is(node, "Flatten")) {
     const auto shape = r.static_dims(node.outputs[0]);
     if (!shape) return std::nullopt;
-    return reshaped(data, *shape);
+    return convert::reshaped(data, *shape);
   }
   return std::nullopt;
 }
@@ -49,7 +44,7 @@ bool serves_small_constants(Rewriter& r, const GraphNode& node) {
     const auto dims = r.static_dims(user.outputs[0]);
     if (!dims || count_of(*dims) * static_cast<std::int64_t>(size_of(r.value(user.outputs[0]).dtype)) > small)
       return false;
-    return std::ranges::all_of(user.inputs, [&](GraphValueId input) {
+    return std::ranges::all_of(user.inputs, [&](graph::GraphValueId input) {
       return input == no_value || input == node.outputs[0] || r.constant(input) != nullptr;
     });
   });
@@ -67,7 +62,7 @@ std::string laid_out(const std::string& name, const GraphNode& node) {
 Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& node = rewriter.node(index);
   if (!node.domain.empty() || node.inputs.empty() || node.outputs.size() != 1) return not_mine();
-  const GraphValueId input = node.inputs[0];
+  const graph::GraphValueId input = node.inputs[0];
   const TensorData* data = rewriter.constant(input);
   if (data == nullptr || rewriter.value(input).captured != no_value) return not_mine();
   const bool alone = rewriter.use_count(input) == 1;

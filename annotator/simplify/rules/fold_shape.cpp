@@ -11,8 +11,6 @@ namespace whence::simplify {
 
 using graph::GraphNode;
 using graph::no_value;
-using program::integer_scalar;
-using program::integer_vector;
 
 namespace {
 
@@ -89,7 +87,8 @@ Outcome fold_shape(Rewriter& rewriter, std::int32_t index) {
   }
   if (!found) return not_mine();
   if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
-  rewriter.fold(index, scalar ? integer_scalar(found->front(), DType::int64) : integer_vector(*found));
+  rewriter.fold(index,
+                scalar ? program::integer_scalar(found->front(), DType::int64) : program::integer_vector(*found));
   return changed();
 }
 

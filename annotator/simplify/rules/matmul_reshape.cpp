@@ -14,11 +14,8 @@
 namespace whence::simplify {
 
 using graph::GraphNode;
-using graph::GraphValue;
 using graph::GraphValueId;
 using graph::no_value;
-using origin::NodeOrigin;
-using program::integer_vector;
 
 namespace {
 
@@ -81,7 +78,7 @@ Operand operand_before(const Rewriter& r, GraphValueId operand, const Dims& resu
 GraphValueId made(Rewriter& r, const Operand& operand, GraphValueId before, const Dims& dims) {
   if (operand.shape.empty()) return operand.value;
   GraphNode reshape = make_node("Reshape", {operand.value}, r.producer(before)->origin);
-  reshape.inputs.push_back(r.constant(integer_vector(operand.shape), reshape.origin));
+  reshape.inputs.push_back(r.constant(program::integer_vector(operand.shape), reshape.origin));
   const DType dtype = r.value(before).dtype;
   return r.insert(std::move(reshape), dtype, dims);
 }
@@ -98,7 +95,7 @@ Outcome matmul_reshape(Rewriter& rewriter, std::int32_t index) {
       dims_of(rewriter, right) == nullptr) {
     return not_mine();
   }
-  const GraphValue type = rewriter.value(result);
+  const graph::GraphValue type = rewriter.value(result);
   const Dims left_dims = *dims_of(rewriter, left), right_dims = *dims_of(rewriter, right);
   const bool one_matrix = right_dims.size() == 2;
   const std::size_t kept = one_matrix ? 1 : 2;  // axes of the left operand that no reshape touches
@@ -108,7 +105,7 @@ Outcome matmul_reshape(Rewriter& rewriter, std::int32_t index) {
   if (a.value == no_value || b.value == no_value) return not_mine();
   if (!a.shape.empty() && (one_matrix || !b.shape.empty())) return not_mine();  // no node fewer
 
-  const NodeOrigin origin = joined(product->origin, outer.origin);
+  const origin::NodeOrigin origin = joined(product->origin, outer.origin);
   const GraphValueId first = made(rewriter, a, left, with_end_of(*type.dims, left_dims, kept));
   const GraphValueId second = made(rewriter, b, right, with_end_of(*type.dims, right_dims, kept));
   rewriter.replace(result, rewriter.insert(make_node("MatMul", {first, second}, origin), type.dtype, type.dims));

@@ -11,10 +11,7 @@ namespace whence::simplify {
 
 using graph::Attribute;
 using graph::GraphNode;
-using graph::GraphValue;
-using graph::GraphValueId;
 using graph::no_value;
-using program::single_number;
 
 namespace {
 
@@ -23,7 +20,7 @@ bool pads_with_zeros(const Rewriter& r, const GraphNode& pad) {
   if (mode != nullptr && std::get<std::string>(mode->value) != "constant") return false;
   if (pad.inputs.size() < 3 || pad.inputs[2] == no_value) return true;
   const TensorData* value = r.constant(pad.inputs[2]);
-  return value != nullptr && single_number(*value) == 0.0;
+  return value != nullptr && program::single_number(*value) == 0.0;
 }
 
 // What is put before and behind each spatial axis, in Conv's order; nullopt when Conv cannot do the same.
@@ -68,8 +65,8 @@ Outcome pad_conv(Rewriter& rewriter, std::int32_t index) {
   merged.attributes.push_back({"pads", std::move(*pads)});
   merged.inputs[0] = pad->inputs[0];
   merged.origin = joined(pad->origin, conv.origin);
-  const GraphValueId result = conv.outputs[0];
-  const GraphValue type = rewriter.value(result);
+  const graph::GraphValueId result = conv.outputs[0];
+  const graph::GraphValue type = rewriter.value(result);
   rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
   return changed();
 }

@@ -12,12 +12,9 @@
 
 namespace whence::simplify {
 
-using graph::Attribute;
 using graph::GraphNode;
 using graph::GraphValueId;
 using graph::no_value;
-using program::Elements;
-using program::single_integer;
 
 namespace {
 
@@ -58,7 +55,7 @@ bool target_repeats(const Rewriter& r, const GraphNode& node) {
 }
 
 bool is_identity_permutation(const GraphNode& node) {
-  const Attribute* attribute = node.find("perm");
+  const graph::Attribute* attribute = node.find("perm");
   if (attribute == nullptr) return false;
   const auto& permutation = std::get<std::vector<std::int64_t>>(attribute->value);
   for (std::size_t i = 0; i < permutation.size(); ++i) {
@@ -113,12 +110,12 @@ bool drops_nothing(const Rewriter& r, const GraphNode& node) {
   if (node.outputs.size() > 1 && node.outputs[1] != no_value && r.use_count(node.outputs[1]) > 0) return false;
   if (node.inputs.size() < 3 || node.inputs[2] == no_value) return true;
   const TensorData* training = r.constant(node.inputs[2]);
-  return training != nullptr && single_integer(*training) == 0;
+  return training != nullptr && program::single_integer(*training) == 0;
 }
 
 bool all_elements_are(const TensorData& data, double wanted) {
   constexpr std::int64_t most = 4096;  // comparing more costs more than the node
-  const auto elements = Elements::of(data);
+  const auto elements = program::Elements::of(data);
   if (!elements || data.element_count() > most) return false;
   for (std::size_t i = 0; i < elements->size(); ++i) {
     if (elements->number(i) != wanted) return false;

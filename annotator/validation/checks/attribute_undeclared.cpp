@@ -7,16 +7,12 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxAttribute;
-using onnx_file::OnnxFunction;
-using onnx_file::OnnxNode;
-
 namespace {
 
-void add_references(const std::vector<OnnxNode>& nodes, const std::vector<std::string_view>& declared,
+void add_references(const std::vector<onnx_file::OnnxNode>& nodes, const std::vector<std::string_view>& declared,
                     std::vector<FindingItem>& items) {
-  walk_nodes(nodes, [&](const OnnxNode& node) {
-    for (const OnnxAttribute& attribute : node.attributes) {
+  walk_nodes(nodes, [&](const onnx_file::OnnxNode& node) {
+    for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
       if (attribute.reference.empty() || std::ranges::find(declared, attribute.reference) != declared.end()) continue;
       items.push_back({shown_node(node), std::string(attribute.name) + " = @" + std::string(attribute.reference)});
     }
@@ -26,7 +22,7 @@ void add_references(const std::vector<OnnxNode>& nodes, const std::vector<std::s
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_references(context.model.graph.nodes, {}, items);
-  for (const OnnxFunction& function : context.model.functions) {
+  for (const onnx_file::OnnxFunction& function : context.model.functions) {
     add_references(function.nodes, function.attributes, items);
   }
   return items;

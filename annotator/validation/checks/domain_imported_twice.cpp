@@ -7,14 +7,12 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxFunction;
-using onnx_file::OnnxOpset;
-
 namespace {
 
-void add_repeated(const std::vector<OnnxOpset>& opsets, const std::string& where, std::vector<FindingItem>& items) {
+void add_repeated(const std::vector<onnx_file::OnnxOpset>& opsets, const std::string& where,
+                  std::vector<FindingItem>& items) {
   std::map<std::string_view, std::multiset<std::int64_t>> versions;
-  for (const OnnxOpset& opset : opsets) versions[opset.domain].insert(opset.version);
+  for (const onnx_file::OnnxOpset& opset : opsets) versions[opset.domain].insert(opset.version);
   for (const auto& [domain, all] : versions) {
     if (all.size() == 1) continue;
     std::string text = where + " imports version ";
@@ -27,7 +25,7 @@ void add_repeated(const std::vector<OnnxOpset>& opsets, const std::string& where
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_repeated(context.model.opsets, "the model", items);
-  for (const OnnxFunction& function : context.model.functions) {
+  for (const onnx_file::OnnxFunction& function : context.model.functions) {
     add_repeated(function.opsets, "function " + std::string(function.name), items);
   }
   return items;

@@ -7,18 +7,15 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxFunction;
-using onnx_file::OnnxNode;
-using onnx_file::OnnxOpset;
-
 namespace {
 
 using Uses = std::map<std::string_view, std::pair<std::size_t, std::string>>;  // domain -> count, first node
 
-void add_uses(const std::vector<OnnxNode>& nodes, const std::vector<OnnxOpset>& imports, Uses& uses) {
-  walk_nodes(nodes, [&](const OnnxNode& node) {
+void add_uses(const std::vector<onnx_file::OnnxNode>& nodes, const std::vector<onnx_file::OnnxOpset>& imports,
+              Uses& uses) {
+  walk_nodes(nodes, [&](const onnx_file::OnnxNode& node) {
     const bool imported = std::any_of(imports.begin(), imports.end(),
-                                      [&](const OnnxOpset& opset) { return opset.domain == node.domain; });
+                                      [&](const onnx_file::OnnxOpset& opset) { return opset.domain == node.domain; });
     if (imported) return;
     auto& [count, first] = uses[node.domain];
     if (count++ == 0) first = shown_node(node);
@@ -28,7 +25,8 @@ void add_uses(const std::vector<OnnxNode>& nodes, const std::vector<OnnxOpset>& 
 std::vector<FindingItem> run(const CheckContext& context) {
   Uses uses;
   add_uses(context.model.graph.nodes, context.model.opsets, uses);
-  for (const OnnxFunction& function : context.model.functions) add_uses(function.nodes, function.opsets, uses);
+  for (const onnx_file::OnnxFunction& function : context.model.functions)
+    add_uses(function.nodes, function.opsets, uses);
   std::vector<FindingItem> items;
   for (const auto& [domain, use] : uses) {
     items.push_back({domain.empty() ? "ai.onnx" : std::string(domain),

@@ -7,8 +7,6 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxTensor;
-using onnx_file::OnnxValue;
 namespace wire = onnx_file::wire;
 
 namespace {
@@ -43,12 +41,12 @@ FindingItem finding(std::string_view name, std::uint64_t data_type) {
 
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
-  walk_tensors(context.model, [&](const OnnxTensor& tensor) {
+  walk_tensors(context.model, [&](const onnx_file::OnnxTensor& tensor) {
     const auto data_type = static_cast<std::uint64_t>(tensor.data_type);
     if (!is_known(data_type)) items.push_back(finding(tensor.name, data_type));
   });
   const Place place{.file = context.model.file->path()};
-  walk_values(context.model, [&](const OnnxValue& value) {
+  walk_values(context.model, [&](const onnx_file::OnnxValue& value) {
     if (const auto unknown = unknown_in(value.type, place)) items.push_back(finding(value.name, *unknown));
   });
   return items;

@@ -9,9 +9,6 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxFunction;
-using onnx_file::OnnxNode;
-
 namespace {
 
 using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
@@ -20,7 +17,7 @@ struct Definitions {
   std::set<Key> functions;
   std::set<std::string_view> domains;
 
-  bool lacks(const OnnxNode& node) const {
+  bool lacks(const onnx_file::OnnxNode& node) const {
     const bool holds_functions = domains.count(node.domain) > 0 || node.domain.starts_with("pkg.");
     return holds_functions && functions.count({node.domain, node.op_type, node.overload}) == 0;
   }
@@ -28,13 +25,13 @@ struct Definitions {
 
 std::vector<FindingItem> run(const CheckContext& context) {
   Definitions defined;
-  for (const OnnxFunction& function : context.model.functions) {
+  for (const onnx_file::OnnxFunction& function : context.model.functions) {
     defined.functions.insert({function.domain, function.name, function.overload});
     // A function may overlay a standard operator; that makes no function domain of ai.onnx.
     if (!function.domain.empty() && !function.domain.starts_with("ai.onnx")) defined.domains.insert(function.domain);
   }
   std::vector<FindingItem> items;
-  walk_nodes(context.model, [&](const OnnxNode& node) {
+  walk_nodes(context.model, [&](const onnx_file::OnnxNode& node) {
     if (!defined.lacks(node)) return;
     items.push_back({shown_node(node), "calls " + std::string(node.domain) + "::" + std::string(node.op_type)});
   });

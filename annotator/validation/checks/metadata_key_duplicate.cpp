@@ -6,14 +6,12 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxProperties;
-using onnx_file::OnnxProperty;
-
 namespace {
 
-void add_duplicates(const OnnxProperties& metadata, const std::string& owner, std::vector<FindingItem>& items) {
+void add_duplicates(const onnx_file::OnnxProperties& metadata, const std::string& owner,
+                    std::vector<FindingItem>& items) {
   std::set<std::string_view> seen, told;
-  for (const OnnxProperty& entry : metadata) {
+  for (const onnx_file::OnnxProperty& entry : metadata) {
     if (!seen.insert(entry.key).second && told.insert(entry.key).second)
       items.push_back({owner, std::string(entry.key)});
   }
@@ -22,7 +20,7 @@ void add_duplicates(const OnnxProperties& metadata, const std::string& owner, st
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_duplicates(context.model.metadata, "the model", items);
-  walk_metadata(context.model, [&](const OnnxProperties& metadata, const std::string& owner) {
+  walk_metadata(context.model, [&](const onnx_file::OnnxProperties& metadata, const std::string& owner) {
     add_duplicates(metadata, owner, items);
   });
   return items;

@@ -4,8 +4,6 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxProperties;
-
 namespace {
 
 constexpr std::int64_t first_ir_with_metadata = 10;
@@ -14,7 +12,7 @@ std::vector<FindingItem> run(const CheckContext& context) {
   if (context.model.ir_version >= first_ir_with_metadata) return {};
   const std::string version = "IR version " + std::to_string(context.model.ir_version);
   std::vector<FindingItem> items;
-  walk_metadata(context.model, [&](const OnnxProperties& metadata, const std::string& owner) {
+  walk_metadata(context.model, [&](const onnx_file::OnnxProperties& metadata, const std::string& owner) {
     if (!metadata.empty()) items.push_back({owner, version});
   });
   return items;

@@ -5,10 +5,6 @@
 
 namespace whence::validation {
 
-using metadata::Attribution;
-using metadata::attribution_of;
-using onnx_file::OnnxNode;
-
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
@@ -19,8 +15,8 @@ std::vector<FindingItem> run(const CheckContext& context) {
     known.insert(module.aliases.begin(), module.aliases.end());
   }
   std::vector<FindingItem> items;
-  for (const OnnxNode* node : context.nodes) {
-    const Attribution attribution = attribution_of(*node, context.recorded);
+  for (const onnx_file::OnnxNode* node : context.nodes) {
+    const metadata::Attribution attribution = metadata::attribution_of(*node, context.recorded);
     for (const std::string& module : attribution.modules) {
       if (known.count(module) == 0) items.push_back({shown_node(*node), "names " + module});
     }

@@ -7,13 +7,6 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxAttribute;
-using onnx_file::OnnxFunction;
-using onnx_file::OnnxNode;
-using onnx_file::OnnxProperty;
-using onnx_file::OnnxTensor;
-using onnx_file::OnnxValue;
-
 namespace {
 
 class Names {
@@ -29,25 +22,25 @@ class Names {
   std::set<std::string_view> seen_;
 };
 
-void add_node(const OnnxNode& node, Names& names) {
+void add_node(const onnx_file::OnnxNode& node, Names& names) {
   names.add(node.name, "node");
   names.add(node.op_type, "operator");
   names.add(node.domain, "domain");
   for (const std::string_view output : node.outputs) names.add(output, "value");
-  for (const OnnxAttribute& attribute : node.attributes) names.add(attribute.name, "attribute");
-  for (const OnnxProperty& entry : node.metadata) names.add(entry.key, "metadata key");
+  for (const onnx_file::OnnxAttribute& attribute : node.attributes) names.add(attribute.name, "attribute");
+  for (const onnx_file::OnnxProperty& entry : node.metadata) names.add(entry.key, "metadata key");
 }
 
 std::vector<FindingItem> run(const CheckContext& context) {
   Names names;
-  walk_values(context.model, [&](const OnnxValue& value) { names.add(value.name, "value"); });
-  walk_tensors(context.model, [&](const OnnxTensor& tensor) { names.add(tensor.name, "tensor"); });
-  walk_nodes(context.model, [&](const OnnxNode& node) { add_node(node, names); });
-  for (const OnnxFunction& function : context.model.functions) {
+  walk_values(context.model, [&](const onnx_file::OnnxValue& value) { names.add(value.name, "value"); });
+  walk_tensors(context.model, [&](const onnx_file::OnnxTensor& tensor) { names.add(tensor.name, "tensor"); });
+  walk_nodes(context.model, [&](const onnx_file::OnnxNode& node) { add_node(node, names); });
+  for (const onnx_file::OnnxFunction& function : context.model.functions) {
     names.add(function.name, "function");
     for (const std::string_view input : function.inputs) names.add(input, "value");
   }
-  for (const OnnxProperty& entry : context.model.metadata) names.add(entry.key, "metadata key");
+  for (const onnx_file::OnnxProperty& entry : context.model.metadata) names.add(entry.key, "metadata key");
   return std::move(names.items);
 }
 

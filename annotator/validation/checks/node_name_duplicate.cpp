@@ -5,13 +5,11 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxNode;
-
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
   std::map<std::string_view, std::size_t> uses;
-  for (const OnnxNode* node : context.nodes) {
+  for (const onnx_file::OnnxNode* node : context.nodes) {
     if (!node->name.empty()) ++uses[node->name];
   }
   std::vector<FindingItem> items;

@@ -3,13 +3,11 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxNode;
-
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
-  for (const OnnxNode* node : context.nodes) {
+  for (const onnx_file::OnnxNode* node : context.nodes) {
     if (node->name.empty()) items.push_back({shown_node(*node), ""});
   }
   return items;

@@ -9,13 +9,8 @@
 
 namespace whence::validation {
 
-using origin::Confidence;
 namespace keys = origin::keys;
 using onnx_file::find_property;
-using onnx_file::OnnxNode;
-using origin::name_of;
-using origin::parse_confidence;
-using origin::parse_stamp;
 
 namespace {
 
@@ -32,16 +27,16 @@ std::string problem_of_modules(std::string_view text, std::optional<std::string_
   return "";
 }
 
-std::string problem_of(const OnnxNode& node) {
+std::string problem_of(const onnx_file::OnnxNode& node) {
   const auto stamp = find_property(node.metadata, keys::op);
-  if (stamp && !parse_stamp(*stamp)) return std::string(keys::op) + " is not a stamp: " + std::string(*stamp);
+  if (stamp && !origin::parse_stamp(*stamp)) return std::string(keys::op) + " is not a stamp: " + std::string(*stamp);
   const auto module = find_property(node.metadata, keys::module);
   const auto confidence = find_property(node.metadata, keys::confidence);
-  if (confidence && !parse_confidence(*confidence)) {
+  if (confidence && !origin::parse_confidence(*confidence)) {
     return std::string(keys::confidence) + " is none of the five words: " + std::string(*confidence);
   }
   if (module && !confidence && !stamp) return std::string(keys::module) + " without " + std::string(keys::confidence);
-  if (confidence && !module && *confidence != name_of(Confidence::unattributed)) {
+  if (confidence && !module && *confidence != origin::name_of(origin::Confidence::unattributed)) {
     return std::string(keys::confidence) + " without " + std::string(keys::module);
   }
   const auto modules = find_property(node.metadata, keys::modules);
@@ -50,7 +45,7 @@ std::string problem_of(const OnnxNode& node) {
 
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
-  for (const OnnxNode* node : context.nodes) {
+  for (const onnx_file::OnnxNode* node : context.nodes) {
     if (std::string problem = problem_of(*node); !problem.empty())
       items.push_back({shown_node(*node), std::move(problem)});
   }

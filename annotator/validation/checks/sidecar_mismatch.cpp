@@ -6,22 +6,19 @@
 namespace whence::validation {
 
 namespace keys = origin::keys;
-using onnx_file::find_property;
-using onnx_file::OnnxNode;
-using origin::parse_stamp;
 
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
   if (context.program == nullptr) return {};
   if (context.recorded == nullptr) {
-    const auto digest = find_property(context.model.metadata, keys::program);
+    const auto digest = onnx_file::find_property(context.model.metadata, keys::program);
     return {{context.model.file->path(),
              digest ? "was exported from another program" : "does not say which program it is of"}};
   }
   std::vector<FindingItem> items;
-  for (const OnnxNode* node : context.nodes) {
-    const auto stamp = parse_stamp(find_property(node->metadata, keys::op).value_or(""));
+  for (const onnx_file::OnnxNode* node : context.nodes) {
+    const auto stamp = origin::parse_stamp(onnx_file::find_property(node->metadata, keys::op).value_or(""));
     for (const std::int32_t op : stamp ? stamp->ops : std::vector<std::int32_t>{}) {
       if (context.recorded->operation(op) == nullptr) {
         items.push_back({shown_node(*node), "stamped with operation " + std::to_string(op)});

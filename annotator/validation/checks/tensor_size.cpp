@@ -5,13 +5,11 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxTensor;
-
 namespace {
 
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
-  walk_tensors(context.model, [&](const OnnxTensor& tensor) {
+  walk_tensors(context.model, [&](const onnx_file::OnnxTensor& tensor) {
     const auto needed = bytes_needed(tensor);
     // Values in typed fields are counted by onnx's checker.
     if (tensor.external || tensor.stored_bytes == 0 || !needed || *needed == tensor.stored_bytes) return;

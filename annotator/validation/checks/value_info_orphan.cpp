@@ -6,10 +6,8 @@
 
 namespace whence::validation {
 
-using onnx_file::OnnxFunction;
 using onnx_file::OnnxGraph;
 using onnx_file::OnnxNode;
-using onnx_file::OnnxTensor;
 using onnx_file::OnnxValue;
 
 namespace {
@@ -29,7 +27,7 @@ void add_orphans(const std::vector<OnnxValue>& values, const Names& names, std::
 // `names`: of the enclosing graphs, which may be described again within.
 void add_orphans(const OnnxGraph& graph, Names names, std::vector<FindingItem>& items) {
   for (const OnnxValue& input : graph.inputs) names.insert(input.name);
-  for (const OnnxTensor& tensor : graph.initializers) names.insert(tensor.name);
+  for (const onnx_file::OnnxTensor& tensor : graph.initializers) names.insert(tensor.name);
   add_made(graph.nodes, names);
   add_orphans(graph.value_info, names, items);
   for (const OnnxNode& node : graph.nodes) {
@@ -40,7 +38,7 @@ void add_orphans(const OnnxGraph& graph, Names names, std::vector<FindingItem>& 
 std::vector<FindingItem> run(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_orphans(context.model.graph, {}, items);
-  for (const OnnxFunction& function : context.model.functions) {
+  for (const onnx_file::OnnxFunction& function : context.model.functions) {
     Names names(function.inputs.begin(), function.inputs.end());
     add_made(function.nodes, names);
     add_orphans(function.value_info, names, items);
