@@ -1,4 +1,4 @@
-// The names that somebody who mistyped one may have meant.
+// The names that a mistyped one may have meant.
 #pragma once
 
 #include <optional>

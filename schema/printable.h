@@ -1,4 +1,4 @@
-// Text from files that somebody else wrote, as it may be sent to a terminal or put into XML.
+// Text from files of unknown origin, as it may be sent to a terminal or put into XML.
 #pragma once
 
 #include <string>

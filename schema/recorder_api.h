@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "whence/diagnostics.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 
@@ -45,7 +45,7 @@ struct ReadOptions {
   std::uint64_t seed = 0;
   // Of floating numbers that a script makes of others: 3 / 2 (torch.set_default_dtype). An archive does not say it.
   DType default_dtype = DType::float32;
-  // Set while LibTorch reads the archive, for who handles signals: a crash there is LibTorch's.
+  // Set while LibTorch reads the archive, for a process that handles signals: a crash there is LibTorch's.
   volatile std::sig_atomic_t* reading = nullptr;
 };
 

@@ -136,7 +136,7 @@ class AnnotateEditor : public onnx_file::NodeEditor {
   std::string last_path_;
 };
 
-// Whence exported the file from the program with this digest, and nobody added nodes to it since: each has its stamp.
+// Whence exported the file from the program with this digest, and no node was added to it since: each has its stamp.
 bool all_stamped(const OnnxSummary& model, const std::string& digest) {
   if (find_property(model.metadata, keys::program) != digest) return false;
   const auto nodes = nodes_with_functions(model);

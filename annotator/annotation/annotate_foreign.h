@@ -1,4 +1,4 @@
-// Annotating what carries no stamps: files that somebody else exported, and nodes that a tool added to whence's own.
+// Annotating what carries no stamps: files from other exporters, and nodes that a tool added to whence's own.
 // The match engine says where nodes come from; this writes it down.
 #pragma once
 

@@ -19,7 +19,7 @@ std::vector<onnx_file::PlacedEntry> entries_in_the_way(const onnx_file::NodeView
 
 // "3,9,5;namespace...": position, length of key and of value, then both, for each.
 std::string to_text(const std::vector<onnx_file::PlacedEntry>& entries);
-// Empty for text that is none: somebody else wrote it.
+// Empty for text that is none: it was written by hand.
 std::vector<onnx_file::PlacedEntry> parse_merged_entries(std::string_view text);
 
 }  // namespace whence::annotation

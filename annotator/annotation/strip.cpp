@@ -61,7 +61,7 @@ class StripEditor : public NodeEditor {
   }
 
   static void take_token(const NodeView& node, NodeEdit& edit) {
-    if (!origin::token_in(node.doc_string)) return;  // somebody changed it since
+    if (!origin::token_in(node.doc_string)) return;  // it was changed since
     const auto before = origin::without_token(node.doc_string);
     edit.drop_doc_string = !before;
     if (before) edit.doc_string = std::string(*before);

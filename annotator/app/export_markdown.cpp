@@ -10,7 +10,7 @@
 namespace whence::app {
 namespace {
 
-// A cell of a table: one line, and no bar or mark-up of somebody else's name.
+// A cell of a table: one line, and no bar or mark-up of a foreign name.
 std::string cell(std::string_view text) {
   std::string safe;
   for (const char letter : text) {

@@ -11,7 +11,7 @@ namespace whence::convert {
 
 namespace {
 
-// Whether axis `a` is as long as `b` whenever PyTorch can broadcast it there. An axis that the example inputs made 1
+// True if axis `a` is as long as `b` whenever PyTorch can broadcast it there. An axis that the example inputs made 1
 // long says nothing: it may be a batch of one against a true 1. Neither does one that data may make 1 long.
 bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   if (a.symbol != none_id && a.symbol == b.symbol) return true;
@@ -19,7 +19,7 @@ bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   return a.size > 1 && a.size == b.size;
 }
 
-// Whether broadcasting `other` against `value` leaves `value` as it is.
+// True if broadcasting `other` against `value` leaves `value` as it is.
 bool covers(Ctx& c, Val value, Val other) {
   if (value == other) return true;
   const int added = c.rank(value) - c.rank(other);

@@ -33,7 +33,7 @@ struct ConvertOptions {
   std::set<std::string> passed_through;
 };
 
-// Thrown by value_of() for a result of a node that failed; the driver catches it, nobody is blamed a second time.
+// Thrown by value_of() for a result of a node that failed; the driver catches it, so that nothing is reported twice.
 struct Poisoned {};
 
 // Where a size that the graph computes comes from: the size of axis `axis` of `value`.

@@ -1,5 +1,5 @@
 // Operators that become nodes of a domain of their own, with the arguments of the call: for the user's ONNX functions,
-// for a runtime that has the operator, or for who replaces the node in the file.
+// for a runtime that has the operator, or for a tool that replaces the node in the file.
 #pragma once
 
 #include <string>

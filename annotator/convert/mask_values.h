@@ -6,7 +6,7 @@
 
 namespace whence::convert {
 
-// Whether some row (along the last axis) of a boolean or floating mask may mask every position. True when in doubt.
+// True if some row (along the last axis) of a boolean or floating mask may mask every position. True when in doubt.
 // Boolean: nothing true. Floating: all -inf; a mask that no -inf can reach, as those built with the lowest finite
 // number, never does.
 bool may_mask_whole_row(Ctx& c, Val mask);

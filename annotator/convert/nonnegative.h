@@ -6,7 +6,7 @@
 
 namespace whence::convert {
 
-// Whether `value` is a size, or made of sizes and constants in ways that keep it from being negative. False when in
+// True if `value` is a size, or made of sizes and constants in ways that keep it from being negative. False when in
 // doubt.
 bool never_negative(Ctx& c, Val value);
 

@@ -118,7 +118,7 @@ Val Ctx::to_vector(const std::vector<Size>& sizes) {
 
 // ---- reshaping --------------------------------------------------------------------------------------------------
 
-// Whether `size` is certain to equal the size of that axis at run time.
+// True if `size` is certain to equal the size of that axis at run time.
 bool Ctx::same_size(const Size& size, Val value, std::int64_t axis) const {
   const auto& dims = session_.graph().values[value.id].dims;
   if (!dims || axis >= static_cast<std::int64_t>(dims->size())) return false;

@@ -72,7 +72,7 @@ Transpose transpose_of(std::size_t width) {
   }
 }
 
-// Memory for the result that nobody clears before it is written.
+// Memory for the result that is not cleared before it is written.
 struct Room {
   explicit Room(std::size_t size) : bytes(std::make_shared_for_overwrite<std::byte[]>(size)), size(size) {}
   Bytes take() const { return Bytes::part_of(bytes, bytes.get(), size); }

@@ -17,7 +17,7 @@ namespace whence::convert {
 // Axis i of the result is axis permutation[i] of `tensor`.
 TensorData permuted(const TensorData& tensor, const Ints& permutation);
 TensorData transposed(const TensorData& matrix);
-// The same for a weight that nobody reads before it is written: a large one takes memory only during its writing.
+// The same for a weight that nothing reads before it is written: a large one takes memory only during its writing.
 TensorData transposed_when_written(const TensorData& matrix);
 // The same bytes under another shape of as many elements.
 TensorData reshaped(TensorData tensor, const Ints& shape);

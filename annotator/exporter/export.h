@@ -23,7 +23,7 @@ struct ExportOptions {
   std::vector<std::string> output_names;
   bool unsupported_as_domain = false;  // write operators without a converter as nodes of a custom domain
   // "mylib::op", or "mylib::op.Tensor" of one overload: written as nodes of that domain, even with a converter. Kept
-  // ones hold their arguments exactly (custom_nodes.h), for who replaces them.
+  // ones hold their arguments exactly (custom_nodes.h), for a tool that replaces them.
   std::set<std::string> custom_operators, kept_operators;
   std::set<std::string> passed_through;  // namespaces whose operators without a converter become nodes of that domain
   bool simplify = true;

@@ -37,7 +37,7 @@ class Namer {
 
  private:
   void name_interface(Graph& graph, bool outermost) {
-    // A body's inputs and outputs are nobody's interface; they are named after what they are.
+    // A body's inputs and outputs are not an interface; they are named after what they are.
     const std::string input = outermost ? "input" : "body_input";
     const std::string output = outermost ? "output" : "body_output";
     for (const GraphValueId id : graph.inputs) claim_interface_name(graph, id, input);

@@ -250,7 +250,7 @@ class Inliner {
     }
   }
 
-  // Those that nobody calls any more, and the domains that only they had.
+  // Those that are no longer called, and the domains that only they had.
   std::int64_t drop_functions() {
     google::protobuf::RepeatedPtrField<onnx::FunctionProto> kept;
     std::set<std::string> gone, used;

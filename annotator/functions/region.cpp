@@ -137,7 +137,7 @@ struct Contracted {
     }
     const auto stuck = std::ranges::find_if(waits, [](std::size_t count) { return count > 0; });
     if (stuck == waits.end()) return {};
-    // Whoever is stuck waits for somebody who is: going back from one to the next ends in a circle.
+    // What is stuck waits for something that is: going back from one to the next ends in a circle.
     std::vector<std::int32_t> way;
     auto unit = static_cast<std::int32_t>(stuck - waits.begin());
     while (std::ranges::find(way, unit) == way.end()) {

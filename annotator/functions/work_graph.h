@@ -41,7 +41,7 @@ class WorkGraph {
   const WorkValue& value(WorkValueId id) const { return values_[id]; }
   WorkValueId find(const std::string& name) const;  // -1 when there is no such value
 
-  // True when somebody other than the nodes that `inside` accepts needs the value: a node, or the model's caller.
+  // True when something other than the nodes that `inside` accepts needs the value: a node, or the model's caller.
   template <class Inside>
   bool needed_outside(WorkValueId id, const Inside& inside) const {
     const WorkValue& value = values_[id];
@@ -61,7 +61,7 @@ class WorkGraph {
   // Replaces sets of nodes that do not meet, each by one node. Numbers of nodes change, those of values stay.
   void replace(std::vector<Replacement> replacements);
 
-  // The nodes into the file again, without value_info of values that are gone and initializers that nobody reads any
+  // The nodes into the file again, without value_info of values that are gone and initializers that nothing reads any
   // more.
   void put_back();
 

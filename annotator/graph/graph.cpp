@@ -1,4 +1,4 @@
-// Graph bookkeeping: producers, uses, replacement, and the sweep that drops what nobody needs.
+// Graph bookkeeping: producers, uses, replacement, and the sweep that drops what is not needed.
 #include "annotator/graph/graph.h"
 
 #include <algorithm>

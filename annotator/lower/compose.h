@@ -51,7 +51,7 @@ class Compose {
 
 inline Dim fixed(std::int64_t size) { return Dim{size, false, none_id}; }
 
-// The results of `whole`, in order; None for a result that nobody reads.
+// The results of `whole`, in order; None for a result that nothing reads.
 using Composition = std::vector<Argument> (*)(Compose&, const std::vector<bool>& used);
 
 // The families, each in its file.

@@ -1,5 +1,5 @@
 // y = permute_copy(x)   ->   y = permute(x)
-// The copying forms of views, which functionalised programs hold. Once nobody writes any more, a copy is as good as a
+// The copying forms of views, which functionalised programs hold. Once nothing writes any more, a copy is as good as a
 // view.
 #include <string_view>
 #include <unordered_map>

@@ -76,7 +76,7 @@ Written copied(const Program& program, const Node& node, const Argument& source)
   return {with(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
 }
 
-// Whether what is declared takes the argument. A number stands for a tensor only where `numbers` says so.
+// True if what is declared takes the argument. A number stands for a tensor only where `numbers` says so.
 bool takes(const Program& program, const SchemaArgument& declared, const Argument& given, bool numbers) {
   if (given.is_none() || declared.type.list) return true;
   const auto* value = given.as<ValueRef>();

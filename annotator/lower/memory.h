@@ -5,7 +5,7 @@
 // are stale from then on and are made anew from their base when they are next read.
 //
 // What cannot be expressed is reported only if it matters, that is, when a stale value is read: models often write
-// through reshape(), of which nobody knows whether it copied, and never look at the base again.
+// through reshape(), of which it is not known whether it copied, and never look at the base again.
 #pragma once
 
 #include <optional>

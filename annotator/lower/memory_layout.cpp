@@ -335,7 +335,7 @@ std::int64_t span(const MemoryLayout& layout, std::size_t without) {
   return sum;
 }
 
-// Whether elements that differ along this axis lie apart whatever they are along the others: it goes beyond all that
+// True if elements that differ along this axis lie apart whatever they are along the others: it goes beyond all that
 // the others span, or stays within the steps that they make.
 bool stands_alone(const MemoryLayout& a, const MemoryLayout& b, std::size_t axis) {
   if (a.sizes[axis] != b.sizes[axis] || a.strides[axis] != b.strides[axis] || a.strides[axis] == 0) return false;

@@ -16,7 +16,7 @@ Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
   pad_packed_sequences(lowering);   // before no-ops go: a slice that it adds may be one
   decompose(lowering);              // no composite writes; what it makes may hold no-ops
   complex_as_pairs(lowering);       // on functional operators; leaves no-ops where a tensor only changed its dtype
-  drop_no_ops(lowering);            // only now is a detach or a view without effect: nobody writes through it any more
+  drop_no_ops(lowering);            // only now is a detach or a view without effect: nothing writes through it any more
   use_constants(lowering);          // after functionalize, which gives what is written a new value
   join_branches(lowering);          // on pure operators: what is joined moves past what stood between
   drop_dead_code(lowering);         // last: takes what the others left unused

@@ -1,4 +1,4 @@
-// What users are told of writes: those that cannot become values, and those to state that a file does not keep.
+// Reports of writes to users: those that cannot become values, and those to state that a file does not keep.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@ class Cone {
   // Adds the units on paths from `value` back to a stop. True when there is one.
   bool reaches(std::int32_t value, int depth) {
     if (std::find(stops_.begin(), stops_.end(), value) != stops_.end()) return true;
-    // A value that the foreign file has as well is somebody else's work.
+    // A value that the foreign file has as well is the work of another node.
     if (placement_.pairs.foreign_value(value) >= 0 && depth > 0) return false;
     if (depth >= deepest || ++visited_ > 4 * deepest) return false;
     bool any = false;
@@ -44,7 +44,7 @@ class Cone {
   }
 
   std::vector<std::int32_t> units;
-  bool pads_vanished = false;  // a Pad on the way did nothing and is nobody's now
+  bool pads_vanished = false;  // a Pad on the way did nothing and is gone now
   bool has_weights = true;     // of the foreign node: without, it cannot have taken in what scales or shifts by weights
 
  private:

@@ -1,5 +1,5 @@
 // What is left serves nodes that are placed: constants, sizes, index arithmetic. It belongs to its readers: to their
-// scope when they have one, else to the scope that encloses them. What nobody placed reads goes with what it reads.
+// scope when they have one, else to the scope that encloses them. A node without a place goes with what it reads.
 #include <algorithm>
 
 #include "annotator/match/op_class.h"

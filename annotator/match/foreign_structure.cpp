@@ -93,7 +93,7 @@ class Builder {
     return entry->second;
   }
 
-  // A value that nobody makes is taken for an input of its own: the file is wrong, and validate says so.
+  // A value that no node makes is taken for an input of its own: the file is wrong, and validate says so.
   std::int32_t resolve(Names& names, std::string_view name) {
     if (name.empty()) return -1;
     for (Names* at = &names; at != nullptr; at = at->outer) {

@@ -1,4 +1,4 @@
-// Match: where the nodes of an ONNX file that somebody else made come from, found by comparing it with what is known of
+// Match: where the nodes of an ONNX file from another tool come from, found by comparing it with what is known of
 // its model. The one entry of this folder; annotate calls it, explain repeats it.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace whence::match {
 
-// Numbers are handed out in the order of asking, the same in all threads for one run; equal names, equal numbers.
+// Equal names have equal numbers, the same in all threads of one run.
 std::uint16_t op_class(std::string_view domain, std::string_view op_type);
 
 bool is_transparent(std::string_view op_type);         // output 0 holds the elements of input 0

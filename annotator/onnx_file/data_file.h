@@ -1,7 +1,7 @@
 // Files that a model keeps weights in, found as ONNX Runtime 1.32 finds them: relative to the folder of the model's
 // path, and, links followed, in that folder or in the one that the model file itself lies in when its path is a link
 // (the cache of Hugging Face is made of such links). Everything else is refused, by ONNX Runtime and onnx's checker
-// alike: whoever opens a model of somebody else must not have other files of the machine read or copied.
+// alike: who opens a foreign model must not have other files of the machine read or copied.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ struct OtherKind {
 // nullopt for an ONNX model, and for what is not known.
 std::optional<OtherKind> other_kind(std::string_view bytes);
 
-// Whether the bytes begin with a field that an ONNX model has.
+// True if the bytes begin with a field that an ONNX model has.
 bool begins_as_onnx(std::string_view bytes);
 
 }  // namespace whence::onnx_file

@@ -18,11 +18,11 @@ namespace whence::program {
 // overloads. nullptr where none does.
 const std::string* named_in(const std::set<std::string>& operators, const std::string& key);
 
-// Whether the axis may be 1 long in a run although it is not in the example: data decide its size, or it was left
+// True if the axis may be 1 long in a run although it is not in the example: data decide its size, or it was left
 // unnamed. torch.export calls sizes that data decide u0, u1, ...
 bool may_become_one(const Program& program, const Dim& dim);
 
-// Whether broadcasting an axis to `size`, where that is known, makes it longer in some run: expand(4) of an axis that
+// True if broadcasting an axis to `size`, where that is known, makes it longer in some run: expand(4) of an axis that
 // data made 4 long in the example and may make 1.
 bool may_widen(const Program& program, const Dim& dim, std::optional<std::int64_t> size);
 

@@ -9,7 +9,7 @@
 
 namespace whence::pt2 {
 
-// Whether the file is a torch.export archive, by its content; by its name where that cannot be read.
+// True if the file is a torch.export archive, by its content; by its name where that cannot be read.
 bool is_exported_program(const std::string& path);
 
 // Of `options`, `path` and `dynamic` count: the archive holds every shape, and --dynamic gives its symbols other names.

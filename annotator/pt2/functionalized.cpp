@@ -77,7 +77,7 @@ void ExportedGraph::read_functional_arguments(const Part& inputs, Node& node) {
   std::ranges::move(others, std::back_inserter(node.arguments));
 }
 
-// The archive says nothing of results that nobody reads.
+// The archive says nothing of results that nothing reads.
 void ExportedGraph::read_functional_results(const Part& graph, const Part& outputs, Node& node) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto [kind, content] = outputs[i].alternative();

@@ -1,7 +1,7 @@
 // Json: a document read in place. Strings without escapes are views of the text, values stand in one array, so a
 // program of 100,000 operations costs what it takes to look at its bytes once.
 //
-// The text is somebody else's: nesting is bounded, strings are valid UTF-8, and an object that has a key twice is
+// The text is foreign: nesting is bounded, strings are valid UTF-8, and an object that has a key twice is
 // refused, for two readers could take different ones. Source: RFC 8259.
 #pragma once
 

@@ -28,7 +28,7 @@ inline Operands operands_of(const Part& node) {
   return operands;
 }
 
-// Whether an input of a node is given by its name.
+// True if an input of a node is given by its name.
 inline bool is_keyword(const Part& input) {
   constexpr std::int64_t keyword = 2;  // torch._export.serde.schema.ArgumentKind
   const auto kind = input.maybe("kind");

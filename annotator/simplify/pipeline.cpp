@@ -24,7 +24,7 @@ constexpr Rule rules[] = {
     {"reshape_chain", reshape_chain},    // after unsqueeze_chain, which keeps the
                                          // more readable form
     {"matmul_reshape", matmul_reshape},  // after the chains, which leave one Reshape on each side
-    {"gemm_transpose", gemm_transpose},  // after fold_layout, which turns a weight that nobody else reads
+    {"gemm_transpose", gemm_transpose},  // after fold_layout, which turns a weight that nothing else reads
     {"scalar_chain", scalar_chain},
     {"clip_chain", clip_chain},
     {"pad_conv", pad_conv},

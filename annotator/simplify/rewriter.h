@@ -46,10 +46,10 @@ class Rewriter {
   void set_constant_origin(std::size_t initializer, origin::NodeOrigin origin) {
     graph_.initializers[initializer].origin = std::move(origin);
   }
-  // Whether every use of `from` can become one of `to`. A graph output needs a value that a node makes and that is
+  // True if every use of `from` can become one of `to`. A graph output needs a value that a node makes and that is
   // not another output, and keeps its dtype.
   bool can_replace(graph::GraphValueId from, graph::GraphValueId to) const;
-  // Redirects all uses; `to` inherits the place among the outputs with its name. Nodes that nobody needs any more are
+  // Redirects all uses; `to` inherits the place among the outputs with its name. Nodes that are no longer needed are
   // erased. Requires can_replace().
   void replace(graph::GraphValueId from, graph::GraphValueId to);
   // The node's one output, which is not an output of the graph, becomes a constant with the node's origin.

@@ -1,5 +1,5 @@
 // Aligned tables of text for a terminal, with colour when the caller's palette has it.
-// Names come from files that somebody else wrote: control characters are shown as escapes, never sent to the terminal.
+// Names come from files of unknown origin: control characters are shown as escapes, never sent to the terminal.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ origin::Counts counts_of(const Json& row) {
     const std::string key(origin::name_of(static_cast<Confidence>(i)));
     if (is_count(row, key)) counts.by[i] = row[key];
   }
-  // A report that somebody wrote by hand may have no more than is compared.
+  // A report that was written by hand may have no more than is compared.
   const std::int64_t covered = row["covered"], nodes = row["nodes"];
   if (counts.covered() != covered) counts.by[static_cast<std::size_t>(Confidence::matched)] = covered - counts.by[0];
   if (counts.total() < nodes) counts.by[static_cast<std::size_t>(Confidence::unattributed)] = nodes - counts.covered();

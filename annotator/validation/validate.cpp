@@ -51,7 +51,7 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     std::optional<metadata::Recorded> recorded;
     if (program != nullptr && metadata::belongs_to(*model, *program)) recorded.emplace(*program);
     const metadata::Recorded* const known = recorded ? &*recorded : nullptr;
-    // Checks are of the file as it is; what is known of its nodes is told of those that calls stand for. Calls that do
+    // Checks are of the file as it is; coverage is of the nodes that calls stand for. Calls that do
     // not fit their function are for the checks to tell.
     const Result<OnnxSummary> flat = functions::read_flat_summary(path);
     const CheckContext as_stored{*model, onnx_file::all_nodes(model->graph), program, known};

@@ -53,8 +53,9 @@ struct ModelDiff {
   bool same() const { return all.same(); }
 };
 
-// `program`: of the sidecar from which stamps are looked up in files that whence exported and nobody annotated; may be
-// null. A parameter is an initializer of more than one element that holds neither indices, truth values nor text.
+// `program`: of the sidecar from which stamps are looked up in files that whence exported and that are not annotated;
+// may be null. A parameter is an initializer of more than one element that holds neither indices, truth values nor
+// text.
 ModelDiff diff_models(const onnx_file::OnnxSummary& a, const onnx_file::OnnxSummary& b, const Program* program);
 
 // What of the text is wanted; JSON (schema/diff.schema.json) always holds everything.

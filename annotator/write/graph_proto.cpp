@@ -90,7 +90,7 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   fill_initializers(proto, initializers_too);
   for (const auto& [key, value] : metadata_.graph) add_entry(key, value, *proto.mutable_metadata_props());
   // What standard operators yield, every reader of ONNX infers by itself, and exactly so; a recorded shape would only
-  // repeat it, or contradict it where a size depends on the data. Of custom domains nobody can infer anything.
+  // repeat it, or contradict it where a size depends on the data. Of custom domains nothing can be inferred.
   for (const graph::GraphNode& node : graph_.nodes) {
     if (node.domain.empty()) continue;
     for (const GraphValueId id : node.outputs) {

@@ -31,7 +31,7 @@ struct WriteOptions {
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
   ExternalData external = {};
   std::shared_ptr<const UserFunctions> functions = nullptr;  // those that nodes call go into the file
-  std::map<std::string, std::int64_t> domain_versions = {};  // of domains that the file uses; 1 where nobody says so
+  std::map<std::string, std::int64_t> domain_versions = {};  // of domains that the file uses; 1 where none is given
   bool initializers_as_inputs = false;        // list them among the graph's inputs too, as files before IR version 4 do
   std::uint64_t protobuf_limit = 2147483647;  // tests lower it
 };

@@ -42,7 +42,7 @@ const std::map<std::string, int, std::less<>> reformed{
     {"Softmax", 13},
 };
 
-// Whether a node means at opset `to` what it means at `from`: most newer versions of operators take more types, and
+// True if a node means at opset `to` what it means at `from`: most newer versions of operators take more types, and
 // some have another form.
 bool means_the_same(const onnx::NodeProto& node, int from, int to) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {

@@ -253,7 +253,7 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
         words = ["--inputs", given, *_default_dtype(), *library_words(archive)]
-        wishes.heeded(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
+        wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
     return job.finish()
 
 

@@ -186,7 +186,7 @@ def check_function_modules(asked: Any) -> dict[str, Any] | None:
     return {"types": sorted({each.__name__ for each in asked})}
 
 
-# Options that only some backends have: the value at which nobody asks for anything, and who has it.
+# Options that only some backends have: the value at which nothing is asked for, and which backends have it.
 _SERVED = {
     "report": (None, "native", "native-export", "torch-dynamo"),
     "dump_exported_program": (False, "native", "native-export", "torch-dynamo"),

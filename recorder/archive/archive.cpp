@@ -11,7 +11,7 @@
 #include "recorder/base/live_mark.h"
 #include "recorder/base/torch_error.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // Serves LibTorch's zip reader from a private mapping (writable, since programs may change buffers in place; the file
 // itself never changes).
@@ -269,4 +269,4 @@ void refuse_side_effects(Archive& archive) {
               {.file = archive.path(), .stage = "read", .op = found.front()});
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -5,7 +5,7 @@
 
 #include "recorder/base/live_mark.h"
 
-namespace whence {
+namespace whence::recorder {
 
 std::string plain_type_name(const std::string& archive_name) {
   std::vector<std::string> segments;
@@ -156,4 +156,4 @@ void ModuleTree::sum_parameters() {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -9,7 +9,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // "__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear" -> "torch.nn.modules.linear.Linear";
 // "__torch__.Net" -> "__main__.Net", as Python calls it.
@@ -46,4 +46,4 @@ class ModuleTree {
   std::map<std::string, ParameterId> by_storage_;              // ties: same memory, same view
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -5,7 +5,7 @@
 
 #include "recorder/archive/module_tree.h"
 
-namespace whence {
+namespace whence::recorder {
 namespace {
 
 using JitModule = torch::jit::Module;
@@ -21,7 +21,7 @@ void for_each_child(const JitModule& module, const Visit& visit) {
   }
 }
 
-// Whether the objects of one form may have been one module: no two of them have code, nor have their children at any
+// True if the objects of one form may have been one module: no two of them have code, nor have their children at any
 // one place. Scripted objects share their type, and with it their code, so code says nothing of them.
 bool may_be_one(const std::vector<JitModule>& group) {
   if (group[0].type() == group[1].type()) return true;
@@ -117,4 +117,4 @@ void SharedModules::join(const JitModule& to, const JitModule& other) {
   for_each_child(other, [&](const std::string& name, const JitModule& child) { join(children.at(name), child); });
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -7,7 +7,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // Interns stacks into program.stacks. A traced node carries the whole Python stack of its recording as text; a scripted
 // node carries its own line only, and the callers' lines are added by the reader.
@@ -31,4 +31,4 @@ class SourceFrames {
   std::unordered_map<std::string, StackId> by_text_;  // raw trace text, or our own key
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

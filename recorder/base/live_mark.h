@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace whence {
+namespace whence::recorder {
 
 // The last line of an operation's source text, when its module was inferred, or only one around it is known.
 inline constexpr std::string_view inferred_mark = "<module inferred>";
@@ -32,4 +32,4 @@ inline std::string from_archive_name(const std::string& name) {
   return name.ends_with('!') && is_python_keyword(plain) ? std::string(plain) : name;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-namespace whence {
+namespace whence::recorder {
 
 void with_python_lock(const std::function<void()>& step) {
   using IsInitialized = int (*)();
@@ -18,4 +18,4 @@ void with_python_lock(const std::function<void()>& step) {
   release(state);
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

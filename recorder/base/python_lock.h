@@ -4,9 +4,9 @@
 
 #include <functional>
 
-namespace whence {
+namespace whence::recorder {
 
 // With the lock where this process runs Python, else as it is; not at all once Python has ended.
 void with_python_lock(const std::function<void()>& step);
 
-}  // namespace whence
+}  // namespace whence::recorder

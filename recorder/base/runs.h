@@ -3,11 +3,11 @@
 
 #include <array>
 
-namespace whence {
+namespace whence::recorder {
 
 inline constexpr int most_runs = 5;
 
 template <class T>
 using PerRun = std::array<T, most_runs>;
 
-}  // namespace whence
+}  // namespace whence::recorder

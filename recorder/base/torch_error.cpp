@@ -2,7 +2,7 @@
 
 #include "recorder/base/torch_pch.h"
 
-namespace whence {
+namespace whence::recorder {
 
 std::string first_line(const std::string& text) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");
@@ -14,4 +14,4 @@ std::string torch_message(const std::exception& error) {
   return first_line(error.what());
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

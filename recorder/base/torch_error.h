@@ -4,9 +4,9 @@
 #include <exception>
 #include <string>
 
-namespace whence {
+namespace whence::recorder {
 
 std::string first_line(const std::string& text);  // the first that is not blank
 std::string torch_message(const std::exception& error);
 
-}  // namespace whence
+}  // namespace whence::recorder

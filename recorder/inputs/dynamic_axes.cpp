@@ -4,7 +4,7 @@
 
 #include "recorder/inputs/example_inputs.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace {
 
@@ -166,4 +166,4 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
   }
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

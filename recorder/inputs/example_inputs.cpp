@@ -5,7 +5,7 @@
 #include "recorder/archive/module_tree.h"
 #include "recorder/base/torch_error.h"
 
-namespace whence {
+namespace whence::recorder {
 
 void mismatch(const std::string& message, const std::string& remedy) {
   throw Error(Code::input_mismatch, message, remedy, {.stage = "run"});
@@ -241,4 +241,4 @@ ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int atte
   return inputs;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -10,7 +10,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/recorder_api.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // The arguments of forward, one IValue each (containers as they are), at one size, or at several where axes are
 // dynamic: run 0 has the sizes that were given, run 1 others. The runs from 2 on are witnesses: two sizes may agree by
@@ -21,7 +21,8 @@ struct ExampleInputs {
   std::vector<std::string> names;        // forward's argument names, self left out
   std::vector<std::string> graph_names;  // those that the graph's inputs are to have: one for each tensor
   std::vector<PerRun<c10::IValue>> arguments;
-  std::set<std::size_t> left_to_default;  // arguments that nobody gave: constants, as for who calls forward so
+  std::set<std::size_t>
+      left_to_default;  // arguments that were not given: constants, as for a caller that leaves it out
   int runs = 1;
   std::vector<Symbol> symbols;
   std::vector<PerRun<std::int64_t>> symbol_sizes;
@@ -51,4 +52,4 @@ void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie);
 // npz files, which LibTorch cannot read: name to tensor, in the file's order.
 std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::string& path);
 
-}  // namespace whence
+}  // namespace whence::recorder

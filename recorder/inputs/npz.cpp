@@ -6,7 +6,7 @@
 #include "recorder/archive/zip_content.h"
 #include "recorder/inputs/example_inputs.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace {
 
@@ -79,4 +79,4 @@ std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::string& path
   return arrays;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -6,7 +6,7 @@
 
 #include "recorder/archive/module_tree.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace {
 
@@ -265,4 +265,4 @@ void LiveModules::add_parameters(Program& program, const std::map<std::string, M
   }
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -9,7 +9,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // One call of a module as the trace has it: "__module.encoder.0", or "pkg.Layer::layer.0" in an ONNX export.
 struct LiveCall {
@@ -60,4 +60,4 @@ class LiveModules {
   std::vector<LiveTensor> tensors_;
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -3,7 +3,7 @@
 // operation that was read while it was recorded.
 #include "recorder/live/trace.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -95,4 +95,4 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
   return result;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -20,13 +20,13 @@ auto said_to_python(const Action& action) {
 }
 
 void start(const std::string& path) {
-  said_to_python([&] { whence::live::start(path); });
+  said_to_python([&] { whence::recorder::live::start(path); });
 }
 std::string stop() {
-  return said_to_python([] { return whence::live::stop(); });
+  return said_to_python([] { return whence::recorder::live::stop(); });
 }
 std::string status() {
-  return said_to_python([] { return whence::live::status(); });
+  return said_to_python([] { return whence::recorder::live::status(); });
 }
 
 }  // namespace

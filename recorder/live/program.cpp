@@ -7,7 +7,7 @@
 #include "recorder/program/finish.h"
 #include "schema/tensor_digests.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace {
 
@@ -162,4 +162,4 @@ std::vector<bool> LiveTrace::needed_operations() const {
   return needed;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -2,7 +2,7 @@
 #include "recorder/live/trace.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -144,4 +144,4 @@ const Term* LiveTrace::tensor_named(const std::string& name) const {
   return nullptr;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -25,7 +25,7 @@
 #include "schema/files/files.h"
 #include "schema/sidecar/sidecar.h"
 
-namespace whence::live {
+namespace whence::recorder::live {
 
 namespace tracer = torch::jit::tracer;
 
@@ -170,7 +170,7 @@ struct NameLookup {
   }
 };
 
-// Whether the tracer sees what runs here. Inside an operation it does not, so what it sees is an outermost one; nor
+// True if the tracer sees what runs here. Inside an operation it does not, so what it sees is an outermost one; nor
 // does it see what PyTorch's Python bindings compute on the way to an operation, such as the view of an index
 // assignment.
 bool is_traced() { return tracer::isTracing() && at::tracer::impl::is_dispatch_enabled(); }
@@ -437,4 +437,4 @@ std::string status() {
   return current ? current->state() : nlohmann::ordered_json{{"recording", false}}.dump();
 }
 
-}  // namespace whence::live
+}  // namespace whence::recorder::live

@@ -12,7 +12,7 @@
 
 #include <string>
 
-namespace whence::live {
+namespace whence::recorder::live {
 
 // Throws Error: recording_state (one is running, here or in another process to the same file), cannot_write.
 void start(const std::string& path);
@@ -25,4 +25,4 @@ std::string stop();
 // JSON: {"recording": bool, "file": ..., "traces": n, "operations": n}.
 std::string status();
 
-}  // namespace whence::live
+}  // namespace whence::recorder::live

@@ -5,7 +5,7 @@
 #include "recorder/base/torch_error.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -440,4 +440,4 @@ void LiveTrace::forget_written(const jit::Node& node, const std::vector<Term>& a
   }
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

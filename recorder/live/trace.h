@@ -19,7 +19,7 @@
 #include "recorder/program/term.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // Callers see to it that what it computes is Unobserved.
 class LiveTrace {
@@ -30,7 +30,7 @@ class LiveTrace {
   void look();
   // The tensor that the tracer knows as `value`; kept where it is a parameter.
   void see(const torch::jit::Value* value, const at::Tensor& tensor);
-  // Whether it depends on more than sizes and constants.
+  // True if it depends on more than sizes and constants.
   bool is_data(const torch::jit::Value* value) const;
   // The trace is over, and its graph was rearranged or left unfinished: finds the outputs. No look after this.
   void end();
@@ -121,4 +121,4 @@ class LiveTrace {
   std::vector<ProgramOutput> outputs_;
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

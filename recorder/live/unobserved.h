@@ -7,7 +7,7 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
-namespace whence {
+namespace whence::recorder {
 
 class Unobserved {
  public:
@@ -28,4 +28,4 @@ class Unobserved {
   at::NoGradGuard no_grad_;
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

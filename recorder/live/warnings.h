@@ -12,7 +12,7 @@ namespace at {
 struct RecordFunction;
 }
 
-namespace whence {
+namespace whence::recorder {
 
 // What the tracer knows of tensors whose value the operation that ended gave to Python: bool(x), int(x),
 // torch.equal(x, y). Mostly none. Call it while the tracer is on.
@@ -23,4 +23,4 @@ Diagnostic used_value();
 // Adds it, or counts it where the same line said the same before.
 void add_warning(Diagnostics& diagnostics, Diagnostic warning);
 
-}  // namespace whence
+}  // namespace whence::recorder

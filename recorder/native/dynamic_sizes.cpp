@@ -7,6 +7,9 @@
 
 namespace whence::native {
 
+using recorder::enclosing_mark;
+using recorder::inferred_mark;
+
 namespace jit = torch::jit;
 
 namespace {

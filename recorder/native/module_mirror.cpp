@@ -9,6 +9,8 @@
 
 namespace whence::native {
 
+using recorder::to_archive_name;
+
 namespace {
 
 ModuleKind kind_of(const std::string& type) {

@@ -28,7 +28,7 @@ struct Event {
   const Module* around = nullptr;
   const Module* parameter = nullptr;  // of operations: the user's module whose own parameter is read
   bool nameless = false;              // of a stripped program
-  bool unknown = false;               // and the innermost function is nobody's
+  bool unknown = false;               // and the innermost function is not known
   bool is_call() const { return item.note->called != nullptr; }
 };
 
@@ -101,7 +101,7 @@ class OwnerFinder {
 
   const Module* within(const Module* module) const { return mirror_.encloses(scope_, module) ? module : scope_; }
 
-  // Functions of a stripped program are nobody's: their layers may be those of a module that was inlined into whatever
+  // Functions of a stripped program have no names: their layers may be those of a module that was inlined into whatever
   // is above them, so nothing is concluded from them.
   void leave_out_nameless() {
     for (Event& event : events_) {

@@ -16,11 +16,17 @@
 #include "recorder/native/layer_scope.h"
 #include "recorder/native/tracing.h"
 #include "recorder/native/whence_command.h"
-#include "recorder/base/torch_error.h"
 #include "schema/files/files.h"
 #include "schema/files/scratch_folder.h"
 
 namespace whence::native {
+
+using recorder::apply_dynamic_axes;
+using recorder::ExampleInputs;
+using recorder::is_python_keyword;
+using recorder::live_file;
+using recorder::size_attempts;
+using recorder::torch_message;
 
 namespace fs = std::filesystem;
 

@@ -10,9 +10,9 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "recorder/native/layer_scope.h"
-#include "whence/record.h"
 #include "schema/files/files.h"
 #include "schema/result.h"
+#include "whence/record.h"
 
 namespace whence::native {
 

@@ -56,7 +56,7 @@ class Session {
   const Note* note(const torch::jit::Node* node) const;  // null for what was not noted
   const Note* last() const { return last_; }             // the operation noted last, or none
   const std::vector<Read>& reads() const { return reads_; }
-  // Whether code of this module's own class has opened a ModuleScope.
+  // True if code of this module's own class has opened a ModuleScope.
   bool announces_itself(const torch::nn::Module* module) const;
   // A module of the tree that another thread ran meanwhile, or none.
   const torch::nn::Module* foreign() const { return foreign_; }

@@ -14,6 +14,9 @@
 
 namespace whence::native {
 
+using recorder::first_line;
+using recorder::torch_message;
+
 namespace jit = torch::jit;
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include "recorder/archive/module_tree.h"
 
-namespace whence {
+namespace whence::recorder {
 
 TensorData data_of(const c10::IValue& value) {
   at::Tensor tensor;
@@ -113,4 +113,4 @@ void finish_program(Program& program, const std::unordered_map<ValueId, c10::IVa
   drop_unmentioned_values(program);
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

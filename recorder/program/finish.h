@@ -7,7 +7,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // Calls `visit` for every reference to a value, to be read or, where the argument is not const, changed.
 void visit_argument(auto& argument, const auto& visit) {
@@ -31,4 +31,4 @@ TensorData data_of(const c10::IValue& value);
 // `known`: what values are that depend on no input.
 void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known);
 
-}  // namespace whence
+}  // namespace whence::recorder

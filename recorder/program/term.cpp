@@ -2,7 +2,7 @@
 
 #include "recorder/archive/module_tree.h"
 
-namespace whence {
+namespace whence::recorder {
 
 Node operation_of(const torch::jit::Node& node, const std::vector<Term>& arguments) {
   Node recorded;
@@ -118,4 +118,4 @@ bool changes_first_argument(const torch::jit::Node& node) {
   return alias != nullptr && alias->isWrite();
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -11,11 +11,11 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::recorder {
 
 struct Term {
-  // `unset` is what an early return or break leaves of a variable: nobody reads it. `optional` is None or something, as
-  // the data has it: a boolean, whether it is something, and what it is then.
+  // `unset` is what an early return or break leaves of a variable: nothing reads it. `optional` is None or something,
+  // as the data has it: a boolean, whether it is something, and what it is then.
   enum class Kind : std::uint8_t { none, unset, literal, value, object, list, tuple, dict, optional };
 
   Kind kind = Kind::none;
@@ -119,17 +119,17 @@ c10::StorageImpl* memory_of(const Term& term);
 // Those of an operation's arguments that it writes into: tensors, with their memory.
 std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments);
 
-// Whether the operation writes into its first argument.
+// True if the operation writes into its first argument.
 bool changes_first_argument(const torch::jit::Node& node);
 
 // "x.17", as TorchScript makes a name unique -> "x".
 std::string base_name_of_value(const std::string& debug_name);
 
-// Whether the two are the same value, the same container or equal literals.
+// True if the two are the same value, the same container or equal literals.
 bool same_term(const Term& a, const Term& b);
 
 inline bool same_literal(const c10::IValue& a, const c10::IValue& b) {
   return a.tagKind() == b.tagKind() && a.equals(b).toBool();
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -13,7 +13,7 @@
 #include "recorder/program/term.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::recorder {
 namespace {
 
 using c10::DispatchKey;
@@ -63,7 +63,7 @@ class Steps {
   Steps(const CompositeCall& call, Program& program) : call_(call), program_(program) {}
 
   void run();
-  // Throws Error(converter_refused) when the steps, run again, give another result: some kernel writes where nobody
+  // Throws Error(converter_refused) when the steps, run again, give another result: some kernel writes where nothing
   // sees it, as into a tensor that was made empty.
   void check() const;
   void called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
@@ -151,7 +151,7 @@ class CountedMemory : public c10::Allocator {
 
 // ---- from the call to PyTorch's values ----------------------------------------------------------------------------
 
-// Types may be those that somebody else's archive states.
+// Types may be those that a foreign archive states.
 at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
   constexpr std::int64_t most = std::int64_t{1} << 28;  // elements
   if (type.dtype == DType::undefined) refuse("an argument has a dtype that whence does not know");
@@ -304,8 +304,8 @@ void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   program_.body.nodes.push_back(std::move(node));
 }
 
-// A tensor that no call made, and that is written to: nobody would know what it held. And a part of another tensor that
-// the write would make larger, as fft_fftfreq has it: what lies behind it in memory is written to.
+// A tensor that no call made, and that is written to: what it held would not be known. And a part of another tensor
+// that the write would make larger, as fft_fftfreq has it: what lies behind it in memory is written to.
 void Steps::refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const {
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
@@ -403,8 +403,8 @@ bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& dia
   return diagnostics.empty() && does_something;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder
 
 TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&whence::fallback>());
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&whence::recorder::fallback>());
 }

@@ -4,9 +4,9 @@
 
 #include "schema/recorder_api.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // See RecorderApi.
 bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -6,7 +6,7 @@
 
 #include "recorder/script/evaluator.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -90,4 +90,4 @@ class Evaluator::DataLoop {
   Node recorded_;
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

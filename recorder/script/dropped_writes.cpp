@@ -10,7 +10,7 @@
 
 #include "schema/written_views.h"
 
-namespace whence {
+namespace whence::recorder {
 namespace {
 
 bool keeps_content(const std::string& name) { return name == "detach_" || name == "requires_grad_"; }
@@ -77,4 +77,4 @@ std::optional<Diagnostic> dropped_writes(const std::string& path, const Program&
       {}};
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -5,12 +5,12 @@
 #include <optional>
 #include <string>
 
-#include "whence/diagnostics.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // The warning, where the code of the archive at `path` writes to constants more often than the program does.
 std::optional<Diagnostic> dropped_writes(const std::string& path, const Program& program);
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -6,7 +6,7 @@
 #include "recorder/script/restore.h"
 #include "recorder/script/watch.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -163,7 +163,7 @@ void Evaluator::merge_changed(std::array<Side, 2>& sides, Merge& merge) {
   }
 }
 
-// Whether a node made one of the term's values, and not before `first`.
+// True if a node made one of the term's values, and not before `first`.
 bool Evaluator::made_since(ValueId first, const Term& term) const {
   if (term.is_value()) return term.id >= first && program_.values[term.id].source == ValueSource::node;
   return term.items && std::ranges::any_of(*term.items, [&](const Term& item) { return made_since(first, item); });
@@ -306,4 +306,4 @@ Term Evaluator::merged_value(const Term& a, const Term& b, const std::string& na
   return result;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -6,7 +6,7 @@
 #include "recorder/script/restore.h"
 #include "recorder/script/watch.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace {
 
@@ -259,4 +259,4 @@ void Evaluator::DataLoop::finish() {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

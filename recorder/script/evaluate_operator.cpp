@@ -6,7 +6,7 @@
 #include "recorder/script/watch.h"
 #include "schema/written_views.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -472,4 +472,4 @@ std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int 
   return std::nullopt;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -14,7 +14,7 @@
 #include "recorder/program/finish.h"
 #include "recorder/script/evaluator.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -479,4 +479,4 @@ void Evaluator::dequantize_result(Term& result, const Origin& origin, const Argu
   result.id = in_floats(origin, quantized).as<ValueRef>()->id;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -6,7 +6,7 @@
 
 #include "recorder/script/evaluator.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -460,4 +460,4 @@ void Evaluator::unpack_sequence(const jit::Node& node, Call& call, const Term& l
   }
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -1,7 +1,7 @@
 // Containers and other host objects: resolved here, so that the Program holds none of them.
 #include "recorder/script/evaluator.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -338,4 +338,4 @@ bool Evaluator::list_method(const jit::Node& node, Call& call) {
   return false;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -7,7 +7,7 @@
 #include "recorder/script/restore.h"
 #include "schema/lost_writes.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -21,7 +21,7 @@ std::string source_name(const std::string& function) {
   return overload ? function.substr(0, mark) : function;
 }
 
-// Whether it starts tasks of its own, which a Program computes where it waits for them.
+// True if it starts tasks of its own, which a Program computes where it waits for them.
 bool forks(const jit::Block& block) {
   for (const jit::Node* node : block.nodes()) {
     if (node->kind() == c10::prim::fork) return true;
@@ -420,7 +420,7 @@ Place Evaluator::place(const jit::Node& node, const Call& call) {
   place.has_module = true;
   place.op = node.kind().toQualString();
   if (!node.outputs().empty()) place.node = node.outputs()[0]->debugName();
-  // A value without a name of its own has a number, which tells nobody anything.
+  // A value without a name of its own has a number, which says nothing to a reader.
   if (place.node.find_first_not_of("0123456789") == std::string::npos) place.node.clear();
   const StackId stack = frames_.stack_of(node, call.function, call.callers);
   if (stack != none_id) {
@@ -442,4 +442,4 @@ void Evaluator::refuse(const jit::Node& node, const Call& call, const std::strin
   throw Error(Code::unsupported_feature, first_line(why), remedy, place(node, call));
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -20,7 +20,7 @@
 #include "recorder/inputs/example_inputs.h"
 #include "recorder/program/term.h"
 
-namespace whence {
+namespace whence::recorder {
 
 struct SecondRunFailed : Error {
   using Error::Error;
@@ -249,4 +249,4 @@ class Evaluator {
   static void forget(const torch::jit::Block& block, Call& call);
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

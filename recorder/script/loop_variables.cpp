@@ -3,7 +3,7 @@
 #include "recorder/script/data_loop.h"
 #include "recorder/script/restore.h"
 
-namespace whence {
+namespace whence::recorder {
 
 // What the variable is before the loop and after an iteration decides how it is carried: containers that keep their
 // size by their parts, lists that grow as a sequence.
@@ -251,4 +251,4 @@ void Evaluator::DataLoop::leaves_in(const Form& form, const Term& found, std::ve
          "carry tensors, or tuples and lists that keep their length, or a list that only grows");
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -5,7 +5,7 @@
 
 #include "recorder/script/evaluator.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -56,4 +56,4 @@ void Evaluator::refuse_write_through_passage(const jit::Node& node, const Call& 
   }
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace whence {
+namespace whence::recorder {
 
 template <class T>
 class Restore {
@@ -17,4 +17,4 @@ class Restore {
   T before_;
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -11,7 +11,7 @@
 #include "recorder/program/finish.h"
 #include "recorder/script/evaluator.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace {
 
@@ -129,4 +129,4 @@ void Evaluator::add_optional(Block& block, const Type& type, std::vector<NamedAr
   block.nodes.push_back(std::move(made));
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

@@ -13,7 +13,7 @@
 #include "schema/recorder_api.h"
 #include "schema/tensor_digests.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace {
 
@@ -166,10 +166,10 @@ void operator_schemas(std::vector<std::string>& schemas) {
 
 }  // namespace
 
-}  // namespace whence
+}  // namespace whence::recorder
 
 extern "C" __attribute__((visibility("default"))) const whence::RecorderApi* whence_recorder() {
-  static const whence::RecorderApi api{whence::recorder_abi, TORCH_VERSION, &whence::read_torchscript,
-                                       &whence::trace_composite, &whence::operator_schemas};
+  static const whence::RecorderApi api{whence::recorder_abi, TORCH_VERSION, &whence::recorder::read_torchscript,
+                                       &whence::recorder::trace_composite, &whence::recorder::operator_schemas};
   return &api;
 }

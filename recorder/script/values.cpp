@@ -1,7 +1,7 @@
 // Values of the Program: their names and types, which of them depend on no input, and whose shape depends on data.
 #include "recorder/script/evaluator.h"
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -229,7 +229,7 @@ void Evaluator::after_write(const jit::Node& node, const std::vector<Term>& argu
   }
 }
 
-// Whether axis `axis` of a tensor in another shape is what the call says, and not what is left of the elements.
+// True if axis `axis` of a tensor in another shape is what the call says, and not what is left of the elements.
 static bool given_size(const Node& recorded, std::size_t axis) {
   for (const char* name : {"size", "shape"}) {
     const Argument* given = recorded.find(name);
@@ -317,4 +317,4 @@ void Evaluator::follow_data(const std::vector<Term>& arguments, const Node& reco
   }
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

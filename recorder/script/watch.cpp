@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace whence {
+namespace whence::recorder {
 
 namespace jit = torch::jit;
 
@@ -88,7 +88,7 @@ class ChangesContainers {
 
 bool Evaluator::may_change_containers(const jit::Block& block) { return ChangesContainers()(block); }
 
-// Whether this is evaluated for its shapes only: no run comes here.
+// True if this is evaluated for its shapes only: no run comes here.
 bool Evaluator::speculative() const {
   if (runs_ == 0) return pretends_[0];
   bool any = false;
@@ -96,4 +96,4 @@ bool Evaluator::speculative() const {
   return !any;
 }
 
-}  // namespace whence
+}  // namespace whence::recorder

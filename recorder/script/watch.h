@@ -5,7 +5,7 @@
 
 #include "recorder/script/evaluator.h"
 
-namespace whence {
+namespace whence::recorder {
 
 class Evaluator::Watch {
  public:
@@ -37,4 +37,4 @@ class Evaluator::Watch {
   std::vector<Written> written_;
 };
 
-}  // namespace whence
+}  // namespace whence::recorder

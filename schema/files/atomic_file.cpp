@@ -247,7 +247,7 @@ void AtomicFile::keep_old() {
   if (!exists_) return;
   const std::string target = resolve(target_), kept = new_name_beside(target);
   struct stat status {};
-  if (::stat(target.c_str(), &status) != 0) return;  // somebody took it away
+  if (::stat(target.c_str(), &status) != 0) return;  // it was taken away
   if (!S_ISREG(status.st_mode)) fail(target_, EISDIR);
   // Where a file cannot have two names, the old one gives its name up a moment before the new one takes it.
   if (::link(target.c_str(), kept.c_str()) != 0 && ::rename(target.c_str(), kept.c_str()) != 0) fail(target_, errno);

@@ -54,7 +54,7 @@ class AtomicFile {
   // Bytes that may lie in a file: copied as a span when they do, so weights never enter this process's memory.
   void write(const Bytes& bytes);
   void copy(const std::string& path);  // a whole file; throws Error(missing_file)
-  // A finished file that nobody else needs: it is moved here when it lies on the same disk.
+  // A finished file that nothing else needs: it is moved here when it lies on the same disk.
   void take(const std::string& finished);
   std::uint64_t position() const { return position_; }
   // A file that another process puts under the name meanwhile is not replaced: commit() throws Error(cannot_write).

@@ -1,4 +1,4 @@
-// Reads the rows of a sidecar's tables. A sidecar is somebody else's file: every cell is checked for its type and
+// Reads the rows of a sidecar's tables. A sidecar is a foreign file: every cell is checked for its type and
 // range, and a doubt ends in an Error that names the file and the cell.
 #pragma once
 

@@ -1,4 +1,4 @@
-"""The English of messages: string literals of C++ and Python, in which words that are not idiomatic must not return."""
+"""The English of messages and comments: words and fragments that are not idiomatic must not return."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import command
 
-FOLDERS = ["annotator", "python", "recorder", "samples", "schema", "tools"]
+FOLDERS = ["annotator", "include", "python", "recorder", "samples", "schema", "tools"]
 # "'xml' is no format" is to be "'xml' is not a format". "There is no file" and "it is no longer needed" are English.
 NO_NOUN = re.compile(r"(?<!there )(?<!where )\b(is|are) no(?! longer\b| more\b)(?= |$)", re.IGNORECASE)
 # Nothing between two literals but space: one literal.
@@ -63,3 +63,24 @@ def test_a_thing_is_not_another_thing():
     assert not NO_NOUN.search("there is no file; it is no longer there, and what is not a file is none")
     wrong = [f"{place}: {text.strip()[:100]}" for place, text in literals() if NO_NOUN.search(" ".join(text.split()))]
     assert not wrong, "write 'is not a ...', 'are not ...':\n" + "\n".join(wrong)
+
+
+# What is not said, and what is said instead.
+WORDS = {
+    r"\b(nobody|somebody)\b": "nothing, a caller, another tool; or the passive",
+    r"\btold of\b": "reported, warned",
+    r"\bheed(s|ed)?\b": "honour",
+    r"\bfor who\b": "for a caller that ...",
+    r"^\s*(//|#) Whether (?!it is a parameter or|a container grows)": "True if ...: a comment is a sentence, or says what is returned",
+}
+
+
+def test_words_that_slow_a_reader_do_not_return():
+    files = subprocess.run(["git", "ls-files", *FOLDERS], cwd=command.ROOT, capture_output=True, text=True, check=True)
+    sources = [name for name in files.stdout.split("\n") if name.endswith((".cpp", ".h", ".py", ".md", ".js", ".sh", ".cmake"))]
+    assert len(sources) > 500 and all(re.search(pattern, text, re.MULTILINE) for pattern, text in zip(WORDS, [
+        "nobody reads it", "users are told of it", "to heed", "for who calls it", "// Whether it fits."], strict=True))
+    wrong = [f"{name}:{number}: {line.strip()[:90]}  ({instead})" for name in sources
+             for number, line in enumerate((command.ROOT / name).read_text().splitlines(), 1)
+             for pattern, instead in WORDS.items() if re.search(pattern, line)]
+    assert not wrong, "\n".join(wrong)

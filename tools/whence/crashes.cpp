@@ -79,7 +79,7 @@ bool is_data_of_file(const char* line, std::uintptr_t address) {
   return begin <= address && address < end && !executable && std::string_view(line).find('/') != std::string_view::npos;
 }
 
-// Whether `address` lies in a mapping of a file. Reads with system calls alone, as a handler must.
+// True if `address` lies in a mapping of a file. Reads with system calls alone, as a handler must.
 bool in_mapped_file(const void* address) {
   const int fd = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;

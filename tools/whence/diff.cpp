@@ -36,7 +36,7 @@ ExitCode run(int argc, char** argv) {
       "were added, removed, fused, renamed or moved to another module. Weights are counted, not compared.");
   line.positional("a", "an ONNX file");
   line.positional("b", "the file to hold against it, for example what an optimiser made of it");
-  line.option("sidecar,s", "FILE", "the sidecar of files that whence exported and nobody annotated");
+  line.option("sidecar,s", "FILE", "the sidecar of files that whence exported and that are not annotated");
   line.option("depth,d", "N", "levels of modules");
   line.flag("all", "also modules without a difference");
   line.flag("nodes", "every node that changed, not the first few");

@@ -9,7 +9,7 @@ namespace whence::convert {
 
 namespace {
 
-// Whether a remainder of floating dtype and the divisor have opposite signs; false where the remainder is 0 or NaN.
+// True if a remainder of floating dtype and the divisor have opposite signs; false where the remainder is 0 or NaN.
 Val opposite_signs(Ctx& c, Val rest, Val y, DType dtype) {
   return c.emit("Less", {c.emit("Mul", {c.emit("Sign", {rest}), y}), c.constant_number(0, dtype)});
 }

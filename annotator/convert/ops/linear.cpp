@@ -24,7 +24,7 @@ Val gemm(Ctx& c, Val a, Val b, Val addend, Attributes attributes) {
   return c.emit("Gemm", addend ? std::vector{a, b, addend} : std::vector{a, b}, std::move(attributes));
 }
 
-// Whether the program reads the weight of a linear layer only as such, and always with more axes than Gemm takes.
+// True if the program reads the weight of a linear layer only as such, and always with more axes than Gemm takes.
 bool only_multiplied_transposed(Ctx& c) {
   const auto* weight = c.node().find("weight")->as<ValueRef>();
   const Program& program = c.session().program();

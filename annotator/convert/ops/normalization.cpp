@@ -73,7 +73,7 @@ Val batch_norm_running(Ctx& c, Val x, std::string_view eps) {
                 {{"epsilon", epsilon(c, eps)}});
 }
 
-// With the batch's own statistics, which move running ones that nobody reads: ONNX's variance is not PyTorch's there.
+// With the batch's own statistics, which move running ones that nothing reads: ONNX's variance is not PyTorch's there.
 Val batch_norm_training(Ctx& c, Val x, std::string_view eps) {
   return c.emit_many("BatchNormalization",
                      {x, per_channel_or(c, "weight", x, 1), per_channel_or(c, "bias", x, 0), c.tensor("running_mean"),

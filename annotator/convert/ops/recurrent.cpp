@@ -135,7 +135,7 @@ Val joined(Ctx& c, Val sequence, std::size_t directions, bool batch_first) {
 
 // ---- the stack of layers ------------------------------------------------------------------------------------------
 
-// Whether a state is known to be all zeros, which ONNX takes for granted when the input is left out.
+// True if a state is known to be all zeros, which ONNX takes for granted when the input is left out.
 bool is_zero(Ctx& c, Val state) {
   const auto zeros = [](const TensorData& data) {
     const auto bytes = data.bytes.in_memory().value();

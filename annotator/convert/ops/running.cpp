@@ -46,7 +46,7 @@ Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
   return parts;
 }
 
-// Whether the axis that the operator runs along is of a dynamic size.
+// True if the axis that the operator runs along is of a dynamic size.
 bool runs_along_dynamic(Ctx& c, Val x) {
   return c.rank(x) > 0 && !c.static_dim(x, c.axis(c.integer("dim"), c.rank(x)));
 }

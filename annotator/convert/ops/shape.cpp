@@ -159,7 +159,7 @@ void unsqueeze(Ctx& c) {
   c.yield(c.unsqueeze(x, {c.axis(c.integer("dim"), c.rank(x) + 1)}));
 }
 
-// Whether the axis may be 1 in one run and more in another.
+// True if the axis may be 1 in one run and more in another.
 bool may_be_one(Ctx& c, Val x, std::int64_t axis) {
   const Dim& dim = c.dims(x)[axis];
   if (dim.is_static()) return false;
@@ -362,7 +362,7 @@ void diagonal(Ctx& c) {
 
 // ---- broadcasting and tiling ------------------------------------------------------------------------------------
 
-// Whether broadcasting to `sizes` leaves the value as it is, in every run.
+// True if broadcasting to `sizes` leaves the value as it is, in every run.
 bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const std::vector<Dim>* target = c.output_dims();
   if (target == nullptr || !(c.dims(x) == Dims(*target))) return false;

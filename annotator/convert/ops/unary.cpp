@@ -112,7 +112,7 @@ void sinc(Ctx& c) {
   c.yield(c.emit("Where", {c.emit("Equal", {x, number(c, 0)}), number(c, 1), ratio}));
 }
 
-// Whether x is negative, -0 included: 1 / -0 is minus infinity.
+// True if x is negative, -0 included: 1 / -0 is minus infinity.
 void signbit(Ctx& c) {
   const Val x = c.tensor("self");
   const DType dtype = c.dtype(x) == DType::boolean ? DType::int32 : arithmetic_dtype(c.dtype(x));

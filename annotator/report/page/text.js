@@ -1,4 +1,4 @@
-// Elements and texts. Names come from files that somebody else wrote: they reach the page as text alone, and characters
+// Elements and texts. Names come from files of unknown origin: they reach the page as text alone, and characters
 // that are not seen, or that turn the direction of what follows, are shown as escapes.
 
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]/g;

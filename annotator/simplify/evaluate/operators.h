@@ -13,7 +13,7 @@ struct Evaluation {
 
   const TensorData& input(std::size_t at) const { return *inputs[at]; }
   bool has(std::size_t at) const { return at < inputs.size() && inputs[at] != nullptr; }
-  // Whether a result of this shape may be made.
+  // True if a result of this shape may be made.
   bool fits(DType dtype, const Sizes& shape) const;
   // An int64 or int32 input as a list.
   std::optional<Sizes> integers(std::size_t at) const;

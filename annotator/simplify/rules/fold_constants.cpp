@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t small = 65536;  // bytes
 
-// Constants that nobody needs once the node is gone.
+// Constants that are not needed once the node is gone.
 std::uint64_t bytes_that_go(const Rewriter& r, const GraphNode& node) {
   std::uint64_t size = 0;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {

@@ -1,6 +1,6 @@
 // constant -> Transpose                                before; also Reshape, Squeeze, Unsqueeze, Flatten, Cast
 // constant'                                            after: laid out as the graph needs it
-// Condition: nobody else uses the constant, or it is small, or all that reads the result becomes a small constant next
+// Condition: nothing else uses the constant, or it is small, or all that reads the result becomes a small constant next
 // (spectral_norm reads its weight as a matrix); else the file would hold the weight twice. Origins: the new constant
 // has the origin of the node it replaces.
 #include <algorithm>

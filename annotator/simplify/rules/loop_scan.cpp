@@ -37,7 +37,7 @@ bool never_empty(const Graph& graph, const Dim& dim) {
   return dim.symbol != none_id && graph.symbols[dim.symbol].min.value_or(0) > 0;
 }
 
-// Whether the loop's number of iterations is the size of x's first axis, which it was taken from or equals.
+// True if the loop's number of iterations is the size of x's first axis, which it was taken from or equals.
 bool goes_over(const Graph& graph, GraphValueId count, GraphValueId x) {
   const auto& dims = graph.values[x].dims;
   if (!dims || dims->empty() || !never_empty(graph, dims->front())) return false;

@@ -4,7 +4,7 @@
 // a [L.., k] -> Reshape [x, k] -> MatMul with [k, n] -> Reshape [L.., n]   before
 // a -> MatMul with [k, n]                                                  after
 // PyTorch's bmm and mm take three and two axes; MatMul takes any number.
-// Condition: L is the same in all of them, axis by axis, and nobody else reads the product. Origins: joined; the
+// Condition: L is the same in all of them, axis by axis, and nothing else reads the product. Origins: joined; the
 // reshapes before stay for their other users.
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // x -> Pad(0) -> Conv(pads)                            before
 // x -> Conv(pads + Pad's)                              after
-// Condition: zeros, around the spatial axes only, by constant amounts that are not negative; nobody else reads the
+// Condition: zeros, around the spatial axes only, by constant amounts that are not negative; nothing else reads the
 // padded tensor. Origins: fused; the node belongs to the modules of both.
 #include <algorithm>
 

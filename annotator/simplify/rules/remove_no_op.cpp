@@ -2,7 +2,7 @@
 // x ------------> y                                    after: y's users read x
 // Likewise Cast to the dtype it has, Reshape, Expand, Slice, Transpose, Pad, Concat, Resize that change nothing,
 // Dropout at inference, and adding 0, multiplying by 1. Condition: what the node would do is known from constants and
-// dims. A bias that happens to be zero stays: it is a parameter, which somebody may train or replace. Origins: the
+// dims. A bias that happens to be zero stays: it is a parameter, which may be trained or replaced. Origins: the
 // node's goes with it.
 #include <algorithm>
 #include <limits>

@@ -40,7 +40,7 @@ std::vector<FindingItem> run(const CheckContext& context) {
 extern const Check domain_not_imported_check;
 const Check domain_not_imported_check = {
     {"V106", "domain_not_imported", "domains that are used without an opset import", "add the domain to opset_import",
-     "Without an import nobody knows which version of the operator is meant, and runtimes refuse the model.",
+     "Without an import it is not known which version of the operator is meant, and runtimes refuse the model.",
      Severity::error},
     run};
 

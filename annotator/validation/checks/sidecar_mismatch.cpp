@@ -35,7 +35,7 @@ extern const Check sidecar_mismatch_check;
 const Check sidecar_mismatch_check = {
     {"V302", "sidecar_mismatch", "things that do not belong to the sidecar",
      "give the sidecar that was recorded from the same archive",
-     "Coverage would be told of operations of another model. Needs --sidecar.", Severity::warning},
+     "Coverage would be of operations of another model. Needs --sidecar.", Severity::warning},
     run};
 
 }  // namespace whence::validation
