@@ -52,3 +52,11 @@ def test_the_schema_includes_no_room():
     assert not included("schema")
     assert not [room for side in ("annotator", "recorder") for room in allowed() if room.startswith(side)
                 for other in included(room) if not other.startswith(side)]
+
+
+def test_every_room_has_a_readme_of_under_a_page():
+    for room in allowed():
+        readme = command.ROOT / room / "README.md"
+        if room.startswith("recorder/") and room != "recorder/native":
+            continue  # recorder/README.md describes all of its folders in the order of the data
+        assert 3 < len(readme.read_text().splitlines()) < 110, room
