@@ -42,7 +42,7 @@ std::optional<NamingCounts> naming_counts(const Json& report) {
   if (!report.contains("naming") || !report["naming"].is_object()) return std::nullopt;
   NamingCounts counts{};
   for (std::size_t i = 0; i < naming_count; ++i) {
-    const std::string key(origin::name_of(static_cast<Naming>(i)));
+    const std::string key(name_of(static_cast<Naming>(i)));
     if (!is_count(report["naming"], key)) return std::nullopt;
     counts[i] = report["naming"][key];
   }

@@ -25,6 +25,7 @@ using recorder::apply_dynamic_axes;
 using recorder::ExampleInputs;
 using recorder::is_python_keyword;
 using recorder::live_file;
+using recorder::mismatch;
 using recorder::size_attempts;
 using recorder::torch_message;
 
