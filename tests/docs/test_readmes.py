@@ -149,6 +149,9 @@ def command_lines() -> list[tuple[str, str]]:
             joined = block.replace("\\\n", " ")
             lines += [(readable(readme), line.strip().removeprefix("$ ")) for line in joined.splitlines()
                       if re.match(r"\s*(\$ )?(build/bin/)?whence ", line)]
+    for page in [command.ROOT / "README.md", *PAGES]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        lines += [(readable(page), " ".join(span.split())) for span in re.findall(r"`(whence [a-z][^`]*)`", text)]
     return lines
 
 
@@ -158,6 +161,25 @@ def test_commands_and_their_options_exist(readme, line):
     text = command.run(words[1], "--help").stdout if not words[1].startswith("--") else command.run("--help").stdout
     for option in re.findall(r"(?<!\S)--[a-z-]+", line.split("#")[0]):
         assert option in text, f"{readme}: {option}"
+
+
+def test_options_named_in_prose_exist():
+    """In spans of code that name no subcommand: some subcommand has the option."""
+    names = re.findall(r"^  ([a-z]+)  ", command.run("--help").stdout.split("commands:")[1].split("options:")[0], re.MULTILINE)
+    known = {option for name in names for option in re.findall(r"--[a-z-]+", command.run(name, "--help").stdout)}
+    named = {option for page in [command.ROOT / "README.md", *PAGES]
+             for span in re.findall(r"`(--[^`\n]*)`", page.read_text()) for option in re.findall(r"(?<!\S)--[a-z-]+", span)}
+    assert len(names) > 15 and len(named) > 20
+    assert not named - known
+
+
+def test_the_cpp_api_is_described():
+    """Every header that is installed, and of each the functions that the page names."""
+    rows = re.findall(r"^\| `include/whence/(\w+\.h)` \| ([^|]*)", (command.ROOT / "docs" / "cpp.md").read_text(), re.MULTILINE)
+    headers = {path.name: path.read_text() for path in (command.ROOT / "include" / "whence").glob("*.h")}
+    assert {name for name, _ in rows} == set(headers) and len(headers) > 5
+    for name, contents in rows:
+        assert not [word for word in re.findall(r"`(\w+)`", contents) if not re.search(rf"\b{word}\b", headers[name])]
 
 
 def test_make_targets_exist():
