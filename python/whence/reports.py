@@ -36,7 +36,7 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
              allow_different_weights: bool = False, overwrite: bool = False) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
 
-    sidecar  the record of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
+    sidecar  the sidecar of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
              neither, the sidecar beside the file is taken, or else the file's own names.
     keys     write only these metadata keys, full or by their last part: ["module", "source", "namespace"].
     names    name nodes after their modules.
