@@ -201,10 +201,8 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
                 "give that of the model that the file was made from", place);
   }
   if (!fit.with_other_weights() || options.allow_different_weights) return;
-  throw Error(
-      Code::sidecar_mismatch, "the file has the sidecar's structure and other weights: " + parameters,
-      "give the sidecar that was recorded with these weights, or --allow-different-weights to go on by structure",
-      place);
+  throw Error(Code::sidecar_mismatch, "the file has the structure of " + told_by + " and other weights: " + parameters,
+              "give that of the model with these weights, or --allow-different-weights to go on by structure", place);
 }
 
 // A file may be exported from one record of a model and annotated by another, such as that of the trace before it was

@@ -11,6 +11,8 @@
 #include "annotator/metadata/node_keys.h"
 #include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
+#include "schema/dtype.h"
+#include "schema/files/files.h"
 
 namespace whence::match {
 
@@ -63,6 +65,23 @@ origin::Confidence confidence_in(const onnx_file::OnnxProperties& metadata) {
   return metadata::stated_confidence(metadata).value_or(origin::Confidence::matched);
 }
 
+// Vectors of integers are sizes, axes and indices.
+bool is_weight(const StructureTensor& tensor) {
+  const DType dtype = from_onnx(tensor.data_type);
+  const bool counts = dtype == DType::int64 || dtype == DType::int32 || dtype == DType::boolean;
+  return tensor.elements() > 1 && !(counts && tensor.is_vector());
+}
+
+// The file holds the weights, so that they are found again under other names.
+void add_content(const OnnxSummary& file, const StructureTensor& tensor, ReferenceParameter& parameter) {
+  parameter.weight = is_weight(tensor);
+  const DType dtype = from_onnx(tensor.data_type);
+  if (dtype != DType::undefined) parameter.element_size = size_of(dtype);
+  if (!parameter.weight || tensor.bytes.empty()) return;
+  parameter.digest = digest_of(tensor.bytes.data(), tensor.bytes.size());
+  release_bytes(file, tensor);
+}
+
 }  // namespace
 
 Reference make_reference(const onnx_file::OnnxSummary& annotated) {
@@ -101,7 +120,9 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
       if (use.node < 0 || reference.structure.nodes[use.node].source < 0) continue;
       parameter.units.push_back(reference.structure.nodes[use.node].source);
     }
-    if (!parameter.units.empty()) reference.parameters.push_back(std::move(parameter));
+    if (parameter.units.empty()) continue;
+    add_content(annotated, tensor, parameter);
+    reference.parameters.push_back(std::move(parameter));
   }
   reference.index_units();
   return reference;

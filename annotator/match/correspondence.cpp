@@ -126,7 +126,7 @@ void Correspondence::seed_evidence() {
   for (const std::int32_t f : f_.order) {
     if (f_.nodes[f].kind != NodeKind::heavy) continue;
     for (const Evidence& evidence : evidence_[f]) {
-      if (evidence.unit < 0 || evidence.strength <= 0) continue;
+      if (evidence.unit < 0 || evidence.strength <= 0 || evidence.rule == MatchRule::fx_names) continue;
       for (const std::int32_t r : reference_.nodes_of_unit[evidence.unit]) {
         if (r_.nodes[r].op_class == f_.nodes[f].op_class) propose(f, r);
       }

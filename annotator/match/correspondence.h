@@ -74,6 +74,7 @@ class Correspondence {
   double support(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
   double evidence_for(std::int32_t f, std::int32_t r) const;
   double likeness(std::int32_t f, std::int32_t r) const;
+  bool fx_name_agrees_with(std::int32_t f, std::int32_t r) const;
   double constants_alike(const StructureNode& f, const StructureNode& r) const;
   bool kernels_differ(const StructureNode& f, const StructureNode& r) const;
   double best_rival(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;

@@ -306,4 +306,14 @@ std::vector<const OnnxNode*> nodes_with_functions(const OnnxSummary& model) {
 
 ForeignStructure make_structure(const OnnxSummary& model) { return Builder(model).build(); }
 
+void release_bytes(const OnnxSummary& model, const StructureTensor& tensor) {
+  constexpr std::size_t large = 32ULL << 20U;
+  const std::string_view file = model.file->text();
+  if (tensor.bytes.size() < large || tensor.bytes.data() < file.data() ||
+      tensor.bytes.data() >= file.data() + file.size()) {
+    return;
+  }
+  model.file->release(static_cast<std::size_t>(tensor.bytes.data() - file.data()), tensor.bytes.size());
+}
+
 }  // namespace whence::match

@@ -28,4 +28,7 @@ struct ForeignStructure {
 // when calls lay out to more nodes than any model has; those of ExternalBytes.
 ForeignStructure make_structure(const onnx_file::OnnxSummary& model);
 
+// Gives the memory back that reading a large tensor of this file took. The bytes stay readable.
+void release_bytes(const onnx_file::OnnxSummary& model, const StructureTensor& tensor);
+
 }  // namespace whence::match

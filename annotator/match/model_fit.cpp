@@ -37,9 +37,11 @@ std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
 }
 
 // The matrices that a node reads. Sizes and masks are computed differently by every exporter; what reads matrices says
-// which model it is.
+// which model it is, but for sums and products by element: those of masks and of tables of positions, which exporters
+// fold or do not.
 std::vector<std::int32_t> matrices_of(const Structure& s, const StructureNode& node) {
   std::vector<std::int32_t> matrices;
+  if (node.commutative) return matrices;
   for (const std::int32_t input : node.inputs) {
     if (input < 0 || !s.values[input].constant) continue;
     const std::int32_t tensor = s.root_tensor(input);

@@ -45,6 +45,7 @@ struct ReferenceParameter {
   std::size_t element_size = 0;
   std::string digest, digest_transposed, digest_float16, digest_bfloat16;
   std::vector<std::int32_t> units;  // that read it
+  bool weight = true;               // false: a size, an axis or one number, which says nothing of the model
 };
 
 // Makes scopes of qualified names, parents first.
