@@ -73,7 +73,7 @@ bool is_weight(const StructureTensor& tensor) {
 }
 
 // The file holds the weights, so that they are found again under other names.
-void add_content(const OnnxSummary& file, const StructureTensor& tensor, ReferenceParameter& parameter) {
+void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tensor, ReferenceParameter& parameter) {
   parameter.weight = is_weight(tensor);
   const DType dtype = from_onnx(tensor.data_type);
   if (dtype != DType::undefined) parameter.element_size = size_of(dtype);
