@@ -1,6 +1,4 @@
 // The table of codes against the enum, and the two forms of a diagnostic.
-#include "whence/diagnostics.h"
-
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/schema/temporary_folder.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 namespace {
