@@ -4,6 +4,7 @@
 
 #include "annotator/onnx_file/data_file.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "schema/files/paths.h"
 
 namespace whence::app {
 
@@ -18,16 +19,6 @@ namespace {
 bool is_device(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
-}
-
-bool same_path(const std::string& first, const std::string& second) {
-  std::error_code ignored;
-  return fs::weakly_canonical(fs::absolute(first), ignored) == fs::weakly_canonical(fs::absolute(second), ignored);
-}
-
-bool same_file(const std::string& first, const std::string& second) {
-  std::error_code ignored;
-  return fs::equivalent(first, second, ignored) || same_path(first, second);
 }
 
 // What the command finds wrong with the file it says when it reads it.
@@ -71,7 +62,7 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
       if (!input.path.empty()) require_separate(input, outputs[i], i == 0 && input.name == in_place);
     }
     for (std::size_t j = 0; j < i; ++j) {
-      if (!same_path(outputs[i].path, outputs[j].path)) continue;
+      if (place_of(outputs[i].path) != place_of(outputs[j].path)) continue;
       fail(outputs[j].name + " and " + outputs[i].name + " would be one file: " + outputs[i].path);
     }
   }

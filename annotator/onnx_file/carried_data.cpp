@@ -8,6 +8,7 @@
 #include "annotator/onnx_file/data_file.h"
 #include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
+#include "schema/files/paths.h"
 
 namespace whence::onnx_file {
 
@@ -35,12 +36,6 @@ void collect(const std::vector<OnnxNode>& nodes, DataFiles& files) {
     for (const OnnxTensor& tensor : node.tensors) collect(tensor, files);
     for (const OnnxGraph& body : node.subgraphs) collect(body, files);
   }
-}
-
-bool same_file(const fs::path& first, const fs::path& second) {
-  std::error_code ignored;
-  return fs::equivalent(first, second, ignored) ||
-         fs::weakly_canonical(fs::absolute(first), ignored) == fs::weakly_canonical(fs::absolute(second), ignored);
 }
 
 std::string in_folder_of(const std::string& file, const std::string& name) {

@@ -23,6 +23,7 @@
 #include "recorder/live/unobserved.h"
 #include "recorder/live/warnings.h"
 #include "schema/files/files.h"
+#include "schema/files/paths.h"
 #include "schema/sidecar/sidecar.h"
 
 namespace whence::recorder::live {
@@ -46,11 +47,8 @@ struct Followed {
 class FileLock {
  public:
   explicit FileLock(const std::string& target) {
-    std::error_code unknown;
-    // Absolute first: a relative name of a file that is not there yet stays relative otherwise, in every folder alike.
-    const auto place = std::filesystem::absolute(target, unknown);
-    const std::string whole = std::filesystem::weakly_canonical(place, unknown).string();
-    const std::string name = "whence-recording-" + digest_of(whole.data(), whole.size());
+    const std::string place = place_of(target);
+    const std::string name = "whence-recording-" + digest_of(place.data(), place.size());
     socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

@@ -17,6 +17,7 @@
 #include "recorder/native/tracing.h"
 #include "recorder/native/whence_command.h"
 #include "schema/files/files.h"
+#include "schema/files/paths.h"
 #include "schema/files/scratch_folder.h"
 
 namespace whence::native {
@@ -247,10 +248,8 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
 
 // The command compares the files that it is given; the archive is this library's to write.
 void require_archive_apart(const std::string& path, const Options& options) {
-  const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
-  if (options.archive.empty()) return;
   for (const std::string& other : {path, options.sidecar, options.report, options.converters}) {
-    if (other.empty() || place(other) != place(options.archive)) continue;
+    if (!same_file(other, options.archive)) continue;
     throw Error(Code::usage, "the archive would be one file with another one: " + other,
                 "name another file in Options::archive", {.file = other, .stage = "record"});
   }

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "schema/files/paths.h"
+
 namespace whence {
 
 namespace fs = std::filesystem;
@@ -9,7 +11,7 @@ namespace fs = std::filesystem;
 AtomicFile& OutputFiles::add(const std::string& target) {
   std::error_code ignored;
   const bool device = fs::exists(target, ignored) && !fs::is_regular_file(target, ignored);
-  if (!device && !places_.insert(fs::weakly_canonical(fs::absolute(target, ignored), ignored).string()).second) {
+  if (!device && !places_.insert(place_of(target)).second) {
     throw Error(Code::usage, "two outputs would be one file: " + target, "name another file for one of them",
                 {.file = target, .stage = "write"});
   }

@@ -55,6 +55,10 @@ def test_keys_are_those_that_were_asked_for(exported, tmp_path):
 
 def test_names_stay_when_asked(exported, tmp_path):
     file, sidecar = exported
+    model = onnx.load(file)
+    for number, node in enumerate(model.graph.node):
+        node.name = f"n{number}"
+    onnx.save(model, file)
     before = [node.name for node in nodes(file)]
     whence.annotate(file, sidecar, output=tmp_path / "kept.onnx", names=False)
     whence.annotate(file, sidecar, output=tmp_path / "named.onnx")

@@ -400,7 +400,7 @@ def test_a_name_that_is_gone_says_what_took_its_place(name):
 
 def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
     library = tmp_path / "libwhence_recorder.so"
-    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", '-DWHENCE_TORCH_VERSION="2.5.1"', f"-I{command.ROOT}",
+    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", '-DWHENCE_TORCH_VERSION="2.5.1"', f"-I{command.ROOT}", f"-I{command.ROOT / 'include'}",
                     command.ROOT / "recorder" / "entry" / "entry.cpp", command.BINARY.parents[1] / "libwhence_schema.a",
                     "-o", library], check=True)
     monkeypatch.setenv("WHENCE_RECORDER", str(library))
