@@ -1,10 +1,9 @@
 // The table of codes, and the two forms of a diagnostic: one line for people, one JSON object for machines.
-#include "schema/diagnostic.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "schema/printable.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 namespace {

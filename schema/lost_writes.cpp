@@ -13,7 +13,7 @@ std::string message_of(WrittenTo kind, const std::string& name) {
     case WrittenTo::constant: {
       const bool named = name.find_first_not_of("0123456789") != std::string::npos;
       return "the model writes to " + (named ? "'" + name + "', " : "") +
-             "a tensor that it holds and that is no parameter or buffer" + starts_anew;
+             "a tensor that it holds and that is not a parameter or buffer" + starts_anew;
     }
     case WrittenTo::attribute:
       return "the model sets its attribute '" + name + "', which lasts for one run only";

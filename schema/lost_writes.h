@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 

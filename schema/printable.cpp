@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace whence {
 namespace {
@@ -24,6 +25,40 @@ std::size_t character_length(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  for (std::size_t i = 0; i < text.size();) {
+    std::uint64_t eight = 0;
+    if (text.size() - i >= sizeof eight) {
+      std::memcpy(&eight, text.data() + i, sizeof eight);
+      if ((eight & 0x8080808080808080U) == 0) {
+        i += sizeof eight;
+        continue;
+      }
+    }
+    const unsigned lead = byte(i);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    const int further = lead >= 0xc2 && lead <= 0xdf   ? 1
+                        : lead >= 0xe0 && lead <= 0xef ? 2
+                        : lead >= 0xf0 && lead <= 0xf4 ? 3
+                                                       : 0;
+    if (further == 0) return false;
+    for (int k = 1; k <= further; ++k) {
+      if ((byte(i + static_cast<std::size_t>(k)) & 0xc0U) != 0x80) return false;
+    }
+    const unsigned second = byte(i + 1);
+    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) ||
+        (lead == 0xf4 && second > 0x8f)) {
+      return false;
+    }
+    i += static_cast<std::size_t>(further) + 1;
+  }
+  return true;
+}
 
 std::string printable(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";

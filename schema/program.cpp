@@ -1,7 +1,7 @@
 // Questions that everyone asks of a Program: arguments by name, common scopes, execution order, identity.
 #include "schema/program.h"
 
-#include "schema/files.h"
+#include "schema/files/files.h"
 
 namespace whence {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/diagnostic.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 
@@ -45,7 +45,7 @@ struct ReadOptions {
   std::uint64_t seed = 0;
   // Of floating numbers that a script makes of others: 3 / 2 (torch.set_default_dtype). An archive does not say it.
   DType default_dtype = DType::float32;
-  // Set while LibTorch reads the archive, for who handles signals: a crash there is LibTorch's.
+  // Set while LibTorch reads the archive, for a process that handles signals: a crash there is LibTorch's.
   volatile std::sig_atomic_t* reading = nullptr;
 };
 
@@ -64,7 +64,7 @@ struct RecorderApi {
   // Fills `program`; false when diagnostics hold an error. Never throws.
   bool (*read_torchscript)(const ReadOptions& options, Program& program, Diagnostics& diagnostics);
   // What `call` calls, as the body of a program with its inputs, constants and outputs. False when diagnostics hold an
-  // error, and when the operator is no composite: then there are none. Never throws.
+  // error, and when the operator is not a composite: then there are none. Never throws.
   bool (*trace_composite)(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
   // Every operator schema that LibTorch's dispatcher knows, for the table check.
   void (*operator_schemas)(std::vector<std::string>& schemas);

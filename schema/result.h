@@ -1,5 +1,5 @@
-// Error: the one exception inside whence's libraries; Result<T>: what their public functions return.
-// An Error ends the current unit (node, file); the public function that owns the unit turns it into a Result.
+// Result<T>: what functions between rooms return. An Error ends the current unit (node, file); the function that owns
+// the unit turns it into a Result.
 #pragma once
 
 #include <exception>
@@ -7,26 +7,9 @@
 #include <utility>
 #include <variant>
 
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
-
-class Error : public std::exception {
- public:
-  explicit Error(Diagnostic diagnostic) : Error(Diagnostics{std::move(diagnostic)}) {}
-  explicit Error(Diagnostics diagnostics) : diagnostics_(std::move(diagnostics)) {
-    if (!diagnostics_.empty()) text_ = to_text(diagnostics_.front());
-  }
-  Error(Code code, std::string message, std::string remedy, Place where = {})
-      : Error(Diagnostic{code, Severity::error, std::move(message), std::move(where), std::move(remedy), 1, {}}) {}
-
-  const Diagnostics& diagnostics() const { return diagnostics_; }
-  const char* what() const noexcept override { return text_.c_str(); }
-
- private:
-  Diagnostics diagnostics_;
-  std::string text_;
-};
 
 // A value, or the errors that kept us from it. Warnings travel beside the value.
 template <class T>
@@ -47,6 +30,14 @@ class Result {
   std::variant<std::monostate, T> value_;
   Diagnostics diagnostics_;
 };
+
+// The value of a result, its notes appended to `notes`; throws Error with all diagnostics when there is none.
+template <class T>
+T unwrap(Result<T> result, Diagnostics& notes) {
+  if (!result) throw Error(result.diagnostics());
+  notes.insert(notes.end(), result.diagnostics().begin(), result.diagnostics().end());
+  return std::move(*result);
+}
 
 // Runs `body` and turns whatever it throws into diagnostics: the last line of defence of every public function.
 template <class Body>

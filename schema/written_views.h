@@ -10,7 +10,7 @@
 
 namespace whence {
 
-// Whether an operator's name says that it writes to its first argument: "relu_", not "__and__".
+// True if an operator's name says that it writes to its first argument: "relu_", not "__and__".
 inline bool is_in_place_name(std::string_view name) { return name.ends_with('_') && !name.ends_with("__"); }
 
 // aten::reshape, aten::contiguous and their like.

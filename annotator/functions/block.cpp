@@ -9,7 +9,7 @@
 
 #include "annotator/functions/node_values.h"
 
-namespace whence {
+namespace whence::functions {
 namespace {
 
 std::uint64_t hash(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
@@ -231,4 +231,4 @@ std::string content_of(const onnx::TensorProto& tensor) {
   return content.SerializeAsString();
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -8,7 +8,7 @@
 
 #include "annotator/functions/region.h"
 
-namespace whence {
+namespace whence::functions {
 
 // A value of a region, by the node that makes it.
 struct BlockOutput {
@@ -38,4 +38,4 @@ std::string normal_form(const onnx::NodeProto& node, const std::function<std::st
 // A tensor's dtype, shape and values, without its name.
 std::string content_of(const onnx::TensorProto& tensor);
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -7,9 +7,10 @@
 #include <set>
 
 #include "annotator/functions/node_values.h"
+#include "schema/printable.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::functions {
 namespace {
 
 constexpr std::string_view place_holder = "{module}";
@@ -24,14 +25,6 @@ std::map<std::string, std::string> entries(const onnx::NodeProto& node) {
 
 // Metadata may hold bytes that are not UTF-8, which JSON cannot: such a text is a mark and a character for each byte.
 constexpr char bytes_mark = '\x01';
-
-bool is_utf8(const std::string& text) {
-  try {
-    return !nlohmann::json(text).dump().empty();
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
-}
 
 std::string json_text(const std::string& text) {
   if (!text.starts_with(bytes_mark) && is_utf8(text)) return text;
@@ -158,4 +151,4 @@ void drop_metadata(onnx::NodeProto& node, std::string_view key) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -9,7 +9,7 @@
 
 #include <onnx/onnx_pb.h>
 
-namespace whence {
+namespace whence::functions {
 
 // "encoder.layer.0.attention" of the module "encoder.layer.0" is "{module}.attention"; whole segments only.
 std::string to_template(const std::string& text, std::string_view module);
@@ -30,4 +30,4 @@ void for_each_node(const onnx::NodeProto& node, const std::function<void(const o
 void set_metadata(onnx::NodeProto& node, std::string_view key, const std::string& value);
 void drop_metadata(onnx::NodeProto& node, std::string_view key);
 
-}  // namespace whence
+}  // namespace whence::functions

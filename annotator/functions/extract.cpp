@@ -3,16 +3,17 @@
 #include <map>
 #include <set>
 
-#include "annotator/functions/functions.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/modules_in_bodies.h"
+#include "annotator/functions/outline_file.h"
 #include "annotator/functions/region.h"
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
-#include "annotator/view/nearest_names.h"
 #include "schema/dtype.h"
+#include "schema/nearest_names.h"
 
-namespace whence {
+namespace whence::functions {
+
 namespace {
 
 // The calls that one call of a module consists of: itself, or of a container that is never called, such as a
@@ -182,7 +183,7 @@ class Extractor {
     }
   }
 
-  // What is made of constants alone is known whatever the module is given: it is no input.
+  // What is made of constants alone is known whatever the module is given: it is not an input.
   void take_known_along() {
     std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
     std::vector<std::int32_t> open = region_.nodes;
@@ -256,7 +257,8 @@ class Extractor {
 
 }  // namespace
 
-Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& output, const ExtractOptions& options) {
+Result<ExtractReport> extract_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
+                                   const ExtractOptions& options) {
   Diagnostics notes;
   auto result = guarded([&] {
     ModelParts parts = read_model_parts(input);
@@ -268,4 +270,4 @@ Result<ExtractReport> extract_file(const ModelSource& input, const ModelOutput& 
   return result ? Result<ExtractReport>(*result, std::move(notes)) : result;
 }
 
-}  // namespace whence
+}  // namespace whence::functions

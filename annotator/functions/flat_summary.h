@@ -4,20 +4,20 @@
 
 #include <string>
 
-#include "annotator/functions/functions.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/functions/outline_file.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::functions {
 
 // read_onnx_summary; calls of functions that outline_file made, in bodies too, are the nodes that they stand for, as
 // inline_file would write them. Functions of others stay. Weights stay in the file. Errors: those of
 // read_onnx_summary and inline_file.
-Result<OnnxSummary> read_flat_summary(const std::string& path);
+Result<onnx_file::OnnxSummary> read_flat_summary(const std::string& path);
 
 // True when the file has functions that outline_file made.
-bool has_cut_functions(const OnnxSummary& model);
+bool has_cut_functions(const onnx_file::OnnxSummary& model);
 
-// The choice that makes the functions of such a file again.
-OutlineOptions cut_modules(const OnnxSummary& model);
+// The choice that makes the functions of such a file again; an automatic one when the calls do not say their modules.
+FunctionChoice cut_modules(const onnx_file::OnnxSummary& model);
 
-}  // namespace whence
+}  // namespace whence::functions

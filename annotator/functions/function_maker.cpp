@@ -5,16 +5,20 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotator/export/names.h"
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
-#include "annotator/graph/confidence.h"
-#include "annotator/merge/keys.h"
-#include "annotator/merge/python_text.h"
-#include "annotator/view/python_list.h"
-#include "annotator/write/unique_names.h"
+#include "annotator/origin/confidence.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/python_text.h"
+#include "annotator/origin/scope_path.h"
+#include "annotator/text/python_list.h"
+#include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::functions {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+
 namespace {
 
 constexpr const char* default_domain = "whence.modules";
@@ -221,8 +225,6 @@ class Maker {
 
   // The call in PyTorch's words and whence's: the module itself is its last step.
   void describe(const ModuleBlock& block, onnx::NodeProto& call) const {
-    // Of a block that is no module nothing is said but how it was found.
-    if (graph_.instances()[block.instance].by_structure) return set_metadata(call, keys::rule, "structure");
     std::vector<std::string> paths, classes;
     std::string name_space, calls;
     bool repeated = false;
@@ -239,15 +241,15 @@ class Maker {
       paths.push_back(call.op_type());
       classes.push_back(call.op_type());
       set_metadata(call, keys::name_space, name_space.substr(1) + "/" + call.op_type() + ": " + call.op_type());
-      set_metadata(call, keys::class_hierarchy, python_repr(classes));
-      set_metadata(call, keys::name_scopes, python_repr(paths));
+      set_metadata(call, keys::class_hierarchy, origin::python_repr(classes));
+      set_metadata(call, keys::name_scopes, origin::python_repr(paths));
     }
     if (!typed) set_metadata(call, keys::scopes, nlohmann::json(paths).dump());
     const Instance& instance = graph_.instances()[block.instance];
     set_metadata(call, keys::module, instance.path);
     set_metadata(call, keys::call, std::to_string(instance.call));
     if (repeated) set_metadata(call, keys::calls, calls.substr(1));
-    set_metadata(call, keys::confidence, std::string(name_of(weakest(block))));
+    set_metadata(call, keys::confidence, std::string(origin::name_of(weakest(block))));
     set_metadata(call, keys::rule, "function");
   }
 
@@ -256,7 +258,7 @@ class Maker {
   Confidence weakest(const ModuleBlock& block) const {
     Confidence worst = Confidence::exact;
     for (const std::int32_t index : block.nodes) {
-      const auto word = parse_confidence(metadata_of(graph_.nodes()[index].node, keys::confidence));
+      const auto word = origin::parse_confidence(metadata_of(graph_.nodes()[index].node, keys::confidence));
       if (word && *word != Confidence::ancestor) worst = std::max(worst, *word);
     }
     return worst;
@@ -269,7 +271,7 @@ class Maker {
   CutFunction function_;
   std::vector<std::size_t> inside_, as_input_;  // scalars
   std::vector<BlockOutput> outputs_;
-  UniqueNames values_, nodes_;
+  text::UniqueNames values_, nodes_;
   std::map<WorkValueId, std::string> inner_;  // names of values in the function
   std::map<std::string, std::string> scalar_names_, body_names_;
 };
@@ -310,7 +312,7 @@ std::string slash_path(const Instances& instances, InstanceId id) {
   std::vector<std::string> modules;
   for (; id != no_instance; id = instances[id].parent) modules.push_back(instances[id].path);
   std::ranges::reverse(modules);
-  return scope_path(modules);
+  return origin::scope_path(modules);
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -8,7 +8,7 @@
 
 #include "annotator/functions/block.h"
 
-namespace whence {
+namespace whence::functions {
 
 // A call, and the nodes that it stands for, as they were: whence::inline gives them back.
 struct CutCall {
@@ -38,4 +38,4 @@ std::string identifier(const std::string& text);
 // The module that a call stands for, `/encoder/layer.0` as exporters write it in names of nodes.
 std::string slash_path(const Instances& instances, InstanceId id);
 
-}  // namespace whence
+}  // namespace whence::functions

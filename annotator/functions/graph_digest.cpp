@@ -7,7 +7,7 @@
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/work_graph.h"
 
-namespace whence {
+namespace whence::functions {
 namespace {
 
 std::string metadata_text(const onnx::NodeProto& node) {
@@ -66,4 +66,4 @@ std::string graph_digest(const ModelParts& parts) {
   return digest_of(text.data(), text.size());
 }
 
-}  // namespace whence
+}  // namespace whence::functions

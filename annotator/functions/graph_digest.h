@@ -6,10 +6,10 @@
 
 #include "annotator/functions/model_parts.h"
 
-namespace whence {
+namespace whence::functions {
 
 // Of a model whose calls were written out (inline_calls.h). Graph inputs, outputs and larger weights go by their names,
 // small constants by what they hold.
 std::string graph_digest(const ModelParts& parts);
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -10,10 +10,13 @@
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
 #include "annotator/functions/written_size.h"
-#include "annotator/merge/keys.h"
-#include "annotator/write/unique_names.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::functions {
+
+namespace keys = origin::keys;
+
 namespace {
 
 using FunctionKey = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
@@ -129,7 +132,7 @@ class Inliner {
     return leaves;
   }
 
-  // Constants that were pulled into the function do not come back as nodes, so they are no leaves.
+  // Constants that were pulled into the function do not come back as nodes, so they are not leaves.
   void expand(const onnx::NodeProto& call, const onnx::FunctionProto& function, const std::string& module, int depth,
               std::vector<onnx::NodeProto>& leaves) {
     const Place place{.file = parts_.path, .stage = "inline", .node = call.name()};
@@ -247,7 +250,7 @@ class Inliner {
     }
   }
 
-  // Those that nobody calls any more, and the domains that only they had.
+  // Those that are no longer called, and the domains that only they had.
   std::int64_t drop_functions() {
     google::protobuf::RepeatedPtrField<onnx::FunctionProto> kept;
     std::set<std::string> gone, used;
@@ -292,7 +295,7 @@ class Inliner {
   ModelParts& parts_;
   bool all_;
   std::map<FunctionKey, const onnx::FunctionProto*> functions_;
-  UniqueNames values_, nodes_;
+  text::UniqueNames values_, nodes_;
   std::set<std::string> typed_;                   // values of the graph whose type is stated
   std::map<std::string, std::string> constants_;  // content to name
 };
@@ -306,7 +309,7 @@ std::vector<std::vector<onnx::NodeProto>> nodes_by_call(const ModelParts& parts)
   return Inliner(copy, false).leaves_by_call();
 }
 
-Result<InlineReport> inline_file(const ModelSource& input, const ModelOutput& output, bool all) {
+Result<InlineReport> inline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output, bool all) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);
     const InlineReport report = inline_calls(parts, all);
@@ -315,4 +318,4 @@ Result<InlineReport> inline_file(const ModelSource& input, const ModelOutput& ou
   });
 }
 
-}  // namespace whence
+}  // namespace whence::functions

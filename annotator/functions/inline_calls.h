@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "annotator/functions/functions.h"
 #include "annotator/functions/model_parts.h"
+#include "annotator/functions/outline_file.h"
 
-namespace whence {
+namespace whence::functions {
 
 // inline_file for a model in memory.
 InlineReport inline_calls(ModelParts& parts, bool all);
@@ -15,4 +15,4 @@ InlineReport inline_calls(ModelParts& parts, bool all);
 // functions say of them; inline_calls adds what the call says.
 std::vector<std::vector<onnx::NodeProto>> nodes_by_call(const ModelParts& parts);
 
-}  // namespace whence
+}  // namespace whence::functions

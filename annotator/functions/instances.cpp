@@ -5,10 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/functions/node_values.h"
-#include "annotator/merge/keys.h"
-#include "annotator/view/python_list.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/python_list.h"
 
-namespace whence {
+namespace whence::functions {
+
+namespace keys = origin::keys;
+
 namespace {
 
 // One step on the way from the root to the call that a node belongs to.
@@ -53,9 +56,9 @@ std::vector<Step> steps_of_way(const std::string& text) {
 // The called modules, root first. In PyTorch's keys the last entry of each list is the operator.
 std::vector<Step> steps_of_scopes(const onnx::NodeProto& node) {
   if (const std::string& way = metadata_of(node, keys::scopes); !way.empty()) return steps_of_way(way);
-  const auto names = parse_python_list(metadata_of(node, keys::name_scopes));
+  const auto names = text::parse_python_list(metadata_of(node, keys::name_scopes));
   if (!names || names->size() < 2) return {};
-  const auto classes = parse_python_list(metadata_of(node, keys::class_hierarchy));
+  const auto classes = text::parse_python_list(metadata_of(node, keys::class_hierarchy));
   std::vector<Step> steps;
   for (std::size_t i = 0; i + 1 < names->size(); ++i) {
     steps.push_back({(*names)[i], classes && classes->size() == names->size() ? (*classes)[i] : std::string()});
@@ -129,22 +132,10 @@ void Instances::fill_types() {
   }
 }
 
-Instances::Instances(const std::vector<RepeatedBlock>& blocks, int nodes) : of_nodes_(nodes, no_instance) {
-  if (blocks.empty()) return;
-  const InstanceId root = child(no_instance, "", 0, "");
-  of_nodes_.assign(nodes, root);
-  for (const RepeatedBlock& block : blocks) {
-    const std::string number = block.family == 0 ? "" : std::to_string(block.family + 1);
-    const InstanceId id = child(root, "block" + number + "." + std::to_string(block.ordinal), 0, "Block" + number);
-    all_[id].by_structure = true;
-    for (const int node : block.nodes) of_nodes_[node] = id;
-  }
-}
-
 InstanceId Instances::child(InstanceId parent, const std::string& path, int call, const std::string& type) {
   const auto [entry, is_new] = children_.try_emplace({parent, {path, call}}, static_cast<InstanceId>(all_.size()));
   if (is_new) {
-    all_.push_back({parent, path, type, call, parent == no_instance ? 0 : all_[parent].depth + 1, false});
+    all_.push_back({parent, path, type, call, parent == no_instance ? 0 : all_[parent].depth + 1});
     ++paths_[path];
   } else if (all_[entry->second].type.empty()) {
     all_[entry->second].type = type;
@@ -163,4 +154,4 @@ InstanceId Instances::ancestor(InstanceId inner, int depth) const {
 
 bool Instances::is_module(std::string_view path) const { return paths_.contains(path); }
 
-}  // namespace whence
+}  // namespace whence::functions

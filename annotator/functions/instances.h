@@ -11,9 +11,7 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "annotator/functions/repeated_blocks.h"
-
-namespace whence {
+namespace whence::functions {
 
 using InstanceId = std::int32_t;
 inline constexpr InstanceId no_instance = -1;
@@ -24,8 +22,7 @@ struct Instance {
   std::string path;                 // qualified name; "" is the root
   std::string type;                 // class, "torch.nn.modules.linear.Linear"; empty when the file does not say
   int call = 0;
-  int depth = 0;              // calls above it
-  bool by_structure = false;  // no module: a block that repeats
+  int depth = 0;  // calls above it
 };
 
 // A Sequential and its like: how a model is put together, not what it is made of.
@@ -36,10 +33,6 @@ class Instances {
   // Of the nodes of a graph. A module that some nodes name without saying how it was reached is the one that others
   // reached.
   explicit Instances(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
-
-  // Of blocks that repeat in a graph of so many nodes, whatever the nodes say: "block.0", "block.1" of class Block, and
-  // of a second family "block2.0".
-  Instances(const std::vector<RepeatedBlock>& blocks, int nodes);
 
   // The call that a node belongs to; no_instance when its module is not known. Nodes whose module is only known to be
   // somewhere below belong to the call they are known to be in.
@@ -63,4 +56,4 @@ class Instances {
   std::map<std::string, int, std::less<>> paths_;
 };
 
-}  // namespace whence
+}  // namespace whence::functions

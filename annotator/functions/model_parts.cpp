@@ -2,13 +2,17 @@
 
 #include <functional>
 
-#include "annotator/merge/keys.h"
-#include "annotator/read/onnx_summary.h"
-#include "annotator/read/wire_in.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/onnx_file/wire_in.h"
+#include "annotator/origin/keys.h"
 #include "annotator/write/model_layout.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::functions {
+
+namespace keys = origin::keys;
+namespace wire = onnx_file::wire;
+
 namespace {
 
 // Field numbers of onnx.proto.
@@ -64,9 +68,9 @@ std::string* external_entry(onnx::TensorProto& tensor, std::string_view key) {
 }
 
 // Of data files.
-Locations former_names(const onnx::ModelProto& model) {
+onnx_file::Locations former_names(const onnx::ModelProto& model) {
   for (const onnx::StringStringEntryProto& entry : model.metadata_props()) {
-    if (entry.key() == keys::data_files) return parse_former(entry.value());
+    if (entry.key() == keys::data_files) return onnx_file::parse_former(entry.value());
   }
   return {};
 }
@@ -170,8 +174,9 @@ void ModelParts::import(const std::string& domain, std::int64_t version) {
   import.set_version(version);
 }
 
-ModelParts read_model_parts(const ModelSource& source) {
-  const auto summary = read_onnx_summary(source);  // says what is wrong with a file that is no ONNX model
+ModelParts read_model_parts(const onnx_file::ModelSource& source) {
+  const auto summary =
+      onnx_file::read_onnx_summary(source);  // says what is wrong with a file that is not an ONNX model
   if (!summary) throw Error(summary.diagnostics());
   ModelParts parts;
   parts.path = source.stands_for;
@@ -181,8 +186,8 @@ ModelParts read_model_parts(const ModelSource& source) {
   return parts;
 }
 
-void write_model_parts(ModelParts parts, const ModelOutput& output) {
-  DataFiles data_files;
+void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
+  onnx_file::DataFiles data_files;
   visit_external(parts, [&](onnx::TensorProto& tensor) {
     const auto text = [&](const char* key) -> std::string_view {
       const std::string* entry = external_entry(tensor, key);
@@ -191,7 +196,7 @@ void write_model_parts(ModelParts parts, const ModelOutput& output) {
     data_files.add(text("location"), text("offset"), text("length"));
   });
   data_files.former = former_names(parts.model);
-  const CarriedData data(data_files, parts.path, output);
+  const onnx_file::CarriedData data(data_files, parts.path, output);
   if (!data.new_locations().empty()) set_former_names(data.former(), parts.model);
   visit_external(parts, [&](onnx::TensorProto& tensor) {
     std::string* location = external_entry(tensor, "location");
@@ -199,7 +204,7 @@ void write_model_parts(ModelParts parts, const ModelOutput& output) {
     if (found != data.new_locations().end()) *location = found->second;
   });
   onnx::ModelProto tail = parts.model;
-  ModelLayout layout;
+  write::ModelLayout layout;
   onnx::ModelProto head;
   head.set_ir_version(tail.ir_version());
   if (tail.has_producer_name()) head.set_producer_name(tail.producer_name());
@@ -237,4 +242,4 @@ void write_model_parts(ModelParts parts, const ModelOutput& output) {
   files.commit();
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -9,10 +9,10 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "annotator/merge/carried_data.h"
-#include "schema/files.h"
+#include "annotator/onnx_file/carried_data.h"
+#include "schema/files/files.h"
 
-namespace whence {
+namespace whence::functions {
 
 inline constexpr std::size_t small_tensor = 1024;  // bytes
 
@@ -39,9 +39,9 @@ struct ModelParts {
 };
 
 // Errors: those of read_onnx_summary, and corrupt_file.
-ModelParts read_model_parts(const ModelSource& source);
+ModelParts read_model_parts(const onnx_file::ModelSource& source);
 
 // Data files come along (merge/carried_data.h). Errors: over_limit; those of CarriedData and OutputFiles.
-void write_model_parts(ModelParts parts, const ModelOutput& output);
+void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output);
 
-}  // namespace whence
+}  // namespace whence::functions

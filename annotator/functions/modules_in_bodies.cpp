@@ -3,7 +3,7 @@
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
 
-namespace whence {
+namespace whence::functions {
 
 std::map<std::string, ModuleInBody> modules_in_bodies(const WorkGraph& graph) {
   std::map<std::string, ModuleInBody> found;
@@ -23,4 +23,4 @@ std::map<std::string, ModuleInBody> modules_in_bodies(const WorkGraph& graph) {
   return found;
 }
 
-}  // namespace whence
+}  // namespace whence::functions

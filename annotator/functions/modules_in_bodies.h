@@ -6,7 +6,7 @@
 
 #include "annotator/functions/work_graph.h"
 
-namespace whence {
+namespace whence::functions {
 
 struct ModuleInBody {
   std::string type;    // class, as PyTorch's keys have it; may be empty
@@ -16,4 +16,4 @@ struct ModuleInBody {
 // By qualified name; of modules that have no node outside of bodies.
 std::map<std::string, ModuleInBody> modules_in_bodies(const WorkGraph& graph);
 
-}  // namespace whence
+}  // namespace whence::functions

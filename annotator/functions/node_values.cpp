@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace whence {
+namespace whence::functions {
 namespace {
 
 std::set<std::string> defined_in(const onnx::GraphProto& graph) {
@@ -102,4 +102,4 @@ void rename_inner_values(onnx::NodeProto& node, const Rename& rename) {
   });
 }
 
-}  // namespace whence
+}  // namespace whence::functions

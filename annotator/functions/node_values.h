@@ -8,7 +8,7 @@
 
 #include <onnx/onnx_pb.h>
 
-namespace whence {
+namespace whence::functions {
 
 // The value under `key` of a node's or a function's metadata; empty when there is none.
 template <class Owner>
@@ -51,4 +51,4 @@ void for_each_inner_value(const onnx::NodeProto& node, const std::function<void(
 // Renames every value that the node's bodies define, and its uses.
 void rename_inner_values(onnx::NodeProto& node, const Rename& rename);
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -10,10 +10,13 @@
 #include "annotator/functions/graph_digest.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/selection.h"
-#include "annotator/merge/keys.h"
-#include "annotator/write/unique_names.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::functions {
+
+namespace keys = origin::keys;
+
 namespace {
 
 // Functions came with IR 8; metadata of nodes and functions, and types in functions, with IR 10.
@@ -21,7 +24,7 @@ constexpr std::int64_t oldest_ir = 10;
 
 class Outliner {
  public:
-  Outliner(ModelParts& parts, const OutlineOptions& options) : parts_(parts), options_(options) {
+  Outliner(ModelParts& parts, const FunctionChoice& options) : parts_(parts), options_(options) {
     for (const onnx::ValueInfoProto& value : parts.model.graph().value_info()) types_of_file_.push_back(value);
     for (const onnx::ValueInfoProto& value : types_of_file_) types_[value.name()] = &value;
     for (const onnx::FunctionProto& function : parts.model.functions()) {
@@ -29,8 +32,8 @@ class Outliner {
     }
   }
 
-  OutlineReport run() {
-    WorkGraph graph(parts_, options_.by_structure);
+  FunctionsReport run() {
+    WorkGraph graph(parts_);
     for (const WorkNode& node : graph.nodes()) {
       report_.nodes_before += node.node.op_type() == "Constant" ? 0 : 1;
       if (!node.node.name().empty()) node_names_.claim(node.node.name());
@@ -110,11 +113,6 @@ class Outliner {
     for (const std::vector<const Cut*>& group : groups_of(graph, cuts)) {
       std::vector<const ModuleBlock*> members;
       for (const Cut* each : group) members.push_back(&each->block);
-      if (options_.by_structure && members.size() == 1) {  // no module either, so nobody asked for it
-        report_.refused.push_back(
-            {graph.instances()[members.front()->instance].path, "no other block computes the same"});
-        continue;
-      }
       CutFunction function = make_function(graph, members, types_, name_for(graph, *members.front()));
       for (std::size_t k = 0; k < members.size(); ++k) {
         CutCall& call = function.calls[k];
@@ -141,7 +139,7 @@ class Outliner {
   }
 
   void report(const WorkGraph& graph, const CutFunction& function) {
-    OutlineReport::Function& entry = report_.functions.emplace_back();
+    FunctionsReport::Function& entry = report_.functions.emplace_back();
     entry.name = function.proto.name();
     entry.calls = static_cast<std::int64_t>(function.calls.size());
     for (const CutCall& call : function.calls) entry.modules.push_back(graph.instances()[call.instance].path);
@@ -149,19 +147,15 @@ class Outliner {
   }
 
   [[noreturn]] void refuse_all() const {
-    if (options_.by_structure) {
-      throw Error(Code::usage, "parts of the graph look alike, but no two of them compute the same",
-                  "name modules: --modules GLOB or --types LIST", {.file = parts_.path, .stage = "functions"});
-    }
     if (report_.refused.empty()) {
       throw Error(Code::usage, "none of the chosen modules has a node of its own in the file",
                   "`whence show` lists nodes by module", {.file = parts_.path, .stage = "functions"});
     }
     Diagnostics all;
-    for (const OutlineReport::Refused& each : report_.refused) {
+    for (const FunctionsReport::Refused& each : report_.refused) {
       all.push_back({Code::unsupported_feature,
                      Severity::error,
-                     "the module is no single part of the graph: " + each.reason,
+                     "the module is not a single part of the graph: " + each.reason,
                      {.file = parts_.path, .stage = "functions", .module = each.module, .has_module = true},
                      "choose the module around it, or those within it",
                      1,
@@ -179,7 +173,7 @@ class Outliner {
     parts_.model.set_ir_version(oldest_ir);
   }
 
-  // What a call stands for, down to nodes that are no calls of ours.
+  // What a call stands for, down to nodes that are not calls of ours.
   void collect_originals(const onnx::NodeProto& node, std::vector<const onnx::NodeProto*>& all) const {
     const auto call = originals_.find(node.name());
     if (call == originals_.end()) {
@@ -214,26 +208,27 @@ class Outliner {
   }
 
   ModelParts& parts_;
-  const OutlineOptions& options_;
-  OutlineReport report_;
+  const FunctionChoice& options_;
+  FunctionsReport report_;
   std::vector<onnx::ValueInfoProto> types_of_file_;
   std::map<std::string, const onnx::ValueInfoProto*> types_;
   std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions
   std::vector<onnx::FunctionProto> functions_;
-  UniqueNames node_names_;
+  text::UniqueNames node_names_;
   std::map<std::string, std::vector<onnx::NodeProto>> originals_;  // by the name of the call
 };
 
 }  // namespace
 
-OutlineReport outline(ModelParts& parts, const OutlineOptions& options) { return Outliner(parts, options).run(); }
+FunctionsReport outline(ModelParts& parts, const FunctionChoice& options) { return Outliner(parts, options).run(); }
 
-Result<OutlineReport> outline_file(const ModelSource& input, const ModelOutput& output, const OutlineOptions& options) {
+Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
+                                     const FunctionChoice& options) {
   return guarded([&] {
     ModelParts parts = read_model_parts(input);
     inline_calls(parts, /*all=*/false);  // functions that were cut out before are cut anew
     const std::string before = graph_digest(parts);
-    OutlineReport report = outline(parts, options);
+    FunctionsReport report = outline(parts, options);
     ModelParts check = parts;
     inline_calls(check, /*all=*/false);
     if (graph_digest(check) != before) {
@@ -245,4 +240,4 @@ Result<OutlineReport> outline_file(const ModelSource& input, const ModelOutput& 
   });
 }
 
-}  // namespace whence
+}  // namespace whence::functions

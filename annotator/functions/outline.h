@@ -1,12 +1,12 @@
 // Cuts functions out of a model: choose modules, find their regions, group equal blocks, replace each by a call.
 #pragma once
 
-#include "annotator/functions/functions.h"
 #include "annotator/functions/model_parts.h"
+#include "annotator/functions/outline_file.h"
 
-namespace whence {
+namespace whence::functions {
 
 // Cuts functions out of `parts`. Whoever calls this checks the result with graph_digest, as outline_file does.
-OutlineReport outline(ModelParts& parts, const OutlineOptions& options);
+FunctionsReport outline(ModelParts& parts, const FunctionChoice& options);
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -4,7 +4,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace whence {
+namespace whence::functions {
 
 std::string described(const WorkGraph& graph, std::int32_t index) {
   const WorkNode& node = graph.nodes()[index];
@@ -22,7 +22,7 @@ bool few(std::size_t taken, std::size_t own) { return taken <= std::max<std::siz
 
 // What exporters compute in the first call that needs it and then share: a mask, an axis length. A node is such a
 // helper when another call of the same class reads it, and it was made from what comes from outside, in a few steps,
-// without a weight. Helpers are no part of the call, so that the first one is like the others.
+// without a weight. Helpers are not part of the call, so that the first one is like the others.
 class Helpers {
  public:
   Helpers(const WorkGraph& graph, const Region& region) : graph_(graph), region_(region) {}
@@ -58,7 +58,7 @@ class Helpers {
     return false;
   }
 
-  // The node and those of the region that it was made from; false when they are no helper.
+  // The node and those of the region that it was made from; false when they are not a helper.
   bool collect(std::int32_t node, std::set<std::int32_t>& made_by) const {
     if (!made_by.insert(node).second) return true;
     if (made_by.size() > std::max<std::size_t>(2, region_.nodes.size() / 4)) return false;
@@ -137,7 +137,7 @@ struct Contracted {
     }
     const auto stuck = std::ranges::find_if(waits, [](std::size_t count) { return count > 0; });
     if (stuck == waits.end()) return {};
-    // Whoever is stuck waits for somebody who is: going back from one to the next ends in a circle.
+    // What is stuck waits for something that is: going back from one to the next ends in a circle.
     std::vector<std::int32_t> way;
     auto unit = static_cast<std::int32_t>(stuck - waits.begin());
     while (std::ranges::find(way, unit) == way.end()) {
@@ -245,4 +245,4 @@ std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<Instanc
   return regions;
 }
 
-}  // namespace whence
+}  // namespace whence::functions

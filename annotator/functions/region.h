@@ -6,7 +6,7 @@
 
 #include "annotator/functions/work_graph.h"
 
-namespace whence {
+namespace whence::functions {
 
 struct Region {
   InstanceId instance = no_instance;
@@ -29,4 +29,4 @@ std::string described(const WorkGraph& graph, std::int32_t node);
 // Nodes outside of `nodes` (ascending) that lie on a way from one of them to another, ascending.
 std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vector<std::int32_t>& nodes);
 
-}  // namespace whence
+}  // namespace whence::functions

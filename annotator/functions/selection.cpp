@@ -7,10 +7,11 @@
 #include "annotator/functions/block.h"
 #include "annotator/functions/function_maker.h"
 #include "annotator/functions/modules_in_bodies.h"
-#include "annotator/view/nearest_names.h"
-#include "annotator/view/path_glob.h"
+#include "annotator/text/path_glob.h"
+#include "schema/nearest_names.h"
 
-namespace whence {
+namespace whence::functions {
+
 namespace {
 
 // A function of fewer nodes says less than its call costs.
@@ -27,7 +28,7 @@ std::string last_part(const std::string& type) { return type.substr(type.rfind('
 
 class Selector {
  public:
-  Selector(const WorkGraph& graph, const OutlineOptions& options)
+  Selector(const WorkGraph& graph, const FunctionChoice& options)
       : graph_(graph), instances_(graph.instances()), options_(options) {
     for (std::size_t id = 0; id < instances_.size(); ++id) {
       const Instance& instance = instances_[static_cast<InstanceId>(id)];
@@ -52,7 +53,7 @@ class Selector {
       matches_nothing(what, wanted, known);
     };
     for (const std::string& glob : options_.modules) {
-      choose("module", glob, paths_, [&](const Instance& each) { return matches_path(glob, each.path); });
+      choose("module", glob, paths_, [&](const Instance& each) { return text::matches_path(glob, each.path); });
     }
     for (const std::string& type : options_.types) {
       choose("class", type, types_,
@@ -79,7 +80,7 @@ class Selector {
 
   const WorkGraph& graph_;
   const Instances& instances_;
-  const OutlineOptions& options_;
+  const FunctionChoice& options_;
   std::vector<InstanceId> all_;
   std::set<std::string> paths_, types_;
 };
@@ -174,22 +175,9 @@ class Repeated {
   std::set<InstanceId> copies_;  // chosen calls whose function another call's block gives
 };
 
-std::vector<InstanceId> repeated_in(const WorkGraph& graph) {
-  std::vector<InstanceId> blocks;
-  for (std::size_t id = 0; id < graph.instances().size(); ++id) {
-    if (graph.instances()[static_cast<InstanceId>(id)].by_structure) blocks.push_back(static_cast<InstanceId>(id));
-  }
-  if (blocks.empty()) {
-    throw Error(Code::usage, "no part of the graph repeats at once", "name modules: --modules GLOB or --types LIST",
-                {.file = graph.parts().path, .stage = "functions"});
-  }
-  return blocks;
-}
-
 }  // namespace
 
-std::vector<InstanceId> selected_calls(const WorkGraph& graph, const OutlineOptions& options) {
-  if (options.by_structure) return repeated_in(graph);
+std::vector<InstanceId> selected_calls(const WorkGraph& graph, const FunctionChoice& options) {
   if (graph.instances().size() == 0) {
     throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
                 {.file = graph.parts().path, .stage = "functions"});
@@ -203,4 +191,4 @@ std::vector<InstanceId> selected_calls(const WorkGraph& graph, const OutlineOpti
   return chosen;
 }
 
-}  // namespace whence
+}  // namespace whence::functions

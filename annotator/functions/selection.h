@@ -6,10 +6,10 @@
 #include "annotator/functions/outline.h"
 #include "annotator/functions/work_graph.h"
 
-namespace whence {
+namespace whence::functions {
 
 // The root is never among them. Errors: usage, with the nearest names, for a pattern or class that matches nothing, and
 // when no module is repeated where repeated ones are asked for.
-std::vector<InstanceId> selected_calls(const WorkGraph& graph, const OutlineOptions& options);
+std::vector<InstanceId> selected_calls(const WorkGraph& graph, const FunctionChoice& options);
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -5,19 +5,19 @@
 #include <set>
 
 #include "annotator/functions/node_values.h"
-#include "annotator/graph/confidence.h"
-#include "annotator/merge/keys.h"
+#include "annotator/origin/confidence.h"
+#include "annotator/origin/keys.h"
+#include "schema/module_path.h"
 
-namespace whence {
+namespace whence::functions {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+
 namespace {
 
-bool at_or_below(std::string_view path, std::string_view module) {
-  if (module.empty() || path == module) return true;
-  return path.starts_with(module) && path[module.size()] == '.';
-}
-
 bool says(const onnx::NodeProto& node, Confidence confidence) {
-  return metadata_of(node, keys::confidence) == name_of(confidence);
+  return metadata_of(node, keys::confidence) == origin::name_of(confidence);
 }
 
 // A helper that whence knows to serve several modules is an input of each.
@@ -113,4 +113,4 @@ UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, cons
   return Finder(graph, path, calls, region).find();
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -7,7 +7,7 @@
 
 #include "annotator/functions/region.h"
 
-namespace whence {
+namespace whence::functions {
 
 struct UnclearParts {
   // Nodes that stand for operations of the module and for others outside of it, "Conv '/stem/Conv' of stem".
@@ -24,4 +24,4 @@ struct UnclearParts {
 UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, const std::vector<InstanceId>& calls,
                            const Region& region);
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -6,7 +6,7 @@
 #include "annotator/functions/value_types.h"
 #include "annotator/functions/written_size.h"
 
-namespace whence {
+namespace whence::functions {
 namespace {
 
 std::string dtype_text(int dtype) {
@@ -85,4 +85,4 @@ Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::st
   });
 }
 
-}  // namespace whence
+}  // namespace whence::functions

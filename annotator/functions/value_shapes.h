@@ -11,7 +11,7 @@
 
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::functions {
 
 struct ValueShape {
   std::string text;                                // "float32[batch,16]"
@@ -24,4 +24,4 @@ using ValueShapes = std::unordered_map<std::string, ValueShape>;  // of the oute
 // that no input has.
 Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::string, std::int64_t>& sizes);
 
-}  // namespace whence
+}  // namespace whence::functions

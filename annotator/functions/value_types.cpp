@@ -4,7 +4,7 @@
 
 #include <onnx/shape_inference/implementation.h>
 
-namespace whence {
+namespace whence::functions {
 namespace {
 
 onnx::TypeProto type_of(const StoredTensor& tensor) {
@@ -53,4 +53,4 @@ std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts) {
   return types;
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -6,9 +6,9 @@
 
 #include "annotator/functions/model_parts.h"
 
-namespace whence {
+namespace whence::functions {
 
 // By name. What inference cannot tell is missing.
 std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts);
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -6,18 +6,8 @@
 #include "annotator/functions/node_values.h"
 #include "schema/result.h"
 
-namespace whence {
-namespace {
-
-Instances instances_of(const ModelParts& parts, bool by_structure) {
-  const onnx::GraphProto& graph = parts.model.graph();
-  return by_structure ? Instances(repeated_blocks(parts), graph.node_size()) : Instances(graph.node());
-}
-
-}  // namespace
-
-WorkGraph::WorkGraph(ModelParts& parts, bool by_structure)
-    : parts_(parts), instances_(instances_of(parts, by_structure)) {
+namespace whence::functions {
+WorkGraph::WorkGraph(ModelParts& parts) : parts_(parts), instances_(parts.model.graph().node()) {
   onnx::GraphProto& graph = *parts_.model.mutable_graph();
   for (std::size_t i = 0; i < parts_.initializers.size(); ++i) {
     values_[intern(parts_.initializers[i].header.name())].initializer = static_cast<std::int32_t>(i);
@@ -166,4 +156,4 @@ void WorkGraph::put_back() {
   graph.mutable_value_info()->Swap(&types);
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -10,7 +10,7 @@
 #include "annotator/functions/instances.h"
 #include "annotator/functions/model_parts.h"
 
-namespace whence {
+namespace whence::functions {
 
 using WorkValueId = std::int32_t;
 
@@ -33,8 +33,7 @@ struct WorkValue {
 class WorkGraph {
  public:
   // Takes the nodes out of `parts`, which must outlive the graph. Errors: corrupt_file when the nodes are in a cycle.
-  // Modules are what the nodes say, or blocks that repeat.
-  explicit WorkGraph(ModelParts& parts, bool by_structure = false);
+  explicit WorkGraph(ModelParts& parts);
 
   const ModelParts& parts() const { return parts_; }
   const Instances& instances() const { return instances_; }
@@ -42,7 +41,7 @@ class WorkGraph {
   const WorkValue& value(WorkValueId id) const { return values_[id]; }
   WorkValueId find(const std::string& name) const;  // -1 when there is no such value
 
-  // True when somebody other than the nodes that `inside` accepts needs the value: a node, or the model's caller.
+  // True when something other than the nodes that `inside` accepts needs the value: a node, or the model's caller.
   template <class Inside>
   bool needed_outside(WorkValueId id, const Inside& inside) const {
     const WorkValue& value = values_[id];
@@ -62,7 +61,7 @@ class WorkGraph {
   // Replaces sets of nodes that do not meet, each by one node. Numbers of nodes change, those of values stay.
   void replace(std::vector<Replacement> replacements);
 
-  // The nodes into the file again, without value_info of values that are gone and initializers that nobody reads any
+  // The nodes into the file again, without value_info of values that are gone and initializers that nothing reads any
   // more.
   void put_back();
 
@@ -79,4 +78,4 @@ class WorkGraph {
   mutable std::unordered_map<WorkValueId, onnx::TensorProto> constants_;
 };
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -7,7 +7,7 @@
 
 #include "annotator/functions/call_text.h"
 
-namespace whence {
+namespace whence::functions {
 namespace {
 
 constexpr int deepest = 1000;  // calls in calls
@@ -70,4 +70,4 @@ std::optional<std::uint64_t> written_size(const onnx::ModelProto& model,
   return counter.endless() ? std::nullopt : std::optional(nodes);
 }
 
-}  // namespace whence
+}  // namespace whence::functions

@@ -8,7 +8,7 @@
 
 #include "annotator/functions/model_parts.h"
 
-namespace whence {
+namespace whence::functions {
 
 inline constexpr std::uint64_t most_written_nodes = 20'000'000;
 
@@ -17,4 +17,4 @@ inline constexpr std::uint64_t most_written_nodes = 20'000'000;
 std::optional<std::uint64_t> written_size(const onnx::ModelProto& model,
                                           const std::function<bool(const onnx::FunctionProto&)>& chosen);
 
-}  // namespace whence
+}  // namespace whence::functions

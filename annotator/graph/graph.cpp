@@ -1,13 +1,14 @@
-// Graph bookkeeping: producers, uses, replacement, and the sweep that drops what nobody needs.
+// Graph bookkeeping: producers, uses, replacement, and the sweep that drops what is not needed.
 #include "annotator/graph/graph.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::graph {
+
 namespace {
 
 template <class Visit>
@@ -18,23 +19,6 @@ void for_each_body(const GraphNode& node, Visit&& visit) {
 }
 
 }  // namespace
-
-NodeOrigin merge_origins(const NodeOrigin& a, const NodeOrigin& b, OriginKind kind) {
-  NodeOrigin merged{kind, {}};
-  merged.ops.reserve(a.ops.size() + b.ops.size());
-  std::set_union(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(), std::back_inserter(merged.ops));
-  return merged;
-}
-
-void add_op(NodeOrigin& origin, std::int32_t op) {
-  auto& ops = origin.ops;
-  if (ops.empty() || op > ops.back()) {
-    ops.push_back(op);
-    return;
-  }
-  const auto place = std::lower_bound(ops.begin(), ops.end(), op);
-  if (*place != op) ops.insert(place, op);
-}
 
 const Attribute* GraphNode::find(std::string_view attribute) const {
   for (const Attribute& candidate : attributes) {
@@ -84,7 +68,7 @@ std::int32_t Graph::add_node(GraphNode node) {
   return index;
 }
 
-GraphValueId Graph::add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter) {
+GraphValueId Graph::add_initializer(std::string name, TensorData data, origin::NodeOrigin origin, bool parameter) {
   GraphValue value;
   value.name = std::move(name);
   value.dtype = data.dtype;
@@ -109,7 +93,7 @@ std::optional<std::vector<std::int64_t>> Graph::integers(GraphValueId value) con
   const TensorData* data = constant(value);
   if (data == nullptr || data->shape.size() > 1) return std::nullopt;
   if (data->dtype != DType::int64 && data->dtype != DType::int32) return std::nullopt;
-  const auto elements = Elements::of(*data);
+  const auto elements = program::Elements::of(*data);
   if (!elements) return std::nullopt;
   std::vector<std::int64_t> result(elements->size());
   for (std::size_t i = 0; i < result.size(); ++i) result[i] = elements->integer(i);
@@ -239,4 +223,4 @@ void Graph::compact() {
   drop_unused_initializers();
 }
 
-}  // namespace whence
+}  // namespace whence::graph

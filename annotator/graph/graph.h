@@ -11,27 +11,11 @@
 #include <variant>
 #include <vector>
 
+#include "annotator/origin/node_origin.h"
 #include "schema/program.h"
 #include "schema/tensor_data.h"
 
-namespace whence {
-
-// Which recorded operations a node stands for.
-enum class OriginKind : std::uint8_t {
-  own,     // part of the conversion of one operation
-  fused,   // replaces several operations (Conv with BatchNorm folded in): belongs to all their modules
-  shared,  // a helper that serves several operations (a folded constant, a common shape computation)
-};
-
-struct NodeOrigin {
-  OriginKind kind = OriginKind::own;
-  std::vector<std::int32_t> ops;  // Origin::op of each, ascending, distinct; never empty
-};
-
-// The origin of a node that takes the place of nodes with origins a and b.
-NodeOrigin merge_origins(const NodeOrigin& a, const NodeOrigin& b, OriginKind kind);
-// Adds one operation; constant time when it is the newest.
-void add_op(NodeOrigin& origin, std::int32_t op);
+namespace whence::graph {
 
 using GraphValueId = std::int32_t;
 inline constexpr GraphValueId no_value = -1;  // an optional input that is left out
@@ -56,7 +40,7 @@ struct GraphNode {
   std::vector<GraphValueId> inputs;
   std::vector<GraphValueId> outputs;
   std::vector<Attribute> attributes;
-  NodeOrigin origin;
+  origin::NodeOrigin origin;
   std::string name;      // set by name_nodes() at the end
   bool removed = false;  // erased; swept by Graph::compact()
 
@@ -79,9 +63,9 @@ struct GraphValue {
 struct Initializer {
   GraphValueId value = no_value;
   TensorData data;
-  NodeOrigin origin;        // operations that use or made it; empty ops for a parameter as the model holds it
-  bool parameter = false;   // a parameter or buffer of the model, under its qualified name
-  bool rearranged = false;  // the numbers of a parameter in another order or shape
+  origin::NodeOrigin origin;  // operations that use or made it; empty ops for a parameter as the model holds it
+  bool parameter = false;     // a parameter or buffer of the model, under its qualified name
+  bool rearranged = false;    // the numbers of a parameter in another order or shape
 };
 
 class Graph {
@@ -103,7 +87,7 @@ class Graph {
 
   GraphValueId add_value(GraphValue value);
   std::int32_t add_node(GraphNode node);  // sets producer of its outputs
-  GraphValueId add_initializer(std::string name, TensorData data, NodeOrigin origin, bool parameter);
+  GraphValueId add_initializer(std::string name, TensorData data, origin::NodeOrigin origin, bool parameter);
 
   // Data of an initializer, also a captured one; nullptr for others, and where its bytes are not in memory.
   const TensorData* constant(GraphValueId value) const;
@@ -114,7 +98,7 @@ class Graph {
   // captures as use by the node that holds the body.
   std::vector<std::vector<std::int32_t>> uses() const;
   void replace_uses(GraphValueId from, GraphValueId to);  // in nodes, their bodies and graph outputs
-  // Drops removed nodes, nodes whose results nobody uses, and initializers nobody uses, in bodies too, and brings the
+  // Drops removed nodes, nodes whose results are not used, and unused initializers, in bodies too, and brings the
   // nodes back into topological order: a rule may add its nodes at the end. Nodes and initializers are renumbered,
   // values keep their ids. Cost: linear.
   void compact();
@@ -126,4 +110,4 @@ class Graph {
   void drop_unused_initializers();
 };
 
-}  // namespace whence
+}  // namespace whence::graph

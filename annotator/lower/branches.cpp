@@ -6,17 +6,20 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::replace;
+
 namespace {
 
-void settle(const Program& program, Block& block, Replacements& replacements) {
+void settle(const Program& program, Block& block, program::Replacements& replacements) {
   std::vector<Node> kept;
   kept.reserve(block.nodes.size());
   for (Node& node : block.nodes) {
     replace(node.arguments, replacements);
     for (Block& nested : node.blocks) settle(program, nested, replacements);
     std::optional<bool> condition;
-    if (node.target == "prim::If") condition = known_flag(program, node.arguments.front().value);
+    if (node.target == "prim::If") condition = program::known_flag(program, node.arguments.front().value);
     if (!condition) {
       kept.push_back(std::move(node));
       continue;
@@ -33,10 +36,10 @@ void settle(const Program& program, Block& block, Replacements& replacements) {
 
 void settle_branches(Lowering& lowering) {
   Program& program = lowering.program;
-  if (!any_node(program.body, [](const Node& node) { return node.target == "prim::If"; })) return;
-  Replacements replacements;
+  if (!program::any_node(program.body, [](const Node& node) { return node.target == "prim::If"; })) return;
+  program::Replacements replacements;
   settle(program, program.body, replacements);
   for (ProgramOutput& output : program.outputs) replace(output.value, replacements);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

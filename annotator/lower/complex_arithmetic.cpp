@@ -1,7 +1,7 @@
 // Arithmetic of pairs.
 #include "annotator/lower/complex_pairs.h"
 
-namespace whence {
+namespace whence::lower {
 namespace {
 
 bool is_tensor(const Argument& argument) { return argument.as<ValueRef>() != nullptr; }
@@ -11,7 +11,7 @@ ComplexNumber number(PairSteps& c, const Argument& argument) {
   if (const auto* complex = argument.as<ComplexNumber>()) return *complex;
   if (const auto* real = argument.as<double>()) return {*real, 0};
   if (const auto* integer = argument.as<std::int64_t>()) return {static_cast<double>(*integer), 0};
-  c.refuse("an operand is no number known at export");
+  c.refuse("an operand is not a number known at export");
 }
 
 // A real tensor beside a pair: one number for both parts.
@@ -307,4 +307,4 @@ const PairRules& pair_arithmetic() {
   return table;
 }
 
-}  // namespace whence
+}  // namespace whence::lower

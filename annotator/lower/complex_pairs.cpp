@@ -9,7 +9,7 @@
 #include "annotator/lower/pipeline.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::lower {
 
 bool PairSteps::is_pair(const Argument& argument) const {
   const auto* value = argument.as<ValueRef>();
@@ -140,7 +140,7 @@ const std::unordered_map<std::string_view, Moving>& moving() {
 
 // An axis that counts from the end has the pair behind it.
 void before_pair(const Program& program, Argument& axis) {
-  if (const auto known = known_integer(program, axis); known && *known < 0) axis = {*known - 1};
+  if (const auto known = program::known_integer(program, axis); known && *known < 0) axis = {*known - 1};
 }
 
 // A sum or mean of all axes, as one over each by number.
@@ -204,8 +204,9 @@ class ComplexPairs {
 
   void run() {
     collect();
-    Replacements replaced;
-    open_nodes(program_, replaced, [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+    program::Replacements replaced;
+    program::open_nodes(program_, replaced,
+                        [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
   }
 
  private:
@@ -230,7 +231,7 @@ class ComplexPairs {
     failures_.push_back({Code::unsupported_feature,
                          Severity::error,
                          why + ", and ONNX operators know no complex tensors",
-                         place_of(program_, node, "lower"),
+                         program::place_of(program_, node, "lower"),
                          PairSteps::remedy,
                          1,
                          {}});
@@ -239,12 +240,12 @@ class ComplexPairs {
   bool touches(const Node& node) const {
     bool found = std::ranges::any_of(node.outputs, [&](ValueId id) { return pairs_.contains(id); });
     for (const NamedArgument& argument : node.arguments) {
-      for_each_value(argument.value, [&](ValueId id) { found |= pairs_.contains(id); });
+      program::for_each_value(argument.value, [&](ValueId id) { found |= pairs_.contains(id); });
     }
     return found;
   }
 
-  bool open(const Node& node, std::vector<Node>& to, Replacements& replaced) {
+  bool open(const Node& node, std::vector<Node>& to, program::Replacements& replaced) {
     const bool known =
         std::ranges::all_of(node.outputs, [&](ValueId id) { return program_.values[id].known != none_id; });
     if (known) return false;  // a constant, retyped as such
@@ -313,7 +314,7 @@ void complex_as_pairs(Lowering& lowering) {
   const auto wanted = [&](const Node& node) { return is_complex_node(program, node); };
   const bool constant = std::ranges::any_of(
       program.values, [](const Value& value) { return value.known == none_id && is_complex(value.type.dtype); });
-  if (input || constant || any_node(program.body, wanted)) ComplexPairs(lowering).run();
+  if (input || constant || program::any_node(program.body, wanted)) ComplexPairs(lowering).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -10,7 +10,7 @@
 
 #include "annotator/lower/compose.h"
 
-namespace whence {
+namespace whence::lower {
 
 // One operator that takes or gives pairs, being written with operators on real tensors.
 class PairSteps {
@@ -31,7 +31,7 @@ class PairSteps {
   Argument imag(const Argument& pair) { return part(pair, 1); }
   Argument pair(const Argument& real, const Argument& imag);
   Argument as_pair(const Argument& tensor);          // a real tensor with imaginary part 0
-  Argument in_result_dtype(const Argument& tensor);  // as it is where the result is no pair
+  Argument in_result_dtype(const Argument& tensor);  // as it is where the result is not a pair
   Argument unary(std::string_view target, const Argument& x);
   // Elementwise on real tensors or a number at the right; of `a`'s dtype, dims as broadcasting gives them.
   Argument binary(std::string_view target, const Argument& a, const Argument& b);
@@ -59,4 +59,4 @@ using PairRules = std::unordered_map<std::string_view, PairRule>;
 const PairRules& pair_arithmetic();  // by operator name; a rule serves every overload
 const PairRules& pair_spectra();
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -5,7 +5,7 @@
 
 #include "annotator/lower/complex_pairs.h"
 
-namespace whence {
+namespace whence::lower {
 namespace {
 
 enum Scale : std::int64_t { none = 0, by_root = 1, by_count = 2 };
@@ -221,4 +221,4 @@ const PairRules& pair_spectra() {
   return table;
 }
 
-}  // namespace whence
+}  // namespace whence::lower

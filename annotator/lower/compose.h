@@ -7,7 +7,7 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
 
 // Collects the nodes that take the place of `whole`; each carries its origin, but for the module.
 class Compose {
@@ -51,11 +51,11 @@ class Compose {
 
 inline Dim fixed(std::int64_t size) { return Dim{size, false, none_id}; }
 
-// The results of `whole`, in order; None for a result that nobody reads.
+// The results of `whole`, in order; None for a result that nothing reads.
 using Composition = std::vector<Argument> (*)(Compose&, const std::vector<bool>& used);
 
 // The families, each in its file.
 std::vector<Argument> native_multi_head_attention(Compose& c, const std::vector<bool>& used);
 std::vector<Argument> transformer_encoder_layer_fwd(Compose& c, const std::vector<bool>& used);
 
-}  // namespace whence
+}  // namespace whence::lower

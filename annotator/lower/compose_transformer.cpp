@@ -5,7 +5,7 @@
 
 #include "annotator/lower/compose.h"
 
-namespace whence {
+namespace whence::lower {
 namespace {
 
 Argument linear(Compose& c, const Argument& x, const Argument& weight, const Argument& bias) {
@@ -156,4 +156,4 @@ std::vector<Argument> transformer_encoder_layer_fwd(Compose& c, const std::vecto
   return {layer_norm(c, plus(c, middle, feed_forward(c, middle)), "2")};
 }
 
-}  // namespace whence
+}  // namespace whence::lower

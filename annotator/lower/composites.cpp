@@ -5,14 +5,17 @@
 #include <map>
 #include <optional>
 
-#include "annotator/export/op_table.h"
+#include "annotator/convert/op_table.h"
 #include "annotator/lower/in_place.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::lower {
+
 namespace {
 
-bool convertible(const std::string& key) { return OpTable::get().find(key) != nullptr || has_functional_form(key); }
+bool convertible(const std::string& key) {
+  return convert::OpTable::get().find(key) != nullptr || has_functional_form(key);
+}
 
 bool same_content(const TensorData& a, const TensorData& b) {
   const auto left = a.bytes.in_memory(), right = b.bytes.in_memory();
@@ -25,7 +28,7 @@ class Opening {
   Opening(Program& program, const Node& whole, const TraceComposite& trace)
       : program_(program), whole_(whole), trace_(trace) {}
 
-  // False when the operator is no composite; else nodes and results are there.
+  // False when the operator is not a composite; else nodes and results are there.
   bool run() {
     CompositeCall call;
     call.call.target = whole_.target;
@@ -53,7 +56,7 @@ class Opening {
     const bool archive = code == Code::converter_refused && program_.source.kind == "torch.export";
     throw Error(code, qualified(whole_) + " has no converter and cannot be written as other operators: " + why,
                 (archive ? "archive the program after run_decompositions(), or " : "") + remedy,
-                place_of(program_, whole_, "decompose"));
+                program::place_of(program_, whole_, "decompose"));
   }
 
   bool trace(const CompositeCall& call, Program& steps) const {
@@ -79,7 +82,7 @@ class Opening {
     if (value == nullptr) return;
     const Type& type = program_.values[value->id].type;
     if (type.kind != ValueKind::tensor) {
-      const auto known = known_integer(program_, argument);
+      const auto known = program::known_integer(program_, argument);
       if (!known) refuse(Code::converter_refused, "an argument is a number that the model computes");
       argument.data = *known;
       return;
@@ -252,7 +255,7 @@ class Expansion {
       : program_(lowering.program), failures_(lowering.failures), wanted_(wanted), trace_(trace) {}
 
   void run() {
-    open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
+    program::open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
       return wanted_.contains(qualified(node)) && open(node, to);
     });
   }
@@ -275,7 +278,7 @@ class Expansion {
   Diagnostics& failures_;
   const std::set<std::string>& wanted_;
   const TraceComposite& trace_;
-  Replacements replaced_;
+  program::Replacements replaced_;
 };
 
 }  // namespace
@@ -284,4 +287,4 @@ void expand_composites(Lowering& lowering, const std::set<std::string>& wanted, 
   Expansion(lowering, wanted, trace).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

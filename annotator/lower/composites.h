@@ -13,12 +13,13 @@
 #include "annotator/lower/pass.h"
 #include "schema/recorder_api.h"
 
-namespace whence {
+namespace whence::lower {
 
-// Fills `steps`, see RecorderApi::trace_composite; false without diagnostics for what is no composite. May throw Error.
+// Fills `steps`, see RecorderApi::trace_composite; false without diagnostics for what is not a composite. May throw
+// Error.
 using TraceComposite = std::function<bool(const CompositeCall&, Program& steps, Diagnostics&)>;
 
 // Opens the operators of `wanted` ("aten::kron"). What is refused stays as it is; the reason is among the failures.
 void expand_composites(Lowering& lowering, const std::set<std::string>& wanted, const TraceComposite& trace);
 
-}  // namespace whence
+}  // namespace whence::lower

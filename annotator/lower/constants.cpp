@@ -6,7 +6,7 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
 namespace {
 
 bool always_empty(const Type& type) {
@@ -40,4 +40,4 @@ void use_constants(Lowering& lowering) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -1,5 +1,5 @@
 // y = permute_copy(x)   ->   y = permute(x)
-// The copying forms of views, which functionalised programs hold. Once nobody writes any more, a copy is as good as a
+// The copying forms of views, which functionalised programs hold. Once nothing writes any more, a copy is as good as a
 // view.
 #include <string_view>
 #include <unordered_map>
@@ -7,7 +7,7 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
 namespace {
 
 // By operator name; overloads and arguments are the view's own.
@@ -49,4 +49,4 @@ void rename(Block& block) {
 
 void views_for_copies(Lowering& lowering) { rename(lowering.program.body); }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -7,7 +7,8 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
 namespace {
 
 class Sweep {
@@ -15,7 +16,7 @@ class Sweep {
   explicit Sweep(const Program& program) : program_(program) {}
 
   void need(const Argument& argument) {
-    for_each_value(argument, [this](ValueId id) {
+    program::for_each_value(argument, [this](ValueId id) {
       if (program_.values[id].source == ValueSource::node) needed_.insert(id);
     });
   }
@@ -40,7 +41,7 @@ class Sweep {
   }
 
  private:
-  // What both sides of a branch leave and nobody reads.
+  // What both sides of a branch leave and nothing reads.
   void drop_unneeded_results(Node& branch) const {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < branch.outputs.size(); ++i) {
@@ -65,4 +66,4 @@ void drop_dead_code(Lowering& lowering) {
   sweep.sweep(lowering.program.body.nodes);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -11,7 +11,7 @@
 #include "annotator/lower/pipeline.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::lower {
 
 const Argument& Compose::argument(std::string_view name) const {
   static const Argument none;
@@ -20,7 +20,7 @@ const Argument& Compose::argument(std::string_view name) const {
 }
 
 std::int64_t Compose::integer(std::string_view name) const {
-  if (const auto known = known_integer(program_, argument(name))) return *known;
+  if (const auto known = program::known_integer(program_, argument(name))) return *known;
   refuse("'" + std::string(name) + "' is not known while exporting", "give it as a constant");
 }
 
@@ -91,7 +91,8 @@ ScopeId Compose::scope_inside(ModuleId module) {
 }
 
 void Compose::refuse(const std::string& why, const std::string& remedy) const {
-  throw Error(Code::converter_refused, qualified(whole_) + ": " + why, remedy, place_of(program_, whole_, "lower"));
+  throw Error(Code::converter_refused, qualified(whole_) + ": " + why, remedy,
+              program::place_of(program_, whole_, "lower"));
 }
 
 namespace {
@@ -110,10 +111,10 @@ class Decomposer {
       : program_(lowering.program), failures_(lowering.failures), untouched_(lowering.untouched) {}
 
   void run() {
-    used_ = values_read(program_);
-    open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
+    used_ = program::values_read(program_);
+    program::open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
       const auto composition = compositions().find(qualified(node));
-      return composition != compositions().end() && named_in(untouched_, qualified(node)) == nullptr &&
+      return composition != compositions().end() && program::named_in(untouched_, qualified(node)) == nullptr &&
              compose(node, composition->second, to);
     });
   }
@@ -140,7 +141,7 @@ class Decomposer {
   Diagnostics& failures_;
   const std::set<std::string>& untouched_;
   std::unordered_set<ValueId> used_;
-  Replacements replaced_;
+  program::Replacements replaced_;
 };
 
 bool composite(const Node& node) { return compositions().contains(qualified(node)); }
@@ -174,15 +175,15 @@ class Renumber {
 }  // namespace
 
 void decompose(Lowering& lowering) {
-  if (any_node(lowering.program.body, composite)) Decomposer(lowering).run();
+  if (program::any_node(lowering.program.body, composite)) Decomposer(lowering).run();
 }
 
 void write_out_kernels(Program& program) {
-  if (!any_node(program.body, composite)) return;
+  if (!program::any_node(program.body, composite)) return;
   Diagnostics left_to_lower, notes;
   Lowering lowering{program, left_to_lower, notes};
   Decomposer(lowering).run();
   Renumber(program).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

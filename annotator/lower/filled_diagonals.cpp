@@ -8,7 +8,8 @@
 #include "annotator/lower/pipeline.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::lower {
+
 namespace {
 
 // Of two axes the shorter one; where neither size is certain, some size.
@@ -48,14 +49,14 @@ Argument wrapped_diagonal(Compose& c, const Argument& self) {
 
 void open_filled_diagonals(Lowering& lowering) {
   const auto fills = [](const Node& node) { return node.target == "aten::fill_diagonal_"; };
-  if (!any_node(lowering.program.body, fills)) return;
-  Replacements replaced;
-  open_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
+  if (!program::any_node(lowering.program.body, fills)) return;
+  program::Replacements replaced;
+  program::open_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
     if (!fills(node)) return false;
     Compose c(lowering.program, node);
     try {
       const Argument &self = c.argument("self"), &wrap = c.argument("wrap");
-      const bool wraps = !wrap.is_none() && known_flag(lowering.program, wrap).value_or(false);
+      const bool wraps = !wrap.is_none() && program::known_flag(lowering.program, wrap).value_or(false);
       const Argument part = wraps && c.dims(self).size() == 2 ? wrapped_diagonal(c, self) : diagonal(c, self);
       c.add("aten::fill_.Scalar", {{"self", part}, {"value", c.argument("fill_value")}}, c.dtype(self), c.dims(part));
       for (Node& step : c.take()) to.push_back(std::move(step));
@@ -68,4 +69,4 @@ void open_filled_diagonals(Lowering& lowering) {
   });
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -12,7 +12,8 @@
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
 namespace {
 
 // Operators that read other elements of what they are given than those they write to at the time.
@@ -84,7 +85,7 @@ void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
     overlaps |= lies && reads_what_it_overwrites(*target, *lies, !moves_elements(node));
   };
   for (const NamedArgument& argument : node.arguments) {
-    if (&argument.value != &written_argument(node)) for_each_value(argument.value, look);
+    if (&argument.value != &written_argument(node)) program::for_each_value(argument.value, look);
   }
   if (overlaps) reports_.warn_of_overlap(node);
 }
@@ -161,7 +162,7 @@ void Functionalizer::stay_inside(const Node& node, ValueId self) {
 
 void functionalize(Lowering& lowering) {
   const auto writes = [](const Node& node) { return is_in_place(node) || only_writes(node); };
-  if (any_node(lowering.program.body, writes)) Functionalizer(lowering).run();
+  if (program::any_node(lowering.program.body, writes)) Functionalizer(lowering).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

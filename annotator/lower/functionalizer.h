@@ -10,7 +10,7 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/write_reports.h"
 
-namespace whence {
+namespace whence::lower {
 
 class Functionalizer {
  public:
@@ -47,4 +47,4 @@ class Functionalizer {
   int depth_ = 0;
 };
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -4,13 +4,16 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "annotator/export/op_table.h"
+#include "annotator/convert/op_table.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/views.h"
 #include "schema/result.h"
 #include "schema/written_views.h"
 
-namespace whence {
+namespace whence::lower {
+
+using convert::OpTable;
+
 namespace {
 
 // Not every name of this form: __is__ asks for identity.
@@ -66,13 +69,14 @@ Written copied(const Program& program, const Node& node, const Argument& source)
   if (to != nullptr && from != nullptr) {
     const Type& before = program.values[to->id].type;
     const Type& after = program.values[from->id].type;
-    const bool fits = before.dtype != DType::undefined && before.dtype == after.dtype && same_shape(before, after);
+    const bool fits =
+        before.dtype != DType::undefined && before.dtype == after.dtype && program::same_shape(before, after);
     if (fits) return {std::nullopt, from->id};
   }
   return {with(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
 }
 
-// Whether what is declared takes the argument. A number stands for a tensor only where `numbers` says so.
+// True if what is declared takes the argument. A number stands for a tensor only where `numbers` says so.
 bool takes(const Program& program, const SchemaArgument& declared, const Argument& given, bool numbers) {
   if (given.is_none() || declared.type.list) return true;
   const auto* value = given.as<ValueRef>();
@@ -182,7 +186,7 @@ Written functional_form(const Program& program, const Node& node) {
   if (argument_of(node, "self") == nullptr || (filled && argument_of(node, "value") == nullptr) ||
       (copies && node.arguments.size() < 2)) {
     throw Error(Code::corrupt_file, qualified(node) + ": an argument is missing", "save the model again",
-                place_of(program, node, "lower"));
+                program::place_of(program, node, "lower"));
   }
   const Argument& self = *argument_of(node, "self");
   if (copies) return copied(program, node, node.arguments[1].value);  // src, or `other`
@@ -198,4 +202,4 @@ Written functional_form(const Program& program, const Node& node) {
   return {without_underscore(program, node), none_id};
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -5,9 +5,9 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
 
-// Whether the operator writes to its argument `self`: aten::relu_, aten::index_put_, aten::__iand__; or to the one
+// True if the operator writes to its argument `self`: aten::relu_, aten::index_put_, aten::__iand__; or to the one
 // argument `out`: aten::arange.start_out.
 bool is_in_place(const Node& node);
 
@@ -34,8 +34,8 @@ struct Written {
 };
 Written functional_form(const Program& program, const Node& in_place);
 
-// Whether the in-place operator of this key, "aten::relu_", "aten::bernoulli_.float", has a functional form that can be
+// True if the in-place operator of this key, "aten::relu_", "aten::bernoulli_.float", has a functional form that can be
 // converted in some overload.
 bool has_functional_form(const std::string& key);
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -10,7 +10,8 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
 namespace {
 
 bool is_branch(const Node& node) { return node.target == "prim::If"; }
@@ -19,19 +20,19 @@ bool reads_one_of(const Block& block, const std::unordered_set<ValueId>& values)
   bool found = false;
   const auto look = [&](ValueId id) { found = found || values.contains(id); };
   for (const Node& node : block.nodes) {
-    for (const NamedArgument& argument : node.arguments) for_each_value(argument.value, look);
+    for (const NamedArgument& argument : node.arguments) program::for_each_value(argument.value, look);
     for (const Block& inner : node.blocks) found = found || reads_one_of(inner, values);
   }
-  for (const Argument& output : block.outputs) for_each_value(output, look);
+  for (const Argument& output : block.outputs) program::for_each_value(output, look);
   return found;
 }
 
-void replace_in(Block& block, const Replacements& replacements) {
+void replace_in(Block& block, const program::Replacements& replacements) {
   for (Node& node : block.nodes) {
-    replace(node.arguments, replacements);
+    program::replace(node.arguments, replacements);
     for (Block& inner : node.blocks) replace_in(inner, replacements);
   }
-  for (Argument& output : block.outputs) replace(output, replacements);
+  for (Argument& output : block.outputs) program::replace(output, replacements);
 }
 
 class Joiner {
@@ -74,7 +75,7 @@ class Joiner {
   std::optional<bool> settled(const Node& before, std::size_t side, const Node& node) const {
     const ValueId condition = node.arguments.front().value.as<ValueRef>()->id;
     for (std::size_t i = 0; i < before.outputs.size(); ++i) {
-      if (before.outputs[i] == condition) return known_flag(program_, before.blocks[side].outputs[i]);
+      if (before.outputs[i] == condition) return program::known_flag(program_, before.blocks[side].outputs[i]);
     }
     return std::nullopt;
   }
@@ -83,7 +84,7 @@ class Joiner {
     for (std::size_t side = 0; side < 2; ++side) {
       Block& own = before.blocks[side];
       Block& taken = node.blocks[*settled(before, side, node) ? 0 : 1];
-      Replacements inside;
+      program::Replacements inside;
       for (std::size_t i = 0; i < before.outputs.size(); ++i) inside[before.outputs[i]] = own.outputs[i];
       replace_in(taken, inside);
       std::move(taken.nodes.begin(), taken.nodes.end(), std::back_inserter(own.nodes));
@@ -98,8 +99,8 @@ class Joiner {
 }  // namespace
 
 void join_branches(Lowering& lowering) {
-  if (!any_node(lowering.program.body, is_branch)) return;
+  if (!program::any_node(lowering.program.body, is_branch)) return;
   Joiner(lowering.program).join(lowering.program.body);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace whence {
+namespace whence::lower {
 
 // ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -190,4 +190,4 @@ ValueId Memory::fresh_like(ValueId like) {
   return static_cast<ValueId>(program_.values.size() - 1);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

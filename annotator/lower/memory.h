@@ -5,7 +5,7 @@
 // are stale from then on and are made anew from their base when they are next read.
 //
 // What cannot be expressed is reported only if it matters, that is, when a stale value is read: models often write
-// through reshape(), of which nobody knows whether it copied, and never look at the base again.
+// through reshape(), of which it is not known whether it copied, and never look at the base again.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@
 #include "annotator/lower/views.h"
 #include "annotator/lower/write_reports.h"
 
-namespace whence {
+namespace whence::lower {
 
 class Memory {
   struct View {
@@ -86,4 +86,4 @@ class Memory {
   State state_;
 };
 
-}  // namespace whence
+}  // namespace whence::lower

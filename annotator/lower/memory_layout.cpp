@@ -10,7 +10,10 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::known_integer;
+
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -332,7 +335,7 @@ std::int64_t span(const MemoryLayout& layout, std::size_t without) {
   return sum;
 }
 
-// Whether elements that differ along this axis lie apart whatever they are along the others: it goes beyond all that
+// True if elements that differ along this axis lie apart whatever they are along the others: it goes beyond all that
 // the others span, or stays within the steps that they make.
 bool stands_alone(const MemoryLayout& a, const MemoryLayout& b, std::size_t axis) {
   if (a.sizes[axis] != b.sizes[axis] || a.strides[axis] != b.strides[axis] || a.strides[axis] == 0) return false;
@@ -437,4 +440,4 @@ bool reads_what_it_overwrites(MemoryLayout target, MemoryLayout source, bool in_
   return found;
 }
 
-}  // namespace whence
+}  // namespace whence::lower

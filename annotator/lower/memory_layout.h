@@ -10,7 +10,7 @@
 
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::lower {
 
 struct MemoryLayout {
   std::int64_t offset = 0;
@@ -19,7 +19,7 @@ struct MemoryLayout {
   bool repeats_elements() const;  // one element at several places: an expanded axis, overlapping windows
 };
 
-// Of a tensor that is no view. nullopt where its sizes are not known.
+// Of a tensor that is not a view. nullopt where its sizes are not known.
 std::optional<MemoryLayout> owner_layout(const Program& program, ValueId owner);
 
 // Of result `output` of a view operation, whose viewed argument lies as `base`. nullopt where an argument is known at
@@ -27,11 +27,11 @@ std::optional<MemoryLayout> owner_layout(const Program& program, ValueId owner);
 std::optional<MemoryLayout> view_layout(const Program& program, const Node& view, std::size_t output,
                                         const MemoryLayout& base);
 
-// Whether the result of a view operation may have one element at several places.
+// True if the result of a view operation may have one element at several places.
 bool may_repeat_elements(const Node& view);
 
-// Whether a write to `target` changes elements of `source` before they are read. Element by element (`in_place`), an
+// True if a write to `target` changes elements of `source` before they are read. Element by element (`in_place`), an
 // element may be read where it is written; otherwise any shared element counts. Both lie in one owner's memory.
 bool reads_what_it_overwrites(MemoryLayout target, MemoryLayout source, bool in_place);
 
-}  // namespace whence
+}  // namespace whence::lower

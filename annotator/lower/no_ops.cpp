@@ -6,7 +6,11 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::replace;
+using program::same_shape;
+
 namespace {
 
 enum class When { always, not_training, same_dtype, same_shape };
@@ -63,7 +67,7 @@ bool widens_in_other_runs(const Program& program, const Node& node, const Type& 
   const auto* sizes = size == nullptr ? nullptr : size->as<ArgumentList>();
   if (sizes == nullptr || !before.dims || sizes->size() != before.dims->size()) return false;
   for (std::size_t i = 0; i < sizes->size(); ++i) {
-    if (may_widen(program, (*before.dims)[i], known_integer(program, (*sizes)[i]))) return true;
+    if (program::may_widen(program, (*before.dims)[i], program::known_integer(program, (*sizes)[i]))) return true;
   }
   return false;
 }
@@ -76,7 +80,7 @@ bool holds(const Program& program, const Node& node, When when, ValueId input) {
       return true;
     case When::not_training: {
       const Argument* train = node.find("train");
-      return train != nullptr && known_flag(program, *train) == false;
+      return train != nullptr && program::known_flag(program, *train) == false;
     }
     case When::same_dtype:
       return same_dtype(before, after);
@@ -86,14 +90,14 @@ bool holds(const Program& program, const Node& node, When when, ValueId input) {
   return false;
 }
 
-void drop(const Lowering& lowering, Block& block, Replacements& replacements) {
+void drop(const Lowering& lowering, Block& block, program::Replacements& replacements) {
   const Program& program = lowering.program;
   for (Node& node : block.nodes) {
     replace(node.arguments, replacements);
     for (Block& nested : node.blocks) drop(lowering, nested, replacements);
     const auto rule = no_ops().find(node.target);
     if (rule == no_ops().end() || node.outputs.size() != 1 || node.list_output) continue;
-    if (named_in(lowering.untouched, qualified(node)) != nullptr) continue;
+    if (program::named_in(lowering.untouched, qualified(node)) != nullptr) continue;
     const auto* input = node.arguments.front().value.as<ValueRef>();
     if (input == nullptr || !holds(program, node, rule->second, input->id)) continue;
     replacements[node.outputs.front()] = Argument{*input};
@@ -104,9 +108,9 @@ void drop(const Lowering& lowering, Block& block, Replacements& replacements) {
 }  // namespace
 
 void drop_no_ops(Lowering& lowering) {
-  Replacements replacements;
+  program::Replacements replacements;
   drop(lowering, lowering.program.body, replacements);
   for (ProgramOutput& output : lowering.program.outputs) replace(output.value, replacements);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -4,7 +4,7 @@
 
 #include "annotator/lower/in_place.h"
 
-namespace whence {
+namespace whence::lower {
 namespace {
 
 class Collector {
@@ -126,4 +126,4 @@ class Collector {
 
 OuterWrites outer_writes(const Program& program, const Node& node) { return Collector(program).of(node); }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -5,7 +5,7 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
 
 struct OuterWrites {
   // Values from outside that are written, themselves or through views made inside, in order of the first write.
@@ -25,4 +25,4 @@ struct OuterWrites {
 // `node` is a prim::If or prim::Loop whose arguments are as the program was read.
 OuterWrites outer_writes(const Program& program, const Node& node);
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -10,7 +10,11 @@
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 
-namespace whence {
+namespace whence::lower {
+
+using program::known_integer;
+using program::Replacements;
+
 namespace {
 
 bool packs(const Node& node) { return node.target == "aten::_pack_padded_sequence" && node.outputs.size() == 2; }
@@ -45,7 +49,8 @@ class PackedSequences {
     for (const ProgramOutput& output : program_.outputs) check(output.value);
     if (!understood_) return;
     Replacements replaced;
-    open_nodes(program_, replaced, [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+    program::open_nodes(program_, replaced,
+                        [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
   }
 
  private:
@@ -102,7 +107,7 @@ class PackedSequences {
 
   static bool reads(const Argument& argument, const std::unordered_set<ValueId>& values) {
     bool found = false;
-    for_each_value(argument, [&](ValueId id) { found |= values.contains(id); });
+    program::for_each_value(argument, [&](ValueId id) { found |= values.contains(id); });
     return found;
   }
 
@@ -117,7 +122,7 @@ class PackedSequences {
   bool open(const Node& node, std::vector<Node>& to, Replacements& replaced) {
     if (packs(node)) {
       const Argument& input = *node.find("input");
-      const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
+      const bool batch_first = program::known_flag(program_, *node.find("batch_first")).value_or(false);
       const Argument padded = batch_first ? swapped(node, input, to, none_id) : input;
       const auto* packed = input.as<ValueRef>();
       by_value_[node.outputs[0]] =
@@ -165,7 +170,7 @@ class PackedSequences {
   }
 
   void pad(const Node& node, const Padded& padded, std::vector<Node>& to, Replacements& replaced) {
-    const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
+    const bool batch_first = program::known_flag(program_, *node.find("batch_first")).value_or(false);
     const Argument* total = node.find("total_length");
     const bool in_full = total != nullptr && (total->as<ValueRef>() != nullptr || known_integer(program_, *total) > 0);
     const Argument count = in_full ? *total : longest(node, padded, to, none_id);
@@ -251,9 +256,9 @@ class PackedSequences {
 }  // namespace
 
 void pad_packed_sequences(Lowering& lowering) {
-  if (!any_node(lowering.program.body, packs)) return;
+  if (!program::any_node(lowering.program.body, packs)) return;
   drop_dead_code(lowering);  // scripted layers ask for sizes of what they are given, of which nothing becomes
   PackedSequences(lowering).run();
 }
 
-}  // namespace whence
+}  // namespace whence::lower

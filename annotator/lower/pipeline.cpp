@@ -3,7 +3,7 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
 
 Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
               const std::set<std::string>& untouched) {
@@ -16,11 +16,11 @@ Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
   pad_packed_sequences(lowering);   // before no-ops go: a slice that it adds may be one
   decompose(lowering);              // no composite writes; what it makes may hold no-ops
   complex_as_pairs(lowering);       // on functional operators; leaves no-ops where a tensor only changed its dtype
-  drop_no_ops(lowering);            // only now is a detach or a view without effect: nobody writes through it any more
+  drop_no_ops(lowering);            // only now is a detach or a view without effect: nothing writes through it any more
   use_constants(lowering);          // after functionalize, which gives what is written a new value
   join_branches(lowering);          // on pure operators: what is joined moves past what stood between
   drop_dead_code(lowering);         // last: takes what the others left unused
   return lowered;
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -1,18 +1,18 @@
 // Lower: the program as PyTorch recorded it, made into one that converters can take node by node. No writes, no
-// aliases, no settled branches, nothing that computes what is known or what nobody reads.
+// aliases, no settled branches, nothing that computes what is known or what is not read.
 #pragma once
 
 #include <set>
 #include <string>
 
-#include "schema/diagnostic.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
-namespace whence {
+namespace whence::lower {
 
 // A lowered copy; `program` stays as it is (tensor bytes are shared). What cannot be lowered is added to `failures`:
 // the copy is then only good for finding further failures. `notes` tells of state that the model writes
-// (state_not_kept). `untouched`: operators that somebody else converts, "aten::dropout" or "aten::add.Tensor", so that
+// (state_not_kept). `untouched`: operators that are converted elsewhere, "aten::dropout" or "aten::add.Tensor", so that
 // they are neither dropped nor written as others.
 Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
               const std::set<std::string>& untouched = {});
@@ -35,4 +35,4 @@ void use_constants(Lowering& lowering);
 void join_branches(Lowering& lowering);
 void drop_dead_code(Lowering& lowering);
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -5,10 +5,11 @@
 #include <unordered_set>
 #include <utility>
 
-#include "annotator/export/op_table.h"
+#include "annotator/convert/op_table.h"
 #include "schema/written_views.h"
 
-namespace whence {
+namespace whence::lower {
+
 namespace {
 
 // Operators that return their argument itself, though their schemas do not say so or say less.
@@ -20,7 +21,7 @@ bool returns_argument(const Program& program, const Node& node) {
   if (always.count(node.target) != 0) return true;
   if (unless_training.count(node.target) == 0) return false;
   const Argument* train = node.find("train");
-  return train != nullptr && known_flag(program, *train) == false;
+  return train != nullptr && program::known_flag(program, *train) == false;
 }
 
 // Views that have no converter, and so no schema here, or whose schemas in ATen do not say that they are views.
@@ -77,7 +78,7 @@ struct Write {
   std::optional<std::int64_t> integer(std::string_view name,
                                       std::optional<std::int64_t> otherwise = std::nullopt) const {
     const Argument* given = view.find(name);
-    return given == nullptr ? otherwise : known_integer(program, *given);
+    return given == nullptr ? otherwise : program::known_integer(program, *given);
   }
 };
 
@@ -94,7 +95,7 @@ std::optional<Node> permute(const Write& w) {
   if (list == nullptr) return std::nullopt;
   ArgumentList inverse(list->size());
   for (std::size_t i = 0; i < list->size(); ++i) {
-    const auto axis = known_integer(w.program, (*list)[i]);
+    const auto axis = program::known_integer(w.program, (*list)[i]);
     if (!axis) return std::nullopt;
     const auto rank = static_cast<std::int64_t>(list->size());
     inverse[static_cast<std::size_t>(*axis < 0 ? *axis + rank : *axis)] = Argument{static_cast<std::int64_t>(i)};
@@ -211,7 +212,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
 ViewInfo view_info(const Program& program, const Node& node) {
   if (node.outputs.empty() || node.arguments.empty()) return {};
   if (returns_argument(program, node)) return {ViewKind::same, node.arguments.front().name};
-  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  const OpSchema* schema = convert::OpTable::get().schema(qualified(node));
   if (is_view_by_name(node)) return viewed_first(node);
   if (schema == nullptr || schema->returns.empty() || !schema->returns.front().type.views()) return {};
   for (const SchemaArgument& argument : schema->arguments) {
@@ -224,7 +225,7 @@ ViewInfo view_info(const Program& program, const Node& node) {
       const DType before = program.values[viewed->id].type.dtype;
       const DType after = program.values[node.outputs.front()].type.dtype;
       const Argument* copy = node.find("copy");
-      const bool copies = copy != nullptr && known_flag(program, *copy).value_or(false);
+      const bool copies = copy != nullptr && program::known_flag(program, *copy).value_or(false);
       return before == after && !copies ? ViewInfo{ViewKind::same, argument.name} : ViewInfo{};
     }
     const bool known = !is_view_by_strides(node.target) || node.find(memory_argument) != nullptr;
@@ -241,4 +242,4 @@ std::optional<Node> write_through(const Program& program, const Node& view, std:
   return rule->second(Write{program, view, output, argument, old_base, written});
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -6,7 +6,7 @@
 
 #include "annotator/lower/pass.h"
 
-namespace whence {
+namespace whence::lower {
 
 enum class ViewKind : std::uint8_t {
   none,     // the results have memory of their own
@@ -30,4 +30,4 @@ ViewInfo view_info(const Program& program, const Node& node);
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
                                   const std::string& argument, ValueId old_base, ValueId written);
 
-}  // namespace whence
+}  // namespace whence::lower

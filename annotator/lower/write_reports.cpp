@@ -2,7 +2,9 @@
 
 #include <utility>
 
-namespace whence {
+namespace whence::lower {
+
+using program::place_of;
 
 Diagnostic WriteReports::refusal(const Node& node, const std::string& why) const {
   const Program& program = lowering_.program;
@@ -67,4 +69,4 @@ void WriteReports::warn(Diagnostic warning) {
   lowering_.notes.push_back(std::move(warning));
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -1,4 +1,4 @@
-// What users are told of writes: those that cannot become values, and those to state that a file does not keep.
+// Reports of writes to users: those that cannot become values, and those to state that a file does not keep.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 #include "annotator/lower/pass.h"
 #include "schema/lost_writes.h"
 
-namespace whence {
+namespace whence::lower {
 
 class WriteReports {
  public:
@@ -28,4 +28,4 @@ class WriteReports {
   Lowering& lowering_;
 };
 
-}  // namespace whence
+}  // namespace whence::lower

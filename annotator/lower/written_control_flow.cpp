@@ -8,7 +8,8 @@
 
 #include "annotator/lower/functionalizer.h"
 
-namespace whence {
+namespace whence::lower {
+
 namespace {
 
 template <class T>
@@ -24,10 +25,10 @@ void insert(std::vector<T>& list, std::size_t at, const std::vector<T>& more) {
 bool is_read(const Block& block, ValueId id) {
   bool found = false;
   const auto look = [&](ValueId read) { found |= read == id; };
-  return any_node(block, [&](const Node& node) {
-    for (const NamedArgument& argument : node.arguments) for_each_value(argument.value, look);
+  return program::any_node(block, [&](const Node& node) {
+    for (const NamedArgument& argument : node.arguments) program::for_each_value(argument.value, look);
     for (const Block& nested : node.blocks) {
-      for (const Argument& output : nested.outputs) for_each_value(output, look);
+      for (const Argument& output : nested.outputs) program::for_each_value(output, look);
     }
     return found;
   });
@@ -151,4 +152,4 @@ void Functionalizer::add_result(Node& node, std::size_t position, ValueId memory
   memory_.recover(memory);
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -5,7 +5,7 @@
 
 #include "annotator/lower/in_place.h"
 
-namespace whence {
+namespace whence::lower {
 
 std::vector<WrittenState> written_state(const Program& program) {
   std::unordered_map<ValueId, ValueId> viewed;  // by result
@@ -30,4 +30,4 @@ std::vector<WrittenState> written_state(const Program& program) {
   return states;
 }
 
-}  // namespace whence
+}  // namespace whence::lower

@@ -6,7 +6,7 @@
 
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::lower {
 
 struct WrittenState {
   ValueId state = none_id;  // the parameter, buffer or input
@@ -16,4 +16,4 @@ struct WrittenState {
 // By value, ascending. Writes in bodies of branches and loops are not looked for.
 std::vector<WrittenState> written_state(const Program& program);
 
-}  // namespace whence
+}  // namespace whence::lower

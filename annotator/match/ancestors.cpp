@@ -10,7 +10,10 @@
 
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 constexpr std::size_t widest = 512;  // reference nodes behind one operation; with more, nothing is known
@@ -63,7 +66,8 @@ class Ancestors {
   std::int32_t scope_of(std::int32_t node) const {
     std::int32_t scope = together(placement_.matches[node].scope, std::max(bounds_[node], 0));
     for (const std::int32_t source : placement_.sources(node)) {
-      if (placement_.placed(source)) scope = together(scope, placement_.matches[source].scope);
+      if (!placement_.placed(source)) continue;
+      scope = together(scope, together(placement_.matches[source].scope, placement_.pairs.tie_scope(source)));
     }
     // Exporters merge equal numbers in lists of sizes, also those of modules beside each other, into the first.
     return puts_into_list(node) ? std::max(placement_.reference.scopes[scope].parent, 0) : scope;
@@ -85,9 +89,10 @@ class Ancestors {
     for (const std::int32_t reader : placement_.readers(node)) {
       const NodeMatch& match = placement_.matches[reader];
       if (!placement_.placed(reader)) continue;
-      const bool known = match.confidence != Confidence::ancestor && !match.units.empty();
+      const std::int32_t tied = placement_.pairs.tie_scope(reader);
+      const bool known = match.confidence != Confidence::ancestor && !match.units.empty() && tied < 0;
       if (!known) {
-        scope = together(scope, together(match.scope, bounds_[reader]));
+        scope = together(scope, together(together(match.scope, tied), bounds_[reader]));
         continue;
       }
       scope = together(scope, match.scope);
@@ -131,4 +136,4 @@ class Ancestors {
 
 void raise_ancestors(Placement& placement) { Ancestors(placement).raise(); }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -8,11 +8,16 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
-#include "annotator/merge/keys.h"
-#include "annotator/merge/node_keys.h"
-#include "annotator/view/python_list.h"
+#include "annotator/metadata/node_keys.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/python_list.h"
+#include "schema/dtype.h"
+#include "schema/files/files.h"
 
-namespace whence {
+namespace whence::match {
+
+namespace keys = origin::keys;
+using onnx_file::find_property;
 
 std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
@@ -34,11 +39,11 @@ std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
   return id;
 }
 
-std::optional<std::string> module_of(const OnnxProperties& metadata) {
+std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata) {
   if (const auto module = find_property(metadata, keys::module)) return std::string(*module);
   const auto scopes = find_property(metadata, keys::name_scopes);
   if (!scopes) return std::nullopt;
-  const auto names = parse_python_list(*scopes);  // modules from the root inwards, then the node's own name
+  const auto names = text::parse_python_list(*scopes);  // modules from the root inwards, then the node's own name
   if (!names || names->size() < 2) return std::nullopt;
   return (*names)[names->size() - 2];
 }
@@ -56,13 +61,30 @@ std::optional<std::string_view> name_path_of(std::string_view node, const std::s
 
 // How sure the file is of the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of the
 // nodes that it fuses, so its word alone is never exact.
-Confidence confidence_in(const OnnxProperties& metadata) {
-  return stated_confidence(metadata).value_or(Confidence::matched);
+origin::Confidence confidence_in(const onnx_file::OnnxProperties& metadata) {
+  return metadata::stated_confidence(metadata).value_or(origin::Confidence::matched);
+}
+
+// Vectors of integers are sizes, axes and indices.
+bool is_weight(const StructureTensor& tensor) {
+  const DType dtype = from_onnx(tensor.data_type);
+  const bool counts = dtype == DType::int64 || dtype == DType::int32 || dtype == DType::boolean;
+  return tensor.elements() > 1 && !(counts && tensor.is_vector());
+}
+
+// The file holds the weights, so that they are found again under other names.
+void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tensor, ReferenceParameter& parameter) {
+  parameter.weight = is_weight(tensor);
+  const DType dtype = from_onnx(tensor.data_type);
+  if (dtype != DType::undefined) parameter.element_size = size_of(dtype);
+  if (!parameter.weight || tensor.bytes.empty()) return;
+  parameter.digest = digest_of(tensor.bytes.data(), tensor.bytes.size());
+  release_bytes(file, tensor);
 }
 
 }  // namespace
 
-Reference make_reference(const OnnxSummary& annotated) {
+Reference make_reference(const onnx_file::OnnxSummary& annotated) {
   Reference reference;
   ForeignStructure made = make_structure(annotated);
   reference.structure = std::move(made.structure);
@@ -71,7 +93,7 @@ Reference make_reference(const OnnxSummary& annotated) {
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
   const ScopeReader reader(annotated);
-  for (const OnnxNode* node : made.file_nodes) {
+  for (const onnx_file::OnnxNode* node : made.file_nodes) {
     ReferenceUnit unit;
     unit.name = node->name;
     if (const auto module = module_of(node->metadata)) {
@@ -98,10 +120,12 @@ Reference make_reference(const OnnxSummary& annotated) {
       if (use.node < 0 || reference.structure.nodes[use.node].source < 0) continue;
       parameter.units.push_back(reference.structure.nodes[use.node].source);
     }
-    if (!parameter.units.empty()) reference.parameters.push_back(std::move(parameter));
+    if (parameter.units.empty()) continue;
+    add_content(annotated, tensor, parameter);
+    reference.parameters.push_back(std::move(parameter));
   }
   reference.index_units();
   return reference;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -7,7 +7,10 @@
 
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 constexpr int deepest = 40;  // of a cone, in nodes
@@ -20,7 +23,7 @@ class Cone {
   // Adds the units on paths from `value` back to a stop. True when there is one.
   bool reaches(std::int32_t value, int depth) {
     if (std::find(stops_.begin(), stops_.end(), value) != stops_.end()) return true;
-    // A value that the foreign file has as well is somebody else's work.
+    // A value that the foreign file has as well is the work of another node.
     if (placement_.pairs.foreign_value(value) >= 0 && depth > 0) return false;
     if (depth >= deepest || ++visited_ > 4 * deepest) return false;
     bool any = false;
@@ -32,6 +35,7 @@ class Cone {
       if (!through) continue;
       any = true;
       if (pads_vanished && r_.nodes[producer].op_type == "Pad") continue;
+      if (r_.has_no_effect(r_.nodes[producer])) continue;
       if (!has_weights && r_.reads_weights(r_.nodes[producer])) continue;
       const auto& found = placement_.reference.units_of_node[producer];
       units.insert(units.end(), found.begin(), found.end());
@@ -40,7 +44,7 @@ class Cone {
   }
 
   std::vector<std::int32_t> units;
-  bool pads_vanished = false;  // a Pad on the way did nothing and is nobody's now
+  bool pads_vanished = false;  // a Pad on the way did nothing and is gone now
   bool has_weights = true;     // of the foreign node: without, it cannot have taken in what scales or shifts by weights
 
  private:
@@ -161,4 +165,4 @@ void place_corresponding(Placement& placement) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

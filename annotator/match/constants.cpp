@@ -6,7 +6,10 @@
 
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 class Constants {
@@ -143,4 +146,4 @@ void place_constants(Placement& placement, const EvidenceTable& evidence) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -9,7 +9,7 @@
 #include "annotator/match/correspondence_weights.h"
 #include "annotator/match/op_class.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 constexpr std::size_t most_rivals = 96;  // partners kept for a node
@@ -35,6 +35,8 @@ Correspondence::Correspondence(const Structure& foreign, const Reference& refere
       certain_(foreign.nodes.size(), false),
       sure_of_scope_(foreign.nodes.size(), false),
       value_certain_(foreign.values.size(), false),
+      tie_scope_(foreign.nodes.size(), -1),
+      value_tie_scope_(foreign.values.size(), -1),
       rivals_of_f_(foreign.nodes.size()),
       rivals_of_r_(r_.nodes.size()) {}
 
@@ -97,7 +99,12 @@ void Correspondence::seed_interface() {
 // An input or output of another name in the same place: of the same model, if what reads or makes it is alike and has
 // weights of the same sizes. A part taken out of a larger model begins and ends elsewhere.
 bool Correspondence::may_be_same(std::int32_t fv, std::int32_t rv) const {
+  const auto computed_inputs = [](const Structure& s, std::int32_t node) {
+    return std::ranges::count_if(s.data_inputs(s.nodes[node]), [](std::int32_t input) { return input >= 0; });
+  };
   const auto alike = [&](std::int32_t a, std::int32_t b) {
+    // A product of two values is never one with weights.
+    if (is_product(f_.nodes[a].op_class) && computed_inputs(f_, a) != computed_inputs(r_, b)) return false;
     return f_.nodes[a].op_class == r_.nodes[b].op_class && constants_alike(f_.nodes[a], r_.nodes[b]) >= 0 &&
            !kernels_differ(f_.nodes[a], r_.nodes[b]);
   };
@@ -119,7 +126,7 @@ void Correspondence::seed_evidence() {
   for (const std::int32_t f : f_.order) {
     if (f_.nodes[f].kind != NodeKind::heavy) continue;
     for (const Evidence& evidence : evidence_[f]) {
-      if (evidence.unit < 0 || evidence.strength <= 0) continue;
+      if (evidence.unit < 0 || evidence.strength <= 0 || evidence.rule == MatchRule::fx_names) continue;
       for (const std::int32_t r : reference_.nodes_of_unit[evidence.unit]) {
         if (r_.nodes[r].op_class == f_.nodes[f].op_class) propose(f, r);
       }
@@ -150,6 +157,7 @@ bool Correspondence::seed_shapes() {
 void Correspondence::propose(std::int32_t f, std::int32_t r) {
   if (node_of_[f] >= 0 || foreign_node_of_[r] >= 0) return;
   if (f_.nodes[f].kind != NodeKind::heavy || r_.nodes[r].kind != NodeKind::heavy) return;
+  if (other_form_taken(r)) return;
   if (kernels_differ(f_.nodes[f], r_.nodes[r]) || f_.nodes[f].computes_sizes != r_.nodes[r].computes_sizes) return;
   auto& rivals = rivals_of_f_[f];
   if (std::find(rivals.begin(), rivals.end(), r) == rivals.end()) {
@@ -160,6 +168,17 @@ void Correspondence::propose(std::int32_t f, std::int32_t r) {
   queue_.push({score(f, r), f, r});
 }
 
+// A product with weights has its partner in another form of the reference: this one is the same operation, which is in
+// the foreign file once.
+bool Correspondence::other_form_taken(std::int32_t r) const {
+  const StructureNode& node = r_.nodes[r];
+  if (!is_product(node.op_class) || !r_.reads_weights(node) || node.outputs[0] < 0) return false;
+  return std::ranges::any_of(r_.makers(r_.loose(node.outputs[0])), [&](std::int32_t other) {
+    return other != r && foreign_node_of_[other] >= 0 && r_.nodes[other].op_class == node.op_class &&
+           same_units(other, r);
+  });
+}
+
 void Correspondence::settle(double gap) {
   for (const Candidate& candidate : waiting_) queue_.push(candidate);
   waiting_.clear();
@@ -167,6 +186,7 @@ void Correspondence::settle(double gap) {
     Candidate top = queue_.top();
     queue_.pop();
     if (node_of_[top.foreign] >= 0 || foreign_node_of_[top.reference] >= 0) continue;
+    if (other_form_taken(top.reference)) continue;
     const double now = score(top.foreign, top.reference);
     if (now < top.score - 1e-9) {  // what was learned since speaks against it
       queue_.push({now, top.foreign, top.reference});
@@ -235,7 +255,10 @@ std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::in
 }
 
 // Nothing tells these apart: twins. In the order of execution on both sides; in one round only such as lie far from
-// each other, since each one that is settled may tell its neighbours apart.
+// each other, since each one that is settled may tell its neighbours apart. Where there are twins of one module, only
+// those: whichever is right, the module is, and what they lead to may tell twins of several modules apart. Of those,
+// the first alone is broken: in whatever order a file lists a module's nodes, those of the module that it feeds are
+// later.
 bool Correspondence::break_ties() {
   constexpr std::int32_t far = 64;
   if (position_f_.empty()) {
@@ -249,6 +272,12 @@ bool Correspondence::break_ties() {
     if (candidate.score + small_gap < best_rival(candidate.foreign, candidate.reference)) continue;
     ties.push_back(candidate);
   }
+  std::vector<Candidate> harmless;
+  std::ranges::copy_if(ties, std::back_inserter(harmless),
+                       [&](const Candidate& tie) { return scope_of_tie(tie.foreign, tie.reference) < 0; });
+  const bool one_module = !harmless.empty();
+  if (one_module) ties = std::move(harmless);
+  std::unordered_set<std::int32_t> rivals;  // of ties between modules that were broken in this round
   std::sort(ties.begin(), ties.end(), [&](const Candidate& a, const Candidate& b) {
     const auto key = [&](const Candidate& each) {
       return std::pair(position_f_[each.foreign], position_r_[each.reference]);
@@ -261,7 +290,11 @@ bool Correspondence::break_ties() {
   for (const Candidate& tie : ties) {
     if (position_f_[tie.foreign] - last < far) continue;
     if (node_of_[tie.foreign] >= 0 || foreign_node_of_[tie.reference] >= 0) continue;
+    if (other_form_taken(tie.reference)) continue;
+    if (rivals.contains(tie.reference)) continue;
+    if (!one_module) rivals.insert(rivals_of_f_[tie.foreign].begin(), rivals_of_f_[tie.foreign].end());
     last = position_f_[tie.foreign];
+    tie_scope_[tie.foreign] = scope_of_tie(tie.foreign, tie.reference);
     accept(tie.foreign, tie.reference, false);
     any = true;
   }
@@ -273,9 +306,12 @@ void Correspondence::accept(std::int32_t f, std::int32_t r, bool certain) {
   foreign_node_of_[r] = f;
   certain_[f] = certain;
   linking_certain_ = certain;
+  if (!certain) tie_scope_[f] = together(tie_scope_[f], scope_of_ties_around(f, r));
+  linking_scope_ = tie_scope_[f];
   link_inputs(f, r);
   link_outputs(f, r);
   linking_certain_ = true;
+  linking_scope_ = -1;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -17,7 +17,7 @@
 #include "annotator/match/reference.h"
 #include "annotator/match/structure.h"
 
-namespace whence {
+namespace whence::match {
 
 class Correspondence {
  public:
@@ -39,6 +39,9 @@ class Correspondence {
   // The pair stands without a broken tie: no other one was as good, nor is what supports it due to a broken tie; or all
   // that were as good are of the same module.
   bool certain(std::int32_t foreign) const { return certain_[foreign] || sure_of_scope_[foreign]; }
+  // The scope around all nodes among which a broken tie chose the partner, or that of what led to it; -1 when the pair
+  // is certain, or all of them are of one scope.
+  std::int32_t tie_scope(std::int32_t foreign) const { return certain(foreign) ? -1 : tie_scope_[foreign]; }
   bool certain_value(std::int32_t foreign) const { return foreign >= 0 && value_certain_[foreign]; }
 
  private:
@@ -58,6 +61,7 @@ class Correspondence {
   bool seed_shapes();
   void link_joint_products();
   std::vector<std::int32_t> parts_of(std::int32_t product, std::int32_t read, bool& ordered) const;
+  bool other_form_taken(std::int32_t r) const;
   void settle(double gap);
   bool break_ties();
   bool bridge();
@@ -66,10 +70,11 @@ class Correspondence {
   enum class Trust : std::uint8_t { all, certain };  // which links of values count
 
   double score(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
-  // The part of the score that is no mere likeness.
+  // The part of the score that is not mere likeness.
   double support(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
   double evidence_for(std::int32_t f, std::int32_t r) const;
   double likeness(std::int32_t f, std::int32_t r) const;
+  bool fx_name_agrees_with(std::int32_t f, std::int32_t r) const;
   double constants_alike(const StructureNode& f, const StructureNode& r) const;
   bool kernels_differ(const StructureNode& f, const StructureNode& r) const;
   double best_rival(std::int32_t f, std::int32_t r, Trust trust = Trust::all) const;
@@ -77,9 +82,24 @@ class Correspondence {
   bool leads_by_support(std::int32_t f, std::int32_t r, Trust trust) const;
   // Calls `see` with the pairs that the nodes could as well be of.
   template <class See>
-  void see_rivals(std::int32_t f, std::int32_t r, Trust trust, const See& see) const;
+  void see_rivals(std::int32_t f, std::int32_t r, Trust trust, const See& see) const {
+    // A partner that a broken tie gave is free to whoever trusts certain pairs alone.
+    const auto free = [&](std::int32_t foreign) {
+      return foreign < 0 || node_of_[foreign] < 0 || (trust == Trust::certain && !certain_[foreign]);
+    };
+    for (const std::int32_t other : rivals_of_f_[f]) {
+      // Another form of the same operation is no rival.
+      if (other != r && free(foreign_node_of_[other]) && !same_units(other, r)) see(f, other);
+    }
+    for (const std::int32_t other : rivals_of_r_[r]) {
+      if (other != f && free(other)) see(other, r);
+    }
+  }
   bool same_units(std::int32_t a, std::int32_t b) const;
 
+  std::int32_t together(std::int32_t a, std::int32_t b) const;  // the scope around both; -1 is none
+  std::int32_t scope_of_tie(std::int32_t f, std::int32_t r) const;
+  std::int32_t scope_of_ties_around(std::int32_t f, std::int32_t r) const;
   bool stands_alone(std::int32_t f, std::int32_t r) const;
   bool rivals_share_scope(std::int32_t f, std::int32_t r) const;
   void confirm();
@@ -90,7 +110,9 @@ class Correspondence {
   void link_inputs(std::int32_t f, std::int32_t r);
   void link_outputs(std::int32_t f, std::int32_t r);
   bool taken_in_by_product(std::int32_t value) const;
-  bool scales_into_product(std::int32_t fv, std::int32_t value) const;
+  bool may_have_taken_in(std::int32_t fv) const;
+  bool is_own_scaling(std::int32_t r) const;
+  std::int32_t behind_scalings(std::int32_t fv, std::int32_t rv) const;
   std::int32_t behind_folded(std::int32_t fv, std::int32_t rv) const;
   void link_behind_sum(std::int32_t fv, std::int32_t rv);
   void link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
@@ -112,7 +134,9 @@ class Correspondence {
   const EvidenceTable& evidence_;
   std::vector<std::int32_t> node_of_, foreign_node_of_, value_of_, foreign_of_;
   std::vector<bool> certain_, sure_of_scope_, value_certain_;
-  bool linking_certain_ = true;  // of the pair that is being linked
+  std::vector<std::int32_t> tie_scope_, value_tie_scope_;  // of foreign nodes, of values: tie_scope()
+  bool linking_certain_ = true;                            // of the pair that is being linked
+  std::int32_t linking_scope_ = -1;                        // its tie_scope()
   bool tie_broken_ = false;
   std::vector<std::vector<std::int32_t>> rivals_of_f_, rivals_of_r_;  // proposed partners
   std::unordered_map<std::int32_t, std::vector<std::int32_t>> joint_;
@@ -124,4 +148,4 @@ class Correspondence {
   std::vector<std::int32_t> position_f_, position_r_;  // in execution order, made when first needed
 };
 
-}  // namespace whence
+}  // namespace whence::match

@@ -7,7 +7,7 @@
 #include "annotator/match/correspondence_weights.h"
 #include "annotator/match/op_class.h"
 
-namespace whence {
+namespace whence::match {
 
 namespace {
 
@@ -118,4 +118,4 @@ bool Correspondence::bridge() {
   return queue_.size() > before;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -4,7 +4,7 @@
 #include "annotator/match/correspondence.h"
 #include "annotator/match/correspondence_weights.h"
 
-namespace whence {
+namespace whence::match {
 
 // Without what broken ties led to, the pair has support and clearly more of it than any rival.
 bool Correspondence::stands_alone(std::int32_t f, std::int32_t r) const {
@@ -38,6 +38,42 @@ bool Correspondence::rivals_share_scope(std::int32_t f, std::int32_t r) const {
   });
 }
 
+std::int32_t Correspondence::together(std::int32_t a, std::int32_t b) const {
+  return a < 0 ? b : b < 0 ? a : reference_.common_scope(a, b);
+}
+
+// The scope around all that the two could as well be of; -1 where that is one scope.
+std::int32_t Correspondence::scope_of_tie(std::int32_t f, std::int32_t r) const {
+  std::int32_t scope = -1;
+  bool one = true;
+  const auto add = [&](std::int32_t node) {
+    for (const std::int32_t unit : reference_.units_of_node[node]) {
+      const std::int32_t other = reference_.units[unit].scope;
+      one = one && (scope < 0 || other < 0 || other == scope);
+      scope = together(scope, other);
+    }
+  };
+  add(r);
+  const double own = score(f, r);
+  see_rivals(f, r, Trust::all, [&](std::int32_t a, std::int32_t b) {
+    if (score(a, b) >= own - clear_gap) add(b);
+  });
+  return one ? -1 : scope;
+}
+
+// Of the broken ties that the pair's values are due to; -1 when there are none between several scopes.
+std::int32_t Correspondence::scope_of_ties_around(std::int32_t f, std::int32_t r) const {
+  std::int32_t scope = -1;
+  const auto see = [&](std::int32_t fv) {
+    if (fv >= 0 && value_of_[fv] >= 0) scope = together(scope, value_tie_scope_[fv]);
+  };
+  for (const std::int32_t value : f_.data_inputs(f_.nodes[f])) see(value);
+  for (const std::int32_t output : f_.nodes[f].outputs) see(f_.loose(output));
+  if (scope < 0) return scope;
+  for (const std::int32_t unit : reference_.units_of_node[r]) scope = together(scope, reference_.units[unit].scope);
+  return scope;
+}
+
 // A certain pair makes the values certain that it reads and writes in the same places.
 void Correspondence::confirm_values(std::int32_t f, std::int32_t r) {
   const auto agree = [&](std::int32_t fv, std::int32_t rv) {
@@ -66,4 +102,4 @@ void Correspondence::confirm() {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -6,7 +6,7 @@
 #include "annotator/match/correspondence_weights.h"
 #include "annotator/match/op_class.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 constexpr int longest_step = 3;        // nodes that growth steps over on one side
@@ -21,6 +21,7 @@ void Correspondence::link(std::int32_t fv, std::int32_t rv) {
   if (news) {
     value_of_[fv] = rv;
     value_certain_[fv] = linking_certain_;
+    value_tie_scope_[fv] = linking_scope_;
   }
   if (foreign_of_[rv] < 0) foreign_of_[rv] = fv;
   if (value_of_[fv] != rv) return;
@@ -111,7 +112,7 @@ void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
       }
       return;
     }
-    return link(fv, other);
+    return link(fv, behind_scalings(fv, other));
   }
   if (f_.makers(fv).empty() || r_.makers(rv).empty()) link(fv, rv);
 }
@@ -138,10 +139,11 @@ void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
   }
   // What only the foreign file does to a value leaves it the same for the reference: both correspond.
   if (target.first != fv) link(fv, rv);
-  const bool taken_in = taken_in_by_product(target.second) || scales_into_product(fv, target.second);
-  if (target.second == rv || taken_in) return link(target.first, target.second);
-  // Plain arithmetic of the reference's alone: the readers behind it do it now.
-  link(fv, rv);
+  if (target.second == rv || taken_in_by_product(target.second)) return link(target.first, target.second);
+  // Plain arithmetic of the reference's alone: the product took it in, or the readers behind it do it now.
+  const std::int32_t behind = target.first == fv ? behind_scalings(fv, rv) : rv;
+  link(fv, behind);
+  if (behind == target.second) return;
   for (const StructureUse& a : f_.heavy_uses(fv)) {
     for (const StructureUse& b : r_.heavy_uses(target.second)) {
       if (f_.nodes[a.node].op_class != r_.nodes[b.node].op_class || a.slot != b.slot) continue;
@@ -159,26 +161,48 @@ bool Correspondence::taken_in_by_product(std::int32_t value) const {
   });
 }
 
-// A scaling that is an operation of its own, behind a product with weights: those took it in, where the foreign readers
-// are plain operators, which cannot.
-bool Correspondence::scales_into_product(std::int32_t fv, std::int32_t value) const {
-  const auto& products = f_.makers(fv);
-  const bool weights = std::any_of(products.begin(), products.end(), [&](std::int32_t maker) {
-    return is_product(f_.nodes[maker].op_class) && f_.reads_weights(f_.nodes[maker]);
-  });
-  const auto& uses = f_.heavy_uses(fv);
-  const bool plain =
-      std::all_of(uses.begin(), uses.end(), [&](const StructureUse& use) { return f_.nodes[use.node].domain.empty(); });
-  const auto own_operation = [&](std::int32_t maker) {
-    const auto& units = reference_.units_of_node[maker];
-    if (units.size() != 1 || !may_be_folded(r_.nodes[maker].op_class)) return false;
-    const auto& nodes = reference_.nodes_of_unit[units.front()];
-    return std::all_of(nodes.begin(), nodes.end(), [&](std::int32_t node) {
-      return reference_.units_of_node[node].size() > 1 || may_be_folded(r_.nodes[node].op_class);
-    });
+// The result of a product with weights, which could take in a scaling, read by plain operators alone, which could not:
+// what is fused, and products with weights of their own, may have done it instead.
+bool Correspondence::may_have_taken_in(std::int32_t fv) const {
+  const auto weighs = [&](std::int32_t node) {
+    return is_product(f_.nodes[node].op_class) && f_.reads_weights(f_.nodes[node]);
   };
-  const auto& makers = r_.makers(value);
-  return weights && plain && !makers.empty() && std::all_of(makers.begin(), makers.end(), own_operation);
+  const auto& uses = f_.heavy_uses(fv);
+  return std::ranges::any_of(f_.makers(fv), weighs) && std::ranges::all_of(uses, [&](const StructureUse& use) {
+           return f_.nodes[use.node].domain.empty() && !weighs(use.node);
+         });
+}
+
+// Scales or shifts, and is an operation of its own: not part of how another one is written.
+bool Correspondence::is_own_scaling(std::int32_t r) const {
+  const auto& units = reference_.units_of_node[r];
+  if (units.size() != 1 || !may_be_folded(r_.nodes[r].op_class)) return false;
+  const auto& nodes = reference_.nodes_of_unit[units.front()];
+  return std::ranges::all_of(nodes, [&](std::int32_t node) {
+    return reference_.units_of_node[node].size() > 1 || may_be_folded(r_.nodes[node].op_class);
+  });
+}
+
+// The value behind the scalings that directly follow the product `rv` in the reference, each an operation of its own,
+// where the foreign product took them in: its readers do not scale. `rv` itself when there are none.
+std::int32_t Correspondence::behind_scalings(std::int32_t fv, std::int32_t rv) const {
+  std::int32_t value = rv;
+  for (int step = 0; may_have_taken_in(fv) && step < longest_step; ++step) {
+    const auto& uses = r_.heavy_uses(value);
+    const bool scaled = !uses.empty() && std::ranges::all_of(uses, [&](const StructureUse& use) {
+      if (use.node < 0 || !is_own_scaling(use.node) || !same_units(use.node, uses.front().node)) return false;
+      const auto read = r_.data_inputs(r_.nodes[use.node]);
+      return std::ranges::count_if(read, [](std::int32_t input) { return input >= 0; }) == 1;
+    });
+    const auto alike = [&](const StructureUse& use) {
+      return f_.nodes[use.node].op_class == r_.nodes[uses.front().node].op_class;
+    };
+    if (!scaled || std::ranges::any_of(f_.heavy_uses(fv), alike)) break;
+    const StructureNode& next = r_.nodes[uses.front().node];
+    if (next.outputs.empty() || next.outputs[0] < 0 || foreign_of_[r_.loose(next.outputs[0])] >= 0) break;
+    value = r_.loose(next.outputs[0]);
+  }
+  return value;
 }
 
 // The value behind the arithmetic with weights that follows the product `rv` in the reference and is nowhere behind
@@ -301,4 +325,4 @@ void Correspondence::link_outputs(std::int32_t f, std::int32_t r) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

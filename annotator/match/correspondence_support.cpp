@@ -5,13 +5,13 @@
 #include "annotator/match/correspondence_weights.h"
 #include "annotator/match/op_class.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 constexpr double input_agrees = 1.0, output_agrees = 1.4;
 constexpr double input_disagrees = -0.8, output_disagrees = -1.2, input_half_known = -0.25;
 constexpr double attributes_agree = 0.2, constant_agrees = 0.4, constant_disagrees = -0.4;
-constexpr double neighbours_alike = 0.3;
+constexpr double neighbours_alike = 0.3, fx_name_agrees = 0.2;
 
 std::vector<std::int64_t> sorted_sizes(const StructureTensor& tensor) {
   std::vector<std::int64_t> sizes;
@@ -26,6 +26,7 @@ std::vector<std::int64_t> sorted_sizes(const StructureTensor& tensor) {
 double Correspondence::evidence_for(std::int32_t f, std::int32_t r) const {
   double best = 0, sum = 0;
   for (const Evidence& evidence : evidence_[f]) {
+    if (evidence.rule == MatchRule::fx_names) continue;  // likeness
     for (const std::int32_t unit : reference_.units_of_node[r]) {
       const bool agrees = evidence.unit >= 0 ? evidence.unit == unit : evidence.scope == reference_.units[unit].scope;
       if (!agrees) continue;
@@ -157,11 +158,20 @@ double Correspondence::consumers_alike(std::int32_t fv, std::int32_t rv) const {
   return met / all;
 }
 
+// These names number the operators in the order of another export, so they make a pair likelier and never certain.
+bool Correspondence::fx_name_agrees_with(std::int32_t f, std::int32_t r) const {
+  return std::ranges::any_of(evidence_[f], [&](const Evidence& evidence) {
+    const auto& units = reference_.units_of_node[r];
+    return evidence.rule == MatchRule::fx_names && std::ranges::find(units, evidence.unit) != units.end();
+  });
+}
+
 double Correspondence::likeness(std::int32_t f, std::int32_t r) const {
   const StructureNode& ours = f_.nodes[f];
   const StructureNode& theirs = r_.nodes[r];
   double total = ours.attributes == theirs.attributes ? attributes_agree : 0;
   total += constants_alike(ours, theirs);
+  if (fx_name_agrees_with(f, r)) total += fx_name_agrees;
   const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
   double alike = 0, compared = 0;
   for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
@@ -184,21 +194,6 @@ bool Correspondence::same_units(std::int32_t a, std::int32_t b) const {
   return reference_.units_of_node[a] == reference_.units_of_node[b];
 }
 
-template <class See>
-void Correspondence::see_rivals(std::int32_t f, std::int32_t r, Trust trust, const See& see) const {
-  // A partner that a broken tie gave is free to whoever trusts certain pairs alone.
-  const auto free = [&](std::int32_t foreign) {
-    return foreign < 0 || node_of_[foreign] < 0 || (trust == Trust::certain && !certain_[foreign]);
-  };
-  for (const std::int32_t other : rivals_of_f_[f]) {
-    // Another form of the same operation is no rival.
-    if (other != r && free(foreign_node_of_[other]) && !same_units(other, r)) see(f, other);
-  }
-  for (const std::int32_t other : rivals_of_r_[r]) {
-    if (other != f && free(other)) see(other, r);
-  }
-}
-
 double Correspondence::best_rival(std::int32_t f, std::int32_t r, Trust trust) const {
   double best = 0;
   see_rivals(f, r, trust, [&](std::int32_t a, std::int32_t b) { best = std::max(best, score(a, b, trust)); });
@@ -215,4 +210,4 @@ bool Correspondence::leads_by_support(std::int32_t f, std::int32_t r, Trust trus
   return leads;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace whence {
+namespace whence::match {
 
 constexpr std::size_t most_readers = 64;  // a value with more proposes no pairs by itself
 
@@ -17,4 +17,4 @@ inline std::uint64_t pair_key(std::int32_t a, std::int32_t b) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -1,11 +1,14 @@
 // What is left serves nodes that are placed: constants, sizes, index arithmetic. It belongs to its readers: to their
-// scope when they have one, else to the scope that encloses them. What nobody placed reads goes with what it reads.
+// scope when they have one, else to the scope that encloses them. A node without a place goes with what it reads.
 #include <algorithm>
 
 #include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 void place_with_readers(Placement& placement, std::int32_t node) {
@@ -25,7 +28,7 @@ void place_with_readers(Placement& placement, std::int32_t node) {
     if (units.size() < most_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
   if (first < 0) return;
-  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is no certain answer;
+  // Index and size arithmetic may stem from a module that encloses its readers, so their scope is not a certain answer;
   // and one inference on top of another is none.
   const bool constant = placement.foreign.nodes[node].kind == NodeKind::constant;
   const bool firm = one_scope && constant && weakest <= Confidence::matched;
@@ -101,7 +104,7 @@ void place_by_dataflow(Placement& placement) {
   for (const std::int32_t node : order) {
     if (!placement.placed(node)) place_with_sources(placement, node);
   }
-  // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are no answer.
+  // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are not an answer.
   for (const std::int32_t node : order) {
     NodeMatch& match = placement.matches[node];
     const bool by_neighbours = match.rule == MatchRule::dataflow && match.confidence == Confidence::inferred;
@@ -111,4 +114,4 @@ void place_by_dataflow(Placement& placement) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace whence {
+namespace whence::match {
 
 class AttributeDigest {
  public:
@@ -29,4 +29,4 @@ class AttributeDigest {
   std::uint64_t state_ = 0xcbf29ce484222325ULL;
 };
 
-}  // namespace whence
+}  // namespace whence::match

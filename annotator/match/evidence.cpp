@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 struct RuleText {
@@ -49,4 +49,4 @@ std::string_view sentence_of(std::string_view rule) {
   return {};
 }
 
-}  // namespace whence
+}  // namespace whence::match

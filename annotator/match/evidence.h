@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/graph/confidence.h"
+#include "annotator/origin/confidence.h"
 
-namespace whence {
+namespace whence::match {
 
 // In the order in which they are consulted; the names are those of `pkg.whence.rule` and `whence explain`.
 enum class MatchRule : std::uint8_t {
@@ -29,7 +29,7 @@ enum class MatchRule : std::uint8_t {
   dataflow,      // between nodes of one module
 };
 std::string_view name_of(MatchRule rule);
-// Why a rule is believed, for people; empty for a word that is no rule (`stamp`).
+// Why a rule is believed, for people; empty for a word that is not a rule (`stamp`).
 std::string_view sentence_of(std::string_view rule);
 
 struct Evidence {
@@ -39,7 +39,7 @@ struct Evidence {
   double strength = 0;
   std::string_view from = {};  // the name or key that says it, in the file; may be empty
   // Of evidence for a scope: the most that a node can be by it. Names that whence gave are no surer than the node was.
-  Confidence surest = Confidence::matched;
+  origin::Confidence surest = origin::Confidence::matched;
 };
 
 // By structure node of the foreign file.
@@ -48,9 +48,9 @@ using EvidenceTable = std::vector<std::vector<Evidence>>;
 struct NodeMatch {
   std::vector<std::int32_t> units;  // ascending; several: fused. Empty: only the scope is known
   std::int32_t scope = -1;          // lowest common one; -1: unattributed
-  Confidence confidence = Confidence::unattributed;
+  origin::Confidence confidence = origin::Confidence::unattributed;
   MatchRule rule = MatchRule::none;
   bool shared = false;  // several units because it serves several, not because it replaced them
 };
 
-}  // namespace whence
+}  // namespace whence::match

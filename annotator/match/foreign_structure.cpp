@@ -7,12 +7,21 @@
 #include <string>
 #include <unordered_map>
 
-#include "annotator/graph/tensor_values.h"
 #include "annotator/match/digest_numbers.h"
-#include "annotator/read/wire_in.h"
+#include "annotator/onnx_file/wire_in.h"
+#include "annotator/program/tensor_values.h"
 #include "schema/dtype.h"
 
-namespace whence {
+namespace whence::match {
+
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
+namespace wire = onnx_file::wire;
+
 namespace {
 
 using wire::Field;
@@ -32,7 +41,7 @@ void collect(const std::vector<OnnxNode>& nodes, std::vector<const OnnxNode*>& i
 class Builder {
  public:
   explicit Builder(const OnnxSummary& model) : model_(model), place_{.file = model.file->path(), .stage = "match"} {
-    result_.external = std::make_shared<ExternalBytes>(model.file->path());
+    result_.external = std::make_shared<onnx_file::ExternalBytes>(model.file->path());
     result_.file_nodes = nodes_with_functions(model);
     result_.callee_nodes.resize(result_.file_nodes.size());
     for (std::size_t i = 0; i < result_.file_nodes.size(); ++i) {
@@ -84,7 +93,7 @@ class Builder {
     return entry->second;
   }
 
-  // A value that nobody makes is taken for an input of its own: the file is wrong, and validate says so.
+  // A value that no node makes is taken for an input of its own: the file is wrong, and validate says so.
   std::int32_t resolve(Names& names, std::string_view name) {
     if (name.empty()) return -1;
     for (Names* at = &names; at != nullptr; at = at->outer) {
@@ -125,9 +134,9 @@ class Builder {
 
   void read_number(const OnnxTensor& tensor, StructureTensor& entry) const {
     const DType dtype = from_onnx(tensor.data_type);
-    if (!has_number_form(dtype) || tensor.external) return;
+    if (!program::has_number_form(dtype) || tensor.external) return;
     if (tensor.raw.size() == size_of(dtype) && tensor.raw.size() <= largest_number) {
-      entry.number = single_number({dtype, {}, Bytes::copy_of(tensor.raw.data(), tensor.raw.size())}).value();
+      entry.number = program::single_number({dtype, {}, Bytes::copy_of(tensor.raw.data(), tensor.raw.size())}).value();
       entry.single = true;
       return;
     }
@@ -236,7 +245,7 @@ class Builder {
 
   std::uint64_t digest_attributes(const OnnxNode& node, std::uint64_t& padding) const {
     std::uint64_t total = 0;
-    for (const OnnxAttribute& attribute : node.attributes) {
+    for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
       if (attribute.holds_graph) continue;
       AttributeDigest digest(attribute.name);
       for (FieldReader reader(attribute.message, place_); !reader.done();) {
@@ -253,7 +262,7 @@ class Builder {
     return total;
   }
 
-  bool pads_anything(const OnnxAttribute& attribute) const {
+  bool pads_anything(const onnx_file::OnnxAttribute& attribute) const {
     bool any = false;
     for (FieldReader reader(attribute.message, place_); !reader.done();) {
       const Field field = reader.next();
@@ -297,4 +306,14 @@ std::vector<const OnnxNode*> nodes_with_functions(const OnnxSummary& model) {
 
 ForeignStructure make_structure(const OnnxSummary& model) { return Builder(model).build(); }
 
-}  // namespace whence
+void release_bytes(const OnnxSummary& model, const StructureTensor& tensor) {
+  constexpr std::size_t large = 32ULL << 20U;
+  const std::string_view file = model.file->text();
+  if (tensor.bytes.size() < large || tensor.bytes.data() < file.data() ||
+      tensor.bytes.data() >= file.data() + file.size()) {
+    return;
+  }
+  model.file->release(static_cast<std::size_t>(tensor.bytes.data() - file.data()), tensor.bytes.size());
+}
+
+}  // namespace whence::match

@@ -6,26 +6,29 @@
 #include <memory>
 #include <vector>
 
-#include "annotator/match/external_bytes.h"
 #include "annotator/match/structure.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/external_bytes.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::match {
 
 // The file's nodes in one list: those of the graph, of a node's bodies behind it, then those of each local function.
 // The order in which OnnxRewrite visits them.
-std::vector<const OnnxNode*> nodes_with_functions(const OnnxSummary& model);
+std::vector<const onnx_file::OnnxNode*> nodes_with_functions(const onnx_file::OnnxSummary& model);
 
 struct ForeignStructure {
   Structure structure;
-  std::shared_ptr<ExternalBytes> external;  // keeps weights beside the model mapped
-  std::vector<const OnnxNode*> file_nodes;  // nodes_with_functions(); StructureNode::source points here
+  std::shared_ptr<onnx_file::ExternalBytes> external;  // keeps weights beside the model mapped
+  std::vector<const onnx_file::OnnxNode*> file_nodes;  // nodes_with_functions(); StructureNode::source points here
   // By file node that calls a local function: the structure nodes of each call's body; empty for all others.
   std::vector<std::vector<std::int32_t>> callee_nodes;
 };
 
 // `model` must outlive the result. Throws Error: corrupt_file for cycles and functions that call themselves, over_limit
 // when calls lay out to more nodes than any model has; those of ExternalBytes.
-ForeignStructure make_structure(const OnnxSummary& model);
+ForeignStructure make_structure(const onnx_file::OnnxSummary& model);
 
-}  // namespace whence
+// Gives the memory back that reading a large tensor of this file took. The bytes stay readable.
+void release_bytes(const onnx_file::OnnxSummary& model, const StructureTensor& tensor);
+
+}  // namespace whence::match

@@ -12,7 +12,8 @@
 #include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
 namespace {
 
 bool is_among(const auto& names, std::string_view op) { return std::ranges::find(names, op) != names.end(); }
@@ -134,7 +135,8 @@ class Inserted {
     if (together.scope < 0) return;
     std::ranges::sort(together.units);
     together.units.erase(std::unique(together.units.begin(), together.units.end()), together.units.end());
-    together.confidence = std::max(together.confidence, one_answer ? Confidence::matched : Confidence::ancestor);
+    together.confidence =
+        std::max(together.confidence, one_answer ? origin::Confidence::matched : origin::Confidence::ancestor);
     together.rule = MatchRule::inserted;
     placement_.matches[node] = std::move(together);
   }
@@ -149,4 +151,4 @@ class Inserted {
 
 void place_inserted(Placement& placement) { Inserted(placement).place(); }
 
-}  // namespace whence
+}  // namespace whence::match

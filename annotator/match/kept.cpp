@@ -5,7 +5,8 @@
 
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
 namespace {
 
 class Kept {
@@ -28,7 +29,7 @@ class Kept {
     if (ours.op_type != theirs.op_type && !rearranged) return;
     std::vector<std::int32_t> units = placement_.reference.units_of_node[maker];
     if (rearranged && ours.op_type == theirs.op_type) add_merged(ours, theirs, units);
-    placement_.place(node, std::move(units), Confidence::matched, MatchRule::kept_values);
+    placement_.place(node, std::move(units), origin::Confidence::matched, MatchRule::kept_values);
   }
 
  private:
@@ -71,4 +72,4 @@ void place_kept(Placement& placement) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -6,7 +6,10 @@
 
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 constexpr std::size_t longest = 64;
@@ -271,4 +274,4 @@ void place_leftovers(Placement& placement) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

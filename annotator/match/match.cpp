@@ -10,9 +10,13 @@
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
-#include "annotator/merge/keys.h"
+#include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+
 namespace {
 
 struct ListedRule {
@@ -209,7 +213,7 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
 
 }  // namespace
 
-MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
+MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference) {
   const ForeignStructure foreign = make_structure(model);
   const Structure& structure = foreign.structure;
   const TensorSources tensors(model, structure, reference);
@@ -224,7 +228,7 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   pairs.grow();
 
   Placement placement{structure, reference, pairs, std::vector<NodeMatch>(structure.nodes.size())};
-  if (reference.program && find_property(model.metadata, keys::program) == reference.program) {
+  if (reference.program && onnx_file::find_property(model.metadata, keys::program) == reference.program) {
     place_stamped(placement, foreign);
   }
   place_corresponding(placement);
@@ -253,4 +257,4 @@ MatchReport match_model(const OnnxSummary& model, const Reference& reference) {
   return report;
 }
 
-}  // namespace whence
+}  // namespace whence::match

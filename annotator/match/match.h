@@ -1,4 +1,4 @@
-// Match: where the nodes of an ONNX file that somebody else made come from, found by comparing it with what is known of
+// Match: where the nodes of an ONNX file from another tool come from, found by comparing it with what is known of
 // its model. The one entry of this folder; annotate calls it, explain repeats it.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 #include "annotator/match/evidence.h"
 #include "annotator/match/reference.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::match {
 
 struct ModelFit {
   std::int64_t parameters = 0;                           // of the reference, those that operations read
@@ -36,6 +36,6 @@ struct MatchReport {
 
 // Throws Error: corrupt_file for cycles and recursive functions, over_limit, missing_file and outside_folder for
 // external data.
-MatchReport match_model(const OnnxSummary& model, const Reference& reference);
+MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference);
 
-}  // namespace whence
+}  // namespace whence::match

@@ -7,7 +7,7 @@
 
 #include "schema/dtype.h"
 
-namespace whence {
+namespace whence::match {
 
 // Bytes and names that are met speak for the model; but two models may share a few bytes: the same noise, or what one
 // was initialised with. Without them (folded, quantised, renamed) most weights of the file must have found a place that
@@ -37,9 +37,11 @@ std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
 }
 
 // The matrices that a node reads. Sizes and masks are computed differently by every exporter; what reads matrices says
-// which model it is.
+// which model it is, but for sums and products by element: those of masks and of tables of positions, which exporters
+// fold or do not.
 std::vector<std::int32_t> matrices_of(const Structure& s, const StructureNode& node) {
   std::vector<std::int32_t> matrices;
+  if (node.commutative) return matrices;
   for (const std::int32_t input : node.inputs) {
     if (input < 0 || !s.values[input].constant) continue;
     const std::int32_t tensor = s.root_tensor(input);
@@ -100,7 +102,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     const NodeMatch& match = placement.matches[i];
     if (const auto matrices = matrices_of(foreign, foreign.nodes[i]); !matrices.empty()) {
       ++fit.nodes;
-      const Confidence as_sure_as_can_be = std::max(Confidence::matched, placement.surest(match.units));
+      const origin::Confidence as_sure_as_can_be = std::max(origin::Confidence::matched, placement.surest(match.units));
       fit.placed += match.confidence <= as_sure_as_can_be && fits(foreign, matrices, reference, match.units);
     }
     if (placement.pairs.node(node) < 0) continue;
@@ -126,4 +128,4 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   return fit;
 }
 
-}  // namespace whence
+}  // namespace whence::match

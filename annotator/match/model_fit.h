@@ -5,8 +5,8 @@
 #include "annotator/match/placement.h"
 #include "annotator/match/tensor_sources.h"
 
-namespace whence {
+namespace whence::match {
 
 ModelFit model_fit(const Placement& placement, const TensorSources& tensors);
 
-}  // namespace whence
+}  // namespace whence::match

@@ -9,9 +9,9 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
-#include "annotator/merge/carried_token.h"
+#include "annotator/origin/carried_token.h"
 
-namespace whence {
+namespace whence::match {
 
 std::string module_of_path(std::string_view name_path) {
   if (!name_path.starts_with('/')) return "";
@@ -62,15 +62,15 @@ std::string_view without_fusion(std::string_view name) {
 
 }  // namespace
 
-Reference make_reference_of_names(const OnnxSummary& model) {
+Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
   Reference reference;
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
   const ScopeReader reader(model);
-  for (const OnnxNode* node : nodes_with_functions(model)) {
+  for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) {
     if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
     for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0],
-                                        token_in(node->doc_string).value_or(CarriedToken{}).name}) {
+                                        origin::token_in(node->doc_string).value_or(origin::CarriedToken{}).name}) {
       if (!name.starts_with('/')) continue;
       const ScopeInName found = reader.read(name);
       if (!found.has_operator) continue;
@@ -78,7 +78,7 @@ Reference make_reference_of_names(const OnnxSummary& model) {
       reference.scopes[scope].name_path = std::string(found.path);
     }
   }
-  for (const OnnxTensor& tensor : model.graph.initializers) {
+  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) {
     if (!looks_like_parameter(tensor.name)) continue;
     ReferenceUnit unit;
     const std::string_view name = without_fusion(tensor.name);
@@ -94,4 +94,4 @@ Reference make_reference_of_names(const OnnxSummary& model) {
   return reference;
 }
 
-}  // namespace whence
+}  // namespace whence::match

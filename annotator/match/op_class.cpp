@@ -1,18 +1,20 @@
 #include "annotator/match/op_class.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <utility>
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 // Names by which tools call what ONNX calls otherwise. An entry here lets a fused or quantised node correspond to the
 // plain one; which further nodes it took in follows from its neighbours, not from this table.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 45> same_as = {{
+struct Alias {
+  std::string_view name, plain;
+};
+constexpr Alias same_as[] = {
     {"Gemm", "MatMul"},
     {"FusedMatMul", "MatMul"},
     {"FusedGemm", "MatMul"},
@@ -58,114 +60,137 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 45> same_as 
     {"QAttention", "Attention"},
     {"BiasSoftmax", "Softmax"},
     {"QEmbedLayerNormalization", "LayerNormalization"},
-}};
-
-constexpr std::array<std::string_view, 15> transparent = {"Identity",
-                                                          "Cast",
-                                                          "CastLike",
-                                                          "Reshape",
-                                                          "Transpose",
-                                                          "Squeeze",
-                                                          "Unsqueeze",
-                                                          "Flatten",
-                                                          "Expand",
-                                                          "Dropout",
-                                                          "QuantizeLinear",
-                                                          "DequantizeLinear",
-                                                          "DynamicQuantizeLinear",
-                                                          "ReorderInput",
-                                                          "ReorderOutput"};
-
-struct Classes {
-  std::mutex mutex;
-  std::unordered_map<std::string, std::uint16_t> numbers;
 };
 
-std::uint16_t number_of(std::string_view name) {
-  static Classes classes;
-  const std::lock_guard lock(classes.mutex);
-  return classes.numbers.try_emplace(std::string(name), static_cast<std::uint16_t>(classes.numbers.size()))
-      .first->second;
+// What is known of an operator, under the name that op_class() goes by; each word is explained in the header.
+enum Fact : std::uint16_t {
+  transparent = 1,
+  size_arithmetic = 2,
+  integer_arithmetic = 4,
+  commutative = 8,
+  without_effect = 16,
+  gate = 32,
+  activation = 64,
+  folded = 128,
+  product = 256,
+};
+
+struct Row {
+  std::string_view name;
+  int facts;
+};
+constexpr Row table[] = {
+    {"Abs", without_effect},
+    {"Add", integer_arithmetic | commutative | without_effect | folded},
+    {"And", commutative | without_effect},
+    {"batch_norm", activation | folded},
+    {"BatchNormalization", activation | folded},
+    {"Cast", transparent | integer_arithmetic},
+    {"CastLike", transparent},
+    {"Ceil", integer_arithmetic},
+    {"Clip", without_effect | activation},
+    {"Concat", size_arithmetic | integer_arithmetic},
+    {"Conv", product},
+    {"ConvTranspose", product},
+    {"DequantizeLinear", transparent},
+    {"Div", integer_arithmetic | without_effect | folded},
+    {"Dropout", transparent},
+    {"DynamicQuantizeLinear", transparent},
+    {"Elu", without_effect | activation},
+    {"Equal", size_arithmetic | commutative},
+    {"Erf", without_effect},
+    {"Exp", without_effect},
+    {"Expand", transparent},
+    {"Flatten", transparent},
+    {"Floor", integer_arithmetic},
+    {"Gather", size_arithmetic | integer_arithmetic},
+    {"Gelu", without_effect | activation},
+    {"HardSigmoid", without_effect | gate | activation},
+    {"HardSwish", without_effect | activation},
+    {"Identity", transparent | integer_arithmetic},
+    {"IsNaN", without_effect},
+    {"LeakyRelu", without_effect | activation},
+    {"Log", without_effect},
+    {"MatMul", product},
+    {"Max", integer_arithmetic | commutative | without_effect},
+    {"Mean", commutative},
+    {"Min", integer_arithmetic | commutative | without_effect},
+    {"Mish", without_effect},
+    {"Mod", integer_arithmetic},
+    {"Mul", integer_arithmetic | commutative | without_effect | folded},
+    {"Neg", integer_arithmetic | without_effect},
+    {"Not", without_effect},
+    {"Or", commutative | without_effect},
+    {"Pad", without_effect},
+    {"Pow", integer_arithmetic | without_effect},
+    {"QuantizeLinear", transparent},
+    {"Range", size_arithmetic},
+    {"Reciprocal", without_effect},
+    {"ReduceProd", integer_arithmetic},
+    {"Relu", without_effect | activation},
+    {"ReorderInput", transparent},
+    {"ReorderOutput", transparent},
+    {"Reshape", transparent | integer_arithmetic},
+    {"Selu", without_effect},
+    {"Shape", size_arithmetic},
+    {"Sigmoid", without_effect | gate | activation},
+    {"Size", size_arithmetic},
+    {"Slice", integer_arithmetic | without_effect},
+    {"Softplus", without_effect | gate},
+    {"Softsign", without_effect},
+    {"Sqrt", without_effect},
+    {"Squeeze", transparent | integer_arithmetic},
+    {"Sub", integer_arithmetic | without_effect | folded},
+    {"Sum", commutative},
+    {"Tanh", without_effect | gate | activation},
+    {"Transpose", transparent},
+    {"Unsqueeze", transparent | size_arithmetic | integer_arithmetic},
+    {"Where", size_arithmetic | without_effect},
+    {"Xor", commutative},
+};
+
+// The operators of the table have its first numbers, in its order, so that facts are looked up by number.
+class Classes {
+ public:
+  Classes() {
+    for (const Row& row : table) number_of(row.name);
+  }
+
+  std::uint16_t number_of(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    return numbers_.try_emplace(std::string(name), static_cast<std::uint16_t>(numbers_.size())).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::uint16_t> numbers_;
+};
+
+bool has(std::uint16_t op_class, Fact fact) {
+  return op_class < std::size(table) && (table[op_class].facts & fact) != 0;
 }
 
-// The numbers of some classes, looked up once.
-template <std::size_t size>
-std::array<std::uint16_t, size> numbers_of(const std::array<std::string_view, size>& names) {
-  std::array<std::uint16_t, size> numbers{};
-  std::transform(names.begin(), names.end(), numbers.begin(), number_of);
-  return numbers;
-}
-
-template <class Numbers>
-bool is_among(const Numbers& numbers, std::uint16_t wanted) {
-  return std::find(numbers.begin(), numbers.end(), wanted) != numbers.end();
+bool has(std::string_view op_type, Fact fact) {
+  const auto row = std::ranges::find(table, op_type, &Row::name);
+  return row != std::end(table) && (row->facts & fact) != 0;
 }
 
 }  // namespace
 
 std::uint16_t op_class(std::string_view /*domain*/, std::string_view op_type) {
-  for (const auto& [other, plain] : same_as) {
-    if (other == op_type) return number_of(plain);
-  }
-  return number_of(op_type);
+  static Classes classes;
+  const auto alias = std::ranges::find(same_as, op_type, &Alias::name);
+  return classes.number_of(alias != std::end(same_as) ? alias->plain : op_type);
 }
 
-bool is_transparent(std::string_view op_type) {
-  for (const std::string_view name : transparent) {
-    if (name == op_type) return true;
-  }
-  return false;
-}
+bool is_transparent(std::string_view op_type) { return has(op_type, transparent); }
+bool is_size_arithmetic(std::string_view op_type) { return has(op_type, size_arithmetic); }
+bool is_integer_arithmetic(std::string_view op_type) { return has(op_type, integer_arithmetic); }
+bool is_commutative(std::uint16_t op_class) { return has(op_class, commutative); }
+bool may_be_without_effect(std::uint16_t op_class) { return has(op_class, without_effect); }
+bool is_gate(std::uint16_t op_class) { return has(op_class, gate); }
+bool is_activation(std::uint16_t op_class) { return has(op_class, activation); }
+bool may_be_folded(std::uint16_t op_class) { return has(op_class, folded); }
+bool is_product(std::uint16_t op_class) { return has(op_class, product); }
 
-bool is_size_arithmetic(std::string_view op_type) {
-  static constexpr std::array<std::string_view, 8> names = {"Concat", "Equal", "Gather",    "Range",
-                                                            "Shape",  "Size",  "Unsqueeze", "Where"};
-  return std::ranges::find(names, op_type) != names.end();
-}
-
-bool is_integer_arithmetic(std::string_view op_type) {
-  static constexpr std::array<std::string_view, 19> names = {
-      "Add", "Cast", "Ceil", "Concat", "Div",        "Floor",   "Gather", "Identity", "Max",      "Min",
-      "Mod", "Mul",  "Neg",  "Pow",    "ReduceProd", "Reshape", "Slice",  "Squeeze",  "Unsqueeze"};
-  return op_type == "Sub" || std::ranges::find(names, op_type) != names.end();
-}
-
-bool is_commutative(std::uint16_t op_class) {
-  static const auto numbers = numbers_of(
-      std::array<std::string_view, 10>{"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal", "Sum", "Mean"});
-  return is_among(numbers, op_class);
-}
-
-bool may_be_without_effect(std::uint16_t op_class) {
-  static const auto numbers = numbers_of(std::array<std::string_view, 34>{
-      "Add",      "Sub",      "Mul",         "Div",       "Pow",     "Neg",  "Abs",       "Sqrt",  "Reciprocal",
-      "Exp",      "Log",      "Erf",         "Tanh",      "Sigmoid", "Relu", "LeakyRelu", "Elu",   "Selu",
-      "Softplus", "Softsign", "HardSigmoid", "HardSwish", "Clip",    "Min",  "Max",       "Where", "Not",
-      "And",      "Or",       "IsNaN",       "Gelu",      "Mish",    "Pad",  "Slice"});
-  return is_among(numbers, op_class);
-}
-
-bool is_gate(std::uint16_t op_class) {
-  static const auto numbers = numbers_of(std::array<std::string_view, 4>{"Sigmoid", "HardSigmoid", "Tanh", "Softplus"});
-  return is_among(numbers, op_class);
-}
-
-bool is_activation(std::uint16_t op_class) {
-  static const auto numbers =
-      numbers_of(std::array<std::string_view, 11>{"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid",
-                                                  "HardSwish", "Elu", "Gelu", "BatchNormalization", "batch_norm"});
-  return is_among(numbers, op_class);
-}
-
-bool may_be_folded(std::uint16_t op_class) {
-  static const auto numbers =
-      numbers_of(std::array<std::string_view, 6>{"BatchNormalization", "batch_norm", "Mul", "Add", "Sub", "Div"});
-  return is_among(numbers, op_class);
-}
-
-bool is_product(std::uint16_t op_class) {
-  static const auto numbers = numbers_of(std::array<std::string_view, 3>{"MatMul", "Conv", "ConvTranspose"});
-  return is_among(numbers, op_class);
-}
-
-}  // namespace whence
+}  // namespace whence::match

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace whence {
+namespace whence::match {
 
-// Numbers are handed out in the order of asking, the same in all threads for one run; equal names, equal numbers.
+// Equal names have equal numbers, the same in all threads of one run.
 std::uint16_t op_class(std::string_view domain, std::string_view op_type);
 
 bool is_transparent(std::string_view op_type);         // output 0 holds the elements of input 0
@@ -21,4 +21,4 @@ bool is_activation(std::uint16_t op_class);  // or a normalization with fixed st
 bool may_be_folded(std::uint16_t op_class);  // into the product before it
 bool is_product(std::uint16_t op_class);     // MatMul and Conv: a bias may follow
 
-}  // namespace whence
+}  // namespace whence::match

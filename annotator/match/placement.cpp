@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
 
 std::int32_t Placement::scope_of(const std::vector<std::int32_t>& units) const {
   std::int32_t scope = -1;
@@ -68,4 +70,4 @@ Confidence Placement::surest(const std::vector<std::int32_t>& units) const {
   return weakest;
 }
 
-}  // namespace whence
+}  // namespace whence::match

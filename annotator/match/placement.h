@@ -25,7 +25,7 @@
 #include "annotator/match/reference.h"
 #include "annotator/match/structure.h"
 
-namespace whence {
+namespace whence::match {
 
 struct Placement {
   const Structure& foreign;
@@ -33,11 +33,11 @@ struct Placement {
   const Correspondence& pairs;
   std::vector<NodeMatch> matches;  // by structure node
 
-  bool placed(std::int32_t node) const { return matches[node].confidence != Confidence::unattributed; }
+  bool placed(std::int32_t node) const { return matches[node].confidence != origin::Confidence::unattributed; }
   // Sets units and their common scope; no surer than the units.
-  void place(std::int32_t node, std::vector<std::int32_t> units, Confidence confidence, MatchRule rule);
+  void place(std::int32_t node, std::vector<std::int32_t> units, origin::Confidence confidence, MatchRule rule);
   // How sure the reference is of the least sure of these: what stands for them is no surer.
-  Confidence surest(const std::vector<std::int32_t>& units) const;
+  origin::Confidence surest(const std::vector<std::int32_t>& units) const;
   std::int32_t scope_of(const std::vector<std::int32_t>& units) const;
   // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
   std::int32_t speaker_for(std::int32_t node, const std::vector<std::int32_t>& nodes) const;
@@ -85,4 +85,4 @@ std::vector<std::pair<std::size_t, std::size_t>> align_sequences(std::size_t a, 
   return pairs;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -7,15 +7,23 @@
 
 #include <sys/mman.h>
 
-#include "annotator/export/export.h"
-#include "annotator/export/names.h"
-#include "annotator/graph/tensor_values.h"
-#include "annotator/lower/pass.h"
+#include "annotator/exporter/export.h"
 #include "annotator/match/digest_numbers.h"
 #include "annotator/match/reference.h"
-#include "annotator/merge/fx_names.h"
+#include "annotator/metadata/fx_names.h"
+#include "annotator/origin/scope_path.h"
+#include "annotator/program/program_edit.h"
+#include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::match {
+
+using exporter::newest_opset;
+using exporter::oldest_opset;
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
+
 namespace {
 
 // A sidecar leaves weights out, and converters rearrange some. Their values do not matter here, so every missing
@@ -127,7 +135,7 @@ class Overlay {
   Structure& s() { return reference_.structure; }
 
   void add_graph(Form& form) {
-    for (const Initializer& initializer : form.graph.initializers) add_initializer(form, initializer);
+    for (const graph::Initializer& initializer : form.graph.initializers) add_initializer(form, initializer);
     for (const GraphNode& node : form.graph.nodes) {
       if (!node.removed) add_node(form, node);
     }
@@ -140,7 +148,7 @@ class Overlay {
     return id;
   }
 
-  void add_initializer(Form& form, const Initializer& initializer) {
+  void add_initializer(Form& form, const graph::Initializer& initializer) {
     const std::string& name = form.graph.values[initializer.value].name;
     // The same parameter is the same value in all forms; so is a small constant of the same content.
     std::string key = initializer.parameter ? "p" + name : "";
@@ -171,7 +179,7 @@ class Overlay {
     tensor.name = name;
     tensor.data_type = to_onnx(data.dtype);
     tensor.dims = data.shape;
-    if (const auto number = single_number(data)) {
+    if (const auto number = program::single_number(data)) {
       tensor.single = true;
       tensor.number = *number;
     }
@@ -183,7 +191,7 @@ class Overlay {
     entry.domain = node.domain;
     entry.name = node.name;
     for (const GraphValueId input : node.inputs) entry.inputs.push_back(id_of(form, input));
-    for (const Attribute& attribute : node.attributes) {
+    for (const graph::Attribute& attribute : node.attributes) {
       if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
         add_body(form, node, **body, entry);
       } else {
@@ -241,7 +249,7 @@ class Overlay {
     for (const GraphValueId output : body.outputs) entry.inputs.push_back(id_of(form, output));
   }
 
-  static std::uint64_t digest(const Attribute& attribute) {
+  static std::uint64_t digest(const graph::Attribute& attribute) {
     AttributeDigest digest(attribute.name);
     const auto add_float = [&](float number) {
       std::uint32_t bits = 0;
@@ -272,11 +280,13 @@ class Overlay {
 void add_units(const Program& program, Reference& reference) {
   for (const Scope& scope : program.scopes) {
     const auto id = static_cast<ScopeId>(reference.scopes.size());
-    reference.scopes.push_back({scope.parent, program.modules[scope.module].path, scope.call, scope_path(program, id)});
+    reference.scopes.push_back(
+        {scope.parent, program.modules[scope.module].path, scope.call, origin::scope_path(program, id)});
   }
-  const FxNames names(program);
+  const metadata::FxNames names(program);
   for (const Node* node : operations(program)) {
-    reference.units.push_back({node->origin.scope, names.name(node->origin.op), confidence_of(node->origin.basis)});
+    reference.units.push_back(
+        {node->origin.scope, names.name(node->origin.op), origin::confidence_of(node->origin.basis)});
   }
 }
 
@@ -294,7 +304,7 @@ void add_parameters(const Program& program, Reference& reference) {
   }
   for (const Node* node : operations(program)) {
     for (const NamedArgument& argument : node->arguments) {
-      for_each_value(argument.value, [&](ValueId id) {
+      program::for_each_value(argument.value, [&](ValueId id) {
         const Value& value = program.values[id];
         if (value.source != ValueSource::parameter) return;
         auto& users = reference.parameters[value.index].units;
@@ -324,13 +334,13 @@ Reference make_reference(const Program& program, int opset) {
     Overlay overlay(reference);
     for (std::size_t i = 0; i < count; ++i) {
       std::unordered_map<ValueId, GraphValueId> own;
-      ExportOptions options;
+      exporter::ExportOptions options;
       options.opset = forms[i].opset;
       options.simplify = forms[i].simplify;
       options.unsupported_as_domain = true;
       options.as_other_exporters = &forms[i].program == &unfolded;
       options.values = &own;
-      auto graph = export_program(forms[i].program, options);
+      auto graph = exporter::export_program(forms[i].program, options);
       if (!graph) throw Error(graph.diagnostics());
       overlay.add(std::make_shared<Graph>(std::move(*graph)), own);
     }
@@ -348,4 +358,4 @@ Reference make_reference(const Program& program, int opset) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace whence {
+namespace whence::match {
 
 std::int32_t Reference::common_scope(std::int32_t a, std::int32_t b) const {
   // A parent stands before its children, so the larger of two different scopes cannot enclose the smaller.
@@ -33,4 +33,4 @@ void Reference::index_units() {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -18,13 +18,13 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/graph/confidence.h"
 #include "annotator/graph/graph.h"
 #include "annotator/match/structure.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/origin/confidence.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::match {
 
 struct ReferenceScope {
   std::int32_t parent = -1;  // stands before its children
@@ -34,9 +34,9 @@ struct ReferenceScope {
 };
 
 struct ReferenceUnit {
-  std::int32_t scope = 0;                     // -1: not known
-  std::string name;                           // as an exporter would call it: "linear_3"
-  Confidence confidence = Confidence::exact;  // how sure the reference itself is of the scope
+  std::int32_t scope = 0;                                     // -1: not known
+  std::string name;                                           // as an exporter would call it: "linear_3"
+  origin::Confidence confidence = origin::Confidence::exact;  // how sure the reference itself is of the scope
 };
 
 struct ReferenceParameter {
@@ -45,6 +45,7 @@ struct ReferenceParameter {
   std::size_t element_size = 0;
   std::string digest, digest_transposed, digest_float16, digest_bfloat16;
   std::vector<std::int32_t> units;  // that read it
+  bool weight = true;               // false: a size, an axis or one number, which says nothing of the model
 };
 
 // Makes scopes of qualified names, parents first.
@@ -81,16 +82,16 @@ struct Reference {
 // programs that it refuses altogether.
 Reference make_reference(const Program& program, int opset);
 // From an annotated file; also one that carries PyTorch's keys only. `annotated` must outlive the result.
-Reference make_reference(const OnnxSummary& annotated);
+Reference make_reference(const onnx_file::OnnxSummary& annotated);
 // From the foreign file's own names, when there is nothing else: scopes and parameters, no structure.
-Reference make_reference_of_names(const OnnxSummary& model);
+Reference make_reference_of_names(const onnx_file::OnnxSummary& model);
 
 // The module that a node's metadata names; nullopt when it names none.
-std::optional<std::string> module_of(const OnnxProperties& metadata);
+std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata);
 
 // The module of the path that a node's name begins with (scope_in_name.h), "/layer1/layer1.0/conv1" ->
 // "layer1.0.conv1": a called container repeats its name in its children's. Empty for the root, and for what is not a
 // path.
 std::string module_of_path(std::string_view name_path);
 
-}  // namespace whence
+}  // namespace whence::match

@@ -1,13 +1,13 @@
 #include "annotator/match/scope_in_name.h"
 
 #include "annotator/match/foreign_structure.h"
-#include "annotator/merge/node_name.h"
-#include "annotator/merge/operator_name.h"
+#include "annotator/match/operator_name.h"
+#include "annotator/origin/node_name.h"
 
-namespace whence {
+namespace whence::match {
 
-ScopeReader::ScopeReader(const OnnxSummary& model) {
-  for (const OnnxNode* node : nodes_with_functions(model)) used_.insert(node->op_type);
+ScopeReader::ScopeReader(const onnx_file::OnnxSummary& model) {
+  for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) used_.insert(node->op_type);
 }
 
 // With or without what is appended to tell nodes and values apart: "Slice", "Slice_5", "Add_output_0", "MatMul_quant".
@@ -24,13 +24,13 @@ ScopeInName ScopeReader::read(std::string_view name) const {
     const std::size_t slash = rest.rfind('/');
     if (slash == std::string_view::npos) break;
     if (names_operator(rest.substr(slash + 1))) {
-      const NamePath found = path_in_name(rest);
+      const origin::NamePath found = origin::path_in_name(rest);
       return {found.path, found.below, rest.size() != name.size(), true};
     }
     rest = rest.substr(0, slash);
   }
-  const NamePath found = path_in_name(name);
+  const origin::NamePath found = origin::path_in_name(name);
   return {found.path, found.below, false, false};
 }
 
-}  // namespace whence
+}  // namespace whence::match

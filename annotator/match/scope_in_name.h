@@ -8,9 +8,9 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::match {
 
 struct ScopeInName {
   std::string_view path;      // "/encoder/layer.0"; empty for the root
@@ -22,7 +22,7 @@ struct ScopeInName {
 // Reads names of one file. An operator is what ONNX defines or the file uses.
 class ScopeReader {
  public:
-  explicit ScopeReader(const OnnxSummary& model);  // must outlive it
+  explicit ScopeReader(const onnx_file::OnnxSummary& model);  // must outlive it
   // `name` begins with '/'.
   ScopeInName read(std::string_view name) const;
 
@@ -32,4 +32,4 @@ class ScopeReader {
   std::unordered_set<std::string_view> used_;  // operators of the file
 };
 
-}  // namespace whence
+}  // namespace whence::match

@@ -8,7 +8,10 @@
 #include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+
 namespace {
 
 constexpr std::size_t longest = 400;  // nodes of a stretch on either side
@@ -294,4 +297,4 @@ void place_stretches(Placement& placement) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

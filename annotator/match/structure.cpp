@@ -5,7 +5,7 @@
 #include "annotator/match/op_class.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::match {
 
 std::int64_t StructureTensor::elements() const {
   std::int64_t count = 1;
@@ -87,6 +87,17 @@ bool Structure::reads_weights(const StructureNode& node) const {
     const std::int32_t tensor = root_tensor(input);
     return tensor >= 0 ? tensors[tensor].elements() > 1 : per_channel_[input];
   });
+}
+
+bool Structure::has_no_effect(const StructureNode& node) const {
+  const bool scales = node.op_type == "Mul" || node.op_type == "Div";
+  const bool shifts = node.op_type == "Add" || node.op_type == "Sub";
+  if ((!scales && !shifts) || node.inputs.size() != 2) return false;
+  const auto is_neutral = [&](std::int32_t input) {
+    const std::int32_t tensor = input < 0 || !values[input].constant ? -1 : root_tensor(input);
+    return tensor >= 0 && tensors[tensor].single && tensors[tensor].number == (scales ? 1 : 0);
+  };
+  return is_neutral(node.inputs[1]) || (node.commutative && is_neutral(node.inputs[0]));
 }
 
 // Add(product, vector)
@@ -271,4 +282,4 @@ std::vector<std::int32_t> Structure::data_inputs(const StructureNode& node) cons
   return data;
 }
 
-}  // namespace whence
+}  // namespace whence::match

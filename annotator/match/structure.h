@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace whence {
+namespace whence::match {
 
 enum class NodeKind : std::uint8_t {
   heavy,        // computes: what correspondences are found between
@@ -87,6 +87,8 @@ class Structure {
   bool is_run_time_scale(std::int32_t value) const { return value >= 0 && side_[value]; }
   // A constant operand of more than one element, or what is computed from vectors: weight / sqrt(variance + eps).
   bool reads_weights(const StructureNode& node) const;
+  // Multiplies or divides by one, adds or subtracts zero.
+  bool has_no_effect(const StructureNode& node) const;
   // Uses of a loose value by heavy nodes, through everything transparent. `loose` must be its own loose value.
   const std::vector<StructureUse>& heavy_uses(std::int32_t loose) const { return heavy_uses_[loose]; }
 
@@ -109,4 +111,4 @@ class Structure {
   std::vector<bool> per_channel_;  // constants that hold, or are computed from, one number for each channel
 };
 
-}  // namespace whence
+}  // namespace whence::match

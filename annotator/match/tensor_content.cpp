@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "schema/dtype.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 constexpr std::size_t smallest = 8;       // bytes: below, equal content means nothing
@@ -225,4 +225,4 @@ void WantedContent::find_split(const std::vector<StructureTensor>& tensors,
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

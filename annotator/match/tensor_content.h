@@ -16,7 +16,7 @@
 #include "annotator/match/structure.h"
 #include "annotator/match/tensor_sources.h"
 
-namespace whence {
+namespace whence::match {
 
 class WantedContent {
  public:
@@ -42,4 +42,4 @@ class WantedContent {
   std::map<std::size_t, std::set<std::int64_t>> vectors_;                            // lengths by element size
 };
 
-}  // namespace whence
+}  // namespace whence::match

@@ -9,11 +9,11 @@
 #include <unordered_map>
 
 #include "annotator/match/tensor_content.h"
+#include "schema/dtype.h"
 
-namespace whence {
+namespace whence::match {
+
 namespace {
-
-constexpr std::size_t chunk = 32ULL << 20U;  // bytes of a mapping from which on it is released
 
 // Everything that may stand before a parameter's name is a wrapper's name: `model.encoder.0.weight`.
 std::vector<std::string_view> shortened(std::string_view name) {
@@ -36,9 +36,20 @@ std::string_view without_suffix(std::string_view name) {
   return name;
 }
 
+// A name says little where the sizes are others: two models of one architecture share all names. Integers may be
+// packed.
+bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parameter) {
+  const bool sizes_known = parameter.element_size > 0;
+  const bool as_exported = is_floating(from_onnx(tensor.data_type)) && without_suffix(tensor.name) == tensor.name;
+  if (!sizes_known || !as_exported) return true;
+  std::int64_t elements = 1;
+  for (const std::int64_t size : parameter.dims) elements *= size;
+  return tensor.elements() == elements;
+}
+
 }  // namespace
 
-TensorSources::TensorSources(const OnnxSummary& model, const Structure& foreign, const Reference& reference)
+TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const Structure& foreign, const Reference& reference)
     : sources_(foreign.tensors.size()) {
   match_names(foreign, reference);
   match_bytes(model, foreign, reference);
@@ -61,7 +72,8 @@ void TensorSources::match_names(const Structure& foreign, const Reference& refer
   }
 }
 
-void TensorSources::match_bytes(const OnnxSummary& model, const Structure& foreign, const Reference& reference) {
+void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const Structure& foreign,
+                                const Reference& reference) {
   const WantedContent wanted(reference);
   if (wanted.empty()) return;
   std::atomic<std::size_t> next{0};
@@ -71,11 +83,7 @@ void TensorSources::match_bytes(const OnnxSummary& model, const Structure& forei
       const StructureTensor& tensor = foreign.tensors[i];
       if (tensor.bytes.empty()) continue;
       found[i] = wanted.find(tensor);
-      if (tensor.bytes.size() >= chunk && model.file->text().data() <= tensor.bytes.data() &&
-          tensor.bytes.data() < model.file->text().data() + model.file->size()) {
-        model.file->release(static_cast<std::size_t>(tensor.bytes.data() - model.file->text().data()),
-                            tensor.bytes.size());
-      }
+      release_bytes(model, tensor);
     }
   };
   std::vector<std::thread> threads;
@@ -128,11 +136,15 @@ void TensorSources::count(const Structure& foreign, const Reference& reference) 
     ++shapes[dims];
     for (const TensorSource& source : sources_[i]) {
       if (source.how == TensorSource::How::shape) continue;
-      (source.how == TensorSource::How::name ? named : same)[source.parameter] = 1;
+      if (source.by_content()) {
+        same[source.parameter] = 1;
+      } else if (sizes_allow(foreign.tensors[i], reference.parameters[source.parameter])) {
+        named[source.parameter] = 1;
+      }
     }
   }
   for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
-    if (reference.parameters[i].units.empty()) continue;
+    if (reference.parameters[i].units.empty() || !reference.parameters[i].weight) continue;
     ++parameters;
     std::vector<std::int64_t> dims = reference.parameters[i].dims;
     std::sort(dims.begin(), dims.end());
@@ -146,4 +158,4 @@ void TensorSources::count(const Structure& foreign, const Reference& reference) 
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -11,7 +11,7 @@
 #include "annotator/match/foreign_structure.h"
 #include "annotator/match/reference.h"
 
-namespace whence {
+namespace whence::match {
 
 struct TensorSource {
   enum class How : std::uint8_t { name, bytes, part, shape };  // part: one block of several; shape: alone of its sizes
@@ -24,7 +24,7 @@ struct TensorSource {
 
 class TensorSources {
  public:
-  TensorSources(const OnnxSummary& model, const Structure& foreign, const Reference& reference);
+  TensorSources(const onnx_file::OnnxSummary& model, const Structure& foreign, const Reference& reference);
 
   const std::vector<TensorSource>& of(std::int32_t tensor) const { return sources_[tensor]; }
 
@@ -35,11 +35,11 @@ class TensorSources {
 
  private:
   void match_names(const Structure& foreign, const Reference& reference);
-  void match_bytes(const OnnxSummary& model, const Structure& foreign, const Reference& reference);
+  void match_bytes(const onnx_file::OnnxSummary& model, const Structure& foreign, const Reference& reference);
   void match_shapes(const Structure& foreign, const Reference& reference);
   void count(const Structure& foreign, const Reference& reference);
 
   std::vector<std::vector<TensorSource>> sources_;
 };
 
-}  // namespace whence
+}  // namespace whence::match

@@ -6,7 +6,9 @@
 
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Graph;
 
 namespace {
 
@@ -22,7 +24,7 @@ constexpr Rule rules[] = {
     {"reshape_chain", reshape_chain},    // after unsqueeze_chain, which keeps the
                                          // more readable form
     {"matmul_reshape", matmul_reshape},  // after the chains, which leave one Reshape on each side
-    {"gemm_transpose", gemm_transpose},  // after fold_layout, which turns a weight that nobody else reads
+    {"gemm_transpose", gemm_transpose},  // after fold_layout, which turns a weight that nothing else reads
     {"scalar_chain", scalar_chain},
     {"clip_chain", clip_chain},
     {"pad_conv", pad_conv},
@@ -78,7 +80,7 @@ class Simplifier {
 
   void note_refusal(const Rule& rule, std::int32_t index, std::string why) {
     if (!noted_.emplace(rule.name, index).second) return;
-    const GraphNode& node = rewriter_.node(index);
+    const graph::GraphNode& node = rewriter_.node(index);
     report_.refusals.push_back({rule.name, node.op_type, node.origin, std::move(why)});
   }
 
@@ -96,8 +98,8 @@ class Simplifier {
 };
 
 void simplify_graph(Graph& graph, const SimplifyOptions& options, SimplifyReport& report) {
-  for (const GraphNode& node : graph.nodes) {
-    for (const Attribute& attribute : node.attributes) {
+  for (const graph::GraphNode& node : graph.nodes) {
+    for (const graph::Attribute& attribute : node.attributes) {
       if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
         simplify_graph(**body, options, report);
         graph.folded.insert(graph.folded.end(), (*body)->folded.begin(), (*body)->folded.end());
@@ -124,4 +126,4 @@ SimplifyReport simplify(Graph& graph, const SimplifyOptions& options) {
   return report;
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

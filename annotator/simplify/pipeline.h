@@ -8,7 +8,7 @@
 
 #include "annotator/graph/graph.h"
 
-namespace whence {
+namespace whence::simplify {
 
 struct SimplifyOptions {
   int opset = 20;
@@ -20,7 +20,7 @@ struct SimplifyOptions {
 struct Refusal {
   std::string rule;
   std::string op_type;
-  NodeOrigin origin;
+  origin::NodeOrigin origin;
   std::string why;
 };
 
@@ -31,6 +31,6 @@ struct SimplifyReport {
 
 // Applies all rules until none applies, to bodies first. Compacts the graph before and after: topological, nothing
 // dead. Cost: n log n.
-SimplifyReport simplify(Graph& graph, const SimplifyOptions& options);
+SimplifyReport simplify(graph::Graph& graph, const SimplifyOptions& options);
 
-}  // namespace whence
+}  // namespace whence::simplify

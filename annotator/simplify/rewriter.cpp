@@ -2,7 +2,13 @@
 
 #include <algorithm>
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::no_value;
 
 Rewriter::Rewriter(Graph& graph, int opset)
     : graph_(graph),
@@ -24,7 +30,7 @@ void Rewriter::for_each_use(const GraphNode& node, Visit&& visit) const {
   for (const GraphValueId input : node.inputs) {
     if (input != no_value) visit(input);
   }
-  for (const Attribute& attribute : node.attributes) {
+  for (const graph::Attribute& attribute : node.attributes) {
     const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value);
     if (body == nullptr) continue;
     for (const GraphValue& value : (*body)->values) {
@@ -80,7 +86,7 @@ std::optional<std::vector<std::int64_t>> Rewriter::static_dims(GraphValueId id) 
   return sizes;
 }
 
-GraphValueId Rewriter::constant(TensorData data, NodeOrigin origin, std::string name) {
+GraphValueId Rewriter::constant(TensorData data, origin::NodeOrigin origin, std::string name) {
   const GraphValueId id = graph_.add_initializer(std::move(name), std::move(data), std::move(origin), false);
   use_count_.push_back(0);
   users_.emplace_back();
@@ -134,7 +140,7 @@ void Rewriter::replace(GraphValueId from, GraphValueId to) {
   for (const std::int32_t user : users(from)) {
     GraphNode& node = graph_.nodes[user];
     std::ranges::replace(node.inputs, from, to);
-    for (const Attribute& attribute : node.attributes) {
+    for (const graph::Attribute& attribute : node.attributes) {
       const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value);
       if (body == nullptr) continue;
       for (GraphValue& value : (*body)->values) {
@@ -162,7 +168,7 @@ void Rewriter::replace(GraphValueId from, GraphValueId to) {
 }
 
 void Rewriter::fold(std::int32_t node, TensorData data, std::string name) {
-  const NodeOrigin origin = graph_.nodes[node].origin;
+  const origin::NodeOrigin origin = graph_.nodes[node].origin;
   const GraphValueId output = graph_.nodes[node].outputs[0];
   graph_.folded.insert(graph_.folded.end(), origin.ops.begin(), origin.ops.end());
   replace(output, constant(std::move(data), origin, std::move(name)));
@@ -220,4 +226,4 @@ void Rewriter::queue_all() {
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) queue(static_cast<std::int32_t>(i));
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

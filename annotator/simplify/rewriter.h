@@ -11,47 +11,48 @@
 
 #include "annotator/graph/graph.h"
 
-namespace whence {
+namespace whence::simplify {
 
 class Rewriter {
  public:
   // `graph` has been compacted: all of its nodes are live and in topological order.
-  Rewriter(Graph& graph, int opset);
+  Rewriter(graph::Graph& graph, int opset);
 
-  const Graph& graph() const { return graph_; }
+  const graph::Graph& graph() const { return graph_; }
   int opset() const { return opset_; }
 
   // ---- questions
-  const GraphNode& node(std::int32_t index) const { return graph_.nodes[index]; }
-  const GraphValue& value(GraphValueId id) const { return graph_.values[id]; }
-  const GraphNode* producer(GraphValueId id) const;  // nullptr for inputs, initializers, captured and absent values
+  const graph::GraphNode& node(std::int32_t index) const { return graph_.nodes[index]; }
+  const graph::GraphValue& value(graph::GraphValueId id) const { return graph_.values[id]; }
+  const graph::GraphNode* producer(
+      graph::GraphValueId id) const;  // nullptr for inputs, initializers, captured and absent values
   // The producer when it is an `op_type` of the standard domain, else nullptr.
-  const GraphNode* producer(GraphValueId id, std::string_view op_type) const;
-  std::int32_t use_count(GraphValueId id) const { return use_count_[id]; }  // graph outputs and bodies included
-  bool is_output(GraphValueId id) const { return is_output_[id]; }
-  std::vector<std::int32_t> users(GraphValueId id);  // nodes, distinct, ascending
-  const TensorData* constant(GraphValueId id) const { return graph_.constant(id); }
-  bool is_parameter(GraphValueId id) const;  // an initializer that the model holds under a name of its own
-  std::optional<std::vector<std::int64_t>> integers(GraphValueId id) const { return graph_.integers(id); }
+  const graph::GraphNode* producer(graph::GraphValueId id, std::string_view op_type) const;
+  std::int32_t use_count(graph::GraphValueId id) const { return use_count_[id]; }  // graph outputs and bodies included
+  bool is_output(graph::GraphValueId id) const { return is_output_[id]; }
+  std::vector<std::int32_t> users(graph::GraphValueId id);  // nodes, distinct, ascending
+  const TensorData* constant(graph::GraphValueId id) const { return graph_.constant(id); }
+  bool is_parameter(graph::GraphValueId id) const;  // an initializer that the model holds under a name of its own
+  std::optional<std::vector<std::int64_t>> integers(graph::GraphValueId id) const { return graph_.integers(id); }
   // All sizes, when rank and sizes are known and none is dynamic.
-  std::optional<std::vector<std::int64_t>> static_dims(GraphValueId id) const;
+  std::optional<std::vector<std::int64_t>> static_dims(graph::GraphValueId id) const;
 
   // ---- changes
-  GraphValueId constant(TensorData data, NodeOrigin origin, std::string name = "");
+  graph::GraphValueId constant(TensorData data, origin::NodeOrigin origin, std::string name = "");
   // A new node with one result, typed as given. Its `outputs` are filled here.
-  GraphValueId insert(GraphNode node, DType dtype, std::optional<std::vector<Dim>> dims);
-  void set_input(std::int32_t node, std::size_t position, GraphValueId value);
-  void set_origin(std::int32_t node, NodeOrigin origin) { graph_.nodes[node].origin = std::move(origin); }
-  void set_constant_origin(std::size_t initializer, NodeOrigin origin) {
+  graph::GraphValueId insert(graph::GraphNode node, DType dtype, std::optional<std::vector<Dim>> dims);
+  void set_input(std::int32_t node, std::size_t position, graph::GraphValueId value);
+  void set_origin(std::int32_t node, origin::NodeOrigin origin) { graph_.nodes[node].origin = std::move(origin); }
+  void set_constant_origin(std::size_t initializer, origin::NodeOrigin origin) {
     graph_.initializers[initializer].origin = std::move(origin);
   }
-  // Whether every use of `from` can become one of `to`. A graph output needs a value that a node makes and that is no
-  // other output, and keeps its dtype.
-  bool can_replace(GraphValueId from, GraphValueId to) const;
-  // Redirects all uses; `to` inherits the place among the outputs with its name. Nodes that nobody needs any more are
+  // True if every use of `from` can become one of `to`. A graph output needs a value that a node makes and that is
+  // not another output, and keeps its dtype.
+  bool can_replace(graph::GraphValueId from, graph::GraphValueId to) const;
+  // Redirects all uses; `to` inherits the place among the outputs with its name. Nodes that are no longer needed are
   // erased. Requires can_replace().
-  void replace(GraphValueId from, GraphValueId to);
-  // The node's one output, which is no output of the graph, becomes a constant with the node's origin.
+  void replace(graph::GraphValueId from, graph::GraphValueId to);
+  // The node's one output, which is not an output of the graph, becomes a constant with the node's origin.
   void fold(std::int32_t node, TensorData data, std::string name = "");
 
   // ---- the queue
@@ -61,12 +62,12 @@ class Rewriter {
 
  private:
   void add_uses(std::int32_t node);
-  void drop_use(GraphValueId value);
+  void drop_use(graph::GraphValueId value);
   void erase_if_unused(std::int32_t node);
   template <class Visit>
-  void for_each_use(const GraphNode& node, Visit&& visit) const;
+  void for_each_use(const graph::GraphNode& node, Visit&& visit) const;
 
-  Graph& graph_;
+  graph::Graph& graph_;
   int opset_;
   std::vector<std::int32_t> use_count_;
   // Who may use a value: entries are never taken out when a use ends, users() sifts them.
@@ -76,4 +77,4 @@ class Rewriter {
   std::vector<bool> queued_;
 };
 
-}  // namespace whence
+}  // namespace whence::simplify

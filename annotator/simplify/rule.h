@@ -7,7 +7,7 @@
 
 #include "annotator/simplify/rewriter.h"
 
-namespace whence {
+namespace whence::simplify {
 
 struct Outcome {
   enum class Kind : std::uint8_t { not_mine, changed, refused };
@@ -24,12 +24,13 @@ struct Rule {
   Outcome (*apply)(Rewriter& rewriter, std::int32_t node);
 };
 
-inline bool is(const GraphNode& node, std::string_view op_type) {
+inline bool is(const graph::GraphNode& node, std::string_view op_type) {
   return node.domain.empty() && node.op_type == op_type;
 }
 
-inline GraphNode make_node(std::string op_type, std::vector<GraphValueId> inputs, NodeOrigin origin) {
-  GraphNode node;
+inline graph::GraphNode make_node(std::string op_type, std::vector<graph::GraphValueId> inputs,
+                                  origin::NodeOrigin origin) {
+  graph::GraphNode node;
   node.op_type = std::move(op_type);
   node.inputs = std::move(inputs);
   node.origin = std::move(origin);
@@ -38,11 +39,12 @@ inline GraphNode make_node(std::string op_type, std::vector<GraphValueId> inputs
 
 // The origin of one node that does what two did. Within one operation nothing changes; across operations it belongs to
 // both, and stays a shared helper only when both were.
-inline NodeOrigin joined(const NodeOrigin& a, const NodeOrigin& b) {
+inline origin::NodeOrigin joined(const origin::NodeOrigin& a, const origin::NodeOrigin& b) {
   if (a.kind == b.kind && a.ops == b.ops) return a;
-  const bool helpers = a.kind == OriginKind::shared && b.kind == OriginKind::shared;
-  NodeOrigin both = merge_origins(a, b, helpers ? OriginKind::shared : OriginKind::fused);
-  if (both.ops.size() == 1) both.kind = OriginKind::own;
+  const bool helpers = a.kind == origin::OriginKind::shared && b.kind == origin::OriginKind::shared;
+  origin::NodeOrigin both =
+      origin::merge_origins(a, b, helpers ? origin::OriginKind::shared : origin::OriginKind::fused);
+  if (both.ops.size() == 1) both.kind = origin::OriginKind::own;
   return both;
 }
 
@@ -63,9 +65,9 @@ Outcome pad_conv(Rewriter&, std::int32_t);
 Outcome conv_batch_norm(Rewriter&, std::int32_t);
 
 // Before the rules, which then see what is left of a body. The number of loops that changed.
-std::size_t scans_of_loops(Graph&);
+std::size_t scans_of_loops(graph::Graph&);
 // Passes over the whole graph; the number of nodes or constants that went.
 std::size_t share_constants(Rewriter&);
 std::size_t share_nodes(Rewriter&, const std::vector<ScopeId>& scopes);  // as in SimplifyOptions
 
-}  // namespace whence
+}  // namespace whence::simplify

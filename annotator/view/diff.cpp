@@ -8,9 +8,13 @@
 
 #include "annotator/view/diff_pairs.h"
 #include "annotator/view/parameters_read.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 
-namespace whence {
+namespace whence::view {
+
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+
 namespace {
 
 constexpr std::array<std::string_view, change_count> change_words = {"added", "removed", "fused", "renamed", "moved"};
@@ -53,7 +57,7 @@ class Rows {
   }
 
   // Each parameter once for every module at or below which a node reads it.
-  void count_parameters(const OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
+  void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
     std::vector<ParameterReader> readers;
     for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution});
     for (const ReadParameter& parameter : parameters_read(graph, readers)) {
@@ -98,16 +102,16 @@ class Rows {
 };
 
 DiffNodes nodes_of(const OnnxSummary& model, const Program* program) {
-  std::optional<Recorded> recorded;
-  if (program != nullptr && belongs_to(model, *program)) recorded.emplace(*program);
+  std::optional<metadata::Recorded> recorded;
+  if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
   DiffNodes nodes;
   std::unordered_set<std::string_view> constants = {""};  // an input that is left out
-  for (const OnnxTensor& tensor : model.graph.initializers) constants.insert(tensor.name);
-  for (const OnnxNode* node : all_nodes(model.graph)) {
+  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) constants.insert(tensor.name);
+  for (const OnnxNode* node : onnx_file::all_nodes(model.graph)) {
     const bool constant = node->subgraphs.empty() && std::all_of(node->inputs.begin(), node->inputs.end(),
                                                                  [&](auto name) { return constants.contains(name); });
     if (constant) constants.insert(node->outputs.begin(), node->outputs.end());
-    nodes.push_back({node, attribution_of(*node, recorded ? &*recorded : nullptr), constant});
+    nodes.push_back({node, metadata::attribution_of(*node, recorded ? &*recorded : nullptr), constant});
   }
   return nodes;
 }
@@ -152,7 +156,10 @@ std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b) {
   std::vector<ChangedNode> nodes;
   std::set<std::size_t> in_fusion;
   for (const auto& fusion : pairs.fusions) in_fusion.insert(fusion.b.begin(), fusion.b.end());
-  for (const std::size_t at : pairs.added) nodes.push_back(changed(Change::added, nullptr, &b[at]));
+  for (const std::size_t at : pairs.added) {
+    nodes.push_back(changed(Change::added, nullptr, &b[at]));
+    nodes.back().inserted = is_inserted(b[at]);
+  }
   for (const std::size_t at : pairs.removed) nodes.push_back(changed(Change::removed, &a[at], nullptr));
   for (const auto& fusion : pairs.fusions) add_fused(fusion, a, b, nodes);
   for (const auto& [one, other] : pairs.pairs) {
@@ -191,4 +198,4 @@ ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program*
   return diff;
 }
 
-}  // namespace whence
+}  // namespace whence::view

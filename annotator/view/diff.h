@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
-#include "annotator/view/table.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/text/table.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::view {
 
-// // `fused` is a node of the second file that alone or with others took the place of nodes of the first, which then
+// `fused` is a node of the second file that alone or with others took the place of nodes of the first, which then
 // are not `removed`; `renamed` and `moved` are nodes that both files have, under another name or in another module.
 enum class Change : std::uint8_t { added, removed, fused, renamed, moved };
 inline constexpr std::size_t change_count = 5;
@@ -28,6 +28,7 @@ struct ChangedNode {
   std::string name_a,
       name_b;  // the node's, or of its first output when it has none; empty where the file has no such node
   std::vector<std::string> modules_a, modules_b;  // empty: no module is known
+  bool inserted = false;                          // an added one: for the operators around it, by a tool
   std::vector<std::string> fused;                 // nodes of the first file, "MatMul /encoder/query/MatMul"
 };
 
@@ -52,9 +53,10 @@ struct ModelDiff {
   bool same() const { return all.same(); }
 };
 
-// `program`: of the sidecar from which stamps are looked up in files that whence exported and nobody annotated; may be
-// null. A parameter is an initializer of more than one element that holds neither indices, truth values nor text.
-ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program* program);
+// `program`: of the sidecar from which stamps are looked up in files that whence exported and that are not annotated;
+// may be null. A parameter is an initializer of more than one element that holds neither indices, truth values nor
+// text.
+ModelDiff diff_models(const onnx_file::OnnxSummary& a, const onnx_file::OnnxSummary& b, const Program* program);
 
 // What of the text is wanted; JSON (schema/diff.schema.json) always holds everything.
 struct DiffText {
@@ -62,7 +64,7 @@ struct DiffText {
   bool every_module = false;  // also those without a difference
   bool every_node = false;    // not the first few of each kind of change only
 };
-std::string to_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette);
+std::string to_text(const ModelDiff& diff, const DiffText& wanted, const text::Palette& palette);
 std::string to_json(const ModelDiff& diff);
 
-}  // namespace whence
+}  // namespace whence::view

@@ -3,7 +3,7 @@
 
 #include "annotator/view/diff.h"
 
-namespace whence {
+namespace whence::view {
 namespace {
 
 using nlohmann::ordered_json;
@@ -31,7 +31,8 @@ ordered_json node_json(const ChangedNode& node) {
           {"op_type", node.op_type},
           {"names", both(name_or_null(node.name_a), name_or_null(node.name_b))},
           {"modules", both(node.modules_a, node.modules_b)},
-          {"fused", node.fused}};
+          {"fused", node.fused},
+          {"inserted", node.inserted}};
 }
 
 }  // namespace
@@ -50,4 +51,4 @@ std::string to_json(const ModelDiff& diff) {
   return object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -12,7 +12,10 @@
 
 #include "annotator/view/fusion_parts.h"
 
-namespace whence {
+namespace whence::view {
+
+using onnx_file::OnnxNode;
+
 namespace {
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -21,6 +24,9 @@ constexpr std::size_t largest_fusion = 200;  // nodes; a walk that long has lost
 bool same_operator(const OnnxNode& a, const OnnxNode& b) {
   return a.op_type == b.op_type && a.domain == b.domain && a.overload == b.overload;
 }
+
+// To and from ONNX Runtime's NCHWc: no model has these.
+bool is_reorder(const OnnxNode& node) { return node.op_type == "ReorderInput" || node.op_type == "ReorderOutput"; }
 
 // Gone without a trace: the neighbours read the value before it, and nothing took its place.
 bool does_nothing(const OnnxNode& node) { return node.op_type == "Identity" || node.op_type == "Dropout"; }
@@ -103,6 +109,11 @@ class Pairing {
   // What one node replaces is a pair when the operator is the same, and else for the weaker rules.
   void add_fusion(NodePairs::Fusion all) {
     std::sort(all.a.begin(), all.a.end());
+    // What gives values another layout stands for nothing, also where it makes a value of the first file.
+    std::erase_if(all.b, [&](std::size_t at) {
+      const OnnxNode& node = *b_[at].node;
+      return is_reorder(node) || (node.op_type == "Transpose" && of_b_[at] == none && is_inserted(b_[at]));
+    });
     for (NodePairs::Fusion& part : split_by_modules(all, a_, b_)) {
       pair_within(part);
       if (part.a.empty() || part.b.empty() || part.a.size() + part.b.size() == 2) continue;
@@ -248,6 +259,8 @@ class Pairing {
 
 }  // namespace
 
+bool is_inserted(const DiffNode& each) { return each.attribution.rule == "inserted" || is_reorder(*each.node); }
+
 NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b) { return Pairing(a, b).result(); }
 
-}  // namespace whence
+}  // namespace whence::view

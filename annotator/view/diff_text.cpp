@@ -4,7 +4,12 @@
 #include "annotator/view/diff.h"
 #include "annotator/view/tree_text.h"
 
-namespace whence {
+namespace whence::view {
+
+using text::Cell;
+using text::grouped;
+using text::Palette;
+
 namespace {
 
 constexpr std::size_t nodes_shown = 10;  // of each kind of change
@@ -48,9 +53,9 @@ std::string head_text(const ModelDiff& diff, const Palette& palette) {
 
 std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {
   std::vector<ModuleTable::Column> columns;
-  for (const char* title : {"nodes", "->", "parameters", "->"}) columns.emplace_back(title, Align::right);
+  for (const char* title : {"nodes", "->", "parameters", "->"}) columns.emplace_back(title, text::Align::right);
   for (std::size_t i = 0; i < change_count; ++i) {
-    columns.emplace_back(name_of(static_cast<Change>(i)), Align::right);
+    columns.emplace_back(name_of(static_cast<Change>(i)), text::Align::right);
   }
   ModuleTable table(palette, columns);
   for (const ModuleDiff& row : diff.modules) {
@@ -74,7 +79,7 @@ std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Pa
 std::string node_text(const ChangedNode& node) {
   switch (node.change) {
     case Change::added:
-      return node.name_b + " in " + module_text(node.modules_b);
+      return node.name_b + (node.inserted ? " inserted in " : " in ") + module_text(node.modules_b);
     case Change::removed:
       return node.name_a + " of " + module_text(node.modules_a);
     case Change::renamed:
@@ -117,4 +122,4 @@ std::string to_text(const ModelDiff& diff, const DiffText& wanted, const Palette
   return text + "\n" + modules_text(diff, wanted, palette) + nodes_text(diff, wanted, palette);
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -3,7 +3,8 @@
 #include "annotator/view/tree_text.h"
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::view {
+
 namespace {
 
 // As an attribute's value; in labels Graphviz reads "\n" and "\N", so backslashes are doubled in both.
@@ -61,7 +62,7 @@ class DotWriter {
     text_.append(level * 2, ' ');
     text_ += "n" + std::to_string(index) + " [label=" + in_quotes(placed.node->op_type) +
              ", tooltip=" + in_quotes(placed.node->name) + ", nodename=" + in_quotes(placed.node->name) +
-             ", confidence=" + std::string(name_of(placed.attribution.confidence)) + ", fillcolor=\"" +
+             ", confidence=" + std::string(origin::name_of(placed.attribution.confidence)) + ", fillcolor=\"" +
              colours[static_cast<std::size_t>(placed.attribution.confidence)] + "\"";
     if (placed.row) text_ += ", module=" + in_quotes(placed.attribution.module);
     if (!placed.attribution.source.empty()) text_ += ", source=" + in_quotes(placed.attribution.source);
@@ -77,4 +78,4 @@ class DotWriter {
 
 std::string to_dot(const NodeGraph& graph) { return DotWriter(graph).write(); }
 
-}  // namespace whence
+}  // namespace whence::view

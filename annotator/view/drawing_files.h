@@ -6,7 +6,7 @@
 
 #include "annotator/view/node_graph.h"
 
-namespace whence {
+namespace whence::view {
 
 // A cluster for each module; clusters nest. Attributes beside those that Graphviz draws: module, confidence, source.
 std::string to_dot(const NodeGraph& graph);
@@ -15,4 +15,4 @@ std::string to_dot(const NodeGraph& graph);
 // kind (module, node), name, op, module, type, confidence, call, source; of edges the value.
 std::string to_graphml(const NodeGraph& graph);
 
-}  // namespace whence
+}  // namespace whence::view

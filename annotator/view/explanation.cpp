@@ -3,12 +3,21 @@
 #include <algorithm>
 
 #include "annotator/match/evidence.h"
-#include "annotator/merge/keys.h"
-#include "annotator/view/nearest_names.h"
-#include "annotator/view/python_list.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/python_list.h"
+#include "schema/nearest_names.h"
 #include "schema/source_stack.h"
 
-namespace whence {
+namespace whence::view {
+
+using origin::Confidence;
+using origin::OriginKind;
+namespace keys = origin::keys;
+using metadata::Attribution;
+using metadata::Recorded;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+
 namespace {
 
 std::vector<std::string> texts(const std::vector<std::string_view>& views) { return {views.begin(), views.end()}; }
@@ -30,7 +39,7 @@ std::vector<std::string> texts(const std::vector<std::string_view>& views) { ret
 }
 
 const OnnxNode& find_node(const OnnxSummary& model, const std::string& name) {
-  const std::vector<const OnnxNode*> nodes = all_nodes(model.graph);
+  const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   std::vector<const OnnxNode*> found;
   std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(found),
                [&](const OnnxNode* node) { return node->name == name && !name.empty(); });
@@ -72,8 +81,9 @@ std::string type_of(const OnnxNode& node, const std::string& module, const Progr
       if (entry.path == module) return entry.type;
     }
   }
-  const auto scopes = parse_python_list(find_property(node.metadata, keys::name_scopes).value_or(""));
-  const auto classes = parse_python_list(find_property(node.metadata, keys::class_hierarchy).value_or(""));
+  const auto scopes = text::parse_python_list(onnx_file::find_property(node.metadata, keys::name_scopes).value_or(""));
+  const auto classes =
+      text::parse_python_list(onnx_file::find_property(node.metadata, keys::class_hierarchy).value_or(""));
   if (!scopes || !classes || scopes->size() != classes->size()) return "";
   for (std::size_t i = 0; i < scopes->size(); ++i) {
     if ((*scopes)[i] == module) return (*classes)[i];
@@ -83,8 +93,9 @@ std::string type_of(const OnnxNode& node, const std::string& module, const Progr
 
 // How the match engine came to its answer (annotator/match/evidence.h).
 std::string found_by(const Attribution& attribution) {
-  const std::string_view sentence = sentence_of(attribution.rule);
-  if (!sentence.empty()) return std::string(sentence) + " (" + std::string(name_of(attribution.confidence)) + ")";
+  const std::string_view sentence = match::sentence_of(attribution.rule);
+  if (!sentence.empty())
+    return std::string(sentence) + " (" + std::string(origin::name_of(attribution.confidence)) + ")";
   return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
 }
 
@@ -97,7 +108,7 @@ std::string_view how_recorded(Confidence confidence) {
 
 // Of nodes that whence exported, and that carry the stamp.
 std::string exported_because(const Attribution& attribution) {
-  const NodeOrigin& origin = *attribution.origin;
+  const origin::NodeOrigin& origin = *attribution.origin;
   if (origin.ops.empty()) return "no operation made it: the model returns what it was given";
   const std::string count = std::to_string(origin.ops.size());
   const std::string operations = count + (origin.ops.size() == 1 ? " recorded operation" : " recorded operations");
@@ -139,7 +150,7 @@ Explanation explain(const OnnxNode& node, const Recorded* recorded) {
   result.domain = node.domain;
   result.inputs = texts(node.inputs);
   result.outputs = texts(node.outputs);
-  result.attribution = attribution_of(node, recorded);
+  result.attribution = metadata::attribution_of(node, recorded);
   result.module_type = type_of(node, result.attribution.module, program);
   result.reason = reason_for(node, result.attribution, program);
   if (recorded != nullptr && result.attribution.origin) {
@@ -147,13 +158,13 @@ Explanation explain(const OnnxNode& node, const Recorded* recorded) {
       if (recorded->operation(op) != nullptr) result.operations.push_back(explain_operation(*recorded, op));
     }
   }
-  for (const OnnxProperty& entry : node.metadata) result.evidence.emplace_back(entry.key, entry.value);
+  for (const onnx_file::OnnxProperty& entry : node.metadata) result.evidence.emplace_back(entry.key, entry.value);
   return result;
 }
 
 Result<Explanation> explain_node(const OnnxSummary& model, const std::string& name, const Program* program) {
   return guarded([&] {
-    if (program != nullptr && !belongs_to(model, *program)) {
+    if (program != nullptr && !metadata::belongs_to(model, *program)) {
       throw Error(Code::sidecar_mismatch, "the file was not exported from the program that the sidecar describes",
                   "give the sidecar that was recorded from the same archive, or none",
                   {.file = model.file->path(), .stage = "explain"});
@@ -165,4 +176,4 @@ Result<Explanation> explain_node(const OnnxSummary& model, const std::string& na
   });
 }
 
-}  // namespace whence
+}  // namespace whence::view

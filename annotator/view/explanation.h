@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
-#include "annotator/view/attribution.h"
-#include "annotator/view/table.h"
+#include "annotator/metadata/attribution.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/text/table.h"
 #include "schema/program.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::view {
 
 struct ExplainedCall {
   std::string module;  // qualified name
@@ -31,7 +31,7 @@ struct ExplainedOperation {
 struct Explanation {
   std::string node, op_type, domain;
   std::vector<std::string> inputs, outputs;
-  Attribution attribution;
+  metadata::Attribution attribution;
   std::string module_type;                     // class of the module, where the sidecar or PyTorch's keys say it
   std::string reason;                          // one sentence: how the module became known, or why it is not
   std::vector<ExplainedOperation> operations;  // with a sidecar only
@@ -39,14 +39,14 @@ struct Explanation {
 };
 
 // Of one node; `recorded` may be null, else the file belongs to it (belongs_to).
-Explanation explain(const OnnxNode& node, const Recorded* recorded);
+Explanation explain(const onnx_file::OnnxNode& node, const metadata::Recorded* recorded);
 
 // `name`: a node's name, or that of a value, which stands for the node that makes it. `program` may be null.
 // Errors: unknown_node with the nearest names; usage when several nodes carry the name; sidecar_mismatch when the file
 // was not exported from `program`.
-Result<Explanation> explain_node(const OnnxSummary& model, const std::string& name, const Program* program);
+Result<Explanation> explain_node(const onnx_file::OnnxSummary& model, const std::string& name, const Program* program);
 
-std::string to_text(const Explanation& explanation, const Palette& palette);
+std::string to_text(const Explanation& explanation, const text::Palette& palette);
 std::string to_json(const Explanation& explanation);
 
-}  // namespace whence
+}  // namespace whence::view

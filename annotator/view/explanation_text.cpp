@@ -3,11 +3,19 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotator/merge/keys.h"
+#include "annotator/origin/keys.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/tree_text.h"
 
-namespace whence {
+namespace whence::view {
+
+using origin::Confidence;
+using text::Align;
+using text::Cell;
+using text::Palette;
+namespace keys = origin::keys;
+using metadata::Attribution;
+
 namespace {
 
 std::string joined(const std::vector<std::string>& parts, const char* between) {
@@ -58,7 +66,7 @@ std::string_view style_of(Confidence confidence, const Palette& palette) {
   return confidence == Confidence::ancestor || confidence == Confidence::inferred ? palette.yellow : palette.green;
 }
 
-void add_operation(Table& table, const ExplainedOperation& operation) {
+void add_operation(text::Table& table, const ExplainedOperation& operation) {
   table.row({"operation", std::to_string(operation.index) + "  " + operation.op});
   for (const ExplainedCall& call : operation.scope) table.row({"", "in " + call_text(call)});
   for (const std::string& frame : operation.source) table.row({"", "at " + frame});
@@ -71,7 +79,7 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
   std::string text = std::string(palette.bold) + printable(explanation.node.empty() ? "(no name)" : explanation.node) +
                      std::string(palette.reset) + "\n";
   if (attribution.attributed()) text += tree_text(explanation, palette);
-  Table table(palette, {Align::left, Align::left}, "  ");
+  text::Table table(palette, {Align::left, Align::left}, "  ");
   table.row({"operator", (explanation.domain.empty() ? "" : explanation.domain + "::") + explanation.op_type});
   if (attribution.attributed()) {
     table.row({"module", Cell(shown_path(attribution.module), palette.bold)});
@@ -82,8 +90,8 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
     }
     if (!attribution.source.empty()) table.row({"source", attribution.source});
   }
-  table.row(
-      {"confidence", Cell(std::string(name_of(attribution.confidence)), style_of(attribution.confidence, palette))});
+  table.row({"confidence",
+             Cell(std::string(origin::name_of(attribution.confidence)), style_of(attribution.confidence, palette))});
   table.row({"because", explanation.reason});
   for (const ExplainedOperation& operation : explanation.operations) add_operation(table, operation);
   table.row({"inputs", joined(explanation.inputs, ", ")});
@@ -103,7 +111,7 @@ std::string to_json(const Explanation& explanation) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? ordered_json() : ordered_json(text); };
   ordered_json json = {{"node", explanation.node},       {"op_type", explanation.op_type},
                        {"domain", explanation.domain},   {"inputs", explanation.inputs},
-                       {"outputs", explanation.outputs}, {"confidence", name_of(attribution.confidence)}};
+                       {"outputs", explanation.outputs}, {"confidence", origin::name_of(attribution.confidence)}};
   json["module"] = known ? ordered_json(attribution.module) : ordered_json();
   json["modules"] = attribution.modules;
   json["type"] = text_or_null(explanation.module_type);
@@ -127,4 +135,4 @@ std::string to_json(const Explanation& explanation) {
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace whence
+}  // namespace whence::view

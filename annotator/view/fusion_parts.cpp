@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
-namespace whence {
-namespace {
+#include "schema/module_path.h"
 
-bool at_or_below(std::string_view path, std::string_view module) {
-  return module.empty() || path == module || (path.starts_with(module) && path[module.size()] == '.');
-}
+namespace whence::view {
+
+using metadata::Attribution;
+
+namespace {
 
 bool of_one_call(const Attribution& a, const Attribution& b) {
   return a.module != b.module || a.call.empty() || b.call.empty() || a.call == b.call;
@@ -21,8 +22,8 @@ bool share_a_module(const Attribution& a, const Attribution& b) {
 
 // What is only known to lie in a module may be anything at or below it.
 bool may_be_the_same(const Attribution& a, const Attribution& b) {
-  return (a.confidence == Confidence::ancestor && at_or_below(b.module, a.module)) ||
-         (b.confidence == Confidence::ancestor && at_or_below(a.module, b.module));
+  return (a.confidence == origin::Confidence::ancestor && at_or_below(b.module, a.module)) ||
+         (b.confidence == origin::Confidence::ancestor && at_or_below(a.module, b.module));
 }
 
 class Splitter {
@@ -72,7 +73,7 @@ class Splitter {
     }
   }
 
-  static bool reads(const OnnxNode& reader, const OnnxNode& maker) {
+  static bool reads(const onnx_file::OnnxNode& reader, const onnx_file::OnnxNode& maker) {
     return std::ranges::any_of(reader.inputs, [&](std::string_view input) {
       return !input.empty() && std::ranges::find(maker.outputs, input) != maker.outputs.end();
     });
@@ -97,4 +98,4 @@ std::vector<NodePairs::Fusion> split_by_modules(const NodePairs::Fusion& fusion,
   return Splitter(fusion, a, b).parts();
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -6,7 +6,7 @@
 
 #include "annotator/view/diff_pairs.h"
 
-namespace whence {
+namespace whence::view {
 
 // Splits nodes `fusion.b` of one file, which took the place of `fusion.a` of the other. Parts without a node of either
 // file are removed or added nodes. One part is left where one of the files says nothing of modules. Cost: the product
@@ -14,4 +14,4 @@ namespace whence {
 std::vector<NodePairs::Fusion> split_by_modules(const NodePairs::Fusion& fusion, const DiffNodes& a,
                                                 const DiffNodes& b);
 
-}  // namespace whence
+}  // namespace whence::view

@@ -2,7 +2,8 @@
 #include "annotator/view/drawing_files.h"
 #include "schema/printable.h"
 
-namespace whence {
+namespace whence::view {
+
 namespace {
 
 constexpr std::string_view head = R"(<?xml version="1.0" encoding="UTF-8"?>
@@ -70,7 +71,7 @@ class GraphmlWriter {
     data("name", placed.node->name);
     data("op", placed.node->op_type);
     if (placed.row) data("module", placed.attribution.module);
-    data("confidence", name_of(placed.attribution.confidence));
+    data("confidence", origin::name_of(placed.attribution.confidence));
     data("call", placed.attribution.call);
     data("source", placed.attribution.source);
     text_ += "</node>\n";
@@ -85,4 +86,4 @@ class GraphmlWriter {
 
 std::string to_graphml(const NodeGraph& graph) { return GraphmlWriter(graph).write(); }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -1,6 +1,10 @@
 #include "annotator/view/module_table.h"
 
-namespace whence {
+namespace whence::view {
+
+using text::Align;
+using text::Cell;
+
 namespace {
 
 std::vector<Align> alignments(const std::vector<ModuleTable::Column>& columns) {
@@ -15,7 +19,7 @@ bool lies_below(const std::string& path, const std::string& above) {
 
 }  // namespace
 
-ModuleTable::ModuleTable(const Palette& palette, const std::vector<Column>& columns, const std::string& indent)
+ModuleTable::ModuleTable(const text::Palette& palette, const std::vector<Column>& columns, const std::string& indent)
     : table_(palette, alignments(columns), indent) {
   std::vector<std::string> titles = {"module"};
   for (const auto& [title, align] : columns) titles.push_back(title);
@@ -48,4 +52,4 @@ std::string shown_path(const std::string& path) { return path.empty() ? "(root)"
 
 std::string class_name(const std::string& type) { return type.substr(type.rfind('.') + 1); }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -4,13 +4,17 @@
 #include <set>
 #include <unordered_map>
 
-#include "annotator/merge/keys.h"
-#include "annotator/view/attribution.h"
+#include "annotator/metadata/attribution.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/path_glob.h"
+#include "annotator/text/python_list.h"
 #include "annotator/view/parameters_read.h"
-#include "annotator/view/path_glob.h"
-#include "annotator/view/python_list.h"
 
-namespace whence {
+namespace whence::view {
+
+namespace keys = origin::keys;
+using onnx_file::OnnxNode;
+
 namespace {
 
 // Rows by path while they are being made; put into depth-first order at the end.
@@ -91,8 +95,9 @@ class TreeBuilder {
 
 // PyTorch's keys name the class of every module on the way down to a node.
 void add_types(const OnnxNode& node, TreeBuilder& tree) {
-  const auto scopes = parse_python_list(find_property(node.metadata, keys::name_scopes).value_or(""));
-  const auto classes = parse_python_list(find_property(node.metadata, keys::class_hierarchy).value_or(""));
+  const auto scopes = text::parse_python_list(onnx_file::find_property(node.metadata, keys::name_scopes).value_or(""));
+  const auto classes =
+      text::parse_python_list(onnx_file::find_property(node.metadata, keys::class_hierarchy).value_or(""));
   if (!scopes || !classes || scopes->size() != classes->size()) return;
   for (std::size_t i = 0; i + 1 < scopes->size(); ++i) {  // the last entry is the node itself
     if (tree.has((*scopes)[i])) tree[tree.row((*scopes)[i])].type = (*classes)[i];
@@ -100,7 +105,7 @@ void add_types(const OnnxNode& node, TreeBuilder& tree) {
 }
 
 // Each parameter counts once for every module at or below which a node reads it.
-void add_parameters(const OnnxGraph& graph, const std::vector<ParameterReader>& readers, TreeBuilder& tree) {
+void add_parameters(const onnx_file::OnnxGraph& graph, const std::vector<ParameterReader>& readers, TreeBuilder& tree) {
   for (const ReadParameter& parameter : parameters_read(graph, readers)) {
     std::set<std::size_t> rows;
     for (const std::string& module : parameter.modules) {
@@ -124,20 +129,21 @@ ModuleTree tree_of(const Program& program) {
   return builder.finish();
 }
 
-ModuleTree tree_of(const OnnxSummary& model, const Program* program) {
+ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program) {
   TreeBuilder builder;
-  std::optional<Recorded> recorded;
+  std::optional<metadata::Recorded> recorded;
   if (program != nullptr) {
     builder.add_modules(*program);
-    if (belongs_to(model, *program)) recorded.emplace(*program);
+    if (metadata::belongs_to(model, *program)) recorded.emplace(*program);
   }
   std::map<std::string, std::set<std::string>> calls;
-  const std::vector<const OnnxNode*> nodes = all_nodes(model.graph);
-  std::vector<Attribution> attributions;
+  const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
+  std::vector<metadata::Attribution> attributions;
   std::vector<ParameterReader> readers;
   attributions.reserve(nodes.size());
   for (const OnnxNode* node : nodes) {
-    const Attribution& attribution = attributions.emplace_back(attribution_of(*node, recorded ? &*recorded : nullptr));
+    const metadata::Attribution& attribution =
+        attributions.emplace_back(metadata::attribution_of(*node, recorded ? &*recorded : nullptr));
     readers.push_back({node, &attribution});
     builder.count(attribution.modules, std::string(node->op_type));
     if (!attribution.call.empty()) calls[attribution.module].insert(attribution.call);
@@ -165,7 +171,7 @@ void append_shown(const ModuleTree& tree, std::size_t row, int indent, const std
 
 void append_selected(const ModuleTree& tree, std::size_t row, const TreeSelection& selection,
                      std::vector<ShownRow>& into) {
-  if (matches_path(selection.select, tree.rows[row].path)) {
+  if (text::matches_path(selection.select, tree.rows[row].path)) {
     append_shown(tree, row, 0, selection.depth, into);
     return;
   }
@@ -184,4 +190,4 @@ std::vector<ShownRow> select_rows(const ModuleTree& tree, const TreeSelection& s
   return shown;
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::view {
 
 struct ModuleRow {
   std::string path;  // "" is the root
@@ -43,7 +43,7 @@ ModuleTree tree_of(const Program& program);
 // `program` may be null. With it the tree has every module, also those without a node, and their types, aliases and
 // parameters; without it, those that the nodes name, types from PyTorch's keys, and as parameters the elements of
 // the initializers that their nodes read (parameters_read.h; buffers among them).
-ModuleTree tree_of(const OnnxSummary& model, const Program* program);
+ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program);
 
 // Which rows to show: all when `select` is empty, else the modules that match the glob and what lies below them, down
 // to `depth` levels below the first row shown of each branch (nullopt: all).
@@ -57,4 +57,4 @@ struct ShownRow {
 };
 std::vector<ShownRow> select_rows(const ModuleTree& tree, const TreeSelection& selection);
 
-}  // namespace whence
+}  // namespace whence::view

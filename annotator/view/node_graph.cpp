@@ -4,7 +4,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace whence {
+namespace whence::view {
+
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxValue;
+
 namespace {
 
 using Indices = std::unordered_map<const OnnxNode*, std::size_t>;
@@ -25,16 +30,16 @@ struct Visible {
 class Linker {
  public:
   Linker(NodeGraph& to, const OnnxGraph& outermost) : to_(to) {
-    const auto nodes = all_nodes(outermost);
+    const auto nodes = onnx_file::all_nodes(outermost);
     for (std::size_t i = 0; i < nodes.size(); ++i) indices_.emplace(nodes[i], i);
     for (const OnnxValue& input : outermost.inputs) inputs_.insert(input.name);
-    for (const OnnxTensor& tensor : outermost.initializers) inputs_.erase(tensor.name);
+    for (const onnx_file::OnnxTensor& tensor : outermost.initializers) inputs_.erase(tensor.name);
   }
 
   void link(const OnnxGraph& graph, const Visible* outer, std::optional<std::size_t> holder) {
     Visible visible{outer, {}};
     for (const OnnxValue& input : graph.inputs) visible.makers.emplace(input.name, std::nullopt);
-    for (const OnnxTensor& tensor : graph.initializers) visible.makers.emplace(tensor.name, std::nullopt);
+    for (const onnx_file::OnnxTensor& tensor : graph.initializers) visible.makers.emplace(tensor.name, std::nullopt);
     for (const OnnxNode& node : graph.nodes) {
       for (const std::string_view output : node.outputs) {
         if (!output.empty()) visible.makers.insert_or_assign(output, indices_.at(&node));
@@ -71,15 +76,15 @@ class Linker {
 
 }  // namespace
 
-NodeGraph node_graph_of(const OnnxSummary& model, const Program* program) {
+NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* program) {
   NodeGraph graph;
   graph.tree = tree_of(model, program);
   std::unordered_map<std::string_view, std::size_t> rows;
   for (std::size_t i = 0; i < graph.tree.rows.size(); ++i) rows.emplace(graph.tree.rows[i].path, i);
-  std::optional<Recorded> recorded;
-  if (program != nullptr && belongs_to(model, *program)) recorded.emplace(*program);
-  for (const OnnxNode* node : all_nodes(model.graph)) {
-    PlacedNode placed{node, attribution_of(*node, recorded ? &*recorded : nullptr), std::nullopt};
+  std::optional<metadata::Recorded> recorded;
+  if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
+  for (const OnnxNode* node : onnx_file::all_nodes(model.graph)) {
+    PlacedNode placed{node, metadata::attribution_of(*node, recorded ? &*recorded : nullptr), std::nullopt};
     if (placed.attribution.attributed()) {
       // The common ancestor of a fused node's modules has a row: every prefix of a path has.
       const auto row = rows.find(placed.attribution.module);
@@ -91,4 +96,4 @@ NodeGraph node_graph_of(const OnnxSummary& model, const Program* program) {
   return graph;
 }
 
-}  // namespace whence
+}  // namespace whence::view

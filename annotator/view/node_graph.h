@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "annotator/view/attribution.h"
+#include "annotator/metadata/attribution.h"
 #include "annotator/view/module_tree.h"
 
-namespace whence {
+namespace whence::view {
 
 struct PlacedNode {
-  const OnnxNode* node = nullptr;
-  Attribution attribution;
+  const onnx_file::OnnxNode* node = nullptr;
+  metadata::Attribution attribution;
   std::optional<std::size_t> row;  // of the tree: its module, of a fused node the common ancestor; none: unattributed
 };
 
@@ -33,11 +33,11 @@ struct InterfaceEdge {
 struct NodeGraph {
   ModuleTree tree;
   std::vector<PlacedNode> nodes;  // all_nodes(): file order, those of bodies behind their holder
-  std::vector<NodeEdge> edges;    // by reading node, then input; initializers are no edges
+  std::vector<NodeEdge> edges;    // by reading node, then input; initializers are not edges
   std::vector<InterfaceEdge> inputs, outputs;
 };
 
 // `program` may be null, as for tree_of. `model` must outlive the result. Cost: linear.
-NodeGraph node_graph_of(const OnnxSummary& model, const Program* program);
+NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* program);
 
-}  // namespace whence
+}  // namespace whence::view

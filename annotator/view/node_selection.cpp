@@ -4,10 +4,11 @@
 #include <map>
 #include <set>
 
-#include "annotator/view/nearest_names.h"
-#include "annotator/view/path_glob.h"
+#include "annotator/text/path_glob.h"
+#include "schema/nearest_names.h"
 
-namespace whence {
+namespace whence::view {
+
 namespace {
 
 // "a.b.c" is in "a.b.c", "a.b", "a" and "".
@@ -31,7 +32,8 @@ class Globs {
  public:
   Globs(const std::vector<std::string>& globs, const std::set<std::string>& modules) : globs_(globs) {
     for (const std::string& glob : globs) {
-      const bool any = std::ranges::any_of(modules, [&](const auto& module) { return matches_path(glob, module); });
+      const bool any =
+          std::ranges::any_of(modules, [&](const auto& module) { return text::matches_path(glob, module); });
       if (!any) none("module", glob, modules);
     }
   }
@@ -40,7 +42,7 @@ class Globs {
     const auto [entry, is_new] = known_.try_emplace(module, false);
     if (!is_new) return entry->second;
     for (const std::string& path : enclosing(module)) {
-      for (const std::string& glob : globs_) entry->second |= matches_path(glob, path);
+      for (const std::string& glob : globs_) entry->second |= text::matches_path(glob, path);
     }
     return entry->second;
   }
@@ -52,13 +54,13 @@ class Globs {
 
 }  // namespace
 
-std::vector<SelectedNode> select_nodes(const OnnxSummary& model, const NodeSelection& selection,
-                                       const Recorded* recorded) {
-  const std::vector<const OnnxNode*> nodes = all_nodes(model.graph);
-  std::vector<Attribution> attributions;
+std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
+                                       const metadata::Recorded* recorded) {
+  const std::vector<const onnx_file::OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
+  std::vector<metadata::Attribution> attributions;
   std::set<std::string> modules, op_types;
-  for (const OnnxNode* node : nodes) {
-    attributions.push_back(attribution_of(*node, recorded));
+  for (const onnx_file::OnnxNode* node : nodes) {
+    attributions.push_back(metadata::attribution_of(*node, recorded));
     op_types.emplace(node->op_type);
     if (!attributions.back().attributed()) continue;
     for (const std::string& module : attributions.back().modules) {
@@ -76,7 +78,7 @@ std::vector<SelectedNode> select_nodes(const OnnxSummary& model, const NodeSelec
   Globs wanted(selection.modules, modules), unwanted(selection.excluded, modules);
   std::vector<SelectedNode> selected;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const Attribution& of = attributions[i];
+    const metadata::Attribution& of = attributions[i];
     const std::string type(nodes[i]->op_type);
     const auto& types = selection.op_types;
     if (!types.empty() && std::ranges::find(types, type) == types.end()) continue;
@@ -89,4 +91,4 @@ std::vector<SelectedNode> select_nodes(const OnnxSummary& model, const NodeSelec
   return selected;
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
-#include "annotator/view/attribution.h"
+#include "annotator/metadata/attribution.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::view {
 
 struct NodeSelection {
   std::vector<std::string>
@@ -19,13 +19,13 @@ struct NodeSelection {
 
 struct SelectedNode {
   std::string name, op_type, module;
-  Confidence confidence = Confidence::unattributed;
+  origin::Confidence confidence = origin::Confidence::unattributed;
 };
 
 // Nodes of the graph and its bodies in file order, those of the root among them when a glob matches it. Of a node that
 // several modules became, one that matches is enough. Throws Error(usage) for a glob that matches no module and an
 // operator type that no node has, with the nearest names. `recorded` may be null.
-std::vector<SelectedNode> select_nodes(const OnnxSummary& model, const NodeSelection& selection,
-                                       const Recorded* recorded);
+std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
+                                       const metadata::Recorded* recorded);
 
-}  // namespace whence
+}  // namespace whence::view

@@ -5,9 +5,14 @@
 #include <string>
 #include <unordered_map>
 
-#include "annotator/read/wire_in.h"
+#include "annotator/onnx_file/wire_in.h"
 
-namespace whence {
+namespace whence::view {
+
+using onnx_file::OnnxNode;
+namespace wire = onnx_file::wire;
+using functions::ValueShapes;
+
 namespace {
 
 enum class Formula : std::uint8_t {
@@ -167,7 +172,7 @@ class Sizes {
 Count kernel_of(const OnnxNode& node) {
   constexpr std::uint32_t attribute_ints = 8;
   const Place place;
-  for (const OnnxAttribute& attribute : node.attributes) {
+  for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
     if (attribute.name != "kernel_shape") continue;
     Count count = 1;
     wire::FieldReader fields(attribute.message, place);
@@ -233,4 +238,4 @@ std::optional<std::int64_t> count_operations(const OnnxNode& node, const ValueSh
   return apply(formula->second, node, Sizes(node, shapes));
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "annotator/functions/value_shapes.h"
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::view {
 
 // The formulas in words, as reports print them beside the numbers.
 inline constexpr std::string_view operation_formulas =
@@ -19,6 +19,6 @@ inline constexpr std::string_view operation_formulas =
     "LayerNormalization and its kin, 2 of a BatchNormalization; 0 for what only moves, casts or indexes";
 
 // nullopt: unknown. Of nodes that call functions or hold bodies always.
-std::optional<std::int64_t> count_operations(const OnnxNode& node, const ValueShapes& shapes);
+std::optional<std::int64_t> count_operations(const onnx_file::OnnxNode& node, const functions::ValueShapes& shapes);
 
-}  // namespace whence
+}  // namespace whence::view

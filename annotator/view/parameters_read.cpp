@@ -4,10 +4,14 @@
 #include <map>
 #include <unordered_map>
 
-namespace whence {
+namespace whence::view {
+
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxTensor;
+
 namespace {
 
-// onnx::TensorProto::DataType of what is no parameter: INT64 (indices, shapes), STRING, BOOL.
+// onnx::TensorProto::DataType of what is not a parameter: INT64 (indices, shapes), STRING, BOOL.
 bool is_numbers(const OnnxTensor& tensor) {
   return tensor.data_type != 7 && tensor.data_type != 8 && tensor.data_type != 9;
 }
@@ -24,7 +28,7 @@ void collect_sizes(const OnnxGraph& graph, std::unordered_map<std::string_view, 
   for (const OnnxTensor& tensor : graph.initializers) {
     if (is_numbers(tensor) && elements(tensor) > 0) sizes.emplace(tensor.name, elements(tensor));
   }
-  for (const OnnxNode& node : graph.nodes) {
+  for (const onnx_file::OnnxNode& node : graph.nodes) {
     for (const OnnxGraph& inner : node.subgraphs) collect_sizes(inner, sizes);
   }
 }
@@ -39,7 +43,7 @@ bool is_named_after_reader(std::string_view name, const ReadParameter& parameter
   return name.find('.') != std::string_view::npos && parameter.modules.contains(owner_in(name));
 }
 
-const std::string& owner_among(const Attribution& readers, std::string_view name) {
+const std::string& owner_among(const metadata::Attribution& readers, std::string_view name) {
   const auto owner = std::ranges::find(readers.modules, owner_in(name));
   return owner == readers.modules.end() ? readers.module : *owner;
 }
@@ -67,4 +71,4 @@ std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::ve
   return result;
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "annotator/read/onnx_summary.h"
-#include "annotator/view/attribution.h"
+#include "annotator/metadata/attribution.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
-namespace whence {
+namespace whence::view {
 
 struct ParameterReader {
-  const OnnxNode* node = nullptr;
-  const Attribution* attribution = nullptr;
+  const onnx_file::OnnxNode* node = nullptr;
+  const metadata::Attribution* attribution = nullptr;
 };
 
 struct ReadParameter {
@@ -27,6 +27,7 @@ struct ReadParameter {
 // count when they are named after a module that reads them: others are constants. What a node of several modules reads
 // belongs to the one that it is named after, else to the module around them all: a Conv with a BatchNorm folded in
 // reads the weights of both in one.
-std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::vector<ParameterReader>& readers);
+std::vector<ReadParameter> parameters_read(const onnx_file::OnnxGraph& graph,
+                                           const std::vector<ParameterReader>& readers);
 
-}  // namespace whence
+}  // namespace whence::view

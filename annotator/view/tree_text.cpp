@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace whence {
+namespace whence::view {
+
+using text::Align;
+using text::grouped;
+
 namespace {
 
 constexpr std::size_t operators_shown = 4;
@@ -32,7 +36,7 @@ std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : gro
 
 }  // namespace
 
-std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, const Palette& palette) {
+std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, const text::Palette& palette) {
   ModuleTable table(palette, {{"type", Align::left},
                               {"calls", Align::right},
                               {tree.of_nodes ? "nodes" : "operations", Align::right},
@@ -41,10 +45,11 @@ std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
   for (const ShownRow& shown : rows) {
     const ModuleRow& row = tree.rows[shown.row];
     const std::string_view faint = row.total == 0 ? palette.dim : std::string_view{};
-    table.module(row.path,
-                 {Cell(class_name(row.type), palette.dim), row.calls ? number_or_blank(*row.calls) : "",
-                  number_or_blank(row.total), number_or_blank(row.parameters), Cell(operators_text(row), palette.dim)},
-                 faint, aliases_text(row));
+    table.module(
+        row.path,
+        {text::Cell(class_name(row.type), palette.dim), row.calls ? number_or_blank(*row.calls) : "",
+         number_or_blank(row.total), number_or_blank(row.parameters), text::Cell(operators_text(row), palette.dim)},
+        faint, aliases_text(row));
   }
   std::string text = table.text();
   if (tree.unattributed > 0) {
@@ -80,4 +85,4 @@ std::string to_json(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
   return object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace whence
+}  // namespace whence::view

@@ -6,9 +6,9 @@
 #include "annotator/view/module_table.h"
 #include "annotator/view/module_tree.h"
 
-namespace whence {
+namespace whence::view {
 
-std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, const Palette& palette);
+std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, const text::Palette& palette);
 std::string to_json(const ModuleTree& tree, const std::vector<ShownRow>& rows, const std::string& file);
 
-}  // namespace whence
+}  // namespace whence::view

@@ -2,16 +2,22 @@
 
 #include <algorithm>
 
-#include "annotator/merge/keys.h"
-#include "annotator/merge/stamp.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::write {
+
+namespace keys = origin::keys;
+using graph::Graph;
+using graph::GraphValueId;
+using graph::Initializer;
+using graph::no_value;
 
 namespace {
 
 // Dynamic sizes without a name stay open: neither a number nor a name would be true.
-void fill_type(const GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& type) {
+void fill_type(const graph::GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& type) {
   onnx::TypeProto& proto = value.sequence   ? *type.mutable_sequence_type()->mutable_elem_type()
                            : value.optional ? *type.mutable_optional_type()->mutable_elem_type()
                                             : type;
@@ -68,7 +74,7 @@ std::vector<const Initializer*> weights_first(const std::vector<Initializer>& in
 }
 
 onnx::TensorProto GraphProtoMaker::tensor_header(const Initializer& initializer) const {
-  return whence::tensor_header(initializer.data, names_.of(graph_, initializer.value));
+  return write::tensor_header(initializer.data, names_.of(graph_, initializer.value));
 }
 
 onnx::GraphProto GraphProtoMaker::nodes() {
@@ -84,8 +90,8 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   fill_initializers(proto, initializers_too);
   for (const auto& [key, value] : metadata_.graph) add_entry(key, value, *proto.mutable_metadata_props());
   // What standard operators yield, every reader of ONNX infers by itself, and exactly so; a recorded shape would only
-  // repeat it, or contradict it where a size depends on the data. Of custom domains nobody can infer anything.
-  for (const GraphNode& node : graph_.nodes) {
+  // repeat it, or contradict it where a size depends on the data. Of custom domains nothing can be inferred.
+  for (const graph::GraphNode& node : graph_.nodes) {
     if (node.domain.empty()) continue;
     for (const GraphValueId id : node.outputs) {
       if (id == no_value || graph_.values[id].dtype == DType::undefined) continue;
@@ -97,7 +103,7 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   return proto;
 }
 
-// An initializer has its type, but is no place for metadata that others look for: they look in value_info, or at the
+// An initializer has its type, but is not a place for metadata that others look for: they look in value_info, or at the
 // input, where it is one too.
 void GraphProtoMaker::fill_initializers(onnx::GraphProto& proto, bool as_inputs) const {
   for (const Initializer* each : weights_first(graph_.initializers)) {
@@ -131,7 +137,7 @@ void GraphProtoMaker::fill_interface(const Graph& graph, onnx::GraphProto& proto
 }
 
 void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
-  for (const GraphNode& node : graph.nodes) {
+  for (const graph::GraphNode& node : graph.nodes) {
     if (node.removed) continue;
     onnx::NodeProto& to = *proto.add_node();
     to.set_op_type(node.op_type);
@@ -140,15 +146,15 @@ void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
     for (const GraphValueId id : node.inputs) to.add_input(names_.of(graph, id));
     for (const GraphValueId id : node.outputs) to.add_output(names_.of(graph, id));
     const onnx::FunctionProto* called = functions_ ? functions_->find(node.domain, node.op_type) : nullptr;
-    for (const Attribute& attribute : node.attributes) {
+    for (const graph::Attribute& attribute : node.attributes) {
       if (called == nullptr || has_attribute(*called, attribute.name)) fill_attribute(attribute, *to.add_attribute());
     }
     if (!stamp_origins_) continue;
-    add_entry(keys::op, to_stamp(node.origin), *to.mutable_metadata_props());
+    add_entry(keys::op, origin::to_stamp(node.origin), *to.mutable_metadata_props());
   }
 }
 
-void GraphProtoMaker::fill_attribute(const Attribute& attribute, onnx::AttributeProto& proto) {
+void GraphProtoMaker::fill_attribute(const graph::Attribute& attribute, onnx::AttributeProto& proto) {
   proto.set_name(attribute.name);
   if (const auto* number = std::get_if<std::int64_t>(&attribute.value)) {
     proto.set_type(onnx::AttributeProto::INT);
@@ -170,10 +176,10 @@ void GraphProtoMaker::fill_attribute(const Attribute& attribute, onnx::Attribute
     for (const std::string& element : *texts) proto.add_strings(element);
   } else if (const auto* tensor = std::get_if<TensorData>(&attribute.value)) {
     proto.set_type(onnx::AttributeProto::TENSOR);
-    *proto.mutable_t() = whence::tensor_header(*tensor, "");
+    *proto.mutable_t() = write::tensor_header(*tensor, "");
     const auto bytes = tensor->bytes.in_memory().value();
     proto.mutable_t()->set_raw_data(bytes.data(), bytes.size());
-  } else if (const auto* type = std::get_if<TensorType>(&attribute.value)) {
+  } else if (const auto* type = std::get_if<graph::TensorType>(&attribute.value)) {
     proto.set_type(onnx::AttributeProto::TYPE_PROTO);
     proto.mutable_tp()->mutable_tensor_type()->set_elem_type(to_onnx(type->dtype));
   } else {
@@ -188,7 +194,7 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
   proto.set_name(name);
   for (const Initializer& initializer : graph.initializers) {
     onnx::TensorProto& tensor = *proto.add_initializer();
-    tensor = whence::tensor_header(initializer.data, names_.of(graph, initializer.value));
+    tensor = write::tensor_header(initializer.data, names_.of(graph, initializer.value));
     const Bytes& held = initializer.data.bytes;
     const Bytes written = held.made_when_written() ? held.made() : held;
     const auto bytes = written.in_memory().value();
@@ -198,4 +204,4 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
   return proto;
 }
 
-}  // namespace whence
+}  // namespace whence::write

@@ -7,37 +7,37 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/graph/graph.h"
+#include "annotator/text/unique_names.h"
 #include "annotator/write/interface_metadata.h"
-#include "annotator/write/unique_names.h"
 #include "annotator/write/user_functions.h"
 #include "annotator/write/value_names.h"
 
-namespace whence {
+namespace whence::write {
 
 class GraphProtoMaker {
  public:
   // `metadata` must outlive the maker. `functions` may be null: of what they are called with, only attributes that they
   // have are written.
-  GraphProtoMaker(const Graph& graph, const InterfaceMetadata& metadata, bool stamp_origins,
+  GraphProtoMaker(const graph::Graph& graph, const InterfaceMetadata& metadata, bool stamp_origins,
                   const UserFunctions* functions = nullptr)
       : graph_(graph), metadata_(metadata), names_(graph), stamp_origins_(stamp_origins), functions_(functions) {}
 
   onnx::GraphProto nodes();                           // the nodes, with their bodies in full
   onnx::GraphProto interface(bool initializers_too);  // inputs, outputs, types that ONNX cannot infer, metadata
-  onnx::TensorProto tensor_header(const Initializer& initializer) const;  // without raw_data
+  onnx::TensorProto tensor_header(const graph::Initializer& initializer) const;  // without raw_data
 
  private:
-  void fill_nodes(const Graph& graph, onnx::GraphProto& proto);
-  void describe(GraphValueId id, onnx::ValueInfoProto& info) const;
+  void fill_nodes(const graph::Graph& graph, onnx::GraphProto& proto);
+  void describe(graph::GraphValueId id, onnx::ValueInfoProto& info) const;
   void fill_initializers(onnx::GraphProto& proto, bool as_inputs) const;
-  void fill_interface(const Graph& graph, onnx::GraphProto& proto) const;
-  void fill_attribute(const Attribute& attribute, onnx::AttributeProto& proto);
-  onnx::GraphProto body(const Graph& graph, const std::string& name);
+  void fill_interface(const graph::Graph& graph, onnx::GraphProto& proto) const;
+  void fill_attribute(const graph::Attribute& attribute, onnx::AttributeProto& proto);
+  onnx::GraphProto body(const graph::Graph& graph, const std::string& name);
 
-  const Graph& graph_;
+  const graph::Graph& graph_;
   const InterfaceMetadata& metadata_;
   ValueNames names_;
-  UniqueNames node_names_;
+  text::UniqueNames node_names_;
   bool stamp_origins_;
   const UserFunctions* functions_;
 };
@@ -46,6 +46,6 @@ class GraphProtoMaker {
 onnx::TensorProto tensor_header(const TensorData& data, const std::string& name);
 
 // The weights first, as in a state_dict: readers take them from there by their place, too.
-std::vector<const Initializer*> weights_first(const std::vector<Initializer>& initializers);
+std::vector<const graph::Initializer*> weights_first(const std::vector<graph::Initializer>& initializers);
 
-}  // namespace whence
+}  // namespace whence::write

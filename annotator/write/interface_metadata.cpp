@@ -6,11 +6,15 @@
 #include <vector>
 
 #include "annotator/lower/written_state.h"
-#include "annotator/merge/fx_names.h"
-#include "annotator/merge/keys.h"
+#include "annotator/metadata/fx_names.h"
+#include "annotator/origin/keys.h"
 #include "schema/flat_map.h"
 
-namespace whence {
+namespace whence::write {
+
+namespace keys = origin::keys;
+using metadata::FxNames;
+
 namespace {
 
 std::string line_of(const SignatureEntry& entry) {
@@ -44,7 +48,7 @@ std::vector<const Argument*> results_of(const Program& program) {
 // What a program writes to stands before its results, by the name of what is left there.
 void add_mutations(const Program& program, const FxNames& names, Signature& signature) {
   std::vector<SignatureEntry> added;
-  for (const WrittenState& written : written_state(program)) {
+  for (const lower::WrittenState& written : lower::written_state(program)) {
     const std::string& state = names.value_name(written.state);
     const auto input = std::ranges::find(signature.inputs, state, &SignatureEntry::name);
     if (input == signature.inputs.end()) continue;
@@ -142,7 +146,7 @@ std::string to_text(const Signature& signature) {
   return "\n# inputs\n" + lines_of(signature.inputs) + "\n\n# outputs\n" + lines_of(signature.outputs) + "\n";
 }
 
-InterfaceMetadata interface_metadata(const Graph& graph, const Program& program) {
+InterfaceMetadata interface_metadata(const graph::Graph& graph, const Program& program) {
   const FxNames names(program);
   const Signature signature = program.signature.empty() ? stated_by_torchscript(program, names) : program.signature;
   InterfaceMetadata metadata;
@@ -168,7 +172,7 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
     if (const auto found = by_name.find(original); found != by_name.end()) add_kinds(*found->second, entries);
     add_original_name(original, graph.values[graph.inputs[i]].name, entries);
   }
-  for (const Initializer& initializer : graph.initializers) {
+  for (const graph::Initializer& initializer : graph.initializers) {
     const std::string& name = graph.values[initializer.value].name;
     auto found = by_target.find(name);
     if (found == by_target.end() && !initializer.parameter) {
@@ -191,4 +195,4 @@ InterfaceMetadata interface_metadata(const Graph& graph, const Program& program)
   return metadata;
 }
 
-}  // namespace whence
+}  // namespace whence::write

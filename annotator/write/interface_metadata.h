@@ -11,13 +11,13 @@
 #include "annotator/graph/graph.h"
 #include "schema/program.h"
 
-namespace whence {
+namespace whence::write {
 
 struct InterfaceMetadata {
   using Entries = std::vector<std::pair<std::string, std::string>>;
 
   Entries graph;
-  std::unordered_map<GraphValueId, Entries> values;  // inputs, outputs, parameters and buffers
+  std::unordered_map<graph::GraphValueId, Entries> values;  // inputs, outputs, parameters and buffers
 };
 
 // "\n# inputs\np_w: PARAMETER target='w'\n...": str() of it.
@@ -25,6 +25,6 @@ std::string to_text(const Signature& signature);
 
 // `graph`: what `program` was exported to, named. The signature is the one that the program states, or, of TorchScript,
 // the one that torch.export would state for it.
-InterfaceMetadata interface_metadata(const Graph& graph, const Program& program);
+InterfaceMetadata interface_metadata(const graph::Graph& graph, const Program& program);
 
-}  // namespace whence
+}  // namespace whence::write

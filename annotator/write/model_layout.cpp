@@ -1,8 +1,11 @@
 #include "annotator/write/model_layout.h"
 
-#include "annotator/write/wire_out.h"
+#include "annotator/onnx_file/wire_out.h"
 
-namespace whence {
+namespace whence::write {
+
+namespace wire = onnx_file::wire;
+
 namespace {
 
 // Field numbers of onnx.proto.
@@ -47,4 +50,4 @@ void ModelLayout::write(AtomicFile& file) const {
   file.write(tail);
 }
 
-}  // namespace whence
+}  // namespace whence::write

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "schema/tensor_data.h"
 
-namespace whence {
+namespace whence::write {
 
 struct ModelLayout {
   struct Tensor {
@@ -31,4 +31,4 @@ struct ModelLayout {
   std::uint64_t graph_size() const;
 };
 
-}  // namespace whence
+}  // namespace whence::write

@@ -7,15 +7,19 @@
 
 #include <sys/resource.h>
 
-#include "annotator/merge/keys.h"
-#include "annotator/merge/stamp.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
+#include "annotator/text/unique_names.h"
 #include "annotator/write/graph_proto.h"
 #include "annotator/write/model_layout.h"
-#include "annotator/write/unique_names.h"
-#include "schema/output_files.h"
+#include "schema/files/output_files.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::write {
+
+using origin::NodeOrigin;
+namespace keys = origin::keys;
+using graph::Graph;
 
 namespace {
 
@@ -52,10 +56,10 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
   layout.model.graph_head = maker.nodes().SerializeAsString();
   layout.model.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();
   const std::uint64_t alignment = options.external.alignment;
-  UniqueNames file_names;
+  text::UniqueNames file_names;
   std::uint64_t end = 0;
-  for (const Initializer* each : weights_first(graph.initializers)) {
-    const Initializer& initializer = *each;
+  for (const graph::Initializer* each : weights_first(graph.initializers)) {
+    const graph::Initializer& initializer = *each;
     onnx::TensorProto tensor = maker.tensor_header(initializer);
     const Bytes& bytes = initializer.data.bytes;
     ModelLayout::Tensor piece;
@@ -89,7 +93,7 @@ struct Imports {
   std::map<const onnx::FunctionProto*, NodeOrigin> functions;
 
   void collect(const Graph& graph, const UserFunctions* known) {
-    for (const GraphNode& node : graph.nodes) {
+    for (const graph::GraphNode& node : graph.nodes) {
       versions.emplace(node.domain, 1);
       if (known != nullptr) call(known->find(node.domain, node.op_type), node.origin, *known);
       for (const Graph* body : bodies(node)) collect(*body, known);
@@ -99,7 +103,7 @@ struct Imports {
   void call(const onnx::FunctionProto* function, const NodeOrigin& origin, const UserFunctions& known) {
     if (function == nullptr) return;
     const auto [entry, first] = functions.try_emplace(function, origin);
-    if (!first) entry->second = merge_origins(entry->second, origin, OriginKind::shared);
+    if (!first) entry->second = origin::merge_origins(entry->second, origin, origin::OriginKind::shared);
     for (const onnx::OperatorSetIdProto& import : function->opset_import()) {
       versions.emplace(import.domain(), import.version());
     }
@@ -114,7 +118,7 @@ onnx::FunctionProto stamped(const onnx::FunctionProto& function, const NodeOrigi
   for (onnx::NodeProto& node : *result.mutable_node()) {
     onnx::StringStringEntryProto& stamp = *node.add_metadata_props();
     stamp.set_key(std::string(keys::op));
-    stamp.set_value(to_stamp(origin));
+    stamp.set_value(origin::to_stamp(origin));
   }
   return result;
 }
@@ -153,7 +157,7 @@ std::string model_tail(const Graph& graph, const WriteOptions& options) {
     entry.set_value(value);
   };
   for (const auto& [key, value] : options.metadata) add_metadata(key, value);
-  if (options.stamp_origins && !graph.folded.empty()) add_metadata(keys::folded, to_ranges(graph.folded));
+  if (options.stamp_origins && !graph.folded.empty()) add_metadata(keys::folded, origin::to_ranges(graph.folded));
   return model.SerializeAsString();
 }
 
@@ -208,4 +212,4 @@ void write_onnx(const Graph& graph, const std::string& path, const WriteOptions&
   files.commit();
 }
 
-}  // namespace whence
+}  // namespace whence::write

@@ -12,7 +12,7 @@
 #include "annotator/write/interface_metadata.h"
 #include "annotator/write/user_functions.h"
 
-namespace whence {
+namespace whence::write {
 
 // Weights in files beside the model.
 struct ExternalData {
@@ -31,13 +31,13 @@ struct WriteOptions {
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
   ExternalData external = {};
   std::shared_ptr<const UserFunctions> functions = nullptr;  // those that nodes call go into the file
-  std::map<std::string, std::int64_t> domain_versions = {};  // of domains that the file uses; 1 where nobody says so
+  std::map<std::string, std::int64_t> domain_versions = {};  // of domains that the file uses; 1 where none is given
   bool initializers_as_inputs = false;        // list them among the graph's inputs too, as files before IR version 4 do
   std::uint64_t protobuf_limit = 2147483647;  // tests lower it
 };
 
 // Throws Error: cannot_write (nothing is left behind), unsupported_feature for a dtype that ONNX lacks, over_limit for
 // a graph that passes 2 GiB without its weights, or more tensors than files can be open.
-void write_onnx(const Graph& graph, const std::string& path, const WriteOptions& options);
+void write_onnx(const graph::Graph& graph, const std::string& path, const WriteOptions& options);
 
-}  // namespace whence
+}  // namespace whence::write

@@ -7,10 +7,10 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "schema/result.h"
 
-namespace whence {
+namespace whence::write {
 namespace {
 
 constexpr std::string_view prefix = "whence.";
@@ -42,7 +42,7 @@ const std::map<std::string, int, std::less<>> reformed{
     {"Softmax", 13},
 };
 
-// Whether a node means at opset `to` what it means at `from`: most newer versions of operators take more types, and
+// True if a node means at opset `to` what it means at `from`: most newer versions of operators take more types, and
 // some have another form.
 bool means_the_same(const onnx::NodeProto& node, int from, int to) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -119,4 +119,4 @@ const onnx::FunctionProto* UserFunctions::find(const std::string& domain, const 
   return nullptr;
 }
 
-}  // namespace whence
+}  // namespace whence::write

@@ -13,7 +13,7 @@ class FunctionProto;
 class ModelProto;
 }  // namespace onnx
 
-namespace whence {
+namespace whence::write {
 
 class UserFunctions {
  public:
@@ -33,4 +33,4 @@ class UserFunctions {
   std::unique_ptr<onnx::ModelProto> model_;
 };
 
-}  // namespace whence
+}  // namespace whence::write

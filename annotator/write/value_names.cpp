@@ -1,6 +1,11 @@
 #include "annotator/write/value_names.h"
 
-namespace whence {
+namespace whence::write {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
 
 ValueNames::ValueNames(const Graph& graph) { name_graph(graph, nullptr); }
 
@@ -24,10 +29,10 @@ void ValueNames::name_graph(const Graph& graph, const Graph* outer) {
   }
   for (const GraphValueId value : graph.inputs) claim(names, graph, value, "input");
   for (const GraphValueId value : graph.outputs) claim(names, graph, value, "output");
-  for (const Initializer& initializer : graph.initializers) {
+  for (const graph::Initializer& initializer : graph.initializers) {
     if (initializer.parameter) claim(names, graph, initializer.value, "parameter");
   }
-  for (const Initializer& initializer : graph.initializers) claim(names, graph, initializer.value, "constant");
+  for (const graph::Initializer& initializer : graph.initializers) claim(names, graph, initializer.value, "constant");
   for (const GraphNode& node : graph.nodes) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == no_value) continue;
@@ -43,10 +48,10 @@ void ValueNames::name_graph(const Graph& graph, const Graph* outer) {
 
 std::vector<const Graph*> bodies(const GraphNode& node) {
   std::vector<const Graph*> found;
-  for (const Attribute& attribute : node.attributes) {
+  for (const graph::Attribute& attribute : node.attributes) {
     if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) found.push_back(body->get());
   }
   return found;
 }
 
-}  // namespace whence
+}  // namespace whence::write

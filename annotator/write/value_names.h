@@ -7,26 +7,27 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
-#include "annotator/write/unique_names.h"
+#include "annotator/text/unique_names.h"
 
-namespace whence {
+namespace whence::write {
 
 class ValueNames {
  public:
-  explicit ValueNames(const Graph& graph);
+  explicit ValueNames(const graph::Graph& graph);
 
   // Empty for no_value: an optional input that is left out. `graph` is the one given, or one nested in it.
-  const std::string& of(const Graph& graph, GraphValueId value) const;
+  const std::string& of(const graph::Graph& graph, graph::GraphValueId value) const;
 
  private:
-  void name_graph(const Graph& graph, const Graph* outer);
-  void claim(std::vector<std::string>& names, const Graph& graph, GraphValueId value, const std::string& otherwise);
+  void name_graph(const graph::Graph& graph, const graph::Graph* outer);
+  void claim(std::vector<std::string>& names, const graph::Graph& graph, graph::GraphValueId value,
+             const std::string& otherwise);
 
-  UniqueNames unique_;
-  std::unordered_map<const Graph*, std::vector<std::string>> names_;
+  text::UniqueNames unique_;
+  std::unordered_map<const graph::Graph*, std::vector<std::string>> names_;
 };
 
 // The graphs that a node holds as attributes, in order.
-std::vector<const Graph*> bodies(const GraphNode& node);
+std::vector<const graph::Graph*> bodies(const graph::GraphNode& node);
 
-}  // namespace whence
+}  // namespace whence::write

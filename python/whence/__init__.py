@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from .errors import Diagnostic, WhenceError, WhenceWarning
 from .functions import Function, FunctionsReport, functions, inline
-from .naming import Naming, naming
 from .plugin import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
 
@@ -35,16 +34,22 @@ _LATER = {
     "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
 }
 
+# What took the place of names that are gone.
+_REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare() counts them in two files"
+            for name in ("Naming", "naming")}
+
 __all__ = [
-    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "Function", "FunctionsReport", "Naming", "ONNXProgram",
+    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "Function", "FunctionsReport", "ONNXProgram",
     "OutputDifference", "Recording", "UnconvertibleOp", "ValidationReport", "Verification", "WhenceError",
-    "WhenceWarning", "annotate", "compare", "export", "functions", "inline", "is_in_onnx_export", "naming", "record",
+    "WhenceWarning", "annotate", "compare", "export", "functions", "inline", "is_in_onnx_export", "record",
     "register_custom_op", "select_model_mode_for_export", "unconvertible_ops", "unregister_custom_op", "validate",
     "verify",
 ]
 
 
 def __getattr__(name: str) -> object:
+    if name in _REMOVED:
+        raise AttributeError(f"whence.{name} was removed: {_REMOVED[name]}")
     if name not in _LATER:
         raise AttributeError(f"module 'whence' has no attribute '{name}'")
     return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

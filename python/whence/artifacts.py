@@ -51,7 +51,7 @@ class Artifacts:
 
     def finish(self, failure: BaseException | None, verification: Any = None, archive: str = "",
                in_memory: Path | None = None) -> Path | None:
-        """Completes the report and gives it its name. ``in_memory``: a file that nobody sees."""
+        """Completes the report and gives it its name. ``in_memory``: a file that the caller does not see."""
         draft = self.draft()
         if draft is None:
             return None

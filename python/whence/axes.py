@@ -1,7 +1,7 @@
 """Which axes of the inputs may differ at run time: PyTorch's ``dynamic_axes`` and ``dynamic_shapes``, read and checked.
 
-What PyTorch warns of, or drops without a word, is WhenceError E0104 with the fix: names that are no input, axes out of
-range, negative axes, an axis twice, shapes that are not nested as the inputs are.
+What PyTorch warns of, or drops without a word, is WhenceError E0104 with the fix: names that are not inputs, axes out
+of range, negative axes, an axis twice, shapes that are not nested as the inputs are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .errors import WhenceError, error
 class Axis:
     """An axis that may differ: its name where the user gave one, torch.export's Dim or hint where that was given.
 
-    dynamic_axes are wishes, of which torch.onnx.export drops what the model does not heed; dynamic_shapes are promises.
+    dynamic_axes are wishes, of which torch.onnx.export drops what the model does not honour; dynamic_shapes are promises.
     """
 
     name: str | None = None
@@ -59,7 +59,7 @@ def _refuse(message: str, remedy: str) -> WhenceError:
 
 def _checked_axis(what: str, axis: Any, rank: int, known: Mapping[int, Any]) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise _refuse(f"{what}: the axis {axis!r} is no integer", "give {0: 'batch'} or [0]")
+        raise _refuse(f"{what}: the axis {axis!r} is not an integer", "give {0: 'batch'} or [0]")
     if not 0 <= axis < rank:
         fix = f"give axis {axis + rank}" if -rank <= axis < 0 else \
             f"give axes from 0 to {rank - 1}" if rank else "it is a scalar"
@@ -113,7 +113,7 @@ def _is_hint(dim: Any) -> bool:
 
 
 def _derived_name(dim: Any) -> str | None:
-    """Of torch.export's 2 * batch + 1, "2*batch+1"; None where the size is no such form."""
+    """Of torch.export's 2 * batch + 1, "2*batch+1"; None where the size does not have such a form."""
     plus, times = int(dim.fn(0)), int(dim.fn(1)) - int(dim.fn(0))
     if times < 1 or int(dim.fn(7)) != 7 * times + plus:
         return None
@@ -129,7 +129,7 @@ def _name_of_dim(what: str, dim: Any) -> str | None:
         return _derived_name(dim)
     name = getattr(dim, "__name__", None)
     if not isinstance(name, str):
-        raise _refuse(f"{what}: {dim!r} is no name of a size", "give a string, a torch.export.Dim, or Dim.DYNAMIC")
+        raise _refuse(f"{what}: {dim!r} is not a name of a size", "give a string, a torch.export.Dim, or Dim.DYNAMIC")
     return name if name.isidentifier() else None
 
 

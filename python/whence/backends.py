@@ -99,7 +99,7 @@ class Job:
 
 
 def _of_own_archive(said: Diagnostic, archive: Path) -> Diagnostic:
-    """An archive that PyTorch wrote for this export is no file of the user's that could be damaged."""
+    """An archive that PyTorch wrote for this export is not a file of the user's that could be damaged."""
     where = {name: value for name, value in said.where.items() if name != "file" or value != str(archive)}
     if said.code not in ("E0203", "E0204", "E0209"):
         return replace(said, where=where)
@@ -253,7 +253,7 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
         words = ["--inputs", given, *_default_dtype(), *library_words(archive)]
-        wishes.heeded(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
+        wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
     return job.finish()
 
 

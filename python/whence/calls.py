@@ -1,6 +1,6 @@
 """Makes a call of a model one that both of PyTorch's tracers accept: tensors in order, tensors out.
 
-Keyword arguments, nested ones, arguments that are no tensors (flags, numbers, None) and results that are dataclasses
+Keyword arguments, nested ones, arguments that are not tensors (flags, numbers, None) and results that are dataclasses
 are everyday in transformers, and neither tracer takes them all as they are. The model's ``forward`` is replaced for the
 time of the trace by one that takes the tensors alone. The module itself stays what it is, so no path of a submodule
 changes.

@@ -47,7 +47,7 @@ def left_open(program: Any, shapes: tuple) -> tuple:
 def bounds(program: Any, shapes: tuple) -> list[tuple[str, int, str]]:
     """Of axes that torch.export left open, those for which the program does not hold at any size: (input, axis, range).
 
-    It learns them from conditions on sizes. Bounds that the user's Dim has are no news.
+    It learns them from conditions on sizes. Bounds that the user's Dim has are not news.
     """
     found = []
     for name, axes in zip(program.graph_signature.user_inputs, _open_sizes(program, shapes)):

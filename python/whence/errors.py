@@ -34,7 +34,7 @@ class Diagnostic:
 
 # What the command calls its options, in remedies, and what `export` calls them.
 _OPTIONS = (
-    (r"add a converter \(annotator/export/README\.md\) or give one with --converters FILE",
+    (r"add a converter \(annotator/convert/README\.md\) or give one with --converters FILE",
      "give a converter in custom_translation_table"),
     (r"give a converter with --converters FILE", "give a converter in custom_translation_table"),
     (r"--custom-opset (\w+)=1", r"custom_opsets={'\1': 1}"),

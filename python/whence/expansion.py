@@ -116,7 +116,7 @@ def _call(node: Any, types: Mapping[str, Any]) -> Call | None:
 
 
 def _argument(held: dict) -> Any:
-    """JSON objects of one key are what JSON has no word for; see annotator/export/custom_nodes.h."""
+    """JSON objects of one key are what JSON has no word for; see annotator/convert/custom_nodes.h."""
     if len(held) == 1:
         (kind, value), = held.items()
         if kind == "input" and isinstance(value, int):

@@ -120,7 +120,7 @@ def _holds_what_archives_lack(program: torch.export.ExportedProgram) -> bool:
 
 
 def _without_fake_constants(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """A constant without data, which torch.export(strict=True) leaves behind where vmap moves dimensions, and nobody
+    """A constant without data, which torch.export(strict=True) leaves behind where vmap moves dimensions, and nothing
     reads, is zeros: an archive would hold no bytes of it."""
     unread = {node.name for node in program.graph.nodes if node.op == "placeholder" and not node.users}
     names = {spec.target for spec in program.graph_signature.input_specs if spec.arg.name in unread}

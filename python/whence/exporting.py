@@ -167,7 +167,7 @@ def _chain(model: Any, backend: Any, dynamo: bool | None) -> tuple[str, ...]:
 
 
 def _ask_the_model(given: dict[str, Any]) -> None:
-    """A torch.onnx.ExportableModule brings its example, and what else nobody gives."""
+    """A torch.onnx.ExportableModule brings its example, and what is otherwise not given."""
     import torch
 
     model = given["model"]
@@ -282,7 +282,7 @@ def _verify(program: ONNXProgram, job: Job) -> None:
 
 
 def _tell_of_outputs(program: ONNXProgram, given: Mapping[str, Any], options: Options) -> None:
-    """dynamic_axes may name outputs, whose sizes nobody can choose."""
+    """dynamic_axes may name outputs, whose sizes cannot be chosen."""
     if not any(name in options.output_names or caches.is_output(name) for name in given["dynamic_axes"] or ()):
         return
     from .running import needs

@@ -1,4 +1,4 @@
-"""Values that are no tensors are fixed in a file: whether another one is the same, as far as it can be seen."""
+"""Values that are not tensors are fixed in a file: whether another one is the same, as far as it can be seen."""
 
 from __future__ import annotations
 

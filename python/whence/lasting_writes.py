@@ -69,33 +69,34 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
 def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -> Observed | None:
     """Of a copy, for its attributes are not in Python. Its parameters and buffers are what can be seen."""
     other = copy.deepcopy(model)
-    opened = nested.flatten(dict(tensors))
-    names = [name for name, leaf in zip(nested.named(path for path, _ in opened[0]), (leaf for _, leaf in opened[0]))
-             if isinstance(leaf, torch.Tensor)]
-
-    def run(*given: torch.Tensor) -> Any:
-        left = iter(given)
-        return other(**opened[1](iter([next(left) if isinstance(leaf, torch.Tensor) else leaf
-                                       for _, leaf in opened[0]])))
-
-    return observed(other, run, dict(zip(names, nested.tensors_in(dict(tensors)))))
+    return _observed_call(other, lambda given: other(**given), dict(tensors), nested.named)
 
 
 def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
-    args, kwargs = program.example_inputs or ((), {})
-    found, close = nested.flatten((args, kwargs))
-    leaves = [leaf for _, leaf in found]
-    names = program.graph_signature.user_inputs
-    names = names if len(names) == len(leaves) else range(len(leaves))
-    tensors = {str(name): leaf for name, leaf in zip(names, leaves) if isinstance(leaf, torch.Tensor)}
+    def call(arguments: tuple) -> Any:
+        positional, keywords = arguments
+        return program.module(check_guards=False)(*positional, **keywords)
+
+    def names_of(paths: list[nested.Path]) -> Iterable[Any]:
+        names = program.graph_signature.user_inputs
+        return names if len(names) == len(paths) else range(len(paths))
+
+    return _observed_call({**program.state_dict, **program.constants}, call, program.example_inputs or ((), {}),
+                          names_of)
+
+
+def _observed_call(holder: Any, call: Callable, arguments: Any,
+                   names_of: Callable[[list[nested.Path]], Iterable[Any]]) -> Observed | None:
+    """``call`` gets the arguments with copies of their tensors, which are named by ``names_of`` the paths of leaves."""
+    found, close = nested.flatten(arguments)
+    names = names_of([path for path, _ in found])
+    tensors = {str(name): leaf for name, (_, leaf) in zip(names, found) if isinstance(leaf, torch.Tensor)}
 
     def run(*given: torch.Tensor) -> Any:
         left = iter(given)
-        positional, keywords = close(iter([next(left) if isinstance(leaf, torch.Tensor) else leaf
-                                           for _, leaf in found]))
-        return program.module(check_guards=False)(*positional, **keywords)
+        return call(close(iter([next(left) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in found])))
 
-    return observed({**program.state_dict, **program.constants}, run, tensors)
+    return observed(holder, run, tensors)
 
 
 def _run(holder: Any, run: Callable, copies: tuple) -> tuple[Any, list[Change]]:
@@ -230,8 +231,8 @@ def _names(said: Diagnostic, name: str) -> bool:
 
 
 def _of_constants(names: Sequence[str]) -> str:
-    kind = "a tensor that it holds and that is no parameter or buffer" if len(names) == 1 else \
-        "tensors that it holds and that are no parameters or buffers"
+    kind = "a tensor that it holds and that is not a parameter or buffer" if len(names) == 1 else \
+        "tensors that it holds and that are not parameters or buffers"
     return f"the model writes to {_list(names)}, {kind}; {_STARTS_ANEW}"
 
 

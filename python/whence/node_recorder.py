@@ -190,7 +190,7 @@ class NodeRecorder:
         if isinstance(given, (ir.TensorProtocol, torch.Tensor, np.ndarray, np.generic)):
             return self.constant(given if not isinstance(given, np.generic) else np.asarray(given))
         if not isinstance(given, (bool, int, float, complex, str, list, tuple)):
-            raise TypeError(f"a {type(given).__name__} can be no operand")
+            raise TypeError(f"a {type(given).__name__} cannot be an operand")
         if like is not None and like.dtype is not None:
             return self.constant(given, like.dtype)
         natural = self.constant(given, ir.DataType.INT64 if isinstance(given, (list, tuple)) and not given else

@@ -146,7 +146,7 @@ def check_custom_opsets(given: Mapping[str, int] | None) -> dict[str, int]:
         raise error("E0101", "usage", f"custom_opsets is a {type(given).__name__}", "give {'mylib': 1}")
     for domain, version in (given or {}).items():
         if not isinstance(version, int) or version < 1 or domain in ("", "ai.onnx"):
-            raise error("E0101", "usage", f"custom_opsets={{{domain!r}: {version!r}}} is no domain and version",
+            raise error("E0101", "usage", f"custom_opsets={{{domain!r}: {version!r}}} is not a domain with a version",
                         "give {'mylib': 1}; the version of ONNX's own operators is opset_version")
     return dict(given or {})
 
@@ -181,12 +181,12 @@ def check_function_modules(asked: Any) -> dict[str, Any] | None:
         return None
     wrong = [each for each in asked if not isinstance(each, type)] if not isinstance(asked, str) else [asked]
     if wrong:
-        raise error("E0101", "usage", f"export_modules_as_functions holds {wrong[0]!r}, which is no class",
+        raise error("E0101", "usage", f"export_modules_as_functions holds {wrong[0]!r}, which is not a class",
                     "give True, or the classes of modules: {torch.nn.Linear}")
     return {"types": sorted({each.__name__ for each in asked})}
 
 
-# Options that only some backends have: the value at which nobody asks for anything, and who has it.
+# Options that only some backends have: the value at which nothing is asked for, and which backends have it.
 _SERVED = {
     "report": (None, "native", "native-export", "torch-dynamo"),
     "dump_exported_program": (False, "native", "native-export", "torch-dynamo"),

@@ -176,7 +176,7 @@ class ONNXProgram:
         """Writes the model to another place, or as one file to a binary stream.
 
         include_initializers=False leaves all weights out; with keep_initializers_as_inputs they are inputs then,
-        without it somebody has to add them. external_data: the weights beside the model, in ``destination`` with
+        without it they have to be added by hand. external_data: the weights beside the model, in ``destination`` with
         ``.data`` at its end; None leaves it as the export had it. What stands there and holds something else is only
         replaced with ``overwrite`` (E0401).
         """

@@ -214,7 +214,7 @@ def _inlined(model: Any) -> Any:
 
 
 def _drop_unread(graph: Any) -> None:
-    """Results that an operator need not give and nobody reads, and nodes and constants that nobody reads."""
+    """Results that an operator need not give and nothing reads, and nodes and constants that nothing reads."""
     import onnx
 
     read, kept = {each.name for each in graph.output}, []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from .command import run_json
 from .errors import Diagnostic, error
-from .naming import Naming, naming
 from .placing import write_whole
 
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
@@ -32,18 +32,30 @@ class AnnotateReport:
 
 def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
              output: str | os.PathLike | None = None, source: str | os.PathLike | None = None,
-             overwrite: bool = False) -> AnnotateReport:
+             keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
+             allow_different_weights: bool = False, overwrite: bool = False) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
 
-    sidecar  the record of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
+    sidecar  the sidecar of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
              neither, the sidecar beside the file is taken, or else the file's own names.
+    keys     write only these metadata keys, full or by their last part: ["module", "source", "namespace"].
+    names    name nodes after their modules.
+    carry    write each node's name into its doc_string too, which survives ONNX Runtime and onnxsim.
+    functions  modules that become ONNX functions, one for each unique block: "auto", "types=BertLayer",
+             "modules=encoder.layer.*" or "depth=2".
+    allow_different_weights  match by structure although the weights are not the sidecar's.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
 
-    Raises WhenceError: E0206 when they do not belong together, E02xx for broken files, E0401.
+    Raises WhenceError: E0101 for an unknown key or choice of modules, E0206 when they do not belong together, E02xx
+    for broken files, E0401.
     """
     target = Path(output or model)
     options = (["--sidecar", sidecar] if sidecar else []) + (["--from", source] if source else [])
-    options += ["--overwrite"] if overwrite else []
+    options += ["--keys", ",".join(keys)] if keys else []
+    options += ["--functions", functions] if functions else []
+    flags = {"--no-names": not names, "--carry": carry, "--allow-different-weights": allow_different_weights,
+             "--overwrite": overwrite}
+    options += [flag for flag, is_set in flags.items() if is_set]
     report = run_json("annotate", model, "-o", target, *options)
     return AnnotateReport(target, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
                           tuple(map(Diagnostic.from_json, report["diagnostics"])))
@@ -112,25 +124,35 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
 
 @dataclass(frozen=True)
 class Comparison:
-    """A baseline export beside an enhanced one of the same model."""
+    """A baseline export beside an enhanced one of the same model: nodes by kind of name and by confidence, and bytes
+    of the file without external data, as `whence validate` counts them."""
 
-    baseline: Naming
-    enhanced: Naming
+    baseline: dict[str, int]
+    enhanced: dict[str, int]
     diff: dict  # `whence diff --json`, schema/diff.schema.json
 
     def __str__(self) -> str:
         rows = [("", "baseline", "enhanced")]
-        rows += [(name.replace("_", " "), str(getattr(self.baseline, name)), str(getattr(self.enhanced, name)))
-                 for name in Naming.__dataclass_fields__]
+        rows += [(name.replace("_", " "), str(count), str(self.enhanced[name])) for name, count in self.baseline.items()]
         rows += [(name, "", str(count)) for name, count in self.diff["changes"].items()]
-        return "\n".join(f"{name:<16}{first:>12}{second:>12}" for name, first, second in rows)
+        return "\n".join(f"{name:<18}{first:>12}{second:>12}" for name, first, second in rows)
 
 
 def compare(baseline: str | os.PathLike, enhanced: str | os.PathLike,
             sidecar: str | os.PathLike | None = None) -> Comparison:
-    """How two exports of one model differ: kinds of node names, metadata, size, and what became of the nodes.
+    """How two exports of one model differ: kinds of node names, what is known, size, and what became of the nodes.
 
     Raises WhenceError for files that cannot be read.
     """
     options = ["--sidecar", sidecar] if sidecar else []
-    return Comparison(naming(baseline), naming(enhanced), run_json("diff", baseline, enhanced, *options))
+    raw = run_json("validate", enhanced, "--baseline", baseline, *options, accepted=(0, 1))
+    return Comparison(_counts(raw["baseline"], baseline), _counts(raw, enhanced),
+                      run_json("diff", baseline, enhanced, *options))
+
+
+_KINDS_OF_NAMES = ("full_hierarchies", "class_scopes", "simple_names")
+
+
+def _counts(report: dict, path: str | os.PathLike) -> dict[str, int]:
+    return {"nodes": report["coverage"]["nodes"], **{kind: report["naming"][kind] for kind in _KINDS_OF_NAMES},
+            **{word: report["coverage"][word] for word in CONFIDENCES}, "bytes": Path(path).stat().st_size}

@@ -73,7 +73,7 @@ def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple:
     arrays_alone = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]
     others = [each.name for each in running.get_outputs() if each.name not in arrays_alone]
     found = dict(zip(others, map(_result, running.run_with_ort_values(others, given)))) if others else {}
-    if arrays_alone:  # as ONNX Runtime has what is no tensor in Python
+    if arrays_alone:  # as ONNX Runtime has what is not a tensor in Python
         arrays = {name: value.numpy() for name, value in given.items()}
         found |= dict(zip(arrays_alone, map(_of_arrays, running.run(arrays_alone, arrays))))
     return tuple(found[each.name] for each in running.get_outputs())

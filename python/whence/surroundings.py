@@ -24,7 +24,7 @@ def training_word(training: Any) -> str:
     """"eval", "preserve" or "train"; torch.onnx.TrainingMode is taken too. Raises WhenceError E0101."""
     word = _WORDS.get(getattr(training, "name", ""), training)
     if word not in _WORDS.values():
-        raise error("E0101", "usage", f"training={training!r} is no mode",
+        raise error("E0101", "usage", f"training={training!r} is not a mode",
                     "'eval', 'preserve' or 'train', or a torch.onnx.TrainingMode")
     return word
 
@@ -105,7 +105,7 @@ def without_fast_path() -> AbstractContextManager[None]:
 
 @contextmanager
 def without_apex_hooks(model: Any) -> Iterator[None]:
-    """Apex O2 makes state_dict() return copies of the weights; as copies they are no parameters any more."""
+    """Apex O2 makes state_dict() return copies of the weights; as copies they are not parameters any more."""
     taken = []
     for module in model.modules() if isinstance(model, torch.nn.Module) else ():
         hooks = getattr(module, "_state_dict_hooks", None) or {}

@@ -80,7 +80,7 @@ def operator_name(operator: Any) -> str:
     if name and name.startswith("::"):
         name = "aten" + name
     if not name or not re.fullmatch(r"[\w-]+::[A-Za-z_][\w-]*(\.\w+)?", name):
-        raise error("E0104", "input_mismatch", f"{operator!r} is no operator",
+        raise error("E0104", "input_mismatch", f"{operator!r} is not an operator",
                     "give torch.ops.mylib.op.default, or its name: 'mylib::op'")
     overload = getattr(operator, "_overloadname", None)
     several = [each for each in _schemas(name) if not any(argument.is_out for argument in each.arguments)]
@@ -141,7 +141,7 @@ def _check_inputs(name: str, function: Any) -> None:
         least, most = min(each for each, _ in counts), max(each for _, each in counts)
         takes = str(least) if least == most else f"{least} to {most}"
         raise error("E0104", "input_mismatch", f"the translation of {name} takes {given} tensors, the operator {takes}",
-                    "take the operator's tensors in the order of its schema; what is no tensor is an attribute")
+                    "take the operator's tensors in the order of its schema; what is not a tensor is an attribute")
 
 
 def write_functions(translations: Mapping[str, Any], path: Path) -> Path:

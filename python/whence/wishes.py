@@ -11,7 +11,7 @@ from .errors import Diagnostic, WhenceError, WhenceWarning
 from .surroundings import log
 
 
-def heeded(axes: Axes, export: Callable[[Axes], None]) -> None:
+def honoured(axes: Axes, export: Callable[[Axes], None]) -> None:
     """Exports with those automatic axes that the model does not fix, of one size all or none; torch.export finds out
     by itself."""
     sizes: dict[Any, list] = {}  # by name; an axis without a name is a size of its own
@@ -55,7 +55,7 @@ def without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
 
 
 def tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
-    """Of an axis that somebody asked for, by a warning; of one under Dim.AUTO nobody expects anything."""
+    """An axis that was asked for is reported by a warning; under Dim.AUTO nothing was asked for."""
     wished = [f"axis {axis} of '{name}'" for name, axis in fixed if axes[name][axis].wished]
     for name, axis in fixed:
         log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)

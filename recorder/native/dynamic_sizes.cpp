@@ -2,10 +2,13 @@
 
 #include <functional>
 
-#include "recorder/live_mark.h"
+#include "recorder/base/live_mark.h"
 #include "schema/result.h"
 
 namespace whence::native {
+
+using recorder::enclosing_mark;
+using recorder::inferred_mark;
 
 namespace jit = torch::jit;
 
@@ -170,7 +173,7 @@ class DynamicSizes {
     return values_[i];
   }
 
-  // The first that is no attribute of a module: those must stay in front.
+  // The first that is not an attribute of a module: those must stay in front.
   jit::Node* first_node() {
     for (jit::Node* node : graph_.nodes()) {
       if (node->kind() != jit::prim::TracedAttr) return node;

@@ -18,8 +18,8 @@ struct TracedSize {
 };
 
 // Replaces constants of `graph`, whose steps are traces[0]; returns the operations that read them.
-// Throws Error(baked_size): the traces are different programs, or a constant differs that is no size: a number computed
-// from sizes in another way, or a tensor made outside the trace. Every one is named, with its line.
+// Throws Error(baked_size): the traces are different programs, or a constant differs that is not a size: a number
+// computed from sizes in another way, or a tensor made outside the trace. Every one is named, with its line.
 std::vector<const Step*> make_dynamic(torch::jit::Graph& graph, const std::vector<std::vector<Step>>& traces,
                                       const std::vector<TracedSize>& sizes, Symbols& symbols);
 

@@ -5,9 +5,11 @@
 #include <c10/util/Type.h>
 #include <cxxabi.h>
 
-#include "recorder/live_mark.h"
+#include "recorder/base/live_mark.h"
 
 namespace whence::native {
+
+using recorder::to_archive_name;
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include <torch/nn/module.h>
 
-#include "recorder/torch_pch.h"
+#include "recorder/base/torch_pch.h"
 
 namespace whence::native {
 
@@ -39,7 +39,7 @@ class ModuleMirror {
   const MirroredModule* find(const torch::nn::Module* module) const;  // null for a module that is not in the tree
   const MirroredModule& at(const torch::nn::Module* module) const { return modules_.at(module); }
   const std::vector<const torch::nn::Module*>& modules() const { return order_; }  // as named_modules() lists them
-  // Whether `ancestor` is `module` or above it.
+  // True if `ancestor` is `module` or above it.
   bool encloses(const torch::nn::Module* ancestor, const torch::nn::Module* module) const;
   // The nearest module of the user's, `module` itself or above it; the root at the latest.
   const torch::nn::Module* user_module(const torch::nn::Module* module) const;

@@ -12,7 +12,7 @@
 #include <backtrace.h>
 #endif
 
-#include "schema/files.h"
+#include "schema/files/files.h"
 
 namespace whence::native {
 

@@ -28,7 +28,7 @@ struct Event {
   const Module* around = nullptr;
   const Module* parameter = nullptr;  // of operations: the user's module whose own parameter is read
   bool nameless = false;              // of a stripped program
-  bool unknown = false;               // and the innermost function is nobody's
+  bool unknown = false;               // and the innermost function is not known
   bool is_call() const { return item.note->called != nullptr; }
 };
 
@@ -50,7 +50,7 @@ class OwnerFinder {
     for (jit::Node* node : block.nodes()) {
       if (const Note* note = session_.note(node)) events_.push_back(event(node, note));
     }
-    name_functions();
+    leave_out_nameless();
     for (const Event& event : events_) {
       for (const Speaker& speaker : event.speakers) first_positions_.emplace(code(speaker), speaker.position);
     }
@@ -101,46 +101,13 @@ class OwnerFinder {
 
   const Module* within(const Module* module) const { return mirror_.encloses(scope_, module) ? module : scope_; }
 
-  // ---- functions without names
-  // ---------------------------------------------------------------------------------------
-
-  // A function of a stripped program is taken for one of the class whose layers it calls: the scope's, into which
-  // others may have been inlined; or one that calls, from one place, layers of several modules of a class that one
-  // module holds. Others are nobody's: their layers may be those of a module that was inlined into whatever is above
-  // it.
-  void name_functions() {
-    struct Caller {
-      const Module* module;
-      bool one_class = true, several = false;
-      std::map<std::uintptr_t, Modules> served = {};  // by position
-    };
-    std::map<std::uintptr_t, Caller> callers;
-    const auto holder = [&](const Module* module) {
-      return module == mirror_.root() ? nullptr : mirror_.user_module(mirror_.at(module).parent);
-    };
-    for (const Event& event : events_) {
-      if (event.around == nullptr || event.speakers.empty() || !event.speakers.front().type.empty()) continue;
-      const Speaker& speaker = event.speakers.front();
-      Caller& caller = callers.emplace(speaker.function, Caller{event.around}).first->second;
-      if (event.around == scope_) caller.module = scope_;
-      caller.one_class = caller.one_class && mirror_.at(caller.module).type == mirror_.at(event.around).type;
-      Modules& served = caller.served[speaker.position];
-      for (const Module* other : served) {
-        caller.several = caller.several || (other != event.around && holder(other) == holder(event.around));
-      }
-      if (!contains(served, event.around)) served.push_back(event.around);
-    }
+  // Functions of a stripped program have no names: their layers may be those of a module that was inlined into whatever
+  // is above them, so nothing is concluded from them.
+  void leave_out_nameless() {
     for (Event& event : events_) {
-      for (Speaker& speaker : event.speakers) {
-        if (!speaker.type.empty()) continue;
-        event.nameless = true;
-        const auto caller = callers.find(speaker.function);
-        if (caller == callers.end()) continue;
-        const Caller& found = caller->second;
-        if (found.module == scope_ || (found.one_class && found.several)) speaker.type = mirror_.at(found.module).type;
-      }
       event.unknown = !event.speakers.empty() && event.speakers.front().type.empty();
-      std::erase_if(event.speakers, [](const Speaker& speaker) { return speaker.type.empty(); });
+      const auto left_out = std::erase_if(event.speakers, [](const Speaker& each) { return each.type.empty(); });
+      event.nameless = left_out > 0;
     }
   }
 

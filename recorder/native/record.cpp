@@ -1,5 +1,5 @@
 // The public functions: from a module and inputs to a traced archive, and from there the whence command does the rest.
-#include "recorder/native/record.h"
+#include "whence/record.h"
 
 #include <algorithm>
 #include <cctype>
@@ -10,40 +10,29 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include "recorder/example_inputs.h"
-#include "recorder/live_mark.h"
+#include "recorder/base/live_mark.h"
+#include "recorder/base/torch_error.h"
+#include "recorder/inputs/example_inputs.h"
 #include "recorder/native/layer_scope.h"
 #include "recorder/native/tracing.h"
 #include "recorder/native/whence_command.h"
-#include "recorder/torch_error.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
+#include "schema/files/paths.h"
+#include "schema/files/scratch_folder.h"
 
 namespace whence::native {
+
+using recorder::apply_dynamic_axes;
+using recorder::ExampleInputs;
+using recorder::is_python_keyword;
+using recorder::live_file;
+using recorder::mismatch;
+using recorder::size_attempts;
+using recorder::torch_message;
 
 namespace fs = std::filesystem;
 
 namespace {
-
-// A folder for files that live as long as one recording.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const fs::path& folder) : path_((folder / ".whence-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) {
-      throw Error(Code::cannot_write, "no folder can be made in " + folder.string(),
-                  "check that it exists and may be written to", {.file = folder.string(), .stage = "write"});
-    }
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  std::string file(const std::string& name) const { return (fs::path(path_) / name).string(); }
-
- private:
-  std::string path_;
-};
 
 // Recording means inference: eval mode, and back to what it was, module by module.
 class EvalMode {
@@ -144,7 +133,7 @@ void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const 
 // Which second size a module accepts is not known, so several are tried, as with archives.
 Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
                       const Forward& forward, const std::vector<DynamicAxis>& axes) {
-  // What is wrong with the axes is told before forward runs; what fails in the example's own size is no question of
+  // What is wrong with the axes is told before forward runs; what fails in the example's own size is not a question of
   // sizes.
   ExampleInputs named = examples_of(inputs, names);
   apply_dynamic_axes(named, axes, 0);
@@ -243,8 +232,7 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   }();
 
   const bool kept = !options.archive.empty();
-  const fs::path beside = fs::path(options.archive).parent_path();
-  const ScratchFolder scratch(!kept ? fs::temp_directory_path() : beside.empty() ? fs::path(".") : beside);
+  const ScratchFolder scratch(kept ? options.archive : (fs::temp_directory_path() / "module.pt").string());
   const std::string archive = scratch.file(kept ? base_name(options.archive) : "module.pt");
   const std::string example = scratch.file("inputs.pt");
   save(traced, archive, kept);
@@ -260,10 +248,8 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
 
 // The command compares the files that it is given; the archive is this library's to write.
 void require_archive_apart(const std::string& path, const Options& options) {
-  const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
-  if (options.archive.empty()) return;
   for (const std::string& other : {path, options.sidecar, options.report, options.converters}) {
-    if (other.empty() || place(other) != place(options.archive)) continue;
+    if (!same_file(other, options.archive)) continue;
     throw Error(Code::usage, "the archive would be one file with another one: " + other,
                 "name another file in Options::archive", {.file = other, .stage = "record"});
   }
@@ -311,6 +297,7 @@ std::vector<std::string> export_arguments(const std::string& path, const Options
   bytes("--external-data-threshold", options.external_data.threshold);
   bytes("--external-data-alignment", options.external_data.alignment);
   text("--converters", options.converters);
+  for (const std::string& kept : options.kept_operators) text("--keep-operator", kept);
   for (const auto& [domain, version] : options.custom_opsets) {
     text("--custom-opset", domain + "=" + std::to_string(version));
   }

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "recorder/live_mark.h"
+#include "recorder/base/live_mark.h"
 #include "recorder/native/owners.h"
 
 namespace whence::native {
+
+using recorder::enclosing_mark;
+using recorder::inferred_mark;
 
 namespace jit = torch::jit;
 using Module = torch::nn::Module;
@@ -53,7 +56,7 @@ class ScopeMaker {
     wrap(block, module, items);
   }
 
-  // Whether every module of the user's below says itself who it is, so that what is left is the module's own.
+  // True if every module of the user's below says itself who it is, so that what is left is the module's own.
   bool all_announce(const Module* module) const {
     for (const Module* child : mirror_.at(module).children) {
       const MirroredModule& below = mirror_.at(child);
@@ -63,7 +66,7 @@ class ScopeMaker {
     return true;
   }
 
-  // Whether code of another module of the user's spoke in this scope: a function that opens no ModuleScope, of a class
+  // True if code of another module of the user's spoke in this scope: a function that opens no ModuleScope, of a class
   // that has one elsewhere. Code around the scope may seem to, where the scope's own was inlined there unseen.
   bool is_contradicted(jit::Block& block, const Module* module) {
     if (mirror_.at(module).kind != ModuleKind::user) return false;

@@ -10,9 +10,9 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "recorder/native/layer_scope.h"
-#include "recorder/native/record.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "schema/result.h"
+#include "whence/record.h"
 
 namespace whence::native {
 
@@ -71,7 +71,7 @@ bool Session::enter(const torch::nn::Module& module, const std::type_info& speak
   settle();
   if (speaker == typeid(module)) announced_.insert(known->type);
   // The root's scope is the graph itself; and a forward that calls that of its base class is still in the same call.
-  // A user's class that derives from a layer is no layer: more of its call may stand around this, so that scopes.h
+  // A user's class that derives from a layer is not a layer: more of its call may stand around this, so that scopes.h
   // makes the scope.
   const bool layer_of_user = known->kind == ModuleKind::user && speaker == typeid(LayerScope);
   const bool pushed = &module != mirror_.root() && !layer_of_user && innermost() != &module;

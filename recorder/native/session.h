@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "recorder/base/torch_pch.h"
 #include "recorder/native/module_mirror.h"
 #include "recorder/native/native_stack.h"
-#include "recorder/torch_pch.h"
 
 namespace whence::native {
 
@@ -42,8 +42,8 @@ class Session {
 
   static Session* current();  // of this thread, or none
 
-  // A call of `module` begins; false when it is no module of the tree, and then it must not be left. `speaker` is the
-  // class that says so: the module's own, or one that it derives from, which does not speak for all that the module
+  // A call of `module` begins; false when it is not a module of the tree, and then it must not be left. `speaker` is
+  // the class that says so: the module's own, or one that it derives from, which does not speak for all that the module
   // does.
   bool enter(const torch::nn::Module& module, const std::type_info& speaker);
   void leave();
@@ -56,7 +56,7 @@ class Session {
   const Note* note(const torch::jit::Node* node) const;  // null for what was not noted
   const Note* last() const { return last_; }             // the operation noted last, or none
   const std::vector<Read>& reads() const { return reads_; }
-  // Whether code of this module's own class has opened a ModuleScope.
+  // True if code of this module's own class has opened a ModuleScope.
   bool announces_itself(const torch::nn::Module* module) const;
   // A module of the tree that another thread ran meanwhile, or none.
   const torch::nn::Module* foreign() const { return foreign_; }

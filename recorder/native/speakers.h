@@ -2,7 +2,7 @@
 //
 // With debug information the functions that were inlined are listed too, so a class that speaks is certain. Without it
 // a frame has the name of its own function alone, and code of any module below may have been inlined there unseen; in a
-// stripped program not even that.
+// stripped program not even that: such a speaker has no class, and nothing is concluded from it.
 #pragma once
 
 #include <map>
@@ -14,14 +14,12 @@ namespace whence::native {
 
 // A function of the model's in a stack.
 struct Speaker {
-  std::string type;             // the class; "" when its name is not known
-  std::uintptr_t function = 0;  // in a stripped program, what stands for the class
+  std::string type;  // the class; "" when its name is not known
+  std::uintptr_t function = 0;
   std::uintptr_t position = 0;  // where in the function: differs between two calls that stand on different lines
   bool certain = false;         // from debug information, so nothing was inlined unseen
 
-  bool same_code(const Speaker& other) const {
-    return type == other.type && (!type.empty() || function == other.function);
-  }
+  bool same_code(const Speaker& other) const { return type == other.type; }
   bool operator==(const Speaker& other) const { return same_code(other) && position == other.position; }
 };
 using Speakers = std::vector<Speaker>;  // innermost first

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "recorder/base/torch_pch.h"
 #include "recorder/native/session.h"
-#include "recorder/torch_pch.h"
 
 namespace whence::native {
 

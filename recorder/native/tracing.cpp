@@ -8,11 +8,14 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
+#include "recorder/base/torch_error.h"
 #include "recorder/native/kept_state.h"
-#include "recorder/torch_error.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 
 namespace whence::native {
+
+using recorder::first_line;
+using recorder::torch_message;
 
 namespace jit = torch::jit;
 
@@ -172,7 +175,7 @@ class ModuleTracer {
       refuse_other_threads(session);
       throw failed(session, torch_message(error));
     } catch (...) {
-      throw failed(session, "it threw something that is no std::exception");
+      throw failed(session, "it threw something that is not a std::exception");
     }
   }
 

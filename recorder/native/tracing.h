@@ -5,8 +5,8 @@
 #include <set>
 
 #include "recorder/native/dynamic_sizes.h"
-#include "recorder/native/record.h"
 #include "recorder/native/scopes.h"
+#include "whence/record.h"
 
 namespace whence::native {
 

@@ -11,7 +11,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include "recorder/native/record.h"
+#include "whence/record.h"
 
 extern char** environ;
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 namespace whence::native {
 

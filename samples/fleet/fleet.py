@@ -76,7 +76,7 @@ def tasks_of(fleet: Path, out: Path) -> list[dict]:
 
 
 def lines_of(log: Path) -> Iterator[dict]:
-    """A line that a kill cut off is no line."""
+    """A line that a kill cut off is not a line."""
     for text in log.read_text().splitlines() if log.exists() else []:
         try:
             yield json.loads(text)

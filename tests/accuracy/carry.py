@@ -11,7 +11,7 @@ operator) stand for themselves, the others share the rest of the cone. Left with
 - inserted: a node that replaced nothing (a Cast, a QuantizeLinear)
 - several: part of a group that replaced nodes of several modules, when nothing tells which part replaced which
 - merged: stands for equal nodes of several modules
-- no cone: the walk back ran into the graph's inputs, or its output is no value of the old file
+- no cone: the walk back ran into the graph's inputs, or its output is not a value of the old file
 - before: it replaced a node whose own truth is unknown
 """
 

@@ -1,7 +1,7 @@
 """ONNX graphs as the corpus sees them: nodes by the name of their first output, graphs inside nodes and functions too.
 
 A node's key is its first output, behind the key of the node and attribute that hold its graph: `out`, or
-`loop_out:body/out`. Names of nodes are no key: optimisers drop and repeat them, and whence itself renames nodes.
+`loop_out:body/out`. Names of nodes are not a key: optimisers drop and repeat them, and whence itself renames nodes.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,6 @@
 """What each confidence promises, on models where it was broken once: shifted windows, whose masks are computed from
-constants; batch norms that optimisers fold into convolutions; equal projections without names and bytes."""
+constants; batch norms that optimisers fold into convolutions; equal projections without names and bytes; values that
+nodes of several layers read alike."""
 
 import pytest
 
@@ -12,8 +13,12 @@ from accuracy.transformations import BY_NAME
 CASES = {
     "swin": ("torchscript-18", ["exported", "renamed", "ort-basic", "onnxslim"]),
     "frozen_norms": ("torchscript-18", ["exported", "ort-basic", "ort-extended", "onnxslim", "onnxsim"]),
+    "gpt_neox": ("torchscript-18-dynamic", ["exported", "renamed"]),
     "llama_equal": ("dynamo-18", ["exported", "int8", "renamed+int8"]),
 }
+
+# The least share of nodes that are exact or matched, where it is not 0.8: masks and sizes that little tells apart.
+SURELY = {"swin": 0.55, "gpt_neox": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -39,4 +44,4 @@ def test_a_confidence_keeps_its_promise(scores, confidence):
 def test_a_promise_is_not_kept_by_saying_less(scores, model):
     together = report.total(found for key, found in scores.items() if key[0] == model)
     surely = sum(together.confidence[word].total() for word in ("exact", "matched"))
-    assert surely >= (0.55 if model == "swin" else 0.8) * together.total(), report.text(scores, verbose=False)
+    assert surely >= SURELY.get(model, 0.8) * together.total(), report.text(scores, verbose=False)

@@ -1,5 +1,6 @@
 """Models that the matcher is tuned on beside the zoo's, for what those lack: batch norms with fixed statistics, which
-optimisers fold into convolutions, and projections of equal sizes that only their readers tell apart."""
+optimisers fold into convolutions, projections of equal sizes that only their readers tell apart, and values that nodes
+of all layers read alike."""
 
 import torch
 from torch import nn
@@ -57,12 +58,22 @@ def llama_equal():
                                         num_attention_heads=4, num_key_value_heads=4, use_cache=False))
 
 
+def gpt_neox():
+    """Rotary positions that every layer's queries and keys multiply with: twins in several layers."""
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    return GPTNeoXForCausalLM(GPTNeoXConfig(vocab_size=600, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                                            num_attention_heads=4, use_cache=False))
+
+
 MODELS = {
     entry.name: entry
     for entry in [
         Entry("frozen_norms", FrozenNorms, image("pixel_values", 64), {"batch": 1}, {"batch": 2},
               {"pixel_values": {0: "batch"}}),
         Entry("llama_equal", llama_equal, tokens(300), {"batch": 1, "seq": 12}, {"batch": 3, "seq": 7},
+              {key: {0: "batch", 1: "seq"} for key in ("input_ids", "attention_mask")}),
+        Entry("gpt_neox", gpt_neox, tokens(600), {"batch": 1, "seq": 12}, {"batch": 3, "seq": 7},
               {key: {0: "batch", 1: "seq"} for key in ("input_ids", "attention_mask")}),
     ]
 }

@@ -1,15 +1,23 @@
 // export_program() on small programs: collected failures, shapes, promotion, control flow, names.
-#include "annotator/export/export.h"
+#include "annotator/exporter/export.h"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "annotator/export/op_table.h"
+#include "annotator/convert/op_table.h"
 #include "schema/result.h"
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
+
+using convert::Ints;
+using convert::OpTable;
+using exporter::export_program;
+using exporter::ExportOptions;
+using graph::Graph;
+using graph::GraphNode;
+
 namespace {
 
 using Names = std::vector<std::string>;
@@ -170,7 +178,7 @@ TEST(Export, ASharedSizeBelongsToAllItsReaders) {
   EXPECT_EQ(std::count_if(graph.nodes.begin(), graph.nodes.end(),
                           [](const GraphNode& node) { return node.op_type == "Shape"; }),
             1);
-  EXPECT_EQ(shape->origin.kind, OriginKind::shared);
+  EXPECT_EQ(shape->origin.kind, origin::OriginKind::shared);
   EXPECT_EQ(shape->origin.ops, (std::vector<std::int32_t>{1, 2}));
 }
 
@@ -213,7 +221,7 @@ TEST(Export, PromotesAsPyTorchDoes) {
               row.casts);
     for (const GraphNode& node : graph.nodes) {
       if (node.op_type != "Mul") continue;
-      for (const GraphValueId input : node.inputs) EXPECT_EQ(graph.values[input].dtype, row.result);
+      for (const graph::GraphValueId input : node.inputs) EXPECT_EQ(graph.values[input].dtype, row.result);
     }
   }
 }
@@ -270,7 +278,7 @@ TEST(Export, LoopsCarryValues) {
 TEST(Export, TiedParametersAreOneInitializerUnderTheirName) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
-  const ValueId w = p.parameter("layer.weight", number_scalar(2, DType::float32));
+  const ValueId w = p.parameter("layer.weight", program::number_scalar(2, DType::float32));
   const ValueId y = p.op("aten::mul.Tensor", {{"self", v(x)}, {"other", v(w)}}, f32({2}));
   p.output(p.op("aten::mul.Tensor", {{"self", v(y)}, {"other", v(w)}}, f32({2})));
   const Graph graph = exported(p.program);

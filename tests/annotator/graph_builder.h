@@ -14,48 +14,48 @@ namespace whence {
 // -1 in sizes stands for a dynamic axis, named "d0", "d1", ... by its position.
 class GraphBuilder {
  public:
-  Graph graph;
+  graph::Graph graph;
 
-  GraphValueId input(const std::string& name, DType dtype, const std::vector<std::int64_t>& sizes) {
-    GraphValue value;
+  graph::GraphValueId input(const std::string& name, DType dtype, const std::vector<std::int64_t>& sizes) {
+    graph::GraphValue value;
     value.name = name;
     value.is_input = true;
-    const GraphValueId id = typed(std::move(value), dtype, sizes);
+    const graph::GraphValueId id = typed(std::move(value), dtype, sizes);
     graph.inputs.push_back(id);
     return id;
   }
 
   // Every node stands for its own operation: 0, 1, 2, ...; `op` overrides.
-  GraphValueId node(const std::string& op_type, const std::vector<GraphValueId>& inputs,
-                    std::vector<Attribute> attributes = {}, DType dtype = DType::float32,
-                    const std::vector<std::int64_t>& sizes = {}, std::int32_t op = -1) {
-    GraphNode made;
+  graph::GraphValueId node(const std::string& op_type, const std::vector<graph::GraphValueId>& inputs,
+                           std::vector<graph::Attribute> attributes = {}, DType dtype = DType::float32,
+                           const std::vector<std::int64_t>& sizes = {}, std::int32_t op = -1) {
+    graph::GraphNode made;
     made.op_type = op_type;
     made.inputs = inputs;
     made.attributes = std::move(attributes);
-    made.origin = {OriginKind::own, {op < 0 ? next_op_++ : op}};
-    const GraphValueId result = typed({}, dtype, sizes);
+    made.origin = {origin::OriginKind::own, {op < 0 ? next_op_++ : op}};
+    const graph::GraphValueId result = typed({}, dtype, sizes);
     made.outputs = {result};
     graph.add_node(std::move(made));
     return result;
   }
 
   template <class T>
-  GraphValueId constant(DType dtype, const std::vector<std::int64_t>& shape, const std::vector<T>& elements,
-                        const std::string& parameter = "") {
+  graph::GraphValueId constant(DType dtype, const std::vector<std::int64_t>& shape, const std::vector<T>& elements,
+                               const std::string& parameter = "") {
     TensorData data{dtype, shape, Bytes::copy_of(elements.data(), elements.size() * sizeof(T))};
-    return graph.add_initializer(parameter, std::move(data), {OriginKind::shared, {0}}, !parameter.empty());
+    return graph.add_initializer(parameter, std::move(data), {origin::OriginKind::shared, {0}}, !parameter.empty());
   }
-  GraphValueId integers(const std::vector<std::int64_t>& elements) {
+  graph::GraphValueId integers(const std::vector<std::int64_t>& elements) {
     return constant(DType::int64, {static_cast<std::int64_t>(elements.size())}, elements);
   }
-  GraphValueId number(float element) { return constant<float>(DType::float32, {}, {element}); }
-  GraphValueId parameter(const std::string& name, const std::vector<std::int64_t>& shape,
-                         const std::vector<float>& elements) {
+  graph::GraphValueId number(float element) { return constant<float>(DType::float32, {}, {element}); }
+  graph::GraphValueId parameter(const std::string& name, const std::vector<std::int64_t>& shape,
+                                const std::vector<float>& elements) {
     return constant(DType::float32, shape, elements, name);
   }
 
-  void output(GraphValueId value, const std::string& name = "y") {
+  void output(graph::GraphValueId value, const std::string& name = "y") {
     graph.values[value].name = name;
     graph.outputs.push_back(value);
   }
@@ -63,12 +63,12 @@ class GraphBuilder {
   // "Transpose Relu": the operators in order.
   std::string operators() const {
     std::string text;
-    for (const GraphNode& node : graph.nodes) text += (text.empty() ? "" : " ") + node.op_type;
+    for (const graph::GraphNode& node : graph.nodes) text += (text.empty() ? "" : " ") + node.op_type;
     return text;
   }
 
  private:
-  GraphValueId typed(GraphValue value, DType dtype, const std::vector<std::int64_t>& sizes) {
+  graph::GraphValueId typed(graph::GraphValue value, DType dtype, const std::vector<std::int64_t>& sizes) {
     value.dtype = dtype;
     value.dims.emplace();
     for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -3,9 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using origin::OriginKind;
+using program::cast_tensor;
+using program::integer_scalar;
+using program::single_integer;
+
 namespace {
 
 GraphValueId node(Graph& graph, const std::string& op, std::vector<GraphValueId> inputs) {
@@ -57,7 +66,7 @@ TEST(Graph, BodiesKeepWhatTheyCaptureAlive) {
   const GraphValueId dead = node(graph, "Dead", {condition});
   auto body = std::make_shared<Graph>();
   const auto capture = [&](GraphValueId value) {
-    GraphValue seen;
+    graph::GraphValue seen;
     seen.captured = value;
     return body->add_value(std::move(seen));
   };
@@ -76,11 +85,12 @@ TEST(Graph, BodiesKeepWhatTheyCaptureAlive) {
 }
 
 TEST(Graph, OriginsMergeSortedAndDistinct) {
-  const NodeOrigin merged = merge_origins({OriginKind::own, {3}}, {OriginKind::shared, {1, 3}}, OriginKind::fused);
+  const origin::NodeOrigin merged =
+      origin::merge_origins({OriginKind::own, {3}}, {OriginKind::shared, {1, 3}}, OriginKind::fused);
   EXPECT_EQ(merged.kind, OriginKind::fused);
   EXPECT_EQ(merged.ops, (std::vector<std::int32_t>{1, 3}));
-  NodeOrigin origin{OriginKind::shared, {2}};
-  for (const int op : {5, 2, 1, 5}) add_op(origin, op);
+  origin::NodeOrigin origin{OriginKind::shared, {2}};
+  for (const int op : {5, 2, 1, 5}) origin::add_op(origin, op);
   EXPECT_EQ(origin.ops, (std::vector<std::int32_t>{1, 2, 5}));
 }
 
@@ -93,18 +103,18 @@ TEST(TensorValues, HalvesRoundToNearestEven) {
               {5.9604645e-8f, 0x0001, 0x3380}, {6.1035156e-5f, 0x0400, 0x3880}, {1.00048828125f, 0x3c00, 0x3f80},
               {1.00146484375f, 0x3c02, 0x3f80}};
   for (const auto& row : rows) {
-    EXPECT_EQ(float16_bits(row.value), row.half) << row.value;
-    EXPECT_EQ(bfloat16_bits(row.value), row.brain) << row.value;
+    EXPECT_EQ(program::float16_bits(row.value), row.half) << row.value;
+    EXPECT_EQ(program::bfloat16_bits(row.value), row.brain) << row.value;
   }
   for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
-    ASSERT_EQ(float16_bits(from_float16_bits(static_cast<std::uint16_t>(bits))), bits);
+    ASSERT_EQ(program::float16_bits(program::from_float16_bits(static_cast<std::uint16_t>(bits))), bits);
   }
 }
 
 TEST(TensorValues, CastsAsPyTorchDoes) {
-  const TensorData pi = number_scalar(3.75, DType::float64);
+  const TensorData pi = program::number_scalar(3.75, DType::float64);
   EXPECT_EQ(single_integer(*cast_tensor(pi, DType::int32)), 3);
-  EXPECT_EQ(single_number(*cast_tensor(pi, DType::float16)), 3.75);
+  EXPECT_EQ(program::single_number(*cast_tensor(pi, DType::float16)), 3.75);
   EXPECT_EQ(single_integer(*cast_tensor(pi, DType::boolean)), 1);
   EXPECT_EQ(single_integer(*cast_tensor(integer_scalar(-1, DType::int64), DType::uint8)), 255);
   EXPECT_EQ(cast_tensor(pi, DType::complex64), std::nullopt);

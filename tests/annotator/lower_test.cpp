@@ -1,4 +1,4 @@
-// lower(): writes become values, settled branches and no-ops vanish, known values become constants.
+// lower::lower(): writes become values, settled branches and no-ops vanish, known values become constants.
 #include <gtest/gtest.h>
 
 #include "annotator/lower/pass.h"
@@ -6,6 +6,7 @@
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
+
 namespace {
 
 std::vector<std::string> targets(const Program& program) {
@@ -18,7 +19,7 @@ using Names = std::vector<std::string>;
 
 Program lowered(const Program& program) {
   Diagnostics failures, notes;
-  Program result = lower(program, failures, notes);
+  Program result = lower::lower(program, failures, notes);
   EXPECT_TRUE(failures.empty()) << to_text(failures.front());
   return result;
 }
@@ -108,7 +109,7 @@ TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
     p.op("aten::relu_", {{"self", v(flat)}}, f32({6}));
     p.output(base_is_read ? base : flat);
     Diagnostics failures, notes;
-    const Program program = lower(p.program, failures, notes);
+    const Program program = lower::lower(p.program, failures, notes);
     if (!base_is_read) {
       EXPECT_TRUE(failures.empty());
       EXPECT_EQ(targets(program), (Names{"aten::neg", "aten::reshape", "aten::relu"}));
@@ -191,7 +192,7 @@ TEST(Lower, AShapeThatABranchGivesAnOuterTensorIsRefused) {
   p.fill(branch.blocks[0], [&] { p.op("aten::unsqueeze_", {{"self", v(y)}, {"dim", n(0)}}, f32({1, 2})); });
   p.output(y);
   Diagnostics failures, notes;
-  lower(p.program, failures, notes);
+  lower::lower(p.program, failures, notes);
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0].where.op, "aten::unsqueeze_");
 }
@@ -201,7 +202,7 @@ TEST(Lower, ASettledBranchIsInlined) {
     ProgramBuilder p;
     const ValueId x = p.input("x", f32({2}));
     const ValueId condition = p.op("aten::gt", {}, boolean());
-    p.known(condition, integer_scalar(taken ? 1 : 0, DType::boolean));
+    p.known(condition, program::integer_scalar(taken ? 1 : 0, DType::boolean));
     Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {f32({2})}, 2);
     const ValueId result = branch.outputs.front();
     std::size_t side = 0;

@@ -5,9 +5,14 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/match/tensor_content.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 
 namespace whence {
+
+using match::StructureTensor;
+using match::TensorSource;
+using match::WantedContent;
+
 namespace {
 
 using How = TensorSource::How;
@@ -26,7 +31,7 @@ std::string_view bytes_of(const Numbers& numbers) {
 class MatchContent : public ::testing::Test {
  protected:
   void parameter(const Numbers& content, std::vector<std::int64_t> dims) {
-    ReferenceParameter entry;
+    match::ReferenceParameter entry;
     entry.dims = std::move(dims);
     entry.element_size = sizeof(std::int32_t);
     entry.digest = digest_of(content.data(), content.size() * sizeof(std::int32_t));
@@ -57,7 +62,7 @@ class MatchContent : public ::testing::Test {
     return text(WantedContent(reference).find(tensor(content, std::move(dims))));
   }
 
-  Reference reference;
+  match::Reference reference;
 };
 
 TEST_F(MatchContent, FindsBlocksOfRowsAndColumns) {
@@ -78,7 +83,7 @@ TEST_F(MatchContent, FindsBothDirectionsOfARecurrentLayer) {
 }
 
 TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
-  ReferenceParameter entry;
+  match::ReferenceParameter entry;
   entry.dims = {2, 3};
   entry.element_size = sizeof(float);
   const std::vector<std::uint16_t> cast = {1, 2, 3, 4, 5, 6}, turned = {1, 4, 2, 5, 3, 6};

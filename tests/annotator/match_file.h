@@ -8,7 +8,7 @@
 #include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 #include "tests/schema/temporary_folder.h"
 
 namespace whence {
@@ -21,10 +21,10 @@ inline onnx::ModelProto parse_model(const std::string& text) {
   return model;
 }
 
-inline OnnxSummary summary_of(const onnx::ModelProto& model, const TemporaryFolder& folder) {
+inline onnx_file::OnnxSummary summary_of(const onnx::ModelProto& model, const TemporaryFolder& folder) {
   const std::string path = folder / "match.onnx";
   std::ofstream(path, std::ios::binary) << model.SerializeAsString();
-  auto summary = read_onnx_summary(path);
+  auto summary = onnx_file::read_onnx_summary(path);
   EXPECT_TRUE(summary);
   return std::move(*summary);
 }

@@ -1,14 +1,16 @@
 // Repeated metadata entries as text and back.
 #include <gtest/gtest.h>
 
-#include "annotator/merge/merged_entries.h"
+#include "annotator/annotation/merged_entries.h"
 
 namespace whence {
+
 namespace {
 
 TEST(MergedEntries, TextAndBack) {
-  const std::vector<PlacedEntry> entries = {{2, "key", "value, with; marks"}, {5, "", ""}, {6, "1,2;", "\n"}};
-  const auto back = parse_merged_entries(to_text(entries));
+  const std::vector<onnx_file::PlacedEntry> entries = {
+      {2, "key", "value, with; marks"}, {5, "", ""}, {6, "1,2;", "\n"}};
+  const auto back = annotation::parse_merged_entries(annotation::to_text(entries));
   ASSERT_EQ(back.size(), entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     EXPECT_EQ(back[i].position, entries[i].position);
@@ -19,19 +21,19 @@ TEST(MergedEntries, TextAndBack) {
 
 TEST(MergedEntries, NoneOfForeignText) {
   for (const char* text : {"red", "1,2", "1,2;x", "1,9,9;ab", "-1,0,0;", "1,18446744073709551615,1;ab"}) {
-    EXPECT_TRUE(parse_merged_entries(text).empty()) << text;
+    EXPECT_TRUE(annotation::parse_merged_entries(text).empty()) << text;
   }
 }
 
 TEST(MergedEntries, EveryEntryWhoseKeyStandsBefore) {
-  NodeView node;
+  onnx_file::NodeView node;
   node.metadata = {{"a", "1"}, {"b", "2"}, {"a", "3"}, {"a", "1"}};
-  const auto repeated = repeated_entries(node);
+  const auto repeated = annotation::repeated_entries(node);
   ASSERT_EQ(repeated.size(), 2U);
   EXPECT_EQ(repeated[0].position, 2U);
   EXPECT_EQ(repeated[1].position, 3U);
   node.regular_metadata = false;
-  EXPECT_TRUE(repeated_entries(node).empty());
+  EXPECT_TRUE(annotation::repeated_entries(node).empty());
 }
 
 }  // namespace

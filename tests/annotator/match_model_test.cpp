@@ -7,15 +7,22 @@
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
+
+using match::module_of_path;
+
 namespace {
 
 // Query and key of one input, their product, a softmax, a sum with the input, an activation: each in its own module.
+// `negated`: the product is of the negative ones.
 class Attention : public ProgramBuilder {
  public:
-  Attention() {
+  explicit Attention(bool negated = false) {
     x = input("x", f32({2, 4}));
     query = linear("query");
     key = linear("key");
+    for (ValueId* side : {&query, &key}) {
+      if (negated) *side = in("attention", [&] { return op("aten::neg", {{"self", v(*side)}}, f32({2, 4})); });
+    }
     const ValueId turned = in("attention", [&] { return op("aten::t", {{"self", v(key)}}, f32({4, 2})); });
     const ValueId scores = in("attention", [&] {
       return op("aten::matmul", {{"self", v(query)}, {"other", v(turned)}}, f32({2, 2}));
@@ -71,9 +78,13 @@ class MatchModel : public ::testing::Test {
  protected:
   // By the first output of each node: the paths of its modules, joined by '+'.
   std::map<std::string, std::string> match(const std::string& text) {
-    const OnnxSummary model = summary_of(parse_model(text), folder);
-    const Reference reference = make_reference(attention.program, 18);
-    report = match_model(model, reference);
+    return match(parse_model(text), attention.program);
+  }
+
+  std::map<std::string, std::string> match(const onnx::ModelProto& file, const Program& program) {
+    const onnx_file::OnnxSummary model = summary_of(file, folder);
+    const match::Reference reference = match::make_reference(program, 18);
+    report = match::match_model(model, reference);
     std::map<std::string, std::string> found;
     for (std::size_t i = 0; i < model.graph.nodes.size(); ++i) {
       std::string& paths = found[std::string(model.graph.nodes[i].outputs[0])];
@@ -94,7 +105,7 @@ class MatchModel : public ::testing::Test {
 
   TemporaryFolder folder;
   Attention attention;
-  MatchReport report;
+  match::MatchReport report;
 };
 
 // Names and bytes are other ones, and the file has key before query: only the product's operands tell them apart.
@@ -111,6 +122,25 @@ TEST_F(MatchModel, TellsTwinsApartByWhoReadsThem) {
   EXPECT_EQ(found.at("s"), "attention");
   EXPECT_EQ(found.at("r"), "block");
   EXPECT_EQ(found.at("y"), "act");
+}
+
+// torch.export numbers operators as they come, and the file was exported from another order than was recorded.
+TEST_F(MatchModel, DoesNotTellTwinsApartByTheirNumbers) {
+  onnx::ModelProto file = parse_model(model(R"(
+    a = MatMul(x, w1)   c = Add(a, b1)   l = Neg(c)      k = Transpose(l)
+    d = MatMul(x, w2)   q = Add(d, b2)   n = Neg(q)
+    s = MatMul(n, k)    p = Softmax(s)   o = MatMul(p, x)   r = Add(o, x)   y = Relu(r))"));
+  for (onnx::NodeProto& node : *file.mutable_graph()->mutable_node()) {
+    if (node.op_type() != "Neg") continue;
+    node.set_name(node.output(0) == "l" ? "node_neg" : "node_neg_1");
+    onnx::StringStringEntryProto* scopes = node.add_metadata_props();
+    scopes->set_key("pkg.torch.onnx.name_scopes");
+    scopes->set_value("['', 'attention', 'neg']");
+  }
+  const auto found = match(file, Attention(true).program);
+  EXPECT_EQ(found.at("a"), "key");
+  EXPECT_EQ(found.at("d"), "query");
+  EXPECT_EQ(found.at("n"), "attention");
 }
 
 TEST_F(MatchModel, StepsOverWhatOneSideHasMoreOf) {

@@ -6,6 +6,12 @@
 #include "tests/schema/expect_error.h"
 
 namespace whence {
+
+using match::ForeignStructure;
+using match::make_structure;
+using match::NodeKind;
+using match::Structure;
+
 namespace {
 
 class MatchStructure : public ::testing::Test {
@@ -18,12 +24,12 @@ class MatchStructure : public ::testing::Test {
 
   std::map<std::string, NodeKind> kinds() const {
     std::map<std::string, NodeKind> result;
-    for (const StructureNode& node : made.structure.nodes) result[std::string(node.op_type)] = node.kind;
+    for (const match::StructureNode& node : made.structure.nodes) result[std::string(node.op_type)] = node.kind;
     return result;
   }
 
   TemporaryFolder folder;
-  OnnxSummary summary;
+  onnx_file::OnnxSummary summary;
   ForeignStructure made;
 };
 
@@ -87,7 +93,7 @@ TEST_F(MatchStructure, LaysBodiesFlat) {
     })");
   EXPECT_EQ(found.file_nodes.size(), 3U);
   EXPECT_EQ(found.structure.nodes.size(), 3U);
-  const StructureNode& last = found.structure.nodes.back();
+  const match::StructureNode& last = found.structure.nodes.back();
   EXPECT_EQ(last.op_type, "If");
   EXPECT_EQ(last.inputs.size(), 3U);  // its condition and both branches' results
 }

@@ -6,13 +6,20 @@
 #include <onnx/checker.h>
 #include <onnx/onnx_pb.h>
 
-#include "annotator/merge/annotate.h"
-#include "annotator/merge/keys.h"
-#include "annotator/merge/strip.h"
+#include "annotator/annotation/annotate.h"
+#include "annotator/annotation/strip.h"
+#include "annotator/origin/keys.h"
 #include "tests/annotator/stamped_model.h"
 #include "tests/schema/temporary_folder.h"
 
 namespace whence {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using annotation::annotate_file;
+using annotation::AnnotateReport;
+using annotation::strip_file;
+
 namespace {
 
 using Metadata = std::map<std::string, std::string>;
@@ -45,13 +52,14 @@ class Annotate : public ::testing::Test {
  protected:
   void SetUp() override { write_stamped_file(plain); }
 
-  AnnotateReport annotate(const std::string& from, const std::string& to, const AnnotateOptions& options = {}) {
+  AnnotateReport annotate(const std::string& from, const std::string& to,
+                          const annotation::AnnotateOptions& options = {}) {
     auto result = annotate_file(from, sidecar, to, options);
     EXPECT_TRUE(result) << (result ? "" : to_text(result.diagnostics().front()));
     return result ? *result : AnnotateReport{};
   }
 
-  Diagnostic refused(const std::string& from, const AnnotateOptions& options = {}) {
+  Diagnostic refused(const std::string& from, const annotation::AnnotateOptions& options = {}) {
     std::ofstream(folder / "target") << "before";
     const auto result = annotate_file(from, sidecar, folder / "target", options);
     EXPECT_FALSE(result);

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "annotator/merge/python_text.h"
+#include "annotator/origin/python_text.h"
 
 namespace whence {
+
+using origin::python_repr;
+
 namespace {
 
 TEST(PythonText, WritesFloatsAsPythonDoes) {
@@ -13,8 +16,8 @@ TEST(PythonText, WritesFloatsAsPythonDoes) {
       {0, "0.0"},       {1, "1.0"},           {-2.5, "-2.5"},     {0.1, "0.1"},
       {1e-12, "1e-12"}, {0.0001, "0.0001"},   {0.00001, "1e-05"}, {1e15, "1000000000000000.0"},
       {1e16, "1e+16"},  {1.5e300, "1.5e+300"}};
-  for (const auto& [number, text] : cases) EXPECT_EQ(python_float(number), text);
-  EXPECT_EQ(python_float(-std::numeric_limits<double>::infinity()), "-inf");
+  for (const auto& [number, text] : cases) EXPECT_EQ(origin::python_float(number), text);
+  EXPECT_EQ(origin::python_float(-std::numeric_limits<double>::infinity()), "-inf");
 }
 
 TEST(PythonText, QuotesStringsAsPythonDoes) {

@@ -1,18 +1,22 @@
 // Stamps as text and back, and texts that are none.
 #include <gtest/gtest.h>
 
-#include "annotator/merge/stamp.h"
+#include "annotator/origin/stamp.h"
 
 namespace whence {
+
+using origin::OriginKind;
+using origin::parse_ranges;
+
 namespace {
 
 TEST(Stamp, ReadsWhatItWrites) {
-  const NodeOrigin origins[] = {
+  const origin::NodeOrigin origins[] = {
       {OriginKind::own, {17}}, {OriginKind::fused, {17, 18}}, {OriginKind::shared, {3, 9, 12}}};
   const char* const texts[] = {"17", "fused:17,18", "shared:3,9,12"};
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(to_stamp(origins[i]), texts[i]);
-    const auto read = parse_stamp(texts[i]);
+    EXPECT_EQ(origin::to_stamp(origins[i]), texts[i]);
+    const auto read = origin::parse_stamp(texts[i]);
     ASSERT_TRUE(read);
     EXPECT_EQ(read->kind, origins[i].kind);
     EXPECT_EQ(read->ops, origins[i].ops);
@@ -21,14 +25,14 @@ TEST(Stamp, ReadsWhatItWrites) {
 
 TEST(Stamp, RefusesOtherText) {
   for (const char* text : {"", "x", "1,", "1,2", "fused:", "fused:1,,2", "shared:-1", "99999999999", "1 ", "other:1"}) {
-    EXPECT_FALSE(parse_stamp(text)) << text;
+    EXPECT_FALSE(origin::parse_stamp(text)) << text;
   }
 }
 
 TEST(Ranges, AreReadAsTheyWereWritten) {
-  EXPECT_EQ(to_ranges({0, 1, 2, 7, 9, 10}), "0-2,7,9-10");
+  EXPECT_EQ(origin::to_ranges({0, 1, 2, 7, 9, 10}), "0-2,7,9-10");
   EXPECT_EQ(parse_ranges("0-2,7,9-10"), (std::vector<std::int32_t>{0, 1, 2, 7, 9, 10}));
-  EXPECT_EQ(to_ranges({}), "");
+  EXPECT_EQ(origin::to_ranges({}), "");
   EXPECT_EQ(parse_ranges(""), std::vector<std::int32_t>{});
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "schema/program.h"
 
 namespace whence {

@@ -7,6 +7,9 @@
 #include "tests/annotator/graph_builder.h"
 
 namespace whence {
+
+using graph::Graph;
+
 namespace {
 
 constexpr DType f32 = DType::float32;
@@ -18,7 +21,7 @@ TEST(Simplify, LeavesASimpleGraphAsItIs) {
   const auto product = g.node("MatMul", {x, g.parameter("w", {3, 4}, std::vector<float>(12, 1))}, {}, f32, {2, 4});
   const auto sum = g.node("Add", {product, g.parameter("b", {4}, {1, 2, 3, 4})}, {}, f32, {2, 4});
   g.output(g.node("Relu", {sum}, {}, f32, {2, 4}));
-  const SimplifyReport report = simplify(g.graph, {});
+  const simplify::SimplifyReport report = simplify::simplify(g.graph, {});
   EXPECT_TRUE(report.changes.empty());
   EXPECT_EQ(g.operators(), "MatMul Add Relu");
   EXPECT_EQ(g.graph.nodes[1].origin.ops, std::vector<std::int32_t>{1});
@@ -30,7 +33,7 @@ TEST(Simplify, ReachesIntoBodies) {
   const auto x = g.node("Relu", {g.input("x", f32, {2})}, {}, f32, {2});
   const auto branch = [&](const std::string& op_type) {
     GraphBuilder body;
-    GraphValue captured;
+    graph::GraphValue captured;
     captured.captured = x;
     captured.dtype = f32;
     captured.dims = std::vector<Dim>{{2, false, none_id}};
@@ -40,7 +43,7 @@ TEST(Simplify, ReachesIntoBodies) {
     return std::make_shared<Graph>(std::move(body.graph));
   };
   g.output(g.node("If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}}, f32, {2}, 2));
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Relu If");
   const auto& body = *std::get<std::shared_ptr<Graph>>(g.graph.nodes[1].attributes[0].value);
   ASSERT_EQ(body.nodes.size(), 1U);
@@ -55,13 +58,13 @@ TEST(Simplify, KeepsWhatOnlyABodyReads) {
   const auto same = g.node("Identity", {doubled}, {}, f32, {2});
   const auto branch = [&] {
     GraphBuilder body;
-    GraphValue captured;
+    graph::GraphValue captured;
     captured.captured = same;
     body.output(body.node("Neg", {body.graph.add_value(captured)}, {}, f32, {2}, 1), "");
     return std::make_shared<Graph>(std::move(body.graph));
   };
   g.output(g.node("If", {flag}, {{"then_branch", branch()}, {"else_branch", branch()}}, f32, {2}));
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Mul If");
   const auto& body = *std::get<std::shared_ptr<Graph>>(g.graph.nodes[1].attributes[0].value);
   EXPECT_EQ(body.values[body.nodes[0].inputs[0]].captured, g.graph.nodes[0].outputs[0]);
@@ -72,7 +75,7 @@ TEST(Simplify, DropsWhatNobodyNeeds) {
   const auto x = g.input("x", f32, {2});
   g.node("Exp", {g.node("Neg", {x}, {}, f32, {2})}, {}, f32, {2});
   g.output(g.node("Relu", {x}, {}, f32, {2}));
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Relu");
 }
 
@@ -97,7 +100,7 @@ GraphBuilder long_chain(int blocks) {
 double seconds(int blocks) {
   GraphBuilder g = long_chain(blocks);
   const auto start = std::chrono::steady_clock::now();
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(g.graph.nodes.size(), static_cast<std::size_t>(4 * blocks));
   return time.count();

@@ -5,35 +5,40 @@
 
 #include <gtest/gtest.h>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/pipeline.h"
 #include "tests/annotator/graph_builder.h"
 
 namespace whence {
+
+using graph::GraphValueId;
+using origin::OriginKind;
+
 namespace {
 
 constexpr DType f32 = DType::float32, i64 = DType::int64;
 using Ints = std::vector<std::int64_t>;
 
 std::string simplified(GraphBuilder& g) {
-  simplify(g.graph, {});
+  simplify::simplify(g.graph, {});
   return g.operators();
 }
 
 std::string refusals(GraphBuilder& g) {
   std::string text;
-  for (const Refusal& refusal : simplify(g.graph, {}).refusals) text += refusal.rule + ": " + refusal.why + "\n";
+  for (const simplify::Refusal& refusal : simplify::simplify(g.graph, {}).refusals)
+    text += refusal.rule + ": " + refusal.why + "\n";
   return text;
 }
 
-std::vector<float> floats(const Graph& graph, GraphValueId value) {
-  const Elements elements = Elements::of(*graph.constant(value)).value();
+std::vector<float> floats(const graph::Graph& graph, GraphValueId value) {
+  const program::Elements elements = program::Elements::of(*graph.constant(value)).value();
   std::vector<float> result;
   for (std::size_t i = 0; i < elements.size(); ++i) result.push_back(static_cast<float>(elements.number(i)));
   return result;
 }
 
-Ints perm(const GraphNode& node) { return std::get<Ints>(node.find("perm")->value); }
+Ints perm(const graph::GraphNode& node) { return std::get<Ints>(node.find("perm")->value); }
 
 // ---- remove_no_op
 
@@ -441,7 +446,7 @@ TEST(ConvBatchNorm, FoldsIntoWeightAndBias) {
   const auto y = g.node("Conv", {x, w, b}, {}, f32, {1, 2, 2, 2});
   g.output(normalize(g, y, "bn", {{2, 7, 1, 4}, {3, 8, 2, 9}}, {1, 2, 2, 2}));
   EXPECT_EQ(simplified(g), "Conv");
-  const GraphNode& conv = g.graph.nodes[0];
+  const graph::GraphNode& conv = g.graph.nodes[0];
   EXPECT_EQ(floats(g.graph, conv.inputs[1]), (std::vector<float>{3, 5}));  // k = 1, 1
   EXPECT_EQ(floats(g.graph, conv.inputs[2]), (std::vector<float>{7, 8}));
   EXPECT_EQ(g.graph.values[conv.inputs[1]].name, "conv.weight");
@@ -536,7 +541,7 @@ std::string two_of(const std::string& op_type, std::vector<ScopeId> scopes) {
   const auto x = g.input("x", f32, {2});
   const auto a = g.node(op_type, {x}, {}, f32, {2}), b = g.node(op_type, {x}, {}, f32, {2});
   g.output(g.node("Mul", {a, b}, {}, f32, {2}));
-  simplify(g.graph, {.scopes = std::move(scopes)});
+  simplify::simplify(g.graph, {.scopes = std::move(scopes)});
   return g.operators();
 }
 

@@ -1,11 +1,14 @@
 #include "tests/annotator/stamped_model.h"
 
-#include "annotator/export/names.h"
-#include "annotator/merge/keys.h"
+#include "annotator/exporter/names.h"
+#include "annotator/origin/keys.h"
 #include "annotator/write/onnx_writer.h"
 #include "tests/annotator/graph_builder.h"
 
 namespace whence {
+
+namespace keys = origin::keys;
+
 namespace {
 
 constexpr DType f32 = DType::float32;
@@ -41,14 +44,14 @@ ValueId operation(Program& program, std::string target, std::string overload, st
   return program.body.nodes.back().outputs.front();
 }
 
-std::shared_ptr<Graph> branch(const std::string& op_type, GraphValueId outer) {
+std::shared_ptr<graph::Graph> branch(const std::string& op_type, graph::GraphValueId outer) {
   GraphBuilder body;
-  GraphValue captured;
+  graph::GraphValue captured;
   captured.captured = outer;
   captured.dtype = f32;
   captured.dims = std::vector<Dim>{{2, false, none_id}, {512, false, none_id}};
   body.output(body.node(op_type, {body.graph.add_value(captured)}, {}, f32, {2, 512}, 4), "");
-  return std::make_shared<Graph>(std::move(body.graph));
+  return std::make_shared<graph::Graph>(std::move(body.graph));
 }
 
 }  // namespace
@@ -87,17 +90,17 @@ void write_stamped_file(const std::string& path, const StampedFile& options) {
   auto value = g.node("MatMul", {x, weight}, {}, f32, {2, 512}, 0);
   value = g.node("Add", {value, g.number(1)}, {}, f32, {2, 512}, 0);
   const auto shape = g.node("Shape", {value}, {}, DType::int64, {2});
-  g.graph.nodes.back().origin = {OriginKind::shared, {0, 1}};
+  g.graph.nodes.back().origin = {origin::OriginKind::shared, {0, 1}};
   value = g.node("Reshape", {value, shape}, {}, f32, {2, 512});
-  g.graph.nodes.back().origin = {OriginKind::fused, {1, 2}};
+  g.graph.nodes.back().origin = {origin::OriginKind::fused, {1, 2}};
   value = g.node("Relu", {value}, {}, f32, {2, 512}, 3);
   g.output(g.node("If", {flag}, {{"then_branch", branch("Neg", value)}, {"else_branch", branch("Abs", value)}}, f32,
                   {2, 512}, 4));
-  name_nodes(g.graph, stamped_sidecar().program);
-  WriteOptions write;
+  exporter::name_nodes(g.graph, stamped_sidecar().program);
+  write::WriteOptions write;
   write.metadata = {{"author", "me"}, {std::string(keys::program), options.program}};
   write.external.always = options.external_data;
-  write_onnx(g.graph, path, write);
+  write::write_onnx(g.graph, path, write);
 }
 
 }  // namespace whence

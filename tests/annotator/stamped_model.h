@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schema/sidecar.h"
+#include "schema/sidecar/sidecar.h"
 
 namespace whence {
 

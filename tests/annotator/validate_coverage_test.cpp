@@ -1,10 +1,17 @@
 // Thresholds and counts. Whole files are covered from the command line (tests/validate).
 #include <gtest/gtest.h>
 
-#include "annotator/validate/gates.h"
+#include "annotator/validation/gates.h"
 #include "schema/result.h"
 
 namespace whence {
+
+using origin::confidence_count;
+using origin::Counts;
+using validation::all_checks;
+using validation::find_check;
+using validation::parse_threshold;
+
 namespace {
 
 TEST(Counts, CoveredLeavesOutAncestors) {
@@ -33,7 +40,7 @@ TEST(Checks, CodesAreUniqueAndAscending) {
   for (std::size_t i = 1; i < all_checks().size(); ++i) {
     EXPECT_LT(std::string(all_checks()[i - 1]->code), all_checks()[i]->code);
   }
-  for (const Check* check : all_checks()) {
+  for (const validation::Check* check : all_checks()) {
     EXPECT_EQ(find_check(check->code), check);
     EXPECT_EQ(find_check(check->name), check);
     EXPECT_FALSE(std::string(check->remedy).empty());

@@ -7,9 +7,13 @@
 #include <onnx/onnx_pb.h>
 #include <unistd.h>
 
-#include "annotator/read/onnx_summary.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence {
+
+using onnx_file::find_property;
+using onnx_file::read_onnx_summary;
+
 namespace {
 
 std::string write_temporary(const std::string& content) {
@@ -63,9 +67,9 @@ TEST(OnnxSummary, NestedNodesFollowTheNodeThatHoldsThem) {
   const auto result = read_onnx_summary(write_temporary(model().SerializeAsString()));
   ASSERT_TRUE(result);
   std::vector<std::string> types;
-  for (const OnnxNode* node : all_nodes(result->graph)) types.emplace_back(node->op_type);
+  for (const onnx_file::OnnxNode* node : onnx_file::all_nodes(result->graph)) types.emplace_back(node->op_type);
   EXPECT_EQ(types, (std::vector<std::string>{"Add", "If", "Twice", "Constant"}));
-  EXPECT_EQ(all_nodes(result->graph)[3]->tensors.size(), 1U);
+  EXPECT_EQ(onnx_file::all_nodes(result->graph)[3]->tensors.size(), 1U);
 }
 
 TEST(OnnxSummary, EveryTruncationIsAnErrorOrAShorterModel) {

@@ -1,9 +1,12 @@
 // Globs over qualified names: rows of pattern, path, answer.
 #include <gtest/gtest.h>
 
-#include "annotator/view/path_glob.h"
+#include "annotator/text/path_glob.h"
 
 namespace whence {
+
+using text::matches_path;
+
 namespace {
 
 struct Row {

@@ -1,9 +1,12 @@
 // PyTorch's keys hold Python lists as repr() prints them.
 #include <gtest/gtest.h>
 
-#include "annotator/view/python_list.h"
+#include "annotator/text/python_list.h"
 
 namespace whence {
+
+using text::parse_python_list;
+
 namespace {
 
 using Texts = std::vector<std::string>;

@@ -1,9 +1,15 @@
 // Tables, numbers and foreign text as they reach a terminal.
 #include <gtest/gtest.h>
 
-#include "annotator/view/table.h"
+#include "annotator/text/table.h"
 
 namespace whence {
+
+using text::Align;
+using text::grouped;
+using text::percent;
+using text::Table;
+
 namespace {
 
 TEST(Table, AlignsColumnsAndLeavesNoTrailingBlanks) {
@@ -18,11 +24,11 @@ TEST(Table, AlignsColumnsAndLeavesNoTrailingBlanks) {
 }
 
 TEST(Table, ColoursCountNothing) {
-  Palette palette;
+  text::Palette palette;
   palette.red = "\033[31m";
   palette.reset = "\033[0m";
   Table table(palette, {Align::right, Align::left});
-  table.row({Cell("1", palette.red), "x"});
+  table.row({text::Cell("1", palette.red), "x"});
   table.row({"22", "y"});
   EXPECT_EQ(table.text(), " \033[31m1\033[0m  x\n22  y\n");
 }

@@ -1,5 +1,5 @@
 // Weights turned on their side: every element by its place, at sizes that fill tiles and that do not.
-#include "annotator/export/weights.h"
+#include "annotator/convert/weights.h"
 
 #include <cstring>
 #include <string>
@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace whence {
+
 namespace {
 
 // Elements that all differ: the number of the place in every byte that has room for some of it.
@@ -23,8 +24,8 @@ TEST(Weights, TransposedMovesEveryElement) {
     for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {64, 64}, {15, 17}, {70, 131}}) {
       const std::size_t width = size_of(dtype);
       const std::string bytes = numbered(rows * columns, width);
-      const TensorData turned = transposed({dtype, {rows, columns}, Bytes::owned(bytes)});
-      ASSERT_EQ(turned.shape, (Ints{columns, rows}));
+      const TensorData turned = convert::transposed({dtype, {rows, columns}, Bytes::owned(bytes)});
+      ASSERT_EQ(turned.shape, (convert::Ints{columns, rows}));
       ASSERT_EQ(turned.bytes.size(), bytes.size());
       for (std::int64_t r = 0; r < rows; ++r) {
         for (std::int64_t c = 0; c < columns; ++c) {

@@ -1,11 +1,15 @@
 // Names of nodes, values and constants (annotator/export/names).
 #include <gtest/gtest.h>
 
-#include "annotator/export/names.h"
+#include "annotator/exporter/names.h"
+#include "annotator/origin/scope_path.h"
 #include "tests/annotator/graph_builder.h"
 #include "tests/annotator/stamped_model.h"
 
 namespace whence {
+
+using origin::scope_path;
+
 namespace {
 
 constexpr DType f32 = DType::float32;
@@ -55,7 +59,7 @@ TEST(NameNodes, NumbersRepeatedNames) {
   value = g.node("Relu", {value}, {}, f32, {2}, 3);
   value = g.node("Add", {value, g.number(1)}, {}, f32, {2}, 0);
   g.output(value, "");
-  name_nodes(g.graph, program);
+  exporter::name_nodes(g.graph, program);
   EXPECT_EQ(g.graph.nodes[0].name, "/head/Relu");
   EXPECT_EQ(g.graph.nodes[1].name, "/head/Relu_1");
   EXPECT_EQ(g.graph.nodes[2].name, "/encoder/layer.0/query/Add");
@@ -72,7 +76,7 @@ TEST(NameNodes, KeepsWantedNames) {
   const auto w = g.parameter("w", {2}, {1, 2});
   g.output(g.node("Add", {x, w}, {}, f32, {2}, 0), "logits");
   g.output(g.node("Mul", {x, w}, {}, f32, {2}, 0), "");
-  name_nodes(g.graph, program);
+  exporter::name_nodes(g.graph, program);
   EXPECT_EQ(g.graph.values[w].name, "w");
   EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "logits");
   EXPECT_EQ(g.graph.values[g.graph.outputs[1]].name, "output_1");

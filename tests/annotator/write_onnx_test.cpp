@@ -6,7 +6,7 @@
 #include <onnx/checker.h>
 #include <onnx/onnx_pb.h>
 
-#include "annotator/merge/keys.h"
+#include "annotator/origin/keys.h"
 #include "annotator/write/onnx_writer.h"
 #include "schema/result.h"
 #include "tests/annotator/graph_builder.h"
@@ -14,6 +14,10 @@
 #include "tests/schema/temporary_folder.h"
 
 namespace whence {
+
+namespace keys = origin::keys;
+using write::write_onnx;
+
 namespace {
 
 onnx::ModelProto load(const std::string& path) {
@@ -148,12 +152,12 @@ TEST(WriteOnnx, WritesBodiesWithWhatTheyCapture) {
   const auto outer = g.node("Relu", {x}, {}, DType::float32, {2});
   const auto branch = [&](const std::string& op_type) {
     GraphBuilder body;
-    GraphValue captured;
+    graph::GraphValue captured;
     captured.captured = outer;
     captured.dtype = DType::float32;
     captured.dims = std::vector<Dim>{{2, false, none_id}};
     body.output(body.node(op_type, {body.graph.add_value(captured)}, {}, DType::float32, {2}, 1), "");
-    return std::make_shared<Graph>(std::move(body.graph));
+    return std::make_shared<graph::Graph>(std::move(body.graph));
   };
   g.output(
       g.node("If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}}, DType::float32, {2}, 2));

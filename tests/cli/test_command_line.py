@@ -118,7 +118,7 @@ def test_recording_without_running(small_archive, tmp_path):
 
 
 def test_help_and_version_are_quick():
-    """Printed, not asserted: a busy machine is no defect. Under 20 ms is what is aimed at."""
+    """Printed, not asserted: a busy machine is not a defect. Under 20 ms is what is aimed at."""
     for option in ("--help", "--version"):
         seconds = []
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""A defect in whence says that it is one: E0901 and the signal itself, or exit code 70. Two signals are no defect."""
+"""A defect in whence says that it is one: E0901 and the signal itself, or exit code 70. Two signals are not defects."""
 
 import json
 import os

@@ -413,6 +413,21 @@ def test_weights_that_are_cut_off_are_not_copied(writer, tmp_path):
     assert os.listdir(tmp_path / "out") == []
 
 
+@pytest.mark.parametrize("key, text", [("offset", "x"), ("length", "4 bytes"),
+                                       ("length", "18446744073709551615")])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_weights_at_an_offset_that_is_not_a_number_are_not_copied(writer, key, text, tmp_path):
+    model = prepared(a_model(tmp_path / "a", 1), writer)
+    content = onnx.load(model, load_external_data=False)
+    for entry in content.graph.initializer[-1].external_data:
+        entry.value = text if entry.key == key else "8" if entry.key == "offset" else entry.value
+    model.write_bytes(content.SerializeToString())
+    (tmp_path / "out").mkdir()
+    refused = command.run(*WRITERS[writer], model, "-o", tmp_path / "out" / "one.onnx", code=3)
+    assert refused.stderr.startswith("E020") and text in refused.stderr
+    assert not list((tmp_path / "out").iterdir())
+
+
 @pytest.mark.parametrize("output", ["/dev/null", "-"])
 def test_an_output_that_is_not_a_file(output, tmp_path, monkeypatch):
     model = a_model(tmp_path / "m", 1)

@@ -1,4 +1,4 @@
-"""What show, explain and diff do on a terminal: one aligned tree, colours, a pager for long text."""
+"""What show, explain and diff do on a terminal: one aligned tree, colours, long text as it is."""
 
 import fcntl
 import os
@@ -30,19 +30,17 @@ def other(tmp_path):
     return model(chain(*(known(f"layers.{i}.inner") for i in range(30))), tmp_path / "other.onnx")
 
 
-def on_terminal(*arguments, rows=24, columns=120, code=0, keys=b"", **environment) -> str:
+def on_terminal(*arguments, rows=24, columns=120, code=0, **environment) -> str:
     """What whence writes to a pseudo-terminal of that size."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    inherited = {key: value for key, value in os.environ.items() if key not in ("PAGER", "NO_COLOR", "LESS")}
+    inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
     process = subprocess.Popen([command.BINARY, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
                                env={**inherited, "TERM": "xterm", **environment}, start_new_session=True)
     os.close(theirs)
     written, until = b"", time.monotonic() + 30
     while time.monotonic() < until:
         if not select.select([ours], [], [], 0.2)[0]:
-            if keys:
-                os.write(ours, keys)
             continue
         try:
             got = os.read(ours, 65536)
@@ -54,14 +52,6 @@ def on_terminal(*arguments, rows=24, columns=120, code=0, keys=b"", **environmen
     os.close(ours)
     assert process.wait(timeout=10) == code, written
     return written.decode().replace("\r\n", "\n")
-
-
-def marking(folder) -> str:
-    """A pager that marks what goes through it."""
-    script = folder / "marking"
-    script.write_text("#!/bin/sh\necho PAGED\ncat\n")
-    script.chmod(0o755)
-    return str(script)
 
 
 # ---- the tree -------------------------------------------------------------------------------------------------------
@@ -111,59 +101,16 @@ def test_colours_on_a_terminal_unless_no_color_is_set(path, other, name):
     arguments = {"show": ["show", path], "explain": ["explain", path, "n0"], "diff": ["diff", path, other]}[name]
     plain = command.run(*arguments).stdout
     assert not COLOUR.search(plain)
-    coloured = on_terminal(*arguments, "--no-pager")
+    coloured = on_terminal(*arguments)
     assert COLOUR.search(coloured) and COLOUR.sub("", coloured) == plain
-    assert on_terminal(*arguments, "--no-pager", NO_COLOR="1") == plain
+    assert on_terminal(*arguments, NO_COLOR="1") == plain
 
 
-# ---- the pager ------------------------------------------------------------------------------------------------------
-
-def test_the_pager_takes_what_is_longer_than_the_screen(path, tmp_path):
-    pager = marking(tmp_path)
-    plain = command.run("show", path).stdout
-    assert plain.count("\n") == 33
-    paged = on_terminal("show", path, rows=33, PAGER=pager, NO_COLOR="1")
-    assert paged == "PAGED\n" + plain
-    # One row is left for the prompt.
-    assert on_terminal("show", path, rows=34, PAGER=pager, NO_COLOR="1") == plain
-    assert on_terminal("show", path, rows=5, PAGER=pager, NO_COLOR="1") == "PAGED\n" + plain
-
-
-def test_lines_that_wrap_count_for_all_their_rows(path, tmp_path):
-    pager = marking(tmp_path)
-    assert not on_terminal("show", path, rows=40, PAGER=pager).startswith("PAGED")
-    assert on_terminal("show", path, rows=40, columns=20, PAGER=pager).startswith("PAGED")
-
+# ---- text that is longer than the screen ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", ["show", "explain", "diff"])
-def test_each_of_them_pages_and_can_be_told_not_to(path, other, tmp_path, name):
+def test_all_of_it_is_printed_at_once(path, other, name):
     arguments = {"show": ["show", path], "explain": ["explain", path, "n0"], "diff": ["diff", path, other]}[name]
-    pager = marking(tmp_path)
-    assert on_terminal(*arguments, rows=5, PAGER=pager).startswith("PAGED\n")
-    assert "PAGED" not in on_terminal(*arguments, "--no-pager", rows=5, PAGER=pager)
-    assert "PAGED" not in on_terminal(*arguments, "--json", rows=5, PAGER=pager)
-    assert "PAGED" not in command.run(*arguments, env={"PAGER": pager}).stdout  # no terminal
-
-
-@pytest.mark.parametrize("pager", ["", "cat", "/nowhere/pager"])
-def test_without_a_pager_the_text_is_printed(path, pager):
-    text = on_terminal("show", path, rows=5, PAGER=pager, NO_COLOR="1")
-    assert text.endswith(command.run("show", path).stdout)
-
-
-def test_a_pager_that_is_left_early_is_no_failure(path, tmp_path):
-    script = tmp_path / "head"
-    script.write_text("#!/bin/sh\nexec head -n 2\n")
-    script.chmod(0o755)
-    assert on_terminal("show", path, rows=5, PAGER=str(script), NO_COLOR="1").count("\n") == 2
-
-
-def test_the_exit_code_stays_that_of_the_comparison(path, other, tmp_path):
-    assert "PAGED" in on_terminal("diff", path, other, "--exit-code", rows=5, code=1, PAGER=marking(tmp_path))
-
-
-@pytest.mark.skipif(subprocess.run(["sh", "-c", "command -v less"], capture_output=True).returncode != 0,
-                    reason="no less here")
-def test_less_by_default(path):
-    text = on_terminal("show", path, rows=10, keys=b"q")
-    assert "layers" in text and text.count("\n") < 33  # it stopped after a screen and was left
+    assert on_terminal(*arguments, rows=5, NO_COLOR="1", PAGER="echo paged") == command.run(*arguments).stdout
+    result = command.run(*arguments, "--no-pager", code=2)
+    assert "--no-pager was removed" in result.stderr and "less -R" in result.stderr

@@ -26,8 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "annotator/app/recorder_library.h"
 #include "schema/result.h"
-#include "tools/whence/recorder_library.h"
 
 int whence_main(int argc, char** argv);  // of tools/whence/main.cpp
 
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return EXIT_FAILURE;
   const int listening = std::stoi(argv[1]);
   try {
-    whence::recorder();
+    whence::app::recorder();
   } catch (const whence::Error&) {
     // Built without the recorder: every request that needs it says so itself.
   }

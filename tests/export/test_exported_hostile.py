@@ -328,10 +328,10 @@ def marks_in_names(document):  # characters that are marks of our own while name
 
 
 @pytest.mark.parametrize("change, words", [
-    (number_for_a_tensor(0), "'input' is no tensor"), (number_for_a_tensor(1), "'weight' is no tensor"),
-    (no_result, "its result is missing"), (writes_to({"as_float": 2.0}), "something that is no tensor"),
-    (writes_to({"as_ints": [1, 2]}), "node 1 'relu': it writes to something that is no tensor"),
-    (writes_to({"as_tensors": []}), "something that is no tensor"),
+    (number_for_a_tensor(0), "'input' is not a tensor"), (number_for_a_tensor(1), "'weight' is not a tensor"),
+    (no_result, "its result is missing"), (writes_to({"as_float": 2.0}), "something that is not a tensor"),
+    (writes_to({"as_ints": [1, 2]}), "node 1 'relu': it writes to something that is not a tensor"),
+    (writes_to({"as_tensors": []}), "something that is not a tensor"),
     (marks_in_names, "is read before anything makes it"),
     (first_size(2**62), "larger than any memory"), (first_size(-1), "negative"), (first_size(-2**63), "negative"),
     (name_twice, "another node has this name"), (value_twice, "two values are called"),
@@ -404,7 +404,7 @@ def test_arguments_that_contradict_each_other(make, argument, given, code, words
                                    torch.nn.Sequential(torch.nn.Conv1d(4, 3, 3), torch.nn.BatchNorm1d(3)).eval()])
 @pytest.mark.parametrize("wrong", [[], [0, 0, 0], [MOST], [1] * 9])
 def test_sizes_that_contradict_the_operators(model, wrong, tmp_path):
-    """Every tensor of the graph, one after the other. What can still be written is no matter; how it ends is."""
+    """Every tensor of the graph, one after the other. What can still be written does not matter; how it ends does."""
     path = saved(tmp_path / "good.pt2", model, (torch.randn(2, 4, 6),))
     with zipfile.ZipFile(path) as archive:
         document = json.loads(archive.read(next(each for each in archive.namelist() if each.endswith(PROGRAM))))

@@ -1,6 +1,6 @@
 """ONNX files with one fault each: a function that writes the file, and what is wrong with it.
 
-Files that are no ONNX at all, empty and truncated ones are in tests/cli/broken_files.py.
+Files that are not ONNX at all, empty and truncated ones are in tests/cli/broken_files.py.
 """
 
 from pathlib import Path

@@ -53,10 +53,6 @@ def test_functions_are_cut_again_where_they_were(bert, tmp_path):
         "BertLayer": 2, "BertSelfAttention": 2}
     assert report["exact"] + report["ancestor"] == report["nodes"] == len(onnx.load(bert / "plain.onnx").graph.node)
     graphs.assert_same_results(bert / "plain.onnx", tmp_path / "again.onnx")
-    structure = tmp_path / "structure.onnx"
-    command.run("functions", bert / "annotated.onnx", "--by-structure", "-o", structure)
-    command.run("annotate", structure, "-o", tmp_path / "structure2.onnx")
-    assert structure.read_bytes() == (tmp_path / "structure2.onnx").read_bytes()
 
 
 def test_annotating_from_a_file_with_functions(bert, tmp_path):

@@ -30,84 +30,14 @@ def assert_comes_back(before, functions, tmp_path):
     assert made.ir_version == onnx.load(before).ir_version
 
 
-# ---- blocks that nobody names -----------------------------------------------------------------------------------
+# ---- files that name no modules ---------------------------------------------------------------------------------
 
-def flat(path, tmp_path):
-    """The file without a word on modules: no metadata, nodes called n0, n1, ..."""
-    model = onnx.load(path)
-    for number, each in enumerate(model.graph.node):
-        del each.metadata_props[:]
-        each.name = f"n{number}"
-    del model.metadata_props[:]
-    onnx.save(model, tmp_path / "nameless.onnx")
-    return tmp_path / "nameless.onnx"
-
-
-def test_layers_are_found_by_what_they_compute(exported, tmp_path):
-    path, calls = flat(exported("bert_tiny"), tmp_path), 2
-    command.run("functions", path, "-o", tmp_path / "no.onnx", code=2)  # nobody says what is a module
-    report, made, output = cut(path, tmp_path, "--by-structure")
-    assert max(each["calls"] for each in report["functions"]) == calls
-    largest = max(report["functions"], key=lambda each: each["nodes"])
-    assert report["nodes_after"] <= report["nodes_before"] - (calls - 1) * (largest["nodes"] - 1) + calls
-    assert largest["nodes"] * calls > report["nodes_before"] / 2
-    for call in made.graph.node:
-        if call.op_type == largest["name"]:
-            said = {entry.key: entry.value for entry in call.metadata_props}
-            assert said == {"pkg.whence.rule": "structure"}  # it is no module
-    graphs.assert_same_results(path, output)
-    assert_comes_back(path, output, tmp_path)
-
-
-def chain_of_blocks(tmp_path, blocks: int):
-    """x -> (MatMul, Relu, Add to what came in) again and again, then a Sigmoid."""
-    nodes, weights = [], []
-    for number in range(blocks):
-        weights.append(weight(f"w{number}", 4, 4))
-        nodes += [node("MatMul", [f"x{number}", f"w{number}"], [f"m{number}"]),
-                  node("Relu", [f"m{number}"], [f"r{number}"]),
-                  node("Add", [f"r{number}", f"x{number}"], [f"x{number + 1}"])]
-    nodes.append(node("Sigmoid", [f"x{blocks}"], ["end"]))
-    graphs.model(nodes, weights, {"x0": [2, 4]}, ["end"], tmp_path / "chain.onnx")
-    return tmp_path / "chain.onnx"
-
-
-def test_a_chain_of_blocks_is_one_function(tmp_path):
-    path = chain_of_blocks(tmp_path, 5)
-    report, made, output = cut(path, tmp_path, "--by-structure")
-    assert report["functions"] == [{"name": "Block", "calls": 5, "nodes": 3,
-                                    "modules": [f"block.{number}" for number in range(5)]}]
-    assert [each.op_type for each in made.graph.node] == ["Block"] * 5 + ["Sigmoid"]
-    graphs.assert_same_results(path, output)
-
-
-def test_stages_are_cut_into_their_layers(tmp_path):
-    """Two stages of four layers each, of another width: they are alike, and cannot share a function."""
-    nodes, weights, value = [], [], "x"
-    for width in (4, 6):
-        weights.append(weight(f"into{width}", 4, width))
-        nodes.append(node("MatMul", [value, f"into{width}"], [f"s{width}_0"]))
-        for layer in range(4):
-            name = f"s{width}_{layer}"
-            weights.append(weight(f"w{name}", width, width))
-            nodes += [node("MatMul", [name, f"w{name}"], [f"m{name}"]), node("Relu", [f"m{name}"], [f"r{name}"]),
-                      node("Add", [f"r{name}", name], [f"s{width}_{layer + 1}"])]
-        weights.append(weight(f"out{width}", width, 4))
-        nodes.append(node("MatMul", [f"s{width}_4", f"out{width}"], [f"end{width}"]))
-        value = f"end{width}"
-    graphs.model(nodes, weights, {"x": [2, 4]}, [value], tmp_path / "stages.onnx")
-    report, made, output = cut(tmp_path / "stages.onnx", tmp_path, "--by-structure")
-    assert sorted((each["calls"], each["nodes"]) for each in report["functions"]) == [(4, 3), (4, 3)]
-    assert len(made.graph.node) == 12
-    graphs.assert_same_results(tmp_path / "stages.onnx", output)
-
-
-def test_nothing_that_repeats_is_told(tmp_path):
-    path = chain_of_blocks(tmp_path, 1)
-    result = command.run("functions", path, "-o", tmp_path / "out.onnx", "--by-structure", code=2)
-    assert "E0101" in result.stderr and "no part of the graph repeats" in result.stderr
+@pytest.mark.parametrize("command_line", [("functions", "--by-structure"), ("annotate", "--functions", "structure")])
+def test_files_that_name_no_modules_are_annotated_first(command_line, exported, tmp_path):
+    name, *options = command_line
+    result = command.run(name, exported("bert_tiny"), "-o", tmp_path / "out.onnx", *options, code=2)
+    assert "E0101" in result.stderr and " was removed" in result.stderr and "`whence annotate`" in result.stderr
     assert not (tmp_path / "out.onnx").exists()
-    command.run("functions", path, "-o", tmp_path / "out.onnx", "--by-structure", "--depth", "1", code=2)
 
 
 # ---- while exporting and annotating -------------------------------------------------------------------------------
@@ -331,7 +261,7 @@ def test_bodies_of_branches_go_along(tmp_path):
     assert_comes_back(path, output, tmp_path)
 
 
-# ---- what is no single part of the graph ----------------------------------------------------------------------------
+# ---- what is not a single part of the graph -------------------------------------------------------------------------
 
 def test_a_module_with_another_between_its_nodes_is_refused_with_the_reason(tmp_path):
     path = tmp_path / "model.onnx"

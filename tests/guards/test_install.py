@@ -1,5 +1,6 @@
 """What `make install` leaves works where it lies: the command with its recorder, and the package for C++ projects."""
 
+import re
 import shutil
 import subprocess
 
@@ -18,17 +19,30 @@ find_package(whence REQUIRED)
 add_executable(consumer main.cpp)
 target_link_libraries(consumer PRIVATE whence::annotator)
 """
+# Every header of the package but record.h, which needs LibTorch: tests/native builds programs against that.
 PROGRAM = """
 #include <cstdio>
-#include "annotator/export/export.h"
-#include "annotator/write/onnx_writer.h"
-#include "schema/sidecar.h"
+#include <whence/annotate.h>
+#include <whence/diagnostics.h>
+#include <whence/export.h>
+#include <whence/functions.h>
+#include <whence/options.h>
+#include <whence/validate.h>
 int main(int, char** argv) {
-  const auto sidecar = whence::read_sidecar(argv[1]);
-  if (!sidecar) return 1;
-  whence::Graph empty;
-  whence::write_onnx(empty, argv[2], {});
-  std::printf("%zu modules\\n", sidecar->program.modules.size());
+  const std::string archive = argv[1], folder = argv[2];
+  const auto exported = whence::export_archive(archive, folder + "/m.onnx", {.sidecar = folder + "/m.whence.json"});
+  const auto stripped = whence::strip(folder + "/m.onnx", folder + "/plain.onnx");
+  const auto annotated = whence::annotate(folder + "/plain.onnx", folder + "/again.onnx", {.from = folder + "/m.onnx"});
+  const auto report = whence::validate(folder + "/again.onnx", {.minima = {"covered=100"}});
+  const auto part = whence::extract_module(folder + "/m.onnx", folder + "/part.onnx", {.module = "linear"});
+  try {
+    whence::annotate(folder + "/plain.onnx", folder + "/never.onnx", {.keys = {"modul"}});
+    return 1;
+  } catch (const whence::Error& error) {
+    std::printf("%s\\n", whence::label(error.diagnostics().front().code).c_str());
+  }
+  std::printf("%lld %lld %lld %d %lld\\n", (long long)exported.nodes, (long long)stripped.nodes,
+              (long long)annotated.nodes.total(), report.clean, (long long)part.nodes);
 }
 """
 
@@ -88,10 +102,33 @@ def test_the_installed_command_finds_its_recorder(prefix, small_archive, tmp_pat
     assert (tmp_path / "small.onnx").stat().st_size > 0
 
 
-def test_a_project_builds_against_the_installed_package(prefix, small_export, tmp_path):
+def test_a_project_builds_against_the_installed_headers(prefix, tmp_path):
+    import torch
+
+    class Small(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 8)
+
+        def forward(self, x):
+            return torch.relu(self.linear(x))
+
+    torch.export.save(torch.export.export(Small().eval(), (torch.ones(3, 4),)), tmp_path / "small.pt2")
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
     (tmp_path / "main.cpp").write_text(PROGRAM)
     run(CMAKE, "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     run(CMAKE, "--build", tmp_path / "build")
-    _, sidecar = small_export
-    assert run(tmp_path / "build" / "consumer", sidecar, tmp_path / "empty.onnx") == "3 modules\n"
+    (tmp_path / "out").mkdir()
+    assert run(tmp_path / "build" / "consumer", tmp_path / "small.pt2", tmp_path / "out").split() == [
+        "E0101", "2", "2", "2", "1", "1"]
+    assert not (tmp_path / "out" / "never.onnx").exists()
+
+
+def test_nothing_but_the_api_is_installed(prefix):
+    """And the API shows no header of onnx, Boost or JSON."""
+    headers = sorted((prefix / "include").rglob("*.h"))
+    assert {path.relative_to(prefix / "include").as_posix() for path in headers} == {
+        f"whence/{name}.h" for name in ("annotate", "diagnostics", "export", "functions", "options", "record", "validate")}
+    for path in headers:
+        included = re.findall(r"^#include [<\"]([^>\"]+)", path.read_text(), re.MULTILINE)
+        assert not [name for name in included if re.match(r"onnx|google|boost|nlohmann|schema|annotator|recorder", name)]

@@ -7,8 +7,8 @@ import pytest
 
 import command
 
-TOP = {"CMakeLists.txt", "README.md", "recorder", "annotator", "schema", "tests", "samples", "tools", "Makefile",
-       "CMakePresets.json", "LICENSE", "CHANGELOG.md", "python", "pyproject.toml"}
+TOP = {"CMakeLists.txt", "README.md", "recorder", "annotator", "schema", "include", "tests", "samples", "tools", "Makefile",
+       "CMakePresets.json", "LICENSE", "CHANGELOG.md", "python", "pyproject.toml", "docs"}
 MACHINE = re.compile(r"/(root|work|tmp/b|home/(?!somebody|me\b)\w+)/[\w.-]")
 
 

@@ -2,11 +2,13 @@
 
 import copy
 import json
+import re
 import shutil
 
 import numpy as np
 import onnx
 import onnxruntime
+import onnxslim
 import pytest
 import torch
 from onnx import helper, numpy_helper
@@ -60,6 +62,15 @@ def modules(path) -> list:
 
 def annotate(path, output, *options, code=0):
     return command.run("annotate", path, "-o", output, *options, code=code)
+
+
+def test_the_counts_of_parameters_do_not_overlap(folder, tmp_path):
+    said = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json").stdout
+    found = re.search(r"of (\d+) parameters (\d+) are there by their bytes, (\d+) more by name, (\d+) more by shape\n",
+                      said)
+    assert found, said
+    parameters, *counts = map(int, found.groups())
+    assert 0 < sum(counts) <= parameters
 
 
 def test_names_are_not_needed(folder, tmp_path):
@@ -155,6 +166,55 @@ def test_a_mean_behind_a_normalization_is_not_its_own(tmp_path):
     annotate(tmp_path / "renamed.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
     found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
     assert found["LayerNormalization"]["module"] == "norm" and found["ReduceMean"]["module"] in ("pool", "")
+
+
+class ScaledQuery(torch.nn.Module):
+    """Scales its queries itself, and tells the attention not to."""
+
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (torch.nn.Linear(16, 16) for _ in range(4))
+
+    def forward(self, x):
+        def heads(y):
+            return y.view(2, 5, 4, 4).transpose(1, 2)
+
+        q, k, v = heads(self.q_proj(x) * 0.5), heads(self.k_proj(x)), heads(self.v_proj(x))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+        return self.out_proj(y.transpose(1, 2).reshape(2, 5, 16))
+
+
+class ScaledBlock(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.attention = torch.nn.LayerNorm(16), ScaledQuery()
+
+    def forward(self, x):
+        return x + self.attention(self.norm(x))
+
+
+@pytest.mark.parametrize("given", ["sidecar", "from"])
+@pytest.mark.parametrize("names", ["kept", "others"])
+def test_a_scaling_folded_into_a_projection_is_of_both_modules(tmp_path, given, names):
+    """Also when a scaling by one stands behind it in the reference, which no tool leaves in a file."""
+    torch.manual_seed(1)
+    model, x = ScaledBlock().eval(), torch.randn(2, 5, 16)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
+    onnxslim.slim(str(tmp_path / "exported.onnx"), str(tmp_path / "slim.onnx"))
+    slim = onnx.load(tmp_path / "slim.onnx")
+    if names == "others":
+        rename(slim)
+        onnx.save(slim, tmp_path / "slim.onnx")
+    annotate(tmp_path / "exported.onnx", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.json")
+    known = tmp_path / ("model.json" if given == "sidecar" else "before.onnx")
+    annotate(tmp_path / "slim.onnx", tmp_path / "out.onnx", f"--{given}", known)
+    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Gemm"]
+    assert all(node["confidence"] == "matched" for node in found)
+    assert sorted((node["module"], node.get("modules", "")) for node in found) == [
+        ("attention", '["attention.q_proj","attention"]'),
+        *((f"attention.{name}", "") for name in ("k_proj", "out_proj", "v_proj"))]
 
 
 @pytest.mark.parametrize("name", ["exported", "renamed"])

@@ -363,7 +363,7 @@ class Holds:
 
 
 class Context:
-    """Registered, with a tensor where pytree keeps what is no child."""
+    """Registered, with a tensor where pytree keeps what is not a child."""
 
     def __init__(self, x, mask):
         self.x, self.mask = x, mask

@@ -142,7 +142,7 @@ WRONG_AXES = [
     ({"x": {2: "n"}}, "no axis 2", "from 0 to 1"),
     ({"x": {-1: "n"}}, "no axis -1", "give axis 1"),
     ({"x": [0, 0]}, "axis 0 is given twice", "once"),
-    ({"x": ["0"]}, "'0' is no integer", "[0]"),
+    ({"x": ["0"]}, "'0' is not an integer", "[0]"),
     ({"x": {0: "a,b"}}, "'a,b'", "commas"),
     ({"x": "n"}, "is a str", "[0]"),
 ]

@@ -1,4 +1,4 @@
-"""README.md's table "Coming from torch.onnx.export", row by row: a row without a test fails, and so does a test without
+"""The table of docs/coming-from-torch-onnx.md, row by row: a row without a test fails, and so does a test without
 its row. Each compares what the command and the package make of the option with torch.onnx.export, or with the model."""
 
 import inspect
@@ -29,7 +29,7 @@ def row(first_cell: str):
 
 
 def table() -> list[list[str]]:
-    text = (command.ROOT / "README.md").read_text()
+    text = (command.ROOT / "docs" / "coming-from-torch-onnx.md").read_text()
     block = text.split("| torch.onnx | whence export |")[1].split("\n\n")[0]
     return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in block.splitlines()[2:]]
 

@@ -164,9 +164,10 @@ def test_compare_and_html(tmp_path):
     torch.onnx.export(model.blocks[0], (example,), str(tmp_path / "plain.onnx"), dynamo=False)
     report = whence.export(model.blocks[0], example, tmp_path / "m.onnx", "torch-torchscript")
     comparison = whence.compare(tmp_path / "plain.onnx", report.path)
-    assert comparison.baseline.metadata == 0 < comparison.enhanced.metadata
-    assert comparison.enhanced.full_path == comparison.enhanced.nodes
-    assert comparison.baseline.bytes < comparison.enhanced.bytes and "full path" in str(comparison)
+    baseline, enhanced = comparison.baseline, comparison.enhanced
+    assert baseline["unattributed"] == baseline["nodes"] and enhanced["unattributed"] == 0 < enhanced["matched"]
+    assert enhanced["full_hierarchies"] == enhanced["nodes"]
+    assert baseline["bytes"] < enhanced["bytes"] and "full hierarchies" in str(comparison)
     page = report.validation.to_html(tmp_path / "report.html").read_text()
     assert "norm" in page and "http" not in page
 
@@ -390,9 +391,16 @@ def test_errors_carry_codes(tmp_path):
         whence.compare(tmp_path / "text.onnx", tmp_path / "text.onnx")
 
 
+@pytest.mark.parametrize("name", ["naming", "Naming"])
+def test_a_name_that_is_gone_says_what_took_its_place(name):
+    with pytest.raises(AttributeError, match=rf"whence\.{name} was removed: validate\(model\)\.raw\['naming'\]"):
+        getattr(whence, name)
+    assert name not in whence.__all__
+
+
 def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
     library = tmp_path / "libwhence_recorder.so"
-    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", '-DWHENCE_TORCH_VERSION="2.5.1"', f"-I{command.ROOT}",
+    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", '-DWHENCE_TORCH_VERSION="2.5.1"', f"-I{command.ROOT}", f"-I{command.ROOT / 'include'}",
                     command.ROOT / "recorder" / "entry" / "entry.cpp", command.BINARY.parents[1] / "libwhence_schema.a",
                     "-o", library], check=True)
     monkeypatch.setenv("WHENCE_RECORDER", str(library))

@@ -315,7 +315,7 @@ def test_tracing_leaves_buffers_and_arguments_as_they_were():
 
 
 class Accumulates(torch.nn.Module):
-    """In attributes that are no buffers."""
+    """In attributes that are not buffers."""
 
     def __init__(self):
         super().__init__()

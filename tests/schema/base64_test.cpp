@@ -1,5 +1,5 @@
 // RFC 4648, section 10.
-#include "schema/base64.h"
+#include "schema/sidecar/base64.h"
 
 #include <gtest/gtest.h>
 

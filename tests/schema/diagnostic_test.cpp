@@ -1,6 +1,4 @@
 // The table of codes against the enum, and the two forms of a diagnostic.
-#include "schema/diagnostic.h"
-
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,13 +7,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/schema/temporary_folder.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 namespace {
 
 // name and number of each enumerator of Code, from the header's text
 std::vector<std::pair<std::string, int>> enumerators() {
-  const std::string header = content_of(std::string(WHENCE_SOURCE_DIR) + "/schema/diagnostic.h");
+  const std::string header = content_of(std::string(WHENCE_SOURCE_DIR) + "/include/whence/diagnostics.h");
   const std::size_t start = header.find("enum class Code");
   const std::string body = header.substr(start, header.find("};", start) - start);
   std::vector<std::pair<std::string, int>> found;

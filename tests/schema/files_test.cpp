@@ -1,5 +1,5 @@
 // Mapped reading, atomic writing, digests.
-#include "schema/files.h"
+#include "schema/files/files.h"
 
 #include <array>
 

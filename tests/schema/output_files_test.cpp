@@ -1,5 +1,5 @@
 // Files that get their names together, or none does.
-#include "schema/output_files.h"
+#include "schema/files/output_files.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // schema/fixtures/v1.3/sample.whence.json holds.
 #pragma once
 
-#include "schema/sidecar.h"
+#include "schema/sidecar/sidecar.h"
 
 namespace whence {
 

@@ -1,14 +1,14 @@
 // The sidecar: what is written comes back, what is broken is refused with a place, newer files keep what we do not
 // know.
-#include "schema/sidecar.h"
+#include "schema/sidecar/sidecar.h"
 
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include <gtest/gtest.h>
 
-#include "schema/files.h"
-#include "schema/sidecar_form.h"
+#include "schema/files/files.h"
+#include "schema/sidecar/form.h"
 #include "tests/schema/expect_error.h"
 #include "tests/schema/sample_program.h"
 #include "tests/schema/temporary_folder.h"

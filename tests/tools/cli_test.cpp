@@ -1,30 +1,10 @@
-// The command line's helpers: splitting, sizes, and what is near enough to have been meant.
+// The command line's helpers: sizes.
 #include "tools/whence/cli.h"
 
 #include <gtest/gtest.h>
 
 namespace whence {
 namespace {
-
-TEST(Nearest, SuggestsWhatWasMeantAndNothingElse) {
-  const std::vector<std::string> known = {"record", "export", "annotate", "validate", "show", "explain", "strip"};
-  const std::pair<const char*, const char*> rows[] = {
-      {"recrod", "record"},     {"exprot", "export"}, {"expot", "export"}, {"anno", "annotate"},
-      {"valdiate", "validate"}, {"shwo", "show"},     {"expl", "explain"},
-  };
-  for (const auto& [wanted, expected] : rows) EXPECT_EQ(nearest(wanted, known), expected) << wanted;
-  for (const char* wanted : {"frobnicate", "x", "", "quantize"})
-    EXPECT_EQ(nearest(wanted, known), std::nullopt) << wanted;
-}
-
-TEST(Split, KeepsEmptyParts) {
-  EXPECT_EQ(split("", ','), std::vector<std::string>{});
-  EXPECT_EQ(split("a", ','), (std::vector<std::string>{"a"}));
-  EXPECT_EQ(split("a,b", ','), (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(split("a,,b", ','), (std::vector<std::string>{"a", "", "b"}));
-  EXPECT_EQ(split("a,", ','), (std::vector<std::string>{"a", ""}));
-  EXPECT_EQ(split(",", ','), (std::vector<std::string>{"", ""}));
-}
 
 TEST(HumanSize, RoundsToOneDecimal) {
   EXPECT_EQ(human_size(0), "0 B");

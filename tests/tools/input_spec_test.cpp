@@ -1,9 +1,9 @@
 // Input specifications and dynamic axes: rows of what is written and what it means, or what is wrong with it.
-#include "tools/whence/input_spec.h"
+#include "annotator/app/input_spec.h"
 
 #include <gtest/gtest.h>
 
-namespace whence {
+namespace whence::app {
 namespace {
 
 struct SpecRow {
@@ -96,4 +96,4 @@ TEST(DynamicAxes, NamesThePieceThatIsWrong) {
 }
 
 }  // namespace
-}  // namespace whence
+}  // namespace whence::app

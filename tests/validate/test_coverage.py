@@ -180,10 +180,10 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path):
 
 
 def bad_files(folder) -> dict:
-    """Bytes that are no ONNX model -> the code that says so."""
+    """Bytes that are not an ONNX model -> the code that says so."""
     whole = onnx.load(model(chain({}, {}), folder / "whole.onnx")).SerializeToString()
     return {"empty": (b"", "E0201"), "truncated": (whole[:-7], "E0202"), "zip": (b"PK\x03\x04" + bytes(50), "E0203"),
-            "json": (b'{"format": 1}', "E0203"), "text": (b"hello world, this is no model", "E0203"),
+            "json": (b'{"format": 1}', "E0203"), "text": (b"hello world, this is not a model", "E0203"),
             "no graph": (b"\x08\x0a", "E0203"), "zeros": (bytes(64), "E0203")}
 
 

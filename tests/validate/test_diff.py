@@ -134,6 +134,25 @@ def test_what_onnx_runtime_optimised_at_its_default_level(tmp_path):
         assert len(stands_for) == 1 and stands_for <= blocks, each
 
 
+@pytest.mark.parametrize("rule", ["inserted", "dataflow"])
+def test_another_layout_is_inserted_and_stands_for_nothing(tmp_path, rule):
+    """The value that a Mul made comes out of a ReorderOutput now; Sigmoid and Mul are there as they were."""
+    first, last = node("Relu", ["x"], "a", "first", known("stem")), node("Relu", ["d"], "e", "last", known("head"))
+    before = [node("Sin", ["a"], "b", "conv", known("block.conv")),
+              node("Sigmoid", ["b"], "c", "gate", known("block.act")),
+              node("Mul", ["b", "c"], "d", "product", known("block.act"))]
+    after = [node("Cos", ["a"], "b1", "conv", known("block.conv")),
+             node("Sigmoid", ["b1"], "c1", "gate", known("block.act")),
+             node("Mul", ["b1", "c1"], "d1", "product", known("block.act")),
+             node("ReorderOutput", ["d1"], "d", "reorder", {**known("block.act", "matched"), "pkg.whence.rule": rule},
+                  domain="com.microsoft.nchwc")]
+    paths = [model([first, *middle, last], tmp_path / name) for middle, name in ((before, "a"), (after, "b"))]
+    changed = diff(*paths)["changed_nodes"]
+    assert [(each["change"], each["op_type"], each["inserted"]) for each in changed] == [
+        ("added", "Cos", False), ("added", "ReorderOutput", True), ("removed", "Sin", False)]
+    assert "ReorderOutput reorder inserted in block.act" in command.run("diff", *paths).stdout
+
+
 def test_added_and_removed_nodes(tmp_path):
     short, long = chain(known("a"), known("b")), chain(known("a"), known("b"), known("c"))
     long[2].op_type = "Sin"

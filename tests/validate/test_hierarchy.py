@@ -146,9 +146,24 @@ def test_renamed_parameters_are_recognised_by_content(exported, tmp_path):
 
 def test_renamed_and_changed_parameters_are_recognised_by_shape(exported, tmp_path):
     path = renamed(exported[0], tmp_path / "m.onnx", lambda values: values + 1 if values.dtype.kind == "f" else values)
-    found = {row["name"]: row["how"] for row in hierarchy(path, "-s", exported[1])["parameters"]}
-    assert (found["twice.weight"], found["wn.bias"]) == ("shape", "shape")
-    assert found["twice.bias"] == "missing"  # two of [4] are left, so neither is told
+    found = {row["name"]: row for row in hierarchy(path, "-s", exported[1])["parameters"]}
+    assert (found["twice.weight"]["how"], found["wn.bias"]["how"]) == ("shape", "shape")
+    # Two of [4] are left; the nodes of twice read one of them.
+    read = {name for each in onnx.load(path).graph.node if each.op_type == "Gemm" for name in each.input}
+    assert found["twice.bias"]["how"] == "reader" and found["twice.bias"]["initializer"] in read
+
+
+def test_a_changed_parameter_is_not_found_at_a_node_that_is_less_sure(exported, tmp_path):
+    path = renamed(exported[0], tmp_path / "m.onnx", lambda values: values + 1 if values.dtype.kind == "f" else values)
+    command.run("annotate", path, "--sidecar", exported[1], "-o", tmp_path / "a.onnx")
+    proto = onnx.load(tmp_path / "a.onnx")
+    for each in proto.graph.node:
+        for entry in each.metadata_props:
+            if each.op_type == "Gemm" and entry.key == "pkg.whence.confidence":
+                entry.value = "inferred"
+    (tmp_path / "a.onnx").write_bytes(proto.SerializeToString())
+    parameters = hierarchy(tmp_path / "a.onnx", "-s", exported[1], code=None)["parameters"]
+    assert [row["how"] for row in parameters if row["name"] == "twice.bias"] == ["missing"]
 
 
 def test_nodes_that_lost_their_stamps_leave_operations_unknown(exported, tmp_path):

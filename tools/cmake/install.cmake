@@ -1,7 +1,7 @@
 # `make install PREFIX=...`: the command, the libraries, their headers, and a CMake package for C++ projects:
 #
 #   find_package(whence REQUIRED)
-#   target_link_libraries(my_program PRIVATE whence::annotator)   # ONNX files
+#   target_link_libraries(my_program PRIVATE whence::annotator)   # ONNX files: #include <whence/annotate.h>
 #   target_link_libraries(my_program PRIVATE whence::recorder)    # torch::nn modules: #include <whence/record.h>
 #
 # ONNX C++ goes along in lib/whence/onnx, since the static annotator library needs the very build it was compiled with.
@@ -12,18 +12,17 @@ install(TARGETS whence RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set_target_properties(whence_schema PROPERTIES EXPORT_NAME schema)
 set_target_properties(whence_annotator PROPERTIES EXPORT_NAME annotator)
 foreach(library whence_schema whence_annotator)
-  target_include_directories(${library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/whence>)
+  target_include_directories(${library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(${library} PUBLIC cxx_std_20)
 endforeach()
 install(TARGETS whence_schema whence_annotator EXPORT whence ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET whence_recorder)
   install(TARGETS whence_recorder whence_recorder_entry LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES $<TARGET_OBJECTS:whence_layers> DESTINATION ${CMAKE_INSTALL_LIBDIR}/whence RENAME layers.o)
-  install(FILES recorder/native/record.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence)
 endif()
 
-install(DIRECTORY schema/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence/schema FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/whence DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES schema/sidecar.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/whence)
-install(DIRECTORY annotator/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/whence/annotator FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${ONNX_ROOT}/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/whence/onnx)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/whence)

@@ -13,6 +13,6 @@ check_cxx_source_compiles("#include <backtrace.h>
 int main() { return backtrace_create_state(nullptr, 0, nullptr, nullptr) == nullptr; }" HAVE_LIBBACKTRACE)
 unset(CMAKE_REQUIRED_LIBRARIES)
 if(HAVE_LIBBACKTRACE)
-  target_compile_definitions(whence_recorder PRIVATE WHENCE_BACKTRACE)
+  target_compile_definitions(whence_recorder_native PRIVATE WHENCE_BACKTRACE)
   target_link_libraries(whence_recorder PRIVATE backtrace)
 endif()

@@ -1,6 +1,6 @@
 # What has to be installed, all of it looked for before anything long begins: one error names every package that is missing.
 #
-# Sets RE2_LIBRARY, and the targets of find_package for Protobuf, Boost, nlohmann_json, tsl-robin-map, ZLIB. With
+# Sets the targets of find_package for Protobuf, Boost, nlohmann_json, tsl-robin-map, ZLIB. With
 # WHENCE_STATIC the libraries are those that go into the command itself, so that a wheel needs none of them.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
@@ -20,17 +20,14 @@ set(library_folders PATHS ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
 if(WHENCE_STATIC)
   set(protobuf_library libprotobuf.a)
   set(boost_library libboost_program_options.a)
-  set(re2_library libre2.a)
 else()
   set(protobuf_library libprotobuf.so)
   set(boost_library libboost_program_options.so)
-  set(re2_library libre2.so)
 endif()
 require_file(protobuf-compiler NAMES protoc PATH_SUFFIXES bin)
 require_file(libprotobuf-dev NAMES ${protobuf_library} ${library_folders})
 require_file(libboost-program-options-dev NAMES ${boost_library} ${library_folders})
 require_file(nlohmann-json3-dev NAMES nlohmann/json.hpp)
-require_file(libre2-dev NAMES ${re2_library} ${library_folders})
 require_file(robin-map-dev NAMES tsl/robin_map.h)
 require_file(libxxhash-dev NAMES xxhash.h)
 require_file(zlib1g-dev NAMES zlib.h)
@@ -47,4 +44,3 @@ find_package(Boost REQUIRED COMPONENTS program_options)
 find_package(Protobuf REQUIRED)
 find_package(tsl-robin-map CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
-find_library(RE2_LIBRARY NAMES ${re2_library} re2 REQUIRED)

@@ -1,6 +1,6 @@
 # What command and recorder library exchange are plain C++ structures, so both must be built from the same headers: a
 # digest of them is compiled into both and compared when the library is loaded.
-file(GLOB shared_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/schema/*.h)
+file(GLOB_RECURSE shared_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/schema/*.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shared_headers})
 set(digests "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
 foreach(header IN LISTS shared_headers)

@@ -1,6 +1,6 @@
 # The page of `whence report` is compiled in, so that the command needs no file of its own at run time: style and scripts
 # each joined to one text, with its digest for the page's security policy.
-set(page_folder ${CMAKE_SOURCE_DIR}/annotator/view/page)
+set(page_folder ${CMAKE_SOURCE_DIR}/annotator/report/page)
 # Scripts share one scope; each uses what stands before it.
 set(page_scripts data.js text.js filter.js tree.js layout.js module_graph.js drawing.js facts.js evidence.js findings.js
                  report.js)

@@ -14,7 +14,7 @@ fi
 
 mkdir -p "$(dirname "$target")"
 exec 9>"$target.lock"
-flock 9 # somebody else may be building the same
+flock 9 # another process may be building the same
 if ready; then exit 0; fi
 
 step "building ONNX C++ $version into $target (some minutes, once)"

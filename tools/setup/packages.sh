@@ -4,7 +4,7 @@
 
 packages="g++ ninja-build ccache mold binutils python3-venv python3-dev
   protobuf-compiler libprotobuf-dev libboost-program-options-dev nlohmann-json3-dev
-  libre2-dev robin-map-dev libxxhash-dev zlib1g-dev libmimalloc-dev libgtest-dev libonnx-testdata"
+  robin-map-dev libxxhash-dev zlib1g-dev libmimalloc-dev libgtest-dev libonnx-testdata"
 # For tests of what whence draws, which are skipped without: Ubuntu has no package of the browser.
 drawings="chromium chromium-driver graphviz"
 
@@ -13,7 +13,7 @@ if ! command -v dpkg-query >/dev/null; then
   exit 0
 fi
 
-# Those of the words that are no installed packages.
+# Those of the words that are not installed packages.
 missing_of() {
   for package; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf ' %s' "$package"

@@ -9,12 +9,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <numeric>
+#include <map>
 #include <sstream>
 
 #include <unistd.h>
 
-#include "tools/whence/given_files.h"
+#include "annotator/app/separate_files.h"
+#include "schema/nearest_names.h"
 
 namespace whence {
 
@@ -52,22 +53,6 @@ std::string_view ansi(Color color) {
   return "";
 }
 
-// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours count one each.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
-    }
-    before = last;
-    last = now;
-  }
-  return last.back();
-}
-
 }  // namespace
 
 struct CommandLine::State {
@@ -77,7 +62,8 @@ struct CommandLine::State {
   po::positional_options_description positions;
   std::vector<std::string> positional_names, names, repeated, examples;
   std::vector<std::string> input_names, output_names;  // of options that name files
-  std::vector<NamedFile> further_inputs;
+  std::map<std::string, std::string> removed;          // options of before, and what took their place
+  std::vector<app::NamedFile> further_inputs;
   bool in_place = false;
   std::vector<std::pair<std::string, std::string>> positional_help;
   po::variables_map values;
@@ -102,8 +88,8 @@ struct CommandLine::State {
   }
 
   // Those of the names that were given.
-  std::vector<NamedFile> files(const std::vector<std::string>& of) const {
-    std::vector<NamedFile> found;
+  std::vector<app::NamedFile> files(const std::vector<std::string>& of) const {
+    std::vector<app::NamedFile> found;
     for (const std::string& name : of) {
       if (values.count(name) == 0) continue;
       const auto& value = values[name].value();
@@ -117,13 +103,19 @@ struct CommandLine::State {
 
   void require_files_apart() const {
     const std::string in_place_input = in_place ? called(positional_names.front()) : "";
-    std::vector<NamedFile> inputs = files(input_names);
+    std::vector<app::NamedFile> inputs = files(input_names);
     inputs.insert(inputs.end(), further_inputs.begin(), further_inputs.end());
-    require_apart(inputs, files(output_names), in_place_input);
+    app::require_separate(inputs, files(output_names), in_place_input);
   }
 
-  std::string remedy_for(const std::string& option) const {
+  Error unknown_option(const std::string& option) const {
     const std::string word = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+    const auto former = removed.find(word);
+    if (former != removed.end()) return usage_error("the option --" + word + " was removed", former->second);
+    return usage_error("unknown option " + option, remedy_for(word));
+  }
+
+  std::string remedy_for(const std::string& word) const {
     if (const auto near = nearest(word, names)) return "did you mean --" + *near + "?";
     return "`whence " + command + " --help` lists the options";
   }
@@ -174,6 +166,8 @@ void CommandLine::flag(const std::string& name, const std::string& help) {
   state_->shown.add_options()(name.c_str(), help.c_str());
 }
 
+void CommandLine::removed(const std::string& name, const std::string& remedy) { state_->removed[name] = remedy; }
+
 void CommandLine::example(const std::string& command_line) { state_->examples.push_back(command_line); }
 
 bool CommandLine::parse(int argc, char** argv) {
@@ -187,7 +181,7 @@ bool CommandLine::parse(int argc, char** argv) {
     po::store(po::command_line_parser(arguments).options(all).positional(state.positions).style(style).run(),
               state.values);
   } catch (const po::unknown_option& error) {
-    throw usage_error("unknown option " + error.get_option_name(), state.remedy_for(error.get_option_name()));
+    throw state.unknown_option(error.get_option_name());
   } catch (const po::too_many_positional_options_error&) {
     throw usage_error("too many arguments", "usage: whence " + state.command + " " + state.usage);
   } catch (const po::error& error) {
@@ -210,8 +204,8 @@ void CommandLine::also_reads(const std::string& name, const std::string& path) {
   state_->require_files_apart();
 }
 
-std::vector<NamedFile> CommandLine::inputs() const {
-  std::vector<NamedFile> inputs = state_->files(state_->input_names);
+std::vector<app::NamedFile> CommandLine::inputs() const {
+  std::vector<app::NamedFile> inputs = state_->files(state_->input_names);
   inputs.insert(inputs.end(), state_->further_inputs.begin(), state_->further_inputs.end());
   return inputs;
 }
@@ -276,7 +270,7 @@ std::string json_array(const Diagnostics& diagnostics) {
   return text + "]";
 }
 
-void report(const Diagnostics& diagnostics, bool json) {
+void print_diagnostics(const Diagnostics& diagnostics, bool json) {
   if (json) {
     std::cout << "{\"diagnostics\": " << json_array(diagnostics) << "}\n";
   } else {
@@ -288,33 +282,6 @@ std::uint64_t size_of_file(const std::string& path) {
   std::error_code none;
   const std::uintmax_t size = std::filesystem::file_size(path, none);
   return none ? 0 : size;
-}
-
-std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known) {
-  std::optional<std::string> best;
-  std::size_t best_distance = std::max<std::size_t>(2, wanted.size() / 3) + 1;
-  for (const std::string& word : known) {
-    // A beginning of at least three letters is an abbreviation, however much is missing.
-    const bool prefix = wanted.size() >= 3 && word.starts_with(wanted);
-    const std::size_t distance = prefix ? 1 : edit_distance(wanted, word);
-    if (distance < best_distance && distance < word.size()) {
-      best = word;
-      best_distance = distance;
-    }
-  }
-  return best;
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.emplace_back(text.substr(0, end));
-    if (end == text.size()) break;
-    text.remove_prefix(end + 1);
-    if (text.empty()) parts.emplace_back();
-  }
-  return parts;
 }
 
 std::string human_size(std::uint64_t bytes) {

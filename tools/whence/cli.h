@@ -14,13 +14,16 @@
 
 namespace whence {
 
+namespace app {
+struct NamedFile;
+}
+
 // The options of one subcommand: declared, parsed, then asked by name. `--help` and `--json` are always there.
 //
 //   CommandLine line("record", "model.pt -o model.whence.json", "Records where every operation comes from.");
 //   line.positional("archive", "the TorchScript archive");
 //   line.option("output,o", "FILE", "the sidecar to write");
 //   if (!line.parse(argc, argv)) return ExitCode::ok;  // --help was asked for
-struct NamedFile;
 enum class Target { another_file, may_be_the_model };  // the first positional argument
 
 class CommandLine {
@@ -34,6 +37,8 @@ class CommandLine {
   void output(const std::string& name, const std::string& help, Target target = Target::another_file);
   void repeated(const std::string& name, const std::string& placeholder, const std::string& help);
   void flag(const std::string& name, const std::string& help);
+  // An option of before: using it is an error that says what took its place.
+  void removed(const std::string& name, const std::string& remedy);
   void example(const std::string& command_line);  // shown by --help
 
   // False when the help was printed instead. Throws Error(usage) with the nearest known option as remedy, and for files
@@ -50,34 +55,22 @@ class CommandLine {
 
   // A file that is read though no option names it.
   void also_reads(const std::string& name, const std::string& path);
-  std::vector<NamedFile> inputs() const;
+  std::vector<app::NamedFile> inputs() const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// The value of a result, its notes appended to `notes`; throws Error with all diagnostics when there is none.
-template <class T>
-T unwrap(Result<T> result, Diagnostics& notes) {
-  if (!result) throw Error(result.diagnostics());
-  notes.insert(notes.end(), result.diagnostics().begin(), result.diagnostics().end());
-  return std::move(*result);
-}
-
 // Diagnostics as people read them, on standard error.
 void print_text(const Diagnostics& diagnostics);
 // The JSON array of diagnostics, for a subcommand's own object.
 std::string json_array(const Diagnostics& diagnostics);
 // Diagnostics in the form the user asked for: text on standard error, or {"diagnostics": [...]} on standard output.
-void report(const Diagnostics& diagnostics, bool json);
+void print_diagnostics(const Diagnostics& diagnostics, bool json);
 
-// The known word nearest to `wanted` by edit distance, when it is near enough to be meant.
-std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known);
-
-std::vector<std::string> split(std::string_view text, char separator);  // "a,b" -> {"a", "b"}; "" -> {}
-std::uint64_t size_of_file(const std::string& path);                    // 0 for devices and pipes
-std::string human_size(std::uint64_t bytes);                            // "17.6 MB"
+std::uint64_t size_of_file(const std::string& path);  // 0 for devices and pipes
+std::string human_size(std::uint64_t bytes);          // "17.6 MB"
 
 // ANSI sequence when standard error (or output) is a terminal and NO_COLOR is not set, else "".
 enum class Color { red, yellow, green, dim, bold, reset };

@@ -4,7 +4,7 @@
 // prints the diagnostics and turns their code into the exit code.
 #pragma once
 
-#include "schema/diagnostic.h"
+#include "whence/diagnostics.h"
 
 namespace whence {
 

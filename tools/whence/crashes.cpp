@@ -8,12 +8,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "annotator/app/recorder_library.h"
+#include "schema/files/temporary_names.h"
 #include "schema/result.h"
-#include "schema/temporary_names.h"
 
 namespace whence {
-
-volatile std::sig_atomic_t reading_archive = 0;
 
 namespace {
 
@@ -80,7 +79,7 @@ bool is_data_of_file(const char* line, std::uintptr_t address) {
   return begin <= address && address < end && !executable && std::string_view(line).find('/') != std::string_view::npos;
 }
 
-// Whether `address` lies in a mapping of a file. Reads with system calls alone, as a handler must.
+// True if `address` lies in a mapping of a file. Reads with system calls alone, as a handler must.
 bool in_mapped_file(const void* address) {
   const int fd = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -106,7 +105,7 @@ bool was_sent(const siginfo_t& info) { return info.si_code <= 0 && info.si_pid !
 
 void end(int signal, siginfo_t* info, void*) {
   remove_temporaries();
-  if (reading_archive != 0 && !was_sent(*info)) {
+  if (app::reading_archive != 0 && !was_sent(*info)) {
     say(messages.libtorch);
     ::_exit(static_cast<int>(ExitCode::malformed));
   }

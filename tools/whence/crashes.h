@@ -7,14 +7,11 @@
 namespace whence {
 
 // From now on SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV print E0901 and are raised again: the status is 128 + n in a
-// shell, and the system makes a core dump where it makes one. Two signals are no defect in whence, and end in an exit
+// shell, and the system makes a core dump where it makes one. Two signals are not defects in whence, and end in an exit
 // code:
-//   E0208  LibTorch crashed while it read an archive (reading_archive)
+//   E0208  LibTorch crashed while it read an archive (app::reading_archive)
 //   E0209  a mapped input became shorter while it was read (SIGBUS)
 // `json`: the message is a JSON object on standard output. Not in builds with sanitizers, which report better.
 void report_crashes(bool json);
-
-// True while LibTorch reads an archive; the recorder sets it (ReadOptions::reading).
-extern volatile std::sig_atomic_t reading_archive;
 
 }  // namespace whence

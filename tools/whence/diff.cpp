@@ -8,10 +8,12 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"
-#include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
+
+using view::DiffText;
+
 namespace {
 
 DiffText parse_wanted(const CommandLine& line) {
@@ -34,26 +36,26 @@ ExitCode run(int argc, char** argv) {
       "were added, removed, fused, renamed or moved to another module. Weights are counted, not compared.");
   line.positional("a", "an ONNX file");
   line.positional("b", "the file to hold against it, for example what an optimiser made of it");
-  line.option("sidecar,s", "FILE", "the sidecar of files that whence exported and nobody annotated");
+  line.option("sidecar,s", "FILE", "the sidecar of files that whence exported and that are not annotated");
   line.option("depth,d", "N", "levels of modules");
   line.flag("all", "also modules without a difference");
   line.flag("nodes", "every node that changed, not the first few");
   line.flag("exit-code", "exit with 1 when there is a difference");
-  declare_pager(line);
+  line.removed("no-pager", no_pager);
   line.example("whence diff model.onnx optimised.onnx --depth 2");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const DiffText wanted = parse_wanted(line);
   Diagnostics notes;
-  const OnnxSummary a = unwrap(read_flat_summary(line.text("a")), notes);
-  const OnnxSummary b = unwrap(read_flat_summary(line.text("b")), notes);
+  const onnx_file::OnnxSummary a = unwrap(functions::read_flat_summary(line.text("a")), notes);
+  const onnx_file::OnnxSummary b = unwrap(functions::read_flat_summary(line.text("b")), notes);
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&a, &b}, notes);
-  const ModelDiff diff = diff_models(a, b, sidecar ? &sidecar->program : nullptr);
+  const view::ModelDiff diff = view::diff_models(a, b, sidecar ? &sidecar->program : nullptr);
   print_text(notes);
   if (line.json()) {
-    std::cout << to_json(diff) << "\n";
+    std::cout << view::to_json(diff) << "\n";
   } else {
-    print_paged(to_text(diff, wanted, output_palette()), line);
+    std::cout << view::to_text(diff, wanted, output_palette());
   }
   return line.has("exit-code") && !diff.same() ? ExitCode::findings : ExitCode::ok;
 }

@@ -2,6 +2,9 @@
 #include "tools/whence/drawing_command.h"
 
 namespace whence {
+
+using view::to_dot;
+
 namespace {
 
 ExitCode run(int argc, char** argv) {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "annotator/functions/flat_summary.h"
-#include "schema/files.h"
+#include "schema/files/files.h"
 #include "tools/whence/given_sidecar.h"
 
 namespace whence {
@@ -25,9 +25,9 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
                 {.stage = "command line"});
   }
   Diagnostics notes;
-  const OnnxSummary model = unwrap(read_flat_summary(input), notes);
+  const onnx_file::OnnxSummary model = unwrap(functions::read_flat_summary(input), notes);
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
-  const NodeGraph graph = node_graph_of(model, sidecar ? &sidecar->program : nullptr);
+  const view::NodeGraph graph = view::node_graph_of(model, sidecar ? &sidecar->program : nullptr);
   const std::string text = kind.write(graph);
   if (output.empty()) {
     print_text(notes);

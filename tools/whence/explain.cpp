@@ -4,21 +4,24 @@
 
 #include "annotator/functions/flat_summary.h"
 #include "annotator/view/explanation.h"
-#include "schema/sidecar.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
+
+using onnx_file::OnnxSummary;
+using view::Explanation;
+
 namespace {
 
 // A node of the file, else one that a call of a function stands for, under the name that `whence inline` gives it.
 Result<Explanation> explain_anywhere(const OnnxSummary& model, const std::string& name, const Program* program) {
-  Result<Explanation> found = explain_node(model, name, program);
-  if (found || !has_cut_functions(model)) return found;
-  const Result<OnnxSummary> flat = read_flat_summary(model.file->path());
-  return flat ? explain_node(*flat, name, program) : found;
+  Result<Explanation> found = view::explain_node(model, name, program);
+  if (found || !functions::has_cut_functions(model)) return found;
+  const Result<OnnxSummary> flat = functions::read_flat_summary(model.file->path());
+  return flat ? view::explain_node(*flat, name, program) : found;
 }
 
 ExitCode run(int argc, char** argv) {
@@ -28,21 +31,21 @@ ExitCode run(int argc, char** argv) {
   line.positional("file", "the ONNX file");
   line.positional("node", "a node's name, or the name of a value that it makes");
   line.option("sidecar,s", "FILE", "the sidecar: adds the recorded operations, calls and whole source stacks");
-  declare_pager(line);
+  line.removed("no-pager", no_pager);
   line.example("whence explain model.onnx /encoder/layer.0/attention/self/query/MatMul");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   Diagnostics notes;
-  const OnnxSummary model = unwrap(read_onnx_summary(line.text("file")), notes);
+  const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(line.text("file")), notes);
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
   const Explanation explanation =
       unwrap(explain_anywhere(model, line.text("node"), sidecar ? &sidecar->program : nullptr), notes);
   print_text(notes);
   if (line.json()) {
-    std::cout << to_json(explanation) << "\n";
+    std::cout << view::to_json(explanation) << "\n";
   } else {
-    print_paged(to_text(explanation, output_palette()), line);
+    std::cout << view::to_text(explanation, output_palette());
   }
   return ExitCode::ok;
 }

@@ -1,12 +1,11 @@
 // `whence extract`: one module of an annotated file as a model of its own.
 #include <iostream>
-#include <nlohmann/json.hpp>
 
-#include "annotator/functions/functions.h"
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/given_files.h"
+#include "tools/whence/printing.h"
+#include "whence/functions.h"
 
 namespace whence {
 namespace {
@@ -27,27 +26,24 @@ ExitCode run(int argc, char** argv) {
   line.example("whence extract bert.annotated.onnx --module encoder.layer.3 -o layer3.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string input = line.text("model");
-  const ModelOutput output = model_output(line);
-  Diagnostics notes;
+  const std::string output = line.text("output");
   ExtractOptions options{.module = line.text("module"), .call = {}, .partial = line.has("partial")};
   if (line.has("call")) options.call = static_cast<int>(line.integer_or("call", 0));
-  const ExtractReport report = unwrap(extract_file(input, output, options), notes);
+  const ExtractReport report = extract_module(line.text("model"), output, options, line.has("overwrite"));
   if (line.json()) {
-    const nlohmann::ordered_json object = {{"file", output.path},
-                                           {"call", report.call},
-                                           {"calls", report.calls},
-                                           {"inputs", report.inputs},
-                                           {"outputs", report.outputs},
-                                           {"nodes", report.nodes},
-                                           {"weights", report.weights},
-                                           {"taken_along", report.taken_along},
-                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
-    std::cout << object.dump(2) << "\n";
+    print_json({{"file", output},
+                {"call", report.call},
+                {"calls", report.calls},
+                {"inputs", report.inputs},
+                {"outputs", report.outputs},
+                {"nodes", report.nodes},
+                {"weights", report.weights},
+                {"taken_along", report.taken_along}},
+               report.notes);
     return ExitCode::ok;
   }
-  print_text(notes);
-  std::cout << output.path << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
+  print_text(report.notes);
+  std::cout << output << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
   if (report.calls.size() > 1) {
     std::cout << "  call " << report.call << ", one of " << report.calls.size() << " calls of " << shown(options.module)
               << (options.call ? "" : "; --call takes another") << "\n";

@@ -1,32 +1,33 @@
 // `whence functions`: modules of an annotated file as ONNX functions, one for each unique block.
-#include "annotator/functions/functions.h"
+#include "whence/functions.h"
 
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/view/table.h"
+#include "annotator/app/function_choice.h"
+#include "annotator/text/table.h"
+#include "annotator/text/words.h"
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/function_choice.h"
-#include "tools/whence/given_files.h"
 #include "tools/whence/palette.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 namespace {
 
-void print_json(const OutlineReport& report, const std::string& output, const Diagnostics& notes) {
+void print_json(const FunctionsReport& report, const std::string& output) {
   nlohmann::ordered_json object = {{"file", output}};
   object.update(to_json(report));
-  object["diagnostics"] = nlohmann::ordered_json::parse(json_array(notes));
-  std::cout << object.dump(2) << "\n";
+  print_json(std::move(object), report.notes);
 }
 
-void print_people(const OutlineReport& report, const std::string& output, const Diagnostics& notes) {
-  print_text(notes);
-  Table table(output_palette(), {Align::left, Align::right, Align::right, Align::left}, "  ");
+void print_people(const FunctionsReport& report, const std::string& output) {
+  print_text(report.notes);
+  text::Table table(output_palette(), {text::Align::left, text::Align::right, text::Align::right, text::Align::left},
+                    "  ");
   table.header({"function", "nodes", "calls", "first module"});
-  for (const OutlineReport::Function& each : report.functions) {
+  for (const FunctionsReport::Function& each : report.functions) {
     table.row({each.name, std::to_string(each.nodes), std::to_string(each.calls), each.modules.front()});
   }
   std::cout << table.text() << output << ": " << report.nodes_before << " nodes became " << report.nodes_after << ", "
@@ -42,7 +43,7 @@ void print_people(const OutlineReport& report, const std::string& output, const 
 
 ExitCode run(int argc, char** argv) {
   CommandLine line(
-      "functions", "annotated.onnx -o out.onnx [--modules GLOB]... [--types A,B] [--depth N] [--auto | --by-structure]",
+      "functions", "annotated.onnx -o out.onnx [--modules GLOB]... [--types A,B] [--depth N] [--auto]",
       "Makes ONNX functions of modules: one for each unique block, its weights as inputs, and one node, named after\n"
       "the module, for each call. Metadata goes along, and `whence inline` gives the graph back: that is checked\n"
       "before anything is written. Without a choice of modules those are taken that save the most nodes.");
@@ -51,16 +52,15 @@ ExitCode run(int argc, char** argv) {
   line.repeated("modules", "GLOB", "modules by qualified name: 'encoder.layer.*', '**.attention'");
   line.option("types", "A,B", "modules by class: BertLayer,BertAttention");
   line.option("depth", "N", "all modules down to N calls below the root");
-  line.flag("by-structure",
-            "parts of the graph that repeat one after the other, also where nobody says what module they are");
   line.flag("auto", "the repeated blocks that save the most nodes (the default)");
+  line.removed("by-structure", app::annotate_first);
   line.example("whence functions bert.annotated.onnx -o bert.functions.onnx --types BertLayer");
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  OutlineOptions options;
+  FunctionChoice options;
   options.modules = line.list("modules");
-  options.types = split(line.text_or("types", ""), ',');
+  options.types = text::split(line.text_or("types", ""), ',');
   if (line.has("depth")) {
     options.depth = static_cast<int>(line.integer_or("depth", 1));
     if (*options.depth < 1) {
@@ -68,16 +68,14 @@ ExitCode run(int argc, char** argv) {
                   {.stage = "command line"});
     }
   }
-  options.by_structure = line.has("by-structure");
   const bool chosen = !options.modules.empty() || !options.types.empty() || options.depth;
-  if ((line.has("auto") ? 1 : 0) + (options.by_structure ? 1 : 0) + (chosen ? 1 : 0) > 1) {
-    throw Error(Code::usage, "--auto, --by-structure and a choice of modules were given together", "give one of them",
+  if (line.has("auto") && chosen) {
+    throw Error(Code::usage, "--auto and a choice of modules were given together", "give one of them",
                 {.stage = "command line"});
   }
-  const ModelOutput output = model_output(line);
-  Diagnostics notes;
-  const OutlineReport report = unwrap(outline_file(line.text("model"), output, options), notes);
-  line.json() ? print_json(report, output.path, notes) : print_people(report, output.path, notes);
+  const std::string output = line.text("output");
+  const FunctionsReport report = make_functions(line.text("model"), output, options, line.has("overwrite"));
+  line.json() ? print_json(report, output) : print_people(report, output);
   return ExitCode::ok;
 }
 

@@ -2,19 +2,22 @@
 
 #include <algorithm>
 
-#include "annotator/merge/keys.h"
-#include "annotator/view/attribution.h"
+#include "annotator/metadata/attribution.h"
+#include "annotator/origin/keys.h"
 
 namespace whence {
 
-std::optional<Sidecar> read_given_sidecar(const CommandLine& line, const std::vector<const OnnxSummary*>& models,
+namespace keys = origin::keys;
+
+std::optional<Sidecar> read_given_sidecar(const CommandLine& line,
+                                          const std::vector<const onnx_file::OnnxSummary*>& models,
                                           Diagnostics& notes) {
   if (!line.has("sidecar")) return std::nullopt;
   Sidecar sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
-  const bool of_others = std::ranges::all_of(models, [&](const OnnxSummary* model) {
-    const bool says_whose =
-        find_property(model->metadata, keys::program) || find_property(model->metadata, keys::matched);
-    return says_whose && !belongs_to(*model, sidecar.program);
+  const bool of_others = std::ranges::all_of(models, [&](const onnx_file::OnnxSummary* model) {
+    const bool says_whose = onnx_file::find_property(model->metadata, keys::program) ||
+                            onnx_file::find_property(model->metadata, keys::matched);
+    return says_whose && !metadata::belongs_to(*model, sidecar.program);
   });
   if (!of_others) return sidecar;
   throw Error(Code::sidecar_mismatch,

@@ -1,11 +1,10 @@
 // `whence inline`: calls of ONNX functions written out again.
 #include <iostream>
-#include <nlohmann/json.hpp>
 
-#include "annotator/functions/functions.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/given_files.h"
+#include "tools/whence/printing.h"
+#include "whence/functions.h"
 
 namespace whence {
 namespace {
@@ -20,20 +19,15 @@ ExitCode run(int argc, char** argv) {
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const ModelOutput output = model_output(line);
-  Diagnostics notes;
-  const InlineReport report = unwrap(inline_file(line.text("model"), output, line.has("all")), notes);
+  const std::string output = line.text("output");
+  const InlineReport report = inline_functions(line.text("model"), output, line.has("all"), line.has("overwrite"));
   if (line.json()) {
-    const nlohmann::ordered_json object = {{"file", output.path},
-                                           {"calls", report.calls},
-                                           {"functions", report.functions},
-                                           {"nodes", report.nodes},
-                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
-    std::cout << object.dump(2) << "\n";
+    print_json({{"file", output}, {"calls", report.calls}, {"functions", report.functions}, {"nodes", report.nodes}},
+               report.notes);
     return ExitCode::ok;
   }
-  print_text(notes);
-  std::cout << output.path << ": " << report.calls << " calls of " << report.functions << " functions written out, "
+  print_text(report.notes);
+  std::cout << output << ": " << report.calls << " calls of " << report.functions << " functions written out, "
             << report.nodes << " nodes\n";
   return ExitCode::ok;
 }

@@ -13,6 +13,7 @@
 
 #include <malloc.h>
 
+#include "schema/nearest_names.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/crashes.h"
@@ -100,7 +101,7 @@ ExitCode run_guarded(std::span<char*> arguments) {
                         "please report this with the command line and the file")
                       .diagnostics();
   }
-  report(diagnostics, wants_json(arguments));
+  print_diagnostics(diagnostics, wants_json(arguments));
   std::cout.flush();
   return exit_code(diagnostics);
 }

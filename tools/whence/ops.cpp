@@ -2,14 +2,16 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/export/export.h"
-#include "annotator/export/op_table.h"
+#include "annotator/app/recorder_library.h"
+#include "annotator/convert/op_table.h"
+#include "annotator/exporter/export.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/input_spec.h"
-#include "tools/whence/recorder_library.h"
 
 namespace whence {
+
+using exporter::default_opset;
+
 namespace {
 
 // Everything that stands in the way of an export, at once; nothing is written.
@@ -18,11 +20,11 @@ ExitCode missing(const CommandLine& line) {
   ReadOptions read;
   read.path = line.text("missing");
   read.inputs_file = line.text_or("inputs", "");
-  ExportOptions options;
+  exporter::ExportOptions options;
   options.opset = static_cast<int>(line.integer_or("opset", default_opset));
-  options.trace_composite = trace_composite;
-  load_operators(line.list("library"));
-  const auto graph = export_program(read_archive(read, notes), options);
+  options.trace_composite = app::trace_composite;
+  app::load_operators(line.list("library"));
+  const auto graph = exporter::export_program(app::read_archive(read, notes), options);
   const Diagnostics problems = graph ? Diagnostics{} : graph.diagnostics();
   if (line.json()) {
     std::cout << nlohmann::ordered_json{{"missing", nlohmann::ordered_json::parse(json_array(problems))}}.dump(2)
@@ -47,7 +49,7 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);
 
-  const OpTable& table = OpTable::get();
+  const convert::OpTable& table = convert::OpTable::get();
   if (line.json()) {
     auto operators = nlohmann::ordered_json::array();
     for (const std::string& key : table.keys()) {

@@ -1,14 +1,18 @@
-// The colours of standard output as the annotator's views take them: empty when it is no terminal, or NO_COLOR is set.
+// The colours of standard output as the annotator's views take them: empty when it is not a terminal, or NO_COLOR is
+// set.
 #pragma once
 
-#include "annotator/view/table.h"
+#include "annotator/text/table.h"
 #include "tools/whence/cli.h"
 
 namespace whence {
 
-inline Palette output_palette() {
+inline text::Palette output_palette() {
   return {color_out(Color::bold),   color_out(Color::dim),   color_out(Color::red),
           color_out(Color::yellow), color_out(Color::green), color_out(Color::reset)};
 }
+
+// Of an option that the commands with colours had.
+inline constexpr const char* no_pager = "leave it out: text is printed at once; pipe it to `less -R` to page it";
 
 }  // namespace whence

@@ -3,13 +3,14 @@
 #include <array>
 #include <iostream>
 
-#include "annotator/view/profile/module_profile.h"
-#include "schema/files.h"
+#include "annotator/profile/module_profile.h"
+#include "schema/files/files.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
+
 namespace {
 
 constexpr std::array formats = {"text", "json", "collapsed", "speedscope"};
@@ -37,7 +38,7 @@ ExitCode run(int argc, char** argv) {
   CommandLine line("profile", "model.onnx --ort-profile ort.json [--optimized FILE] [--format FORMAT] [-o FILE]",
                    "Folds a profile of ONNX Runtime up to the module tree: time of each module and call. A fused\n"
                    "operator counts for the node whose name it kept; with --optimized, for what it took the place of.\n"
-                   "Time that no module is known for is said, and is no module's.");
+                   "Time that no module is known for is shown, and counted for no module.");
   line.positional("model", "the annotated file that the session was made from");
   line.option("ort-profile", "FILE", "what SessionOptions.enable_profiling wrote");
   line.option("optimized", "FILE", "the model as the session saved it (SessionOptions.optimized_model_filepath)");
@@ -52,13 +53,13 @@ ExitCode run(int argc, char** argv) {
   const std::string model = line.text("model"), profile = line.text("ort-profile");
   const std::string optimized = line.text_or("optimized", "");
   Diagnostics notes;
-  const ModuleProfile found = unwrap(profile_by_module(model, profile, optimized), notes);
+  const profile::ModuleProfile found = unwrap(profile::profile_by_module(model, profile, optimized), notes);
   print_text(notes);
-  const std::string text = format == "json"        ? to_json(found)
-                           : format == "collapsed" ? to_collapsed(found)
+  const std::string text = format == "json"        ? profile::to_json(found)
+                           : format == "collapsed" ? profile::to_collapsed(found)
                            : format == "speedscope"
-                               ? to_speedscope(found)
-                               : to_text(found, depth, output.empty() ? output_palette() : Palette{});
+                               ? profile::to_speedscope(found)
+                               : profile::to_text(found, depth, output.empty() ? output_palette() : text::Palette{});
   if (output.empty()) {
     std::cout << text;
   } else {

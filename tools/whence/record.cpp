@@ -3,11 +3,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "schema/sidecar.h"
+#include "annotator/app/read_options.h"
+#include "annotator/app/recorder_library.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/input_spec.h"
-#include "tools/whence/recorder_library.h"
+#include "tools/whence/export_options.h"
 
 namespace whence {
 namespace {
@@ -40,20 +41,22 @@ ExitCode run(int argc, char** argv) {
                    "not, and knows its dtypes and shapes without example inputs.");
   line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
   line.output("output,o", "the sidecar to write");
-  declare_inputs(line, /*dynamic=*/false);
+  declare_inputs(line);
   line.flag("no-run", "do not run the program: operations and modules only, dtypes and shapes stay unknown");
   line.example("whence record bert.pt -o bert.whence.json --input 'input_ids=int64[1,16]<30522'");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  ReadOptions options = parse_read_options(line);
+  Options given;
+  parse_inputs(line, given);
+  ReadOptions options = app::read_options(line.text("archive"), given);
   options.digests = true;
   options.run = !line.has("no-run");
   const std::string output = line.text("output");
 
-  load_operators(line.list("library"));
+  app::load_operators(given.libraries);
   Diagnostics notes;
   Sidecar sidecar;
-  sidecar.program = read_archive(options, notes);
+  sidecar.program = app::read_archive(options, notes);
   write_sidecar(sidecar, output);
   print_summary(sidecar.program, output, notes, line.json());
   return ExitCode::ok;

@@ -1,14 +1,16 @@
 // `whence report`: one file of all that is known of a model, to open in a browser or to put into a pull request.
-#include "annotator/view/report/report.h"
+#include "annotator/report/report.h"
 
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "schema/sidecar.h"
+#include "annotator/text/words.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 
 namespace whence {
+
 namespace {
 
 enum class Format : std::uint8_t { html, markdown };
@@ -30,7 +32,7 @@ Format parse_format(const CommandLine& line, const std::string& output) {
 std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
   std::map<std::string, std::int64_t> sizes;
   for (const std::string& given : line.list("size")) {
-    for (const std::string& part : split(given, ',')) {
+    for (const std::string& part : text::split(given, ',')) {
       const std::size_t equals = part.find('=');
       const std::string digits = equals == std::string::npos ? "" : part.substr(equals + 1);
       const bool number = !digits.empty() && digits.size() <= 12 &&
@@ -45,10 +47,10 @@ std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
   return sizes;
 }
 
-void print_summary(const Report& report, const std::string& output, bool json, const Diagnostics& notes) {
-  const Counts& all = report.validation.coverage.all;
+void print_summary(const report::Report& report, const std::string& output, bool json, const Diagnostics& notes) {
+  const origin::Counts& all = report.validation.coverage.all;
   std::size_t findings = 0;
-  for (const Finding& finding : report.validation.findings) findings += finding.items.size();
+  for (const validation::Finding& finding : report.validation.findings) findings += finding.items.size();
   if (json) {
     const nlohmann::ordered_json object = {{"file", output},
                                            {"nodes", report.validation.nodes},
@@ -86,8 +88,8 @@ ExitCode run(int argc, char** argv) {
   Diagnostics notes;
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
-  const Report report = unwrap(make_report(input, sidecar ? &sidecar->program : nullptr, sizes), notes);
-  write_file(output, format == Format::html ? to_html(report) : to_markdown(report));
+  const report::Report report = unwrap(report::make_report(input, sidecar ? &sidecar->program : nullptr, sizes), notes);
+  write_file(output, format == Format::html ? report::to_html(report) : report::to_markdown(report));
   print_summary(report, output, line.json(), notes);
   return ExitCode::ok;
 }

@@ -2,13 +2,17 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/validate/check.h"
-#include "annotator/view/table.h"
+#include "annotator/text/table.h"
+#include "annotator/validation/check.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
+
+using text::Align;
+using validation::Rule;
+
 namespace {
 
 const char* word(Severity severity) { return severity == Severity::error ? "error" : "warning"; }
@@ -22,7 +26,7 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   std::vector<const Rule*> rules;
-  for (const Rule* rule : all_rules()) {
+  for (const Rule* rule : validation::all_rules()) {
     const std::string wanted = line.text_or("rule", "");
     if (wanted.empty() || wanted == rule->code || wanted == rule->name) rules.push_back(rule);
   }
@@ -49,7 +53,7 @@ ExitCode run(int argc, char** argv) {
               << "\n  why    " << rule.why << "\n  try    " << rule.remedy << "\n";
     return ExitCode::ok;
   }
-  Table table(output_palette(), {Align::left, Align::left, Align::left, Align::left});
+  text::Table table(output_palette(), {Align::left, Align::left, Align::left, Align::left});
   for (const Rule* rule : rules) table.row({rule->code, word(rule->severity), rule->name, rule->summary});
   std::cout << table.text();
   return ExitCode::ok;

@@ -4,12 +4,18 @@
 #include <optional>
 
 #include "annotator/functions/flat_summary.h"
+#include "annotator/text/words.h"
 #include "annotator/view/node_selection.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"
 
 namespace whence {
+
+using onnx_file::OnnxSummary;
+using view::select_nodes;
+using view::SelectedNode;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -38,7 +44,7 @@ void print_json(const std::vector<SelectedNode>& nodes, const Diagnostics& notes
     list.push_back({{"name", node.name},
                     {"op_type", node.op_type},
                     {"module", node.module},
-                    {"confidence", name_of(node.confidence)}});
+                    {"confidence", origin::name_of(node.confidence)}});
   }
   std::cout << Json{{"nodes", list}, {"diagnostics", Json::parse(json_array(notes))}}.dump(2) << "\n";
 }
@@ -54,11 +60,11 @@ void require_names(const std::vector<SelectedNode>& nodes, const std::string& fi
 }
 
 // Nodes of a function have one name for all calls, so no list can name those of one module.
-void require_outside_functions(const OnnxSummary& model, const NodeSelection& wanted, const std::string& file) {
+void require_outside_functions(const OnnxSummary& model, const view::NodeSelection& wanted, const std::string& file) {
   try {
     select_nodes(model, wanted, nullptr);
   } catch (const Error& error) {
-    const Result<OnnxSummary> flat = read_flat_summary(file);
+    const Result<OnnxSummary> flat = functions::read_flat_summary(file);
     if (!flat) throw;
     select_nodes(*flat, wanted, nullptr);  // throws when nothing matches there either
     throw Error(Code::usage, "the nodes that are asked for stand in functions, where they have no name of their own",
@@ -90,12 +96,12 @@ ExitCode run(int argc, char** argv) {
   }
   Diagnostics notes;
   const std::string file = line.text("file");
-  const OnnxSummary model = unwrap(read_onnx_summary(file), notes);
+  const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(file), notes);
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
-  std::optional<Recorded> recorded;
-  if (sidecar && belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
-  const NodeSelection wanted{line.list("modules"), line.list("not"), split(line.text_or("ops", ""), ',')};
-  if (has_cut_functions(model)) require_outside_functions(model, wanted, file);
+  std::optional<metadata::Recorded> recorded;
+  if (sidecar && metadata::belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
+  const view::NodeSelection wanted{line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ',')};
+  if (functions::has_cut_functions(model)) require_outside_functions(model, wanted, file);
   const auto nodes = select_nodes(model, wanted, recorded ? &*recorded : nullptr);
   if (line.json()) {
     print_json(nodes, notes);

@@ -2,40 +2,21 @@
 #include <iostream>
 #include <optional>
 
+#include "annotator/app/input_file.h"
 #include "annotator/functions/flat_summary.h"
-#include "annotator/read/exported_program.h"
 #include "annotator/view/tree_text.h"
-#include "schema/files.h"
-#include "schema/sidecar.h"
+#include "schema/files/files.h"
+#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"
-#include "tools/whence/pager.h"
 #include "tools/whence/palette.h"
-#include "tools/whence/recorder_library.h"
 
 namespace whence {
+
+using view::TreeSelection;
+
 namespace {
-
-bool is_json(const std::string& path) {
-  const auto file = MappedFile::open(path);
-  const std::size_t first = file->text().find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && file->text()[first] == '{';
-}
-
-bool is_archive(const std::string& path) {
-  const bool zipped = MappedFile::open(path)->text().starts_with("PK");
-  return (zipped && !path.ends_with(".onnx")) || is_exported_program(path);
-}
-
-// Modules and operations need no run, so none is made.
-Program read_program(const std::string& path, Diagnostics& notes) {
-  ReadOptions options;
-  options.path = path;
-  options.run = false;
-  options.texts = false;
-  return read_archive(options, notes);
-}
 
 TreeSelection parse_selection(const CommandLine& line) {
   TreeSelection selection;
@@ -51,12 +32,11 @@ TreeSelection parse_selection(const CommandLine& line) {
   return selection;
 }
 
-ModuleTree read_tree(const std::string& path, const CommandLine& line, Diagnostics& notes) {
-  if (is_json(path)) return tree_of(unwrap(read_sidecar(path), notes).program);
-  if (is_archive(path)) return tree_of(read_program(path, notes));
-  const OnnxSummary model = unwrap(read_flat_summary(path), notes);
+view::ModuleTree read_tree(const std::string& path, const CommandLine& line, Diagnostics& notes) {
+  if (app::kind_of_file(path) != app::FileKind::onnx) return view::tree_of(app::read_program(path, notes));
+  const onnx_file::OnnxSummary model = unwrap(functions::read_flat_summary(path), notes);
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
-  return tree_of(model, sidecar ? &sidecar->program : nullptr);
+  return view::tree_of(model, sidecar ? &sidecar->program : nullptr);
 }
 
 ExitCode run(int argc, char** argv) {
@@ -68,7 +48,7 @@ ExitCode run(int argc, char** argv) {
   line.option("sidecar,s", "FILE", "with an ONNX file: the sidecar that knows types, aliases and silent modules");
   line.option("depth,d", "N", "levels below the first one shown");
   line.option("select", "GLOB", "only modules that match, and what lies below them; * is one segment, ** any number");
-  declare_pager(line);
+  line.removed("no-pager", no_pager);
   line.example("whence show model.onnx --depth 2");
   line.example("whence show model.pt2");
   line.example("whence show model.whence.json --select 'encoder.layer.*.attention'");
@@ -77,8 +57,8 @@ ExitCode run(int argc, char** argv) {
   const std::string path = line.text("file");
   const TreeSelection selection = parse_selection(line);
   Diagnostics notes;
-  const ModuleTree tree = read_tree(path, line, notes);
-  const std::vector<ShownRow> rows = select_rows(tree, selection);
+  const view::ModuleTree tree = read_tree(path, line, notes);
+  const std::vector<view::ShownRow> rows = view::select_rows(tree, selection);
   if (rows.empty()) {
     throw Error(Code::unknown_node, "no module matches '" + selection.select + "'",
                 "a glob over whole segments, for example 'encoder.**' or '**.attention'",
@@ -88,7 +68,7 @@ ExitCode run(int argc, char** argv) {
   if (line.json()) {
     std::cout << to_json(tree, rows, base_name(path)) << "\n";
   } else {
-    print_paged(to_text(tree, rows, output_palette()), line);
+    std::cout << to_text(tree, rows, output_palette());
   }
   return ExitCode::ok;
 }

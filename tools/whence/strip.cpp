@@ -1,13 +1,10 @@
 // `whence strip`: takes back what `whence annotate` wrote.
-#include "annotator/merge/strip.h"
-
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/given_files.h"
-#include "tools/whence/written_out.h"
+#include "tools/whence/printing.h"
+#include "whence/annotate.h"
 
 namespace whence {
 namespace {
@@ -23,21 +20,15 @@ ExitCode run(int argc, char** argv) {
   line.example("whence strip bert.annotated.onnx -o bert.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const ModelOutput output = model_output(line);
-  Diagnostics notes;
-  const WrittenOut flat(line.text("model"), output.path, notes);
-  const StripReport report = unwrap(strip_file(flat.source(), output), notes);
+  const std::string output = line.text("output");
+  const StripReport report = strip(line.text("model"), output, line.has("overwrite"));
   if (line.json()) {
-    const nlohmann::ordered_json object = {{"file", output.path},
-                                           {"nodes", report.nodes},
-                                           {"stripped", report.stripped},
-                                           {"changed", report.changed},
-                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
-    std::cout << object.dump(2) << "\n";
+    print_json({{"file", output}, {"nodes", report.nodes}, {"stripped", report.stripped}, {"changed", report.changed}},
+               report.notes);
     return ExitCode::ok;
   }
-  print_text(notes);
-  std::cout << output.path << ": " << report.stripped << " of " << report.nodes << " nodes stripped"
+  print_text(report.notes);
+  std::cout << output << ": " << report.stripped << " of " << report.nodes << " nodes stripped"
             << (report.changed ? "\n" : "; whence had not annotated the file\n");
   return ExitCode::ok;
 }

@@ -6,26 +6,29 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "annotator/validate/problems.h"
-#include "annotator/validate/validation_text.h"
-#include "schema/files.h"
-#include "schema/sidecar.h"
+#include "annotator/app/validation_of.h"
+#include "annotator/validation/problems.h"
+#include "annotator/validation/validation_text.h"
+#include "schema/files/files.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
+
 namespace {
 
 constexpr std::int64_t default_depth = 2;
 
 // The codes and what they stand for, at the end of the description: --allow takes them.
 std::string checks_text() {
-  Table table({}, {Align::left, Align::left}, "  ");
-  for (const Check* check : all_checks()) {
+  text::Table table({}, {text::Align::left, text::Align::left}, "  ");
+  for (const validation::Check* check : validation::all_checks()) {
     table.row({check->code, std::string(check->summary) + (check->full ? " (with --full)" : "")});
   }
-  for (const Rule* gate : {&threshold_rule, &required_rule, &baseline_rule}) table.row({gate->code, gate->summary});
+  for (const validation::Rule* gate :
+       {&validation::threshold_rule, &validation::required_rule, &validation::baseline_rule})
+    table.row({gate->code, gate->summary});
   return "\nchecks:\n" + table.text();
 }
 
@@ -72,10 +75,11 @@ ValidateOptions parse_options(const CommandLine& line) {
     return from_config;
   };
   ValidateOptions options;
-  if (line.has("min-covered")) options.gates.minima.push_back(parse_threshold("covered=" + line.text("min-covered")));
-  for (const std::string& text : both(config.minima, "min")) options.gates.minima.push_back(parse_threshold(text));
-  options.gates.required = both(config.required, "require");
-  options.gates.baseline = line.text_or("baseline", config.baseline);
+  options.sidecar = line.text_or("sidecar", "");
+  if (line.has("min-covered")) options.minima.push_back("covered=" + line.text("min-covered"));
+  for (std::string& text : both(config.minima, "min")) options.minima.push_back(std::move(text));
+  options.required = both(config.required, "require");
+  options.baseline = line.text_or("baseline", config.baseline);
   options.allowed = both(config.allowed, "allow");
   options.full = line.has("full");
   return options;
@@ -121,28 +125,25 @@ ExitCode run(int argc, char** argv) {
 
   const std::string format = parse_format(line);
   const ValidateOptions options = parse_options(line);
-  const ReportExtent extent{
+  const validation::ReportExtent extent{
       .depth = static_cast<int>(std::clamp<std::int64_t>(line.integer_or("depth", default_depth), 0, 1000)),
       .all = line.has("all")};
   Diagnostics notes;
-  std::optional<Sidecar> sidecar;
-  if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
-  const Validation validation =
-      unwrap(validate_file(line.text("file"), sidecar ? &sidecar->program : nullptr, options), notes);
-  print_text(notes);
   const std::string path = line.text("file");
+  const validation::Validation found = app::validation_of(path, options, notes);
+  print_text(notes);
   if (format == "json") {
-    std::cout << to_json(validation) << "\n";
+    std::cout << to_json(found) << "\n";
   } else if (format == "sarif") {
-    std::cout << to_sarif(validation, path);
+    std::cout << to_sarif(found, path);
   } else if (format == "junit") {
-    std::cout << to_junit(validation);
+    std::cout << to_junit(found);
   } else if (format == "github") {
-    std::cout << to_github(validation, path);
+    std::cout << to_github(found, path);
   } else {
-    std::cout << to_text(validation, extent, output_palette());
+    std::cout << to_text(found, extent, output_palette());
   }
-  return validation.clean() ? ExitCode::ok : ExitCode::findings;
+  return found.clean() ? ExitCode::ok : ExitCode::findings;
 }
 
 }  // namespace

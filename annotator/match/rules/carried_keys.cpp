@@ -1,18 +1,23 @@
 // Metadata already on the node: whence's own module, the scopes of PyTorch's exporter. Strong, not certain: PyTorch's
 // optimiser keeps the metadata of the first of several nodes that it fuses (a folded Conv names the BatchNorm).
 #include "annotator/match/rules/rule.h"
-#include "annotator/merge/keys.h"
-#include "annotator/merge/node_keys.h"
-#include "annotator/view/python_list.h"
+#include "annotator/metadata/node_keys.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/python_list.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using origin::unstated_confidence;
 
 void carried_keys(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_whence = 4, by_pytorch = 1.5;
   const Structure& structure = context.foreign.structure;
   for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
     if (structure.nodes[i].source < 0) continue;
-    const OnnxProperties& metadata = context.foreign.file_nodes[structure.nodes[i].source]->metadata;
+    const onnx_file::OnnxProperties& metadata = context.foreign.file_nodes[structure.nodes[i].source]->metadata;
     const auto say = [&](std::string_view module, double strength, std::string_view from, Confidence surest) {
       for (const std::int32_t scope : context.names.scopes_of_module(module)) {
         table[i].push_back({MatchRule::carried, -1, scope, strength, from, surest});
@@ -20,15 +25,15 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
     };
     if (const auto module = find_property(metadata, keys::module)) {
       const bool said = find_property(metadata, keys::confidence).has_value();
-      const Confidence stated = stated_confidence(metadata).value_or(unstated_confidence);
+      const Confidence stated = metadata::stated_confidence(metadata).value_or(unstated_confidence);
       // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
       if (!said || stated == Confidence::exact) say(*module, by_whence, *module, stated);
     } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {
       // Modules from the root inwards, then the node's own name.
-      const auto names = parse_python_list(*scopes);
+      const auto names = text::parse_python_list(*scopes);
       if (names && names->size() >= 2) say((*names)[names->size() - 2], by_pytorch, *scopes, Confidence::matched);
     }
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -1,8 +1,9 @@
 // Names that torch.export gives its nodes, and the dynamo exporter to nodes and values: `node_linear_3`, `linear_3`.
-// They count operators in order, so they are worth little where the recorded program spells something differently.
+// They number operators in order, and another export of the same model may have another order: two projections of one
+// input change places. So they start nothing, and break ties only (Correspondence::likeness()).
 #include "annotator/match/rules/rule.h"
 
-namespace whence {
+namespace whence::match {
 
 void fx_node_names(const RuleContext& context, EvidenceTable& table) {
   constexpr double strength = 0.3;
@@ -22,4 +23,4 @@ void fx_node_names(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -2,7 +2,7 @@
 // result did, whatever it is called itself. Node names are weaker: a node that takes in another keeps its own.
 #include "annotator/match/rules/rule.h"
 
-namespace whence {
+namespace whence::match {
 
 void kept_values(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_value = 2.5, by_node = 0.5;
@@ -33,4 +33,4 @@ void kept_values(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -4,7 +4,7 @@
 
 #include "annotator/match/rules/rule.h"
 
-namespace whence {
+namespace whence::match {
 
 void parameters_read(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_name = 1.8, by_bytes = 2, by_shape = 0.4;
@@ -35,4 +35,4 @@ void parameters_read(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

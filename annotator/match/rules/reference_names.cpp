@@ -1,7 +1,7 @@
 // Module paths, names of nodes and of units, as keys for the rules that read names.
 #include "annotator/match/rules/rule.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 const std::vector<std::int32_t> nothing;
@@ -60,4 +60,4 @@ std::int32_t ReferenceNames::unit_named(std::string_view name) const {
   return found == units_.end() ? -1 : found->second;
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -15,7 +15,7 @@
 #include "annotator/match/scope_in_name.h"
 #include "annotator/match/tensor_sources.h"
 
-namespace whence {
+namespace whence::match {
 
 // Looks up names that tools leave in files.
 class ReferenceNames {
@@ -34,7 +34,7 @@ class ReferenceNames {
 };
 
 struct RuleContext {
-  const OnnxSummary& model;
+  const onnx_file::OnnxSummary& model;
   const ForeignStructure& foreign;
   const Reference& reference;
   const ReferenceNames& names;
@@ -52,4 +52,4 @@ void fx_node_names(const RuleContext& context, EvidenceTable& table);
 void parameters_read(const RuleContext& context, EvidenceTable& table);  // by name and by bytes
 void weight_surroundings(const RuleContext& context, EvidenceTable& table);
 
-}  // namespace whence
+}  // namespace whence::match

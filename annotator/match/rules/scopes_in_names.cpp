@@ -2,9 +2,13 @@
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
-#include "annotator/merge/keys.h"
+#include "annotator/origin/keys.h"
 
-namespace whence {
+namespace whence::match {
+
+using origin::Confidence;
+namespace keys = origin::keys;
+
 namespace {
 
 struct Named {
@@ -49,7 +53,7 @@ Named scopes_in(const RuleContext& context, std::string_view text) {
 
 // Names that annotate gave do not say how sure the module was.
 bool named_by_annotate(const RuleContext& context) {
-  return context.reference.values_keep_names || find_property(context.model.metadata, keys::annotated);
+  return context.reference.values_keep_names || onnx_file::find_property(context.model.metadata, keys::annotated);
 }
 
 Confidence surest_by(std::string_view name, const Named& found, const RuleContext& context) {
@@ -82,4 +86,4 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

@@ -8,7 +8,7 @@
 #include "annotator/match/digest_numbers.h"
 #include "annotator/match/rules/rule.h"
 
-namespace whence {
+namespace whence::match {
 namespace {
 
 constexpr int rounds = 6;             // how far the surroundings reach, in nodes that read matrices
@@ -143,4 +143,4 @@ void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
   }
 }
 
-}  // namespace whence
+}  // namespace whence::match

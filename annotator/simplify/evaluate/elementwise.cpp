@@ -4,7 +4,7 @@
 
 #include "annotator/simplify/evaluate/operators.h"
 
-namespace whence {
+namespace whence::simplify {
 
 namespace {
 
@@ -209,7 +209,7 @@ std::optional<TensorData> evaluate_clip(const Evaluation& e) {
 std::optional<TensorData> evaluate_cast(const Evaluation& e) {
   const DType to = from_onnx(static_cast<int>(e.node.int_attribute("to", 0)));
   if (!e.fits(to, e.input(0).shape)) return std::nullopt;
-  return cast_tensor(e.input(0), to);
+  return program::cast_tensor(e.input(0), to);
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -6,7 +6,9 @@
 
 #include "annotator/simplify/evaluate/operators.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
 
 namespace {
 
@@ -86,4 +88,4 @@ std::optional<TensorData> evaluate(const GraphNode& node, const Constants& input
   return entry.evaluate({node, inputs, most_bytes});
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -14,13 +14,13 @@
 
 #include "annotator/graph/graph.h"
 
-namespace whence {
+namespace whence::simplify {
 
 // nullptr stands for an optional input that is left out.
 using Constants = std::vector<const TensorData*>;
 
-bool can_evaluate(const GraphNode& node);
+bool can_evaluate(const graph::GraphNode& node);
 // Requires can_evaluate(node).
-std::optional<TensorData> evaluate(const GraphNode& node, const Constants& inputs, std::uint64_t most_bytes);
+std::optional<TensorData> evaluate(const graph::GraphNode& node, const Constants& inputs, std::uint64_t most_bytes);
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -10,16 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 
-namespace whence {
+namespace whence::simplify {
 
 using Sizes = std::vector<std::int64_t>;
 
 inline bool has_integer_form(DType dtype) {
   return dtype == DType::boolean || (is_integral(dtype) && dtype != DType::uint64);
 }
-inline bool has_floating_form(DType dtype) { return is_floating(dtype) && has_number_form(dtype); }
+inline bool has_floating_form(DType dtype) { return is_floating(dtype) && program::has_number_form(dtype); }
 
 inline std::int64_t count_of(const Sizes& shape) {
   std::int64_t count = 1;
@@ -92,7 +92,7 @@ void for_each_index(const Sizes& shape, Visit&& visit) {
 
 template <class Number>  // std::int64_t or double
 std::vector<Number> numbers_of(const TensorData& data) {
-  const Elements elements = Elements::of(data).value();
+  const program::Elements elements = program::Elements::of(data).value();
   std::vector<Number> numbers(elements.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if constexpr (std::is_same_v<Number, double>) {
@@ -109,7 +109,7 @@ template <class Number>
 std::optional<TensorData> tensor_of(DType dtype, Sizes shape, const std::vector<Number>& numbers) {
   const DType wide = std::is_same_v<Number, double> ? DType::float64 : DType::int64;
   TensorData data{wide, std::move(shape), Bytes::copy_of(numbers.data(), numbers.size() * sizeof(Number))};
-  return cast_tensor(data, dtype);
+  return program::cast_tensor(data, dtype);
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -4,16 +4,16 @@
 #include "annotator/simplify/evaluate/evaluate.h"
 #include "annotator/simplify/evaluate/numbers.h"
 
-namespace whence {
+namespace whence::simplify {
 
 struct Evaluation {
-  const GraphNode& node;
+  const graph::GraphNode& node;
   const Constants& inputs;  // as many as the operator needs at least
   std::uint64_t most_bytes;
 
   const TensorData& input(std::size_t at) const { return *inputs[at]; }
   bool has(std::size_t at) const { return at < inputs.size() && inputs[at] != nullptr; }
-  // Whether a result of this shape may be made.
+  // True if a result of this shape may be made.
   bool fits(DType dtype, const Sizes& shape) const;
   // An int64 or int32 input as a list.
   std::optional<Sizes> integers(std::size_t at) const;
@@ -53,4 +53,4 @@ std::optional<TensorData> evaluate_tile(const Evaluation&);
 std::optional<TensorData> evaluate_trilu(const Evaluation&);
 std::optional<TensorData> evaluate_where(const Evaluation&);
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -6,7 +6,7 @@
 
 #include "annotator/simplify/evaluate/operators.h"
 
-namespace whence {
+namespace whence::simplify {
 
 namespace {
 
@@ -61,7 +61,7 @@ const Reduction<Number>* find(const Reduction<Number> (&table)[N], std::string_v
 std::optional<std::vector<bool>> reduced_axes(const Evaluation& e) {
   const std::size_t rank = e.input(0).shape.size();
   Sizes axes;
-  if (const Attribute* attribute = e.node.find("axes")) {
+  if (const graph::Attribute* attribute = e.node.find("axes")) {
     axes = std::get<Sizes>(attribute->value);
   } else if (e.has(1)) {
     const auto given = e.integers(1);
@@ -192,8 +192,8 @@ std::optional<Product> product(const Sizes& a_shape, const std::vector<double>& 
   return made;
 }
 
-float factor(const GraphNode& node, std::string_view name) {
-  const Attribute* attribute = node.find(name);
+float factor(const graph::GraphNode& node, std::string_view name) {
+  const graph::Attribute* attribute = node.find(name);
   return attribute == nullptr ? 1.0F : std::get<float>(attribute->value);
 }
 
@@ -248,4 +248,4 @@ std::optional<TensorData> evaluate_gemm(const Evaluation& e) {
   return tensor_of(a.dtype, made->shape, made->numbers);
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -3,7 +3,7 @@
 // Condition: B holds every value of x's dtype, so that the first Cast loses nothing. Origins: joined.
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
 
 namespace {
 
@@ -58,11 +58,11 @@ bool holds_all(DType wide, DType narrow) {
 }  // namespace
 
 Outcome cast_chain(Rewriter& rewriter, std::int32_t index) {
-  const GraphNode& outer = rewriter.node(index);
+  const graph::GraphNode& outer = rewriter.node(index);
   if (!is(outer, "Cast")) return not_mine();
-  const GraphNode* inner = rewriter.producer(outer.inputs[0], "Cast");
+  const graph::GraphNode* inner = rewriter.producer(outer.inputs[0], "Cast");
   if (inner == nullptr) return not_mine();
-  const GraphValueId source = inner->inputs[0];
+  const graph::GraphValueId source = inner->inputs[0];
   const DType between = rewriter.value(outer.inputs[0]).dtype;
   if (!holds_all(between, rewriter.value(source).dtype)) return refused("the first Cast may round");
   rewriter.set_origin(index, joined(inner->origin, outer.origin));
@@ -70,4 +70,4 @@ Outcome cast_chain(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -1,16 +1,18 @@
 // x -> Max(a) -> Min(b)                                before, of one number each
 // x -> Clip(a, b)                                      after; likewise Min before Max
 // Condition: a <= b, else the two orders differ. Origins: joined; the first stays for its other users.
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
 
 namespace {
 
 // The operand that is one number of rank 0, and the other one; nullopt when there is none.
 struct Bounded {
-  GraphValueId x, bound;
+  graph::GraphValueId x, bound;
   double number;
 };
 
@@ -18,7 +20,7 @@ std::optional<Bounded> bounded(const Rewriter& r, const GraphNode& node) {
   if (node.inputs.size() != 2) return std::nullopt;
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
     const TensorData* data = r.constant(node.inputs[side]);
-    const auto number = data != nullptr && data->shape.empty() ? single_number(*data) : std::nullopt;
+    const auto number = data != nullptr && data->shape.empty() ? program::single_number(*data) : std::nullopt;
     if (number) return Bounded{node.inputs[1 - side], node.inputs[side], *number};
   }
   return std::nullopt;
@@ -36,11 +38,11 @@ Outcome clip_chain(Rewriter& rewriter, std::int32_t index) {
   if (!first) return not_mine();
   const Bounded &low = smallest ? *first : *last, &high = smallest ? *last : *first;
   if (!(low.number <= high.number)) return refused("the bounds are not in order");
-  const GraphValueId result = outer.outputs[0];
-  const GraphValue type = rewriter.value(result);
+  const graph::GraphValueId result = outer.outputs[0];
+  const graph::GraphValue type = rewriter.value(result);
   GraphNode clip = make_node("Clip", {first->x, low.bound, high.bound}, joined(inner->origin, outer.origin));
   rewriter.replace(result, rewriter.insert(std::move(clip), type.dtype, type.dims));
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

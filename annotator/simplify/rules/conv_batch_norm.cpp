@@ -11,7 +11,11 @@
 #include "annotator/simplify/evaluate/numbers.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
 
 namespace {
 
@@ -21,7 +25,7 @@ struct Affine {
 };
 
 float epsilon_of(const GraphNode& norm) {
-  const Attribute* attribute = norm.find("epsilon");
+  const graph::Attribute* attribute = norm.find("epsilon");
   return attribute == nullptr ? 1e-5F : std::get<float>(attribute->value);
 }
 
@@ -78,7 +82,7 @@ TensorData scaled(const TensorData& weight, const std::vector<double>& factor, c
 TensorData folded_bias(const TensorData* bias, const Affine& affine, DType dtype) {
   std::vector<double> result = affine.shift;
   if (bias != nullptr) {
-    const Elements given = Elements::of(*bias).value();
+    const program::Elements given = program::Elements::of(*bias).value();
     for (std::size_t i = 0; i < result.size(); ++i) result[i] += given.number(i) * affine.factor[i];
   }
   return *tensor_of(dtype, {static_cast<std::int64_t>(result.size())}, result);
@@ -160,7 +164,7 @@ void fold_into(Rewriter& r, std::int32_t index, GraphValueId weight, GraphValueI
   GraphNode folded = conv;
   folded.inputs = {conv.inputs[0], weight, bias};
   folded.origin = joined(conv.origin, norm.origin);
-  const GraphValue type = r.value(norm.outputs[0]);
+  const graph::GraphValue type = r.value(norm.outputs[0]);
   r.replace(norm.outputs[0], r.insert(std::move(folded), type.dtype, type.dims));
 }
 
@@ -180,7 +184,7 @@ Outcome conv_batch_norm(Rewriter& rewriter, std::int32_t index) {
   const TensorData* bias = bias_given(*conv) ? rewriter.constant(conv->inputs[2]) : nullptr;
   TensorData new_weight = scaled(weight, k.factor, *conv);
   TensorData new_bias = folded_bias(bias, k, weight.dtype);
-  const NodeOrigin origin = joined(conv->origin, norm.origin);
+  const origin::NodeOrigin origin = joined(conv->origin, norm.origin);
   // The folded weights take the parameters' names, as users know them; their origin says that they were folded.
   const std::string weight_name = rewriter.value(conv->inputs[1]).name, new_bias_name = bias_name(rewriter, *conv);
   const GraphValueId weight_id = rewriter.constant(std::move(new_weight), origin, weight_name);
@@ -189,4 +193,4 @@ Outcome conv_batch_norm(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

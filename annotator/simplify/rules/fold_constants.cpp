@@ -10,13 +10,17 @@
 #include "annotator/simplify/evaluate/evaluate.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
 
 namespace {
 
 constexpr std::uint64_t small = 65536;  // bytes
 
-// Constants that nobody needs once the node is gone.
+// Constants that are not needed once the node is gone.
 std::uint64_t bytes_that_go(const Rewriter& r, const GraphNode& node) {
   std::uint64_t size = 0;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -93,4 +97,4 @@ Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

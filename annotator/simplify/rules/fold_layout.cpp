@@ -1,17 +1,20 @@
 // constant -> Transpose                                before; also Reshape, Squeeze, Unsqueeze, Flatten, Cast
 // constant'                                            after: laid out as the graph needs it
-// Condition: nobody else uses the constant, or it is small, or all that reads the result becomes a small constant next
+// Condition: nothing else uses the constant, or it is small, or all that reads the result becomes a small constant next
 // (spectral_norm reads its weight as a matrix); else the file would hold the weight twice. Origins: the new constant
 // has the origin of the node it replaces.
 #include <algorithm>
 
-#include "annotator/export/weights.h"
-#include "annotator/graph/tensor_values.h"
+#include "annotator/convert/weights.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/evaluate/evaluate.h"
 #include "annotator/simplify/evaluate/numbers.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::no_value;
 
 namespace {
 
@@ -19,15 +22,15 @@ constexpr std::int64_t small = 32768;  // bytes
 
 std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const TensorData& data) {
   if (is(node, "Transpose")) {
-    const Attribute* permutation = node.find("perm");
+    const graph::Attribute* permutation = node.find("perm");
     if (permutation == nullptr) return std::nullopt;
-    return permuted(data, std::get<std::vector<std::int64_t>>(permutation->value));
+    return convert::permuted(data, std::get<std::vector<std::int64_t>>(permutation->value));
   }
-  if (is(node, "Cast")) return cast_tensor(data, from_onnx(static_cast<int>(node.int_attribute("to", 0))));
+  if (is(node, "Cast")) return program::cast_tensor(data, from_onnx(static_cast<int>(node.int_attribute("to", 0))));
   if (is(node, "Reshape") || is(node, "Squeeze") || is(node, "Unsqueeze") || is(node, "Flatten")) {
     const auto shape = r.static_dims(node.outputs[0]);
     if (!shape) return std::nullopt;
-    return reshaped(data, *shape);
+    return convert::reshaped(data, *shape);
   }
   return std::nullopt;
 }
@@ -41,7 +44,7 @@ bool serves_small_constants(Rewriter& r, const GraphNode& node) {
     const auto dims = r.static_dims(user.outputs[0]);
     if (!dims || count_of(*dims) * static_cast<std::int64_t>(size_of(r.value(user.outputs[0]).dtype)) > small)
       return false;
-    return std::ranges::all_of(user.inputs, [&](GraphValueId input) {
+    return std::ranges::all_of(user.inputs, [&](graph::GraphValueId input) {
       return input == no_value || input == node.outputs[0] || r.constant(input) != nullptr;
     });
   });
@@ -59,7 +62,7 @@ std::string laid_out(const std::string& name, const GraphNode& node) {
 Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& node = rewriter.node(index);
   if (!node.domain.empty() || node.inputs.empty() || node.outputs.size() != 1) return not_mine();
-  const GraphValueId input = node.inputs[0];
+  const graph::GraphValueId input = node.inputs[0];
   const TensorData* data = rewriter.constant(input);
   if (data == nullptr || rewriter.value(input).captured != no_value) return not_mine();
   const bool alone = rewriter.use_count(input) == 1;
@@ -73,4 +76,4 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

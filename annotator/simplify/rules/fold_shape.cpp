@@ -4,10 +4,13 @@
 // the node it replaces.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::no_value;
 
 namespace {
 
@@ -84,8 +87,9 @@ Outcome fold_shape(Rewriter& rewriter, std::int32_t index) {
   }
   if (!found) return not_mine();
   if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
-  rewriter.fold(index, scalar ? integer_scalar(found->front(), DType::int64) : integer_vector(*found));
+  rewriter.fold(index,
+                scalar ? program::integer_scalar(found->front(), DType::int64) : program::integer_vector(*found));
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

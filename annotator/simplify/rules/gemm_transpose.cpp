@@ -3,12 +3,14 @@
 // Condition: none, a Gemm's operands are matrices. Origins: joined.
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
 
 namespace {
 
-void turn(std::vector<Attribute>& attributes, const char* name) {
-  for (Attribute& attribute : attributes) {
+void turn(std::vector<graph::Attribute>& attributes, const char* name) {
+  for (graph::Attribute& attribute : attributes) {
     if (attribute.name != name) continue;
     attribute.value = std::int64_t{std::get<std::int64_t>(attribute.value) == 0};
     return;
@@ -28,12 +30,12 @@ Outcome gemm_transpose(Rewriter& rewriter, std::int32_t index) {
     merged.attributes = gemm.attributes;
     merged.inputs[side] = transpose->inputs[0];
     turn(merged.attributes, side == 0 ? "transA" : "transB");
-    const GraphValueId result = gemm.outputs[0];
-    const GraphValue type = rewriter.value(result);
+    const graph::GraphValueId result = gemm.outputs[0];
+    const graph::GraphValue type = rewriter.value(result);
     rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
     return changed();
   }
   return not_mine();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -5,16 +5,21 @@
 // took x_i goes.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
 
 namespace {
 
 bool is_true(const Graph& graph, GraphValueId value) {
   const TensorData* data = graph.constant(value);
-  return data != nullptr && data->dtype == DType::boolean && single_integer(*data) == 1;
+  return data != nullptr && data->dtype == DType::boolean && program::single_integer(*data) == 1;
 }
 
 // What decides whether the loop goes on is true, in the first and in each further iteration.
@@ -32,12 +37,12 @@ bool never_empty(const Graph& graph, const Dim& dim) {
   return dim.symbol != none_id && graph.symbols[dim.symbol].min.value_or(0) > 0;
 }
 
-// Whether the loop's number of iterations is the size of x's first axis, which it was taken from or equals.
+// True if the loop's number of iterations is the size of x's first axis, which it was taken from or equals.
 bool goes_over(const Graph& graph, GraphValueId count, GraphValueId x) {
   const auto& dims = graph.values[x].dims;
   if (!dims || dims->empty() || !never_empty(graph, dims->front())) return false;
   if (const TensorData* data = graph.constant(count)) {
-    return dims->front().is_static() && single_integer(*data) == dims->front().size;
+    return dims->front().is_static() && program::single_integer(*data) == dims->front().size;
   }
   const std::int32_t squeeze = graph.values[count].producer;
   if (squeeze < 0 || !is(graph.nodes[squeeze], "Squeeze")) return false;
@@ -76,7 +81,7 @@ void rewrite(GraphNode& loop, Graph& body, const std::vector<std::int32_t>& take
   for (const std::int32_t index : taken) {
     GraphNode& gather = body.nodes[index];
     gather.removed = true;
-    GraphValue& slice = body.values[gather.outputs[0]];
+    graph::GraphValue& slice = body.values[gather.outputs[0]];
     slice.producer = -1;
     slice.is_input = true;
     loop.inputs.push_back(body.values[gather.inputs[0]].captured);
@@ -91,7 +96,7 @@ std::size_t scans_of_loops(Graph& graph) {
   std::size_t changed = 0;
   for (GraphNode& node : graph.nodes) {
     if (!is(node, "Loop") || node.removed || node.inputs.size() < 2 || node.inputs[0] == no_value) continue;
-    const Attribute* attribute = node.find("body");
+    const graph::Attribute* attribute = node.find("body");
     if (attribute == nullptr) continue;
     Graph& body = *std::get<std::shared_ptr<Graph>>(attribute->value);
     if (!never_ends_early(graph, node, body)) continue;
@@ -103,4 +108,4 @@ std::size_t scans_of_loops(Graph& graph) {
   return changed;
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -4,14 +4,18 @@
 // a [L.., k] -> Reshape [x, k] -> MatMul with [k, n] -> Reshape [L.., n]   before
 // a -> MatMul with [k, n]                                                  after
 // PyTorch's bmm and mm take three and two axes; MatMul takes any number.
-// Condition: L is the same in all of them, axis by axis, and nobody else reads the product. Origins: joined; the
+// Condition: L is the same in all of them, axis by axis, and nothing else reads the product. Origins: joined; the
 // reshapes before stay for their other users.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
 
 namespace {
 
@@ -74,7 +78,7 @@ Operand operand_before(const Rewriter& r, GraphValueId operand, const Dims& resu
 GraphValueId made(Rewriter& r, const Operand& operand, GraphValueId before, const Dims& dims) {
   if (operand.shape.empty()) return operand.value;
   GraphNode reshape = make_node("Reshape", {operand.value}, r.producer(before)->origin);
-  reshape.inputs.push_back(r.constant(integer_vector(operand.shape), reshape.origin));
+  reshape.inputs.push_back(r.constant(program::integer_vector(operand.shape), reshape.origin));
   const DType dtype = r.value(before).dtype;
   return r.insert(std::move(reshape), dtype, dims);
 }
@@ -91,7 +95,7 @@ Outcome matmul_reshape(Rewriter& rewriter, std::int32_t index) {
       dims_of(rewriter, right) == nullptr) {
     return not_mine();
   }
-  const GraphValue type = rewriter.value(result);
+  const graph::GraphValue type = rewriter.value(result);
   const Dims left_dims = *dims_of(rewriter, left), right_dims = *dims_of(rewriter, right);
   const bool one_matrix = right_dims.size() == 2;
   const std::size_t kept = one_matrix ? 1 : 2;  // axes of the left operand that no reshape touches
@@ -101,11 +105,11 @@ Outcome matmul_reshape(Rewriter& rewriter, std::int32_t index) {
   if (a.value == no_value || b.value == no_value) return not_mine();
   if (!a.shape.empty() && (one_matrix || !b.shape.empty())) return not_mine();  // no node fewer
 
-  const NodeOrigin origin = joined(product->origin, outer.origin);
+  const origin::NodeOrigin origin = joined(product->origin, outer.origin);
   const GraphValueId first = made(rewriter, a, left, with_end_of(*type.dims, left_dims, kept));
   const GraphValueId second = made(rewriter, b, right, with_end_of(*type.dims, right_dims, kept));
   rewriter.replace(result, rewriter.insert(make_node("MatMul", {first, second}, origin), type.dtype, type.dims));
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -1,13 +1,17 @@
 // x -> Pad(0) -> Conv(pads)                            before
 // x -> Conv(pads + Pad's)                              after
-// Condition: zeros, around the spatial axes only, by constant amounts that are not negative; nobody else reads the
+// Condition: zeros, around the spatial axes only, by constant amounts that are not negative; nothing else reads the
 // padded tensor. Origins: fused; the node belongs to the modules of both.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::GraphNode;
+using graph::no_value;
 
 namespace {
 
@@ -16,7 +20,7 @@ bool pads_with_zeros(const Rewriter& r, const GraphNode& pad) {
   if (mode != nullptr && std::get<std::string>(mode->value) != "constant") return false;
   if (pad.inputs.size() < 3 || pad.inputs[2] == no_value) return true;
   const TensorData* value = r.constant(pad.inputs[2]);
-  return value != nullptr && single_number(*value) == 0.0;
+  return value != nullptr && program::single_number(*value) == 0.0;
 }
 
 // What is put before and behind each spatial axis, in Conv's order; nullopt when Conv cannot do the same.
@@ -61,10 +65,10 @@ Outcome pad_conv(Rewriter& rewriter, std::int32_t index) {
   merged.attributes.push_back({"pads", std::move(*pads)});
   merged.inputs[0] = pad->inputs[0];
   merged.origin = joined(pad->origin, conv.origin);
-  const GraphValueId result = conv.outputs[0];
-  const GraphValue type = rewriter.value(result);
+  const graph::GraphValueId result = conv.outputs[0];
+  const graph::GraphValue type = rewriter.value(result);
   rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -2,15 +2,19 @@
 // x ------------> y                                    after: y's users read x
 // Likewise Cast to the dtype it has, Reshape, Expand, Slice, Transpose, Pad, Concat, Resize that change nothing,
 // Dropout at inference, and adding 0, multiplying by 1. Condition: what the node would do is known from constants and
-// dims. A bias that happens to be zero stays: it is a parameter, which somebody may train or replace. Origins: the
+// dims. A bias that happens to be zero stays: it is a parameter, which may be trained or replaced. Origins: the
 // node's goes with it.
 #include <algorithm>
 #include <limits>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValueId;
+using graph::no_value;
 
 namespace {
 
@@ -51,7 +55,7 @@ bool target_repeats(const Rewriter& r, const GraphNode& node) {
 }
 
 bool is_identity_permutation(const GraphNode& node) {
-  const Attribute* attribute = node.find("perm");
+  const graph::Attribute* attribute = node.find("perm");
   if (attribute == nullptr) return false;
   const auto& permutation = std::get<std::vector<std::int64_t>>(attribute->value);
   for (std::size_t i = 0; i < permutation.size(); ++i) {
@@ -106,12 +110,12 @@ bool drops_nothing(const Rewriter& r, const GraphNode& node) {
   if (node.outputs.size() > 1 && node.outputs[1] != no_value && r.use_count(node.outputs[1]) > 0) return false;
   if (node.inputs.size() < 3 || node.inputs[2] == no_value) return true;
   const TensorData* training = r.constant(node.inputs[2]);
-  return training != nullptr && single_integer(*training) == 0;
+  return training != nullptr && program::single_integer(*training) == 0;
 }
 
 bool all_elements_are(const TensorData& data, double wanted) {
   constexpr std::int64_t most = 4096;  // comparing more costs more than the node
-  const auto elements = Elements::of(data);
+  const auto elements = program::Elements::of(data);
   if (!elements || data.element_count() > most) return false;
   for (std::size_t i = 0; i < elements->size(); ++i) {
     if (elements->number(i) != wanted) return false;
@@ -213,4 +217,4 @@ Outcome remove_no_op(Rewriter& rewriter, std::int32_t index) {
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

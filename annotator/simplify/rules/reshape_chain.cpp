@@ -6,10 +6,13 @@
 // Condition: t copies no size of the tensor between (a 0 in t would). Origins: joined.
 #include <algorithm>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValueId;
 
 namespace {
 
@@ -45,11 +48,11 @@ Outcome skip_inner(Rewriter& r, std::int32_t index, const GraphNode& outer, cons
     if (target) {
       const auto plain = without_copies(*target, r.value(outer.inputs[0]).dims);
       if (!plain) return refused("the shape copies a dynamic size");
-      if (*plain != *target) r.set_input(index, 1, r.constant(integer_vector(*plain), outer.origin));
+      if (*plain != *target) r.set_input(index, 1, r.constant(program::integer_vector(*plain), outer.origin));
     }
   }
   // The references are still valid for nodes: only a constant was added.
-  const NodeOrigin origin = joined(inner.origin, outer.origin);
+  const origin::NodeOrigin origin = joined(inner.origin, outer.origin);
   const GraphValueId x = inner.inputs[0];
   r.set_origin(index, origin);
   r.set_input(index, 0, x);
@@ -58,7 +61,7 @@ Outcome skip_inner(Rewriter& r, std::int32_t index, const GraphNode& outer, cons
 
 Outcome absorb_outer(Rewriter& r, const GraphNode& outer, const GraphNode& inner) {
   const GraphValueId result = outer.outputs[0];
-  const GraphValue type = r.value(result);
+  const graph::GraphValue type = r.value(result);
   if (r.use_count(outer.inputs[0]) != 1) return refused("the reshaped tensor is used elsewhere");
   if (!type.dims) return refused("the sizes of the result are unknown");
   std::vector<std::int64_t> target;
@@ -71,7 +74,7 @@ Outcome absorb_outer(Rewriter& r, const GraphNode& outer, const GraphNode& inner
   }
   if (open > 1 || empty) return refused("more than one size of the result is dynamic");
   GraphNode merged = make_node("Reshape", {inner.inputs[0]}, joined(inner.origin, outer.origin));
-  merged.inputs.push_back(r.constant(integer_vector(target), merged.origin));
+  merged.inputs.push_back(r.constant(program::integer_vector(target), merged.origin));
   r.replace(result, r.insert(std::move(merged), type.dtype, type.dims));
   return changed();
 }
@@ -88,4 +91,4 @@ Outcome reshape_chain(Rewriter& rewriter, std::int32_t index) {
   return not_mine();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -4,15 +4,18 @@
 // nowhere else. Origins: joined.
 #include <cmath>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::no_value;
 
 namespace {
 
 struct Scaling {
-  GraphValueId x = no_value;
+  graph::GraphValueId x = no_value;
   double factor = 0;
   bool exact = false;  // a power of two
 };
@@ -30,7 +33,7 @@ std::optional<Scaling> scaling(const Rewriter& r, const GraphNode& node) {
     const TensorData* constant = r.constant(node.inputs[at]);
     if (constant == nullptr || !constant->shape.empty()) continue;
     if (constant->dtype != DType::float32 && constant->dtype != DType::float64) continue;
-    const double number = *single_number(*constant);
+    const double number = *program::single_number(*constant);
     const bool exact = power_of_two(number);
     if (divides && !exact) return std::nullopt;  // 1 / c would round
     return Scaling{node.inputs[1 - at], divides ? 1 / number : number, exact};
@@ -51,8 +54,8 @@ Outcome scalar_chain(Rewriter& rewriter, std::int32_t index) {
   if (!first->exact && !second->exact) return refused("the product of the factors would round differently");
   if (rewriter.use_count(second->x) != 1) return refused("the first product is used elsewhere");
 
-  const GraphValueId result = outer.outputs[0];
-  const GraphValue type = rewriter.value(result);
+  const graph::GraphValueId result = outer.outputs[0];
+  const graph::GraphValue type = rewriter.value(result);
   if (type.dtype != DType::float32 && type.dtype != DType::float64) return not_mine();
   const double product = first->factor * second->factor;
   const double stored = type.dtype == DType::float32 ? static_cast<double>(static_cast<float>(product)) : product;
@@ -60,9 +63,9 @@ Outcome scalar_chain(Rewriter& rewriter, std::int32_t index) {
   if (stored != product || std::abs(product) < smallest) return refused("the product of the factors is not exact");
 
   GraphNode merged = make_node("Mul", {first->x}, joined(inner->origin, outer.origin));
-  merged.inputs.push_back(rewriter.constant(number_scalar(product, type.dtype), merged.origin));
+  merged.inputs.push_back(rewriter.constant(program::number_scalar(product, type.dtype), merged.origin));
   rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

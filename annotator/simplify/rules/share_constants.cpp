@@ -7,7 +7,7 @@
 
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
 
 namespace {
 
@@ -27,16 +27,17 @@ std::size_t share_constants(Rewriter& rewriter) {
   std::unordered_map<std::string, std::size_t> first;
   std::size_t shared = 0;
   for (std::size_t i = 0; i < rewriter.graph().initializers.size(); ++i) {
-    const Initializer& initializer = rewriter.graph().initializers[i];
+    const graph::Initializer& initializer = rewriter.graph().initializers[i];
     if (initializer.parameter || initializer.data.bytes.size() > largest) continue;
     const auto bytes = initializer.data.bytes.in_memory();
     if (!bytes) continue;
     if (rewriter.use_count(initializer.value) == 0) continue;
     const auto [found, is_new] = first.try_emplace(key(initializer.data, *bytes), i);
     if (is_new) continue;
-    const Initializer& kept = rewriter.graph().initializers[found->second];
+    const graph::Initializer& kept = rewriter.graph().initializers[found->second];
     if (!rewriter.can_replace(initializer.value, kept.value)) continue;
-    const NodeOrigin origin = merge_origins(kept.origin, initializer.origin, OriginKind::shared);
+    const origin::NodeOrigin origin =
+        origin::merge_origins(kept.origin, initializer.origin, origin::OriginKind::shared);
     rewriter.replace(initializer.value, kept.value);
     rewriter.set_constant_origin(found->second, origin);
     ++shared;
@@ -44,4 +45,4 @@ std::size_t share_constants(Rewriter& rewriter) {
   return shared;
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -12,7 +12,11 @@
 
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::Attribute;
+using graph::GraphNode;
+using origin::NodeOrigin;
 
 namespace {
 
@@ -97,8 +101,8 @@ std::optional<std::string> key(const GraphNode& node) {
 
 NodeOrigin shared_origin(const NodeOrigin& a, const NodeOrigin& b) {
   if (a.kind == b.kind && a.ops == b.ops) return a;
-  NodeOrigin both = merge_origins(a, b, OriginKind::shared);
-  if (both.ops.size() == 1) both.kind = OriginKind::own;
+  NodeOrigin both = origin::merge_origins(a, b, origin::OriginKind::shared);
+  if (both.ops.size() == 1) both.kind = origin::OriginKind::own;
   return both;
 }
 
@@ -116,7 +120,7 @@ std::size_t share_nodes(Rewriter& rewriter, const std::vector<ScopeId>& scopes) 
     const auto [found, is_new] = first.try_emplace(*within + *text, i);
     if (is_new) continue;
     const GraphNode& kept = rewriter.node(found->second);
-    GraphValueId from = node.outputs[0], to = kept.outputs[0];
+    graph::GraphValueId from = node.outputs[0], to = kept.outputs[0];
     if (!rewriter.can_replace(from, to)) continue;
     const NodeOrigin origin = shared_origin(kept.origin, node.origin);
     rewriter.replace(from, to);
@@ -126,4 +130,4 @@ std::size_t share_nodes(Rewriter& rewriter, const std::vector<ScopeId>& scopes) 
   return shared;
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

@@ -3,15 +3,17 @@
 // Origins: joined.
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
 
 Outcome transpose_chain(Rewriter& rewriter, std::int32_t index) {
   const GraphNode& outer = rewriter.node(index);
   if (!is(outer, "Transpose")) return not_mine();
   const GraphNode* inner = rewriter.producer(outer.inputs[0], "Transpose");
   if (inner == nullptr) return not_mine();
-  const Attribute* first = inner->find("perm");
-  const Attribute* second = outer.find("perm");
+  const graph::Attribute* first = inner->find("perm");
+  const graph::Attribute* second = outer.find("perm");
   if (first == nullptr || second == nullptr) return refused("a Transpose without perm reverses an unknown rank");
 
   const auto& p = std::get<std::vector<std::int64_t>>(first->value);
@@ -19,12 +21,12 @@ Outcome transpose_chain(Rewriter& rewriter, std::int32_t index) {
   if (both.size() != p.size()) return refused("the two say different ranks");  // of a file that contradicts itself
   for (std::int64_t& axis : both) axis = p[static_cast<std::size_t>(axis)];
 
-  const GraphValueId result = outer.outputs[0];
+  const graph::GraphValueId result = outer.outputs[0];
   GraphNode merged = make_node("Transpose", {inner->inputs[0]}, joined(inner->origin, outer.origin));
   merged.attributes.push_back({"perm", std::move(both)});
-  const GraphValue type = rewriter.value(result);
+  const graph::GraphValue type = rewriter.value(result);
   rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

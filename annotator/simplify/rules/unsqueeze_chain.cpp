@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <set>
 
-#include "annotator/graph/tensor_values.h"
+#include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
 
-namespace whence {
+namespace whence::simplify {
+
+using graph::GraphNode;
 
 namespace {
 
@@ -69,7 +71,7 @@ Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
   if (!reshapes_ones(outer)) return not_mine();
   const GraphNode* inner = rewriter.producer(outer.inputs[0]);
   if (inner == nullptr || !reshapes_ones(*inner)) return not_mine();
-  const GraphValueId x = inner->inputs[0];
+  const graph::GraphValueId x = inner->inputs[0];
   const auto& dims = rewriter.value(x).dims;
   if (!dims) return refused("the rank is unknown");
 
@@ -77,7 +79,7 @@ Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
   for (std::size_t i = 0; i < layout.size(); ++i) layout[i] = static_cast<std::int64_t>(i);
   if (!apply(rewriter, *inner, layout) || !apply(rewriter, outer, layout)) return refused("the axes are not constant");
 
-  const GraphValueId result = outer.outputs[0];
+  const graph::GraphValueId result = outer.outputs[0];
   if (restores(layout, dims->size())) {
     if (!rewriter.can_replace(result, x)) return refused("the graph's output needs a node that makes it");
     rewriter.replace(result, x);
@@ -94,10 +96,11 @@ Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
   if (!new_axes.empty() && !lost_axes.empty()) return refused("axes are both added and dropped");
 
   GraphNode merged = make_node(lost_axes.empty() ? "Unsqueeze" : "Squeeze", {x}, joined(inner->origin, outer.origin));
-  const GraphValue type = rewriter.value(result);
-  merged.inputs.push_back(rewriter.constant(integer_vector(lost_axes.empty() ? new_axes : lost_axes), merged.origin));
+  const graph::GraphValue type = rewriter.value(result);
+  merged.inputs.push_back(
+      rewriter.constant(program::integer_vector(lost_axes.empty() ? new_axes : lost_axes), merged.origin));
   rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
   return changed();
 }
 
-}  // namespace whence
+}  // namespace whence::simplify

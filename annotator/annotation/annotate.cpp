@@ -1,0 +1,305 @@
+#include "annotator/annotation/annotate.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "annotator/annotation/annotate_foreign.h"
+#include "annotator/annotation/carry_name.h"
+#include "annotator/annotation/model_edit.h"
+#include "annotator/annotation/text_keys.h"
+#include "annotator/exporter/export.h"
+#include "annotator/match/foreign_structure.h"
+#include "annotator/match/match.h"
+#include "annotator/metadata/attribution.h"
+#include "annotator/metadata/node_keys.h"
+#include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/scope_path.h"
+#include "annotator/origin/stamp.h"
+#include "annotator/text/unique_names.h"
+#include "schema/files/files.h"
+
+namespace whence::annotation {
+
+using origin::NodeOrigin;
+namespace keys = origin::keys;
+using exporter::default_opset;
+using match::make_reference;
+using match::make_reference_of_names;
+using match::match_model;
+using match::MatchReport;
+using match::NodeMatch;
+using match::nodes_with_functions;
+using metadata::annotation_keys;
+using metadata::NodeKeys;
+using onnx_file::find_property;
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+using onnx_file::NodeEdit;
+using onnx_file::NodeView;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::read_onnx_summary;
+
+namespace {
+
+// The keys to write, in the order of annotation_keys().
+std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
+  if (options.keys.empty()) return annotation_keys();
+  std::vector<std::string_view> wanted;
+  for (const std::string& name : options.keys) {
+    const auto key = metadata::find_annotation_key(name);
+    if (!key) {
+      std::string known;
+      for (const std::string_view each : annotation_keys()) known += (known.empty() ? "" : ", ") + std::string(each);
+      throw Error(Code::usage, "no such metadata key: " + name, "choose among " + known, {.stage = "command line"});
+    }
+    wanted.push_back(*key);
+  }
+  std::vector<std::string_view> ordered;
+  for (const std::string_view key : annotation_keys()) {
+    if (std::ranges::find(wanted, key) != wanted.end()) ordered.push_back(key);
+  }
+  return ordered;
+}
+
+class AnnotateEditor : public onnx_file::NodeEditor {
+ public:
+  AnnotateEditor(const NodeKeys& keys, const Program& program, const Place& place, const AnnotateOptions& options,
+                 bool first_time, AnnotateReport& report)
+      : keys_(keys), program_(program), place_(place), options_(options), first_time_(first_time), report_(report) {
+    report_ = {};
+  }
+
+  NodeEdit edit(const NodeView& node) override {
+    const NodeOrigin origin = read_stamp(node, find_property(node.metadata, keys::op).value_or(""));
+    NodeEdit edit;
+    if (options_.names) rename(node, origin, edit);
+    metadata::KeyEntries entries = keys_.of(origin);
+    if (keys_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
+    for (auto& entry : entries) {
+      if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
+    }
+    if (first_time_) keep_what_was_there(node, edit);
+    if (options_.carry) carry_name(node, keys_.confidence(origin), edit);
+    report_.nodes.add(confidence_after(node, edit, keys_.confidence(origin)));
+    return edit;
+  }
+
+ private:
+  NodeOrigin read_stamp(const NodeView& node, std::string_view stamp) const {
+    auto origin = origin::parse_stamp(stamp);
+    if (origin && keys_.knows(*origin)) return std::move(*origin);
+    Place place = place_;
+    place.node = node.name;
+    throw Error(Code::sidecar_mismatch, "the stamp '" + std::string(stamp) + "' names no operation of the sidecar",
+                "export the model again, with --sidecar-out", place);
+  }
+
+  void rename(const NodeView& node, const NodeOrigin& origin, NodeEdit& edit) {
+    std::string wanted = unique_.claim(path(keys_.scope(origin)) + "/" + std::string(node.op_type));
+    if (wanted == node.name) return;
+    if (!find_property(node.metadata, keys::original_name)) {
+      edit.added.emplace_back(keys::original_name, std::string(node.name));
+    }
+    edit.name = std::move(wanted);
+    ++report_.renamed;
+  }
+
+  void keep_what_was_there(const NodeView& node, NodeEdit& edit) const {
+    std::string kept;
+    for (const std::string_view key : annotation_keys()) {
+      if (!find_property(node.metadata, key)) continue;
+      if (!kept.empty()) kept += ",";
+      kept += key;
+    }
+    if (!kept.empty()) edit.added.emplace_back(keys::kept, std::move(kept));
+  }
+
+  // Nodes of one scope usually follow each other.
+  const std::string& path(ScopeId scope) {
+    if (scope != last_scope_) {
+      last_scope_ = scope;
+      last_path_ = origin::scope_path(program_, scope);
+    }
+    return last_path_;
+  }
+
+  const NodeKeys& keys_;
+  const Program& program_;
+  const Place& place_;
+  const AnnotateOptions& options_;
+  bool first_time_;
+  AnnotateReport& report_;
+  text::UniqueNames unique_;
+  ScopeId last_scope_ = none_id;
+  std::string last_path_;
+};
+
+// Whence exported the file from the program with this digest, and no node was added to it since: each has its stamp.
+bool all_stamped(const OnnxSummary& model, const std::string& digest) {
+  if (find_property(model.metadata, keys::program) != digest) return false;
+  const auto nodes = nodes_with_functions(model);
+  return std::ranges::all_of(nodes,
+                             [](const OnnxNode* node) { return find_property(node->metadata, keys::op).has_value(); });
+}
+
+class ProgramKeys : public KeySource {
+ public:
+  ProgramKeys(const NodeKeys& keys, const Program& program, std::string digest)
+      : keys_(keys), program_(program), digest_(std::move(digest)) {}
+
+  std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
+    metadata::NodePlace place;
+    place.origin = origin_of(match).value_or(NodeOrigin{});
+    place.scope = match.scope;
+    place.confidence = match.confidence;
+    place.rule = match::name_of(match.rule);
+    return keys_.of(place);
+  }
+  std::string path_of(const NodeMatch& match) const override { return origin::scope_path(program_, match.scope); }
+  bool wants(std::string_view key) const override { return keys_.wants(key); }
+  std::string program() const override { return digest_; }
+  std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override {
+    if (match.units.empty()) return std::nullopt;
+    NodeOrigin origin;
+    origin.ops = match.units;
+    if (match.units.size() > 1) origin.kind = match.shared ? origin::OriginKind::shared : origin::OriginKind::fused;
+    return origin;
+  }
+
+ private:
+  const NodeKeys& keys_;
+  const Program& program_;
+  std::string digest_;
+};
+
+int opset_of(const OnnxSummary& model) {
+  for (const onnx_file::OnnxOpset& opset : model.opsets) {
+    if (opset.domain.empty()) return static_cast<int>(opset.version);
+  }
+  return default_opset;
+}
+
+MatchReport nothing_found(const OnnxSummary& model) {
+  MatchReport found;
+  found.nodes.resize(nodes_with_functions(model).size());
+  found.evidence.resize(found.nodes.size());
+  return found;
+}
+
+// Before anything is written. `told_by`: what the file is compared with, "the sidecar".
+void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, const Place& place,
+                 const std::string& told_by) {
+  const std::string parameters = std::to_string(fit.by_bytes) + " of " + std::to_string(fit.parameters) +
+                                 " parameters match by digest, " + std::to_string(fit.by_name) + " more by name, " +
+                                 std::to_string(fit.by_shape) + " more by shape";
+  if (fit.of_another_model()) {
+    throw Error(Code::sidecar_mismatch,
+                told_by + " describes another model: " + parameters + ", and " + std::to_string(fit.placed) + " of " +
+                    std::to_string(fit.nodes) + " nodes that read matrices found a place that fits",
+                "give that of the model that the file was made from", place);
+  }
+  if (!fit.with_other_weights() || options.allow_different_weights) return;
+  throw Error(Code::sidecar_mismatch, "the file has the structure of " + told_by + " and other weights: " + parameters,
+              "give that of the model with these weights, or --allow-different-weights to go on by structure", place);
+}
+
+// A file may be exported from one record of a model and annotated by another, such as that of the trace before it was
+// frozen; but by one of them only.
+void require_no_other_annotation(const OnnxSummary& model, const Program& program, const std::string& recorded,
+                                 const AnnotateOptions& options, const Place& place) {
+  const auto exported = find_property(model.metadata, keys::program);
+  if (!exported || !find_property(model.metadata, keys::annotated)) return;
+  const std::string_view by = find_property(model.metadata, keys::matched).value_or(*exported);
+  if (by == recorded) return;
+  require_fit(match_model(model, make_reference(program, opset_of(model))).fit, options, place, "the sidecar");
+  throw Error(Code::sidecar_mismatch,
+              "the file is annotated already, with another record of the model: program " + std::string(by) +
+                  "; this one holds program " + recorded,
+              "give that record, or take its annotation off first: `whence strip " + place.file + " -o ...`", place);
+}
+
+// What both doors without a sidecar share.
+AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, const AnnotateOptions& options,
+                           const std::string& digest, const std::function<match::Reference(const OnnxSummary&)>& make,
+                           const std::vector<const OnnxNode*>& before, const std::string& program, Diagnostics& notes) {
+  const Place place{.file = input.stands_for, .stage = "annotate"};
+  auto model = read_onnx_summary(input);
+  if (!model) throw Error(model.diagnostics());
+  if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
+  const match::Reference reference = make(*model);
+  const TextKeys source(reference, before, program, wanted_keys(options));
+  MatchReport found = nothing_found(*model);
+  if (!fully_annotated(*model, digest)) {
+    found = match_model(*model, reference);
+    require_fit(found.fit, options, place, "the file before");
+  }
+  return write_matches(*model, found, source, digest, input, output, options);
+}
+
+}  // namespace
+
+Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelSource& before,
+                                          const ModelOutput& output, const AnnotateOptions& options) {
+  Diagnostics notes;
+  auto result = guarded([&] {
+    auto known = read_onnx_summary(before);
+    if (!known) throw Error(known.diagnostics());
+    const auto nodes = nodes_with_functions(*known);
+    if (std::ranges::none_of(nodes,
+                             [](const OnnxNode* node) { return match::module_of(node->metadata).has_value(); })) {
+      throw Error(Code::wrong_kind, "no node of " + before.stands_for + " says which module it comes from",
+                  "annotate that file first: `whence annotate " + before.stands_for + " --sidecar ...`",
+                  {.file = before.stands_for, .stage = "annotate"});
+    }
+    return annotate_by(
+        input, output, options, std::string(keys::file_before) + digest_of_file(before.path),
+        [&](const OnnxSummary&) { return make_reference(*known); }, nodes,
+        std::string(metadata::stamped_program(*known).value_or("")), notes);
+  });
+  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
+}
+
+Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutput& output,
+                                      const AnnotateOptions& options) {
+  Diagnostics notes;
+  auto result = guarded([&] {
+    return annotate_by(input, output, options, std::string(keys::own_names), make_reference_of_names, {}, "", notes);
+  });
+  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
+}
+
+Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& sidecar, const ModelOutput& output,
+                                     const AnnotateOptions& options) {
+  const Place place{.file = input.stands_for, .stage = "annotate"};
+  Diagnostics notes;
+  auto result = guarded([&] {
+    const NodeKeys keys(sidecar.program, wanted_keys(options));
+    auto model = read_onnx_summary(input);
+    if (!model) throw Error(model.diagnostics());
+    const std::string digest = program_digest(sidecar.program);
+    require_no_other_annotation(*model, sidecar.program, digest, options, place);
+    if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
+    AnnotateReport report;
+    if (!all_stamped(*model, digest)) {
+      const ProgramKeys source(keys, sidecar.program, digest);
+      MatchReport found = nothing_found(*model);
+      if (!fully_annotated(*model, digest)) {
+        found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));
+        require_fit(found.fit, options, place, "the sidecar");
+      }
+      return write_matches(*model, found, source, digest, input, output, options);
+    }
+    const bool first_time = !find_property(model->metadata, keys::annotated);
+    const auto make_editor = [&] {
+      return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options, first_time, report);
+    };
+    report.changed = onnx_file::rewrite_file(input, output, make_editor, annotation_of_model(*model),
+                                             onnx_file::data_files_of(*model));
+    return report;
+  });
+  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
+}
+
+}  // namespace whence::annotation

@@ -1,0 +1,49 @@
+// Annotate: turns the stamps that export left on a file's nodes into keys that everyone can read, and gives nodes the
+// names of their modules. strip.h takes all of it back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "annotator/match/match.h"
+#include "annotator/onnx_file/carried_data.h"
+#include "annotator/origin/counts.h"
+#include "schema/result.h"
+#include "schema/sidecar/sidecar.h"
+
+namespace whence::annotation {
+
+struct AnnotateOptions {
+  std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of annotation_keys()
+  bool names = true;                     // name nodes after their module
+  bool carry = false;                    // also write the names into doc_strings, which many tools leave alone
+  bool allow_different_weights = false;  // of foreign files: go on when the parameters are not the sidecar's
+};
+
+struct AnnotateReport {
+  origin::Counts nodes;  // those of bodies included, as the keys that they have now say it
+  std::int64_t renamed = 0;
+  bool changed = false;  // false: the file said all of this already
+  match::ModelFit fit;   // of matched files; all zero for others
+};
+
+// Writes `input` with annotations to `output`, which may be the same file. Metadata that is there already stays: a key
+// is never written twice. External data stays where it is, or is copied beside `output` (carried_data.h). Notes: the IR
+// version was raised.
+// Files that whence exported carry stamps; nodes without one, in files of whatever origin, are matched (../match).
+// Errors: those of read_onnx_summary and match_model; usage for an unknown key; sidecar_mismatch when the file comes
+// from another program; those of rewrite_file.
+Result<AnnotateReport> annotate_file(const onnx_file::ModelSource& input, const Sidecar& sidecar,
+                                     const onnx_file::ModelOutput& output, const AnnotateOptions& options);
+
+// The same for what a tool made of an annotated file: `before` is that file, and what it says of its nodes goes to
+// those that took their place. Errors: as above, for both files; wrong_kind when `before` is not annotated.
+Result<AnnotateReport> annotate_from_file(const onnx_file::ModelSource& input, const onnx_file::ModelSource& before,
+                                          const onnx_file::ModelOutput& output, const AnnotateOptions& options);
+
+// With nothing but the file: what its own names and metadata say.
+Result<AnnotateReport> annotate_alone(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
+                                      const AnnotateOptions& options);
+
+}  // namespace whence::annotation

@@ -1,0 +1,201 @@
+#include "annotator/annotation/annotate_foreign.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "annotator/annotation/carry_name.h"
+#include "annotator/annotation/merged_entries.h"
+#include "annotator/annotation/model_edit.h"
+#include "annotator/match/foreign_structure.h"
+#include "annotator/metadata/node_keys.h"
+#include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/node_name.h"
+#include "annotator/origin/stamp.h"
+#include "annotator/text/unique_names.h"
+
+namespace whence::annotation {
+
+using origin::Confidence;
+using origin::NodeOrigin;
+using origin::OriginKind;
+namespace keys = origin::keys;
+using match::MatchReport;
+using match::NodeMatch;
+using onnx_file::find_property;
+using onnx_file::NodeEdit;
+using onnx_file::NodeView;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+
+namespace {
+
+using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // of nodes in the file -> their number
+
+Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes) {
+  Offsets offsets;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    offsets.emplace(static_cast<std::uint64_t>(nodes[i]->message.data() - model.file->text().data()), i);
+  }
+  return offsets;
+}
+
+bool says_something(const onnx_file::OnnxProperties& metadata) {
+  return find_property(metadata, keys::confidence).has_value();
+}
+
+class ForeignEditor : public onnx_file::NodeEditor {
+ public:
+  // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
+  // `stamps`: also write which recorded operations a node stands for; `of_another`: those that it has are of another
+  // program, and go.
+  ForeignEditor(const MatchReport& found, const KeySource& source, const Offsets& offsets,
+                const AnnotateOptions& options, bool stamps, bool of_another,
+                const std::vector<std::string_view>& known_names, AnnotateReport& report)
+      : found_(found),
+        source_(source),
+        offsets_(offsets),
+        options_(options),
+        stamps_(stamps),
+        of_another_(of_another),
+        known_names_(known_names),
+        report_(report) {
+    report_ = {};
+    for (const std::string_view name : known_names) {
+      if (!name.empty()) unique_.claim(std::string(name));
+    }
+  }
+
+  NodeEdit edit(const NodeView& node) override {
+    const std::size_t index = offsets_.at(node.offset);
+    const NodeMatch& match = found_.nodes[index];
+    const bool annotated = says_something(node.metadata);
+    NodeEdit edit = annotated ? NodeEdit{} : annotation_of(node, index, match);
+    const Confidence confidence = confidence_after(node, edit, match.confidence);
+    if (options_.carry && (annotated || match.scope >= 0)) carry_name(node, confidence, edit);
+    report_.nodes.add(confidence);
+    return edit;
+  }
+
+ private:
+  NodeEdit annotation_of(const NodeView& node, std::size_t index, const NodeMatch& match) {
+    NodeEdit edit;
+    if (match.scope < 0) {
+      edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
+      keep_what_was_there(node, edit);
+      if (of_another_) set_aside(entries_in_the_way(node, keys::op), edit);
+      return edit;
+    }
+    if (options_.names) rename(node, index, edit);
+    metadata::KeyEntries entries = source_.keys_of(match);
+    if (source_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
+    for (auto& entry : entries) {
+      if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
+    }
+    if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
+      edit.added.emplace_back(keys::evidence, found_.evidence[index]);
+    }
+    if (stamps_ && (of_another_ || !find_property(node.metadata, keys::op))) {
+      if (const auto origin = source_.origin_of(match)) edit.added.emplace_back(keys::op, origin::to_stamp(*origin));
+    }
+    keep_what_was_there(node, edit);
+    set_aside(of_another_ ? entries_in_the_way(node, keys::op) : repeated_entries(node), edit);
+    return edit;
+  }
+
+  static void set_aside(const std::vector<onnx_file::PlacedEntry>& entries, NodeEdit& edit) {
+    if (entries.empty()) return;
+    for (const onnx_file::PlacedEntry& entry : entries) edit.dropped_positions.push_back(entry.position);
+    edit.added.emplace_back(keys::merged, to_text(entries));
+  }
+
+  void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
+    std::string wanted(known_names_[index]);
+    const NodeMatch& match = found_.nodes[index];
+    if (wanted.empty())
+      wanted = unique_.claim(origin::node_name(source_.path_of(match), node.op_type, match.confidence));
+    if (wanted == node.name) return;
+    edit.added.emplace_back(keys::original_name, std::string(node.name));
+    edit.name = std::move(wanted);
+    ++report_.renamed;
+  }
+
+  void keep_what_was_there(const NodeView& node, NodeEdit& edit) const {
+    std::string kept;
+    if (stamps_ && !of_another_ && find_property(node.metadata, keys::op)) kept = keys::op;
+    if (node.has_name && node.name.empty()) kept += kept.empty() ? "name" : ",name";
+    for (const std::string_view key : metadata::annotation_keys()) {
+      if (!find_property(node.metadata, key)) continue;
+      if (!kept.empty()) kept += ",";
+      kept += key;
+    }
+    if (!kept.empty()) edit.added.emplace_back(keys::kept, std::move(kept));
+  }
+
+  const MatchReport& found_;
+  const KeySource& source_;
+  const Offsets& offsets_;
+  const AnnotateOptions& options_;
+  bool stamps_, of_another_;
+  const std::vector<std::string_view>& known_names_;
+  AnnotateReport& report_;
+  text::UniqueNames unique_;
+};
+
+}  // namespace
+
+Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
+  onnx_file::OnnxProperties metadata = node.metadata;
+  for (const auto& [key, value] : edit.added) metadata.push_back({key, value});
+  return metadata::stated_confidence(metadata).value_or(decided);
+}
+
+bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
+  if (find_property(model.metadata, keys::matched) != digest) return false;
+  const auto nodes = match::nodes_with_functions(model);
+  return std::all_of(nodes.begin(), nodes.end(), [](const OnnxNode* node) { return says_something(node->metadata); });
+}
+
+AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
+                             const std::string& digest, const onnx_file::ModelSource& input,
+                             const onnx_file::ModelOutput& output, const AnnotateOptions& options) {
+  const auto nodes = match::nodes_with_functions(model);
+  const Offsets offsets = offsets_of(model, nodes);
+  std::vector<std::string_view> known_names(nodes.size());
+  std::unordered_set<std::string_view> given;
+  const auto keeps = [&](std::size_t i) { return says_something(nodes[i]->metadata) || found.nodes[i].scope < 0; };
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!keeps(i)) continue;
+    known_names[i] = nodes[i]->name;
+    given.insert(nodes[i]->name);
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (keeps(i) || found.nodes[i].confidence == Confidence::ancestor) continue;
+    const std::string_view name = source.own_name(found.nodes[i], nodes[i]->op_type);
+    if (!name.empty() && given.insert(name).second) known_names[i] = name;
+  }
+  onnx_file::ModelEdit edit = annotation_of_model(model);
+  // Where every node says its place, nothing is matched: the file stays that of the record that it was annotated with.
+  const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
+  if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
+  AnnotateReport report;
+  // A stamp means something beside the sidecar of its program. Nodes of whence's own export have theirs, unless an
+  // optimiser dropped it.
+  const std::string program = source.program();
+  const auto exported = find_property(model.metadata, keys::program);
+  const bool stamps = !program.empty() && source.wants(keys::confidence);
+  const bool of_another = stamps && exported && exported != program;
+  if (stamps && adds && program != digest && exported != program && !find_property(model.metadata, keys::stamped)) {
+    edit.added.emplace_back(keys::stamped, program);
+  }
+  const auto make_editor = [&] {
+    return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, of_another, known_names, report);
+  };
+  report.changed =
+      onnx_file::rewrite_file(input, output, make_editor, std::move(edit), onnx_file::data_files_of(model));
+  report.fit = found.fit;
+  return report;
+}
+
+}  // namespace whence::annotation

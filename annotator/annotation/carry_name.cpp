@@ -1,0 +1,17 @@
+#include "annotator/annotation/carry_name.h"
+
+#include "annotator/origin/carried_token.h"
+#include "annotator/origin/keys.h"
+
+namespace whence::annotation {
+
+namespace keys = origin::keys;
+
+void carry_name(const onnx_file::NodeView& node, origin::Confidence confidence, onnx_file::NodeEdit& edit) {
+  const std::string_view name = edit.name ? std::string_view(*edit.name) : node.name;
+  if (name.empty() || onnx_file::find_property(node.metadata, keys::carry)) return;
+  edit.doc_string = origin::with_token(node.doc_string, node.has_doc_string, {name, confidence});
+  edit.added.emplace_back(keys::carry, "doc_string");
+}
+
+}  // namespace whence::annotation

@@ -1,0 +1,31 @@
+#include "annotator/annotation/model_edit.h"
+
+#include "annotator/origin/keys.h"
+
+namespace whence::annotation {
+
+namespace keys = origin::keys;
+
+onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model) {
+  onnx_file::ModelEdit edit;
+  if (!onnx_file::find_property(model.metadata, keys::annotated))
+    edit.added.emplace_back(keys::annotated, WHENCE_VERSION);
+  if (model.ir_version < oldest_ir_with_node_metadata) {
+    edit.ir_version = oldest_ir_with_node_metadata;
+    edit.added.emplace_back(keys::original_ir_version, std::to_string(model.ir_version));
+  }
+  return edit;
+}
+
+Diagnostic raised_ir_version(std::int64_t before, const Place& place) {
+  return {Code::unsupported_feature,
+          Severity::note,
+          "the IR version was raised from " + std::to_string(before) + " to " +
+              std::to_string(oldest_ir_with_node_metadata) + ": older versions have no metadata of nodes",
+          place,
+          "",
+          1,
+          {}};
+}
+
+}  // namespace whence::annotation

@@ -1,0 +1,18 @@
+// What annotating adds to the model itself, whoever exported it.
+#pragma once
+
+#include <cstdint>
+
+#include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "whence/diagnostics.h"
+
+namespace whence::annotation {
+
+inline constexpr std::int64_t oldest_ir_with_node_metadata = 10;
+
+// That annotate ran, and the IR version that node metadata needs.
+onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model);
+Diagnostic raised_ir_version(std::int64_t before, const Place& place);
+
+}  // namespace whence::annotation

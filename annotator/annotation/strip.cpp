@@ -1,0 +1,126 @@
+#include "annotator/annotation/strip.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "annotator/annotation/merged_entries.h"
+#include "annotator/metadata/node_keys.h"
+#include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/carried_token.h"
+#include "annotator/origin/keys.h"
+
+namespace whence::annotation {
+
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::ModelEdit;
+using onnx_file::NodeEdit;
+using onnx_file::NodeEditor;
+using onnx_file::NodeView;
+
+namespace {
+
+// "a,b" holds "a" and "b", by whole items.
+bool lists(std::string_view items, std::string_view wanted) {
+  while (!items.empty()) {
+    const std::size_t comma = std::min(items.find(','), items.size());
+    if (items.substr(0, comma) == wanted) return true;
+    items.remove_prefix(std::min(comma + 1, items.size()));
+  }
+  return false;
+}
+
+class StripEditor : public NodeEditor {
+ public:
+  // `stamps`: annotate wrote some, too.
+  StripEditor(StripReport& report, bool stamps) : report_(report), stamps_(stamps) { report_ = {}; }
+
+  NodeEdit edit(const NodeView& node) override {
+    ++report_.nodes;
+    NodeEdit edit;
+    const std::string_view kept = find_property(node.metadata, keys::kept).value_or("");
+    for (const std::string_view key : metadata::annotation_keys()) drop(node, key, kept, edit);
+    drop(node, keys::kept, "", edit);
+    drop(node, keys::original_name, "", edit);
+    drop(node, keys::merged, "", edit);
+    drop(node, keys::carry, "", edit);
+    if (find_property(node.metadata, keys::carry)) take_token(node, edit);
+    if (stamps_ && !exported(node)) drop(node, keys::op, kept, edit);
+    if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
+    if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
+    edit.keep_empty_name = lists(kept, "name");
+    if (!edit.dropped_keys.empty()) ++report_.stripped;
+    return edit;
+  }
+
+ private:
+  // Its place was read from its stamp.
+  static bool exported(const NodeView& node) {
+    const auto rule = find_property(node.metadata, keys::rule);
+    return rule == "stamp" || rule == "shared";
+  }
+
+  static void take_token(const NodeView& node, NodeEdit& edit) {
+    if (!origin::token_in(node.doc_string)) return;  // it was changed since
+    const auto before = origin::without_token(node.doc_string);
+    edit.drop_doc_string = !before;
+    if (before) edit.doc_string = std::string(*before);
+  }
+
+  static void drop(const NodeView& node, std::string_view key, std::string_view kept, NodeEdit& edit) {
+    if (find_property(node.metadata, key) && !lists(kept, key)) edit.dropped_keys.push_back(key);
+  }
+
+  StripReport& report_;
+  bool stamps_;
+};
+
+// Leaves a file that whence never annotated as it is.
+class LeaveAsIs : public NodeEditor {
+ public:
+  NodeEdit edit(const NodeView&) override { return {}; }
+};
+
+ModelEdit model_edit(const onnx_file::OnnxSummary& model, const Place& place) {
+  ModelEdit edit;
+  edit.dropped_keys = {keys::annotated, keys::matched, keys::stamped, keys::original_ir_version, keys::data_files};
+  edit.restores_data = true;
+  if (const auto text = find_property(model.metadata, keys::original_ir_version)) {
+    std::int64_t version = 0;
+    const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), version);
+    if (failure != std::errc() || end != text->data() + text->size()) {
+      throw Error(Code::corrupt_file,
+                  std::string(keys::original_ir_version) + " is '" + std::string(*text) + "', not a number",
+                  "take the file as annotate wrote it", place);
+    }
+    edit.ir_version = version;
+  }
+  return edit;
+}
+
+}  // namespace
+
+Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output) {
+  return guarded([&] {
+    ModelEdit edit;
+    onnx_file::DataFiles data_files;
+    bool annotated = false, stamps = false;
+    {
+      auto model = onnx_file::read_onnx_summary(input);
+      if (!model) throw Error(model.diagnostics());
+      annotated = find_property(model->metadata, keys::annotated).has_value();
+      stamps = find_property(model->metadata, keys::matched).has_value();
+      if (annotated) edit = model_edit(*model, {.file = input.stands_for, .stage = "strip"});
+      data_files = onnx_file::data_files_of(*model);
+    }
+    StripReport report;
+    const auto make_editor = [&]() -> std::unique_ptr<NodeEditor> {
+      if (!annotated) return std::make_unique<LeaveAsIs>();
+      return std::make_unique<StripEditor>(report, stamps);
+    };
+    report.changed = onnx_file::rewrite_file(input, output, make_editor, std::move(edit), data_files);
+    return report;
+  });
+}
+
+}  // namespace whence::annotation

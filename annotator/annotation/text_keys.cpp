@@ -1,0 +1,116 @@
+#include "annotator/annotation/text_keys.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "annotator/metadata/node_keys.h"
+#include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
+
+namespace whence::annotation {
+
+namespace keys = origin::keys;
+using match::name_of;
+using match::NodeMatch;
+using onnx_file::find_property;
+using onnx_file::OnnxNode;
+using origin::name_of;
+using origin::NodeOrigin;
+using origin::OriginKind;
+
+namespace {
+
+// What one node said of its operation, which holds for the node that took its place as well.
+bool taken_over(std::string_view key) {
+  return key == keys::name_space || key == keys::class_hierarchy || key == keys::name_scopes || key == keys::fx_node ||
+         key == keys::stack_trace || key == keys::call || key == keys::calls || key == keys::scopes ||
+         key == keys::source;
+}
+
+}  // namespace
+
+std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
+  std::vector<std::string> modules;
+  const auto add = [&](std::string path) {
+    if (std::find(modules.begin(), modules.end(), path) == modules.end()) modules.push_back(std::move(path));
+  };
+  for (const std::int32_t unit : match.units) {
+    if (static_cast<std::size_t>(unit) >= nodes_.size()) continue;
+    const auto list = find_property(nodes_[unit]->metadata, keys::modules);
+    const auto json = nlohmann::json::parse(list.value_or(""), nullptr, /*allow_exceptions=*/false);
+    if (json.is_array() && !json.empty()) {
+      for (const auto& each : json) {
+        if (each.is_string()) add(each.get<std::string>());
+      }
+    } else if (reference_.units[unit].scope >= 0) {
+      add(reference_.scopes[reference_.units[unit].scope].path);
+    }
+  }
+  return modules;
+}
+
+std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match) const {
+  const OnnxNode* only = only_node(match);
+  const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
+  std::vector<std::pair<std::string_view, std::string>> result;
+  for (const std::string_view key : wanted_) {
+    if (key == keys::module) {
+      result.emplace_back(key, reference_.scopes[match.scope].path);
+    } else if (key == keys::modules && modules.size() > 1) {
+      result.emplace_back(key, nlohmann::json(modules).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else if (key == keys::confidence) {
+      result.emplace_back(key, std::string(name_of(match.confidence)));
+    } else if (key == keys::rule) {
+      result.emplace_back(key, std::string(name_of(match.rule)));
+    } else if (key == keys::version) {
+      result.emplace_back(key, WHENCE_VERSION);
+    } else if (only != nullptr && taken_over(key)) {
+      if (const auto value = find_property(only->metadata, key)) result.emplace_back(key, std::string(*value));
+    }
+  }
+  metadata::state_confidence(match.confidence, result);
+  return result;
+}
+
+const OnnxNode* TextKeys::only_node(const NodeMatch& match) const {
+  if (match.units.size() != 1 || static_cast<std::size_t>(match.units[0]) >= nodes_.size()) return nullptr;
+  return nodes_[match.units[0]];
+}
+
+std::string_view TextKeys::own_name(const NodeMatch& match, std::string_view op_type) const {
+  const OnnxNode* only = only_node(match);
+  return only != nullptr && only->op_type == op_type ? only->name : std::string_view();
+}
+
+bool TextKeys::wants(std::string_view key) const {
+  return std::find(wanted_.begin(), wanted_.end(), key) != wanted_.end();
+}
+
+std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {
+  if (match.units.empty()) return std::nullopt;
+  std::vector<NodeOrigin> all;
+  for (const std::int32_t unit : match.units) {
+    if (static_cast<std::size_t>(unit) >= nodes_.size()) return std::nullopt;
+    auto origin = origin::parse_stamp(find_property(nodes_[unit]->metadata, keys::op).value_or(""));
+    if (!origin) return std::nullopt;
+    all.push_back(std::move(*origin));
+  }
+  if (all.size() == 1) return std::move(all.front());
+  NodeOrigin together;
+  for (const NodeOrigin& each : all) together.ops.insert(together.ops.end(), each.ops.begin(), each.ops.end());
+  std::ranges::sort(together.ops);
+  together.ops.erase(std::unique(together.ops.begin(), together.ops.end()), together.ops.end());
+  const bool shared =
+      match.shared || std::ranges::any_of(all, [](const NodeOrigin& each) { return each.kind == OriginKind::shared; });
+  if (shared) {
+    together.kind = OriginKind::shared;
+  } else if (together.ops.size() > 1) {
+    together.kind = OriginKind::fused;
+  }
+  return together;
+}
+
+std::string TextKeys::path_of(const NodeMatch& match) const { return reference_.scopes[match.scope].name_path; }
+
+}  // namespace whence::annotation

@@ -1,0 +1,120 @@
+// whence::annotate and whence::strip: by paths, whatever the file's modules are.
+#include "whence/annotate.h"
+
+#include <filesystem>
+
+#include "annotator/annotation/annotate.h"
+#include "annotator/annotation/strip.h"
+#include "annotator/app/counts.h"
+#include "annotator/app/flat_model.h"
+#include "annotator/app/function_choice.h"
+#include "annotator/app/separate_files.h"
+#include "annotator/functions/outline_file.h"
+#include "annotator/onnx_file/onnx_rewrite.h"
+#include "schema/files/files.h"
+#include "schema/sidecar/sidecar.h"
+
+namespace whence {
+namespace {
+
+using onnx_file::ModelOutput;
+using onnx_file::ModelSource;
+
+// "model.onnx" -> "model.whence.json", the name that `whence record` suggests.
+std::string sidecar_beside(const std::string& model) {
+  return std::filesystem::path(model).replace_extension(".whence.json").string();
+}
+
+// The sidecar that was named, or the one beside the model; empty when there is neither.
+std::string sidecar_of(const std::string& model, const AnnotateOptions& options) {
+  if (!options.sidecar.empty() || !options.from.empty()) return options.sidecar;
+  const std::string guess = sidecar_beside(model);
+  return std::filesystem::exists(guess) ? guess : "";
+}
+
+annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOutput& output,
+                                         const std::string& sidecar, const AnnotateOptions& options,
+                                         Diagnostics& notes) {
+  const annotation::AnnotateOptions what{.keys = options.keys,
+                                         .names = options.names,
+                                         .carry = options.carry,
+                                         .allow_different_weights = options.allow_different_weights};
+  if (!options.from.empty()) {
+    const app::FlatModel before(options.from, output.path, notes);
+    return unwrap(annotation::annotate_from_file(input, before.source(), output, what), notes);
+  }
+  if (sidecar.empty()) return unwrap(annotation::annotate_alone(input, output, what), notes);
+  const Sidecar recorded = unwrap(read_sidecar(sidecar), notes);
+  if (!recorded.complete) {
+    notes.push_back({Code::sidecar_mismatch,
+                     Severity::warning,
+                     "the sidecar is incomplete: its recording ended before the model did",
+                     {.file = sidecar, .stage = "read"},
+                     "record the model again",
+                     1,
+                     {}});
+  }
+  return unwrap(annotation::annotate_file(input, recorded, output, what), notes);
+}
+
+// A file to which nothing is to be added.
+void copy_as_it_is(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
+  class NoEdit : public onnx_file::NodeEditor {
+    onnx_file::NodeEdit edit(const onnx_file::NodeView&) override { return {}; }
+  };
+  const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(input), notes);
+  onnx_file::rewrite_file(
+      input, output, [] { return std::make_unique<NoEdit>(); }, {}, onnx_file::data_files_of(model));
+}
+
+AnnotateReport to_report(const annotation::AnnotateReport& found) {
+  AnnotateReport report;
+  report.nodes = app::to_node_counts(found.nodes);
+  report.renamed = found.renamed;
+  report.changed = found.changed;
+  report.parameters = {found.fit.parameters, found.fit.by_bytes, found.fit.by_name, found.fit.by_shape};
+  return report;
+}
+
+}  // namespace
+
+AnnotateReport annotate(const std::string& model, const std::string& output_path, const AnnotateOptions& options) {
+  if (!options.from.empty() && !options.sidecar.empty()) {
+    throw Error(Code::usage, "--from and --sidecar were both given", "give one of them", {.stage = "command line"});
+  }
+  const std::string sidecar = sidecar_of(model, options);
+  const ModelOutput output =
+      app::model_output({{"the model", model}, {"the sidecar", sidecar}, {"--from", options.from}},
+                        {"--output", output_path}, app::InPlace::allowed, options.overwrite);
+  Diagnostics notes;
+  const app::FlatModel flat(model, output_path, notes);
+  const bool chosen = !options.functions.empty();
+  const std::optional<FunctionChoice> choice = chosen ? app::parse_function_choice(options.functions) : flat.cut();
+  AnnotateReport report;
+  if (!choice) {
+    report = to_report(annotate_flat(model, output, sidecar, options, notes));
+  } else {
+    const ScratchFolder scratch(output_path);
+    ModelOutput annotated(scratch.file(base_name(output_path)));
+    annotated.draft = true;
+    report = to_report(annotate_flat(flat.source(), annotated, sidecar, options, notes));
+    if (chosen || report.changed) {
+      report.functions = unwrap(functions::outline_file({annotated.path, model}, output, *choice), notes);
+    } else {
+      copy_as_it_is(model, output, notes);
+    }
+  }
+  report.notes = std::move(notes);
+  return report;
+}
+
+StripReport strip(const std::string& model, const std::string& output_path, bool overwrite) {
+  const ModelOutput output =
+      app::model_output({{"the model", model}}, {"--output", output_path}, app::InPlace::allowed, overwrite);
+  Diagnostics notes;
+  const app::FlatModel flat(model, output_path, notes);
+  const annotation::StripReport found = unwrap(annotation::strip_file(flat.source(), output), notes);
+  return {found.nodes, found.stripped, found.changed, std::move(notes)};
+}
+
+}  // namespace whence

@@ -1,0 +1,215 @@
+// whence::export_archive: from a TorchScript or torch.export archive to an ONNX file whose nodes know where they come
+// from.
+//
+//   archive -> recorder or pt2 -> Program -> exporter -> write, and on request the sidecar and the annotation
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "annotator/annotation/annotate.h"
+#include "annotator/app/export_markdown.h"
+#include "annotator/app/export_options.h"
+#include "annotator/app/function_choice.h"
+#include "annotator/app/read_options.h"
+#include "annotator/app/recorder_library.h"
+#include "annotator/app/separate_files.h"
+#include "annotator/functions/outline_file.h"
+#include "schema/files/files.h"
+#include "schema/files/output_files.h"
+#include "schema/files/scratch_folder.h"
+#include "schema/sidecar/sidecar.h"
+#include "whence/export.h"
+
+namespace whence {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+
+void count_nodes(const Graph& graph, ExportReport& report) {
+  for (const graph::GraphNode& node : graph.nodes) {
+    ++report.nodes;
+    report.operators.insert(node.domain.empty() ? node.op_type : node.domain + "::" + node.op_type);
+    for (const graph::Attribute& attribute : node.attributes) {
+      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) count_nodes(**body, report);
+    }
+  }
+}
+
+// "input_ids int64[batch,16]"
+std::string describe(const Graph& graph, graph::GraphValueId id) {
+  const graph::GraphValue& value = graph.values[id];
+  std::string text = value.name + " " + std::string(name_of(value.dtype));
+  if (!value.dims) return text;
+  text += "[";
+  for (const Dim& dim : *value.dims) {
+    if (text.back() != '[') text += ",";
+    const bool named = dim.dynamic && dim.symbol != none_id;
+    text += named ? graph.symbols[dim.symbol].name : dim.is_static() ? std::to_string(dim.size) : "?";
+  }
+  return text + "]";
+}
+
+// Cuts functions out of the annotated draft, which knows the modules.
+std::optional<FunctionsReport> cut_functions(const std::string& draft, const FunctionChoice& choice,
+                                             Diagnostics& notes) {
+  Result<FunctionsReport> outlined = functions::outline_file(draft, draft, choice);
+  if (outlined || !choice.automatic()) return unwrap(std::move(outlined), notes);
+  // No module was named, so that none to be cut out is not a mistake.
+  notes.push_back({Code::usage,
+                   Severity::warning,
+                   "no module is repeated, or none of three nodes or more: nothing became a function",
+                   {.file = draft, .stage = "functions"},
+                   "choose modules: --functions types=A,B or modules=GLOB",
+                   1,
+                   {}});
+  return std::nullopt;
+}
+
+// What stands beside the model in the scratch folder: its weights.
+void add_data_files(const ScratchFolder& scratch, const onnx_file::ModelOutput& output, OutputFiles& files) {
+  std::set<fs::path> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(scratch.path())) names.insert(entry.path().filename());
+  names.erase(base_name(output.path));
+  for (const fs::path& name : names) {
+    const std::string data = scratch.file(name.string());
+    AtomicFile* const file =
+        onnx_file::add_data_file(data, (fs::path(output.path).parent_path() / name).string(), output, files);
+    if (file != nullptr) file->take(data);
+  }
+}
+
+class ArchiveExport {
+ public:
+  ArchiveExport(const std::string& archive, const std::string& output, const Options& options)
+      : options_(options),
+        read_(app::read_options(archive, options)),
+        conversion_(app::conversion_options(options)),
+        output_(checked_output(archive, output)) {
+    if (!options.converters.empty()) converters_ = write::UserFunctions::read(options.converters, options.opset);
+    if (converters_) conversion_.custom_operators = converters_->operators();
+    if (!options.functions.empty()) choice_ = app::parse_function_choice(options.functions);
+    // The texts of fx nodes are metadata; a sidecar is a record that a renamed or transposed weight can be found by.
+    read_.texts = annotates() || !options.sidecar.empty();
+    read_.digests = !options.sidecar.empty();
+    run_.archive = archive;
+    run_.output = output;
+    run_.opset = options.opset;
+  }
+
+  // Everything is written to a scratch folder and gets its name at the end, or nothing does.
+  ExportReport run() {
+    // Opened before the work begins, so that what cannot be written is an error at once.
+    std::optional<OutputFiles> files(std::in_place);
+    AtomicFile* const markdown = options_.report.empty() ? nullptr : &files->add(options_.report);
+    AtomicFile* const sidecar = options_.sidecar.empty() ? nullptr : &files->add(options_.sidecar);
+    AtomicFile& model = files->add(output_.path);
+    const ScratchFolder scratch(output_.path);
+    try {
+      convert();
+      const std::string draft = scratch.file(base_name(output_.path));
+      write_draft(draft);
+      run_.diagnostics = scratch.as_seen(std::move(run_.diagnostics));
+      report_written(draft);
+      if (sidecar != nullptr) sidecar->write(bound_sidecar(draft));
+      add_data_files(scratch, output_, *files);
+      model.take(draft);
+      run_.written = true;
+      run_.stages.end();
+      if (markdown != nullptr) markdown->write(app::to_markdown(run_));
+      files->commit();
+    } catch (const Error& error) {
+      files.reset();
+      fail(scratch.as_seen(error.diagnostics()));
+    }
+    report_.stages = run_.stages.seconds();
+    report_.notes = std::move(run_.diagnostics);
+    return std::move(report_);
+  }
+
+ private:
+  bool annotates() const { return options_.annotate || choice_; }
+
+  onnx_file::ModelOutput checked_output(const std::string& archive, const std::string& output) const {
+    std::vector<app::NamedFile> inputs = {
+        {"archive", archive}, {"--inputs", options_.inputs_file}, {"--converters", options_.converters}};
+    for (const std::string& library : options_.libraries) inputs.push_back({"--library", library});
+    app::require_separate(
+        inputs, {{"--output", output}, {"--sidecar-out", options_.sidecar}, {"--report", options_.report}}, "");
+    return app::model_output(inputs, {"--output", output}, app::InPlace::refused, options_.external_data.overwrite);
+  }
+
+  void convert() {
+    run_.stages.begin("read the archive");
+    app::load_operators(options_.libraries);
+    sidecar_.program = app::read_archive(read_, run_.diagnostics);
+    run_.program = &sidecar_.program;
+    run_.stages.begin("convert");
+    graph_ = unwrap(exporter::export_program(sidecar_.program, conversion_), run_.diagnostics);
+    if (graph_->outputs.empty()) {
+      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph has to have a result",
+                  "return what is to be computed", {.file = run_.archive, .stage = "export"});
+    }
+    run_.graph = &*graph_;
+  }
+
+  void write_draft(const std::string& draft) {
+    run_.stages.begin(annotates() ? "write and annotate" : "write");
+    write::WriteOptions writing = app::write_options(sidecar_.program, options_);
+    writing.functions = converters_;
+    writing.interface = write::interface_metadata(*graph_, sidecar_.program);
+    write::write_onnx(*graph_, draft, writing);
+    if (annotates()) unwrap(annotation::annotate_file(draft, sidecar_, draft, {}), run_.diagnostics);
+    if (choice_) report_.functions = cut_functions(draft, *choice_, run_.diagnostics);
+  }
+
+  void report_written(const std::string& draft) {
+    report_.file = output_.path;
+    report_.sidecar = options_.sidecar;
+    report_.opset = options_.opset;
+    report_.size = fs::file_size(draft);
+    count_nodes(*graph_, report_);
+    for (const graph::GraphValueId id : graph_->inputs) report_.inputs.push_back(describe(*graph_, id));
+    for (const graph::GraphValueId id : graph_->outputs) report_.outputs.push_back(describe(*graph_, id));
+  }
+
+  std::string bound_sidecar(const std::string& draft) {
+    sidecar_.bindings.push_back({base_name(draft), digest_of_file(draft), options_.opset, report_.nodes});
+    return to_json_text(sidecar_);
+  }
+
+  // Throws everything that was found; the report that was asked for says it too.
+  [[noreturn]] void fail(Diagnostics found) {
+    run_.diagnostics.insert(run_.diagnostics.end(), found.begin(), found.end());
+    run_.written = false;
+    run_.stages.end();
+    if (!options_.report.empty()) {
+      try {
+        write_file(options_.report, app::to_markdown(run_));
+      } catch (const Error& unwritten) {  // which is not to hide why the export failed
+        found.insert(found.end(), unwritten.diagnostics().begin(), unwritten.diagnostics().end());
+      }
+    }
+    throw Error(found);
+  }
+
+  const Options& options_;
+  ReadOptions read_;
+  exporter::ExportOptions conversion_;
+  onnx_file::ModelOutput output_;
+  std::shared_ptr<const write::UserFunctions> converters_;
+  std::optional<FunctionChoice> choice_;
+
+  app::ExportRun run_;
+  Sidecar sidecar_;
+  std::optional<Graph> graph_;
+  ExportReport report_;
+};
+
+}  // namespace
+
+ExportReport export_archive(const std::string& archive, const std::string& output, const Options& options) {
+  return ArchiveExport(archive, output, options).run();
+}
+
+}  // namespace whence

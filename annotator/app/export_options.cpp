@@ -1,0 +1,71 @@
+#include "annotator/app/export_options.h"
+
+#include <bit>
+
+#include "annotator/app/recorder_library.h"
+#include "annotator/origin/keys.h"
+#include "schema/sidecar/sidecar.h"
+
+namespace whence::app {
+namespace {
+
+const Place command_line{.stage = "command line"};
+
+int checked_opset(int opset) {
+  using exporter::newest_opset, exporter::oldest_opset;
+  if (opset >= oldest_opset && opset <= newest_opset) return opset;
+  throw Error(Code::usage, "--opset " + std::to_string(opset) + " is not supported",
+              "opsets " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset) + " are", command_line);
+}
+
+// {"mylib": 2}: operators of the namespace mylib become nodes of the domain mylib, version 2.
+void check_domain(const std::string& domain, int version) {
+  if (version >= 1 && !domain.empty() && domain != "ai.onnx") return;
+  throw Error(Code::usage,
+              "--custom-opset '" + domain + "=" + std::to_string(version) + "' is not a domain with a version",
+              "give it as mylib=1; the version of ONNX's own operators is --opset", command_line);
+}
+
+write::ExternalData external_data(const ExternalData& options) {
+  write::ExternalData external;
+  external.file_per_tensor = options.per_tensor;
+  external.always = options.always || options.per_tensor || options.threshold || options.alignment;
+  external.threshold = options.threshold.value_or(external.threshold);
+  external.alignment = options.alignment.value_or(external.alignment);
+  if (std::has_single_bit(external.alignment)) return external;
+  throw Error(Code::usage, "--external-data-alignment " + std::to_string(external.alignment) + " is not a power of two",
+              "1 for none, 4096 for pages", command_line);
+}
+
+}  // namespace
+
+exporter::ExportOptions conversion_options(const Options& options) {
+  exporter::ExportOptions conversion;
+  conversion.opset = checked_opset(options.opset);
+  conversion.input_names = options.input_names;
+  conversion.output_names = options.output_names;
+  conversion.unsupported_as_domain = options.unsupported_as_domain;
+  conversion.simplify = options.optimize;
+  conversion.weights_as_inputs = options.weights_as_inputs;
+  conversion.trace_composite = trace_composite;
+  for (const auto& [domain, version] : options.custom_opsets) {
+    check_domain(domain, version);
+    conversion.passed_through.insert(domain);
+  }
+  conversion.kept_operators.insert(options.kept_operators.begin(), options.kept_operators.end());
+  return conversion;
+}
+
+write::WriteOptions write_options(const Program& program, const Options& options) {
+  write::WriteOptions writing;
+  writing.opset = options.opset;
+  writing.ir_version = options.opset >= 23 ? 11 : 10;  // node metadata needs 10; opset 23 was released with 11
+  writing.producer_version = WHENCE_VERSION;
+  writing.metadata = {{std::string(origin::keys::program), program_digest(program)}};
+  writing.external = external_data(options.external_data);
+  writing.initializers_as_inputs = options.keep_initializers_as_inputs;
+  for (const auto& [domain, version] : options.custom_opsets) writing.domain_versions[domain] = version;
+  return writing;
+}
+
+}  // namespace whence::app

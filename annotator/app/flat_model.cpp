@@ -1,0 +1,21 @@
+#include "annotator/app/flat_model.h"
+
+#include "annotator/functions/flat_summary.h"
+#include "annotator/functions/outline_file.h"
+#include "schema/files/files.h"
+
+namespace whence::app {
+
+FlatModel::FlatModel(const std::string& file, const std::string& beside, Diagnostics& notes)
+    : file_(file), path_(file) {
+  const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(file), notes);
+  if (!functions::has_cut_functions(model)) return;
+  cut_ = functions::cut_modules(model);
+  scratch_.emplace(beside);
+  path_ = scratch_->file(base_name(file));
+  onnx_file::ModelOutput draft(path_);
+  draft.draft = true;
+  unwrap(functions::inline_file(file, draft, /*all=*/false), notes);
+}
+
+}  // namespace whence::app

@@ -1,0 +1,44 @@
+#include "annotator/app/function_choice.h"
+
+#include <charconv>
+
+#include "annotator/text/words.h"
+
+namespace whence::app {
+namespace {
+
+int parse_depth(const std::string& text) {
+  int depth = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), depth);
+  if (failure == std::errc() && end == text.data() + text.size() && depth >= 1) return depth;
+  throw Error(Code::usage, "--functions depth=" + text + " is not a number of levels", "give 1 or more",
+              {.stage = "command line"});
+}
+
+}  // namespace
+
+FunctionChoice parse_function_choice(const std::string& choice) {
+  FunctionChoice options;
+  if (choice == "auto") return options;
+  if (choice == "structure") {
+    throw Error(Code::usage, "--functions structure was removed", annotate_first, {.stage = "command line"});
+  }
+  const std::size_t equals = choice.find('=');
+  const std::string kind = choice.substr(0, equals),
+                    rest = equals == std::string::npos ? "" : choice.substr(equals + 1);
+  if (kind == "types" && !rest.empty()) {
+    options.types = text::split(rest, ',');
+  } else if (kind == "modules" && !rest.empty()) {
+    options.modules = text::split(rest, ',');
+  } else if (kind == "depth") {
+    options.depth = parse_depth(rest);
+  } else {
+    throw Error(Code::usage, "--functions '" + choice + "' is not a choice of modules",
+                "auto, types=BertLayer, modules='encoder.layer.*' or depth=2; a file with converters of your own goes "
+                "to `whence export --converters`",
+                {.stage = "command line"});
+  }
+  return options;
+}
+
+}  // namespace whence::app

@@ -1,0 +1,14 @@
+// What the recorder and the reader of torch.export archives are asked for, of the options of a use.
+#pragma once
+
+#include <string>
+
+#include "schema/recorder_api.h"
+#include "whence/options.h"
+
+namespace whence::app {
+
+// Throws Error: bad_input_spec; usage where `inputs` and `inputs_file` are both given.
+ReadOptions read_options(const std::string& archive, const Options& options);
+
+}  // namespace whence::app

@@ -1,0 +1,82 @@
+#include "annotator/app/separate_files.h"
+
+#include <filesystem>
+
+#include "annotator/onnx_file/data_file.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "schema/files/paths.h"
+
+namespace whence::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(Code::usage, message, "name another file for one of them", Place{.stage = "command line"});
+}
+
+bool is_device(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+}
+
+// What the command finds wrong with the file it says when it reads it.
+std::vector<std::string> weights_of(const std::string& path) {
+  std::error_code ignored;
+  std::vector<std::string> files;
+  if (!fs::is_regular_file(path, ignored)) return files;
+  const auto model = onnx_file::read_onnx_summary(path);
+  if (!model) return files;
+  for (const auto& [location, end] : onnx_file::data_files_of(*model).locations) {
+    files.push_back(onnx_file::find_data_file(path, location).path.string());
+  }
+  return files;
+}
+
+void require_separate(const NamedFile& input, const NamedFile& output, bool in_place) {
+  if (!in_place && same_file(input.path, output.path)) {
+    fail(output.name + " would replace " + input.name + ": " + output.path);
+  }
+  std::error_code ignored;
+  if (!fs::exists(output.path, ignored)) return;  // so that models are only read where something could be lost
+  for (const std::string& data : weights_of(input.path)) {
+    if (same_file(data, output.path)) {
+      fail(output.name + " would replace the weights of " + input.name + ": " + output.path);
+    }
+  }
+}
+
+}  // namespace
+
+void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
+                      const std::string& in_place) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].path.empty()) continue;
+    if (outputs[i].path == "-") {
+      throw Error(Code::usage, outputs[i].name + " is '-', which stands for standard output elsewhere",
+                  "name a file, /dev/stdout, or ./- for a file of that name", Place{.stage = "command line"});
+    }
+    if (is_device(outputs[i].path)) continue;
+    for (const NamedFile& input : inputs) {
+      if (!input.path.empty()) require_separate(input, outputs[i], i == 0 && input.name == in_place);
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (place_of(outputs[i].path) != place_of(outputs[j].path)) continue;
+      fail(outputs[j].name + " and " + outputs[i].name + " would be one file: " + outputs[i].path);
+    }
+  }
+}
+
+onnx_file::ModelOutput model_output(const std::vector<NamedFile>& inputs, const NamedFile& output, InPlace in_place,
+                                    bool overwrite) {
+  require_separate(inputs, {output}, in_place == InPlace::allowed ? inputs.front().name : "");
+  onnx_file::ModelOutput result(output.path);
+  result.overwrite = overwrite;
+  for (const NamedFile& input : inputs) {
+    if (!input.path.empty()) result.needed.push_back(input.path);
+  }
+  return result;
+}
+
+}  // namespace whence::app

@@ -1,0 +1,28 @@
+// The files of one use, held against each other before any work is done: what is written is never what is read, nor the
+// weights of a model that is read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/onnx_file/carried_data.h"
+
+namespace whence::app {
+
+struct NamedFile {
+  std::string name;  // as the user calls it: "--report", "the model"
+  std::string path;  // empty: not given
+};
+
+// Throws Error(usage) when an output is an input, a data file of an input or another output: by its path, links
+// followed, or as the same file on disk. `in_place`: the input that the first output may be.
+void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
+                      const std::string& in_place);
+
+enum class InPlace { refused, allowed };  // whether the output may be the first input
+
+// The output of a use that writes a model, held against its inputs, none of which is ever replaced.
+onnx_file::ModelOutput model_output(const std::vector<NamedFile>& inputs, const NamedFile& output, InPlace in_place,
+                                    bool overwrite);
+
+}  // namespace whence::app

@@ -1,0 +1,39 @@
+// whence::validate: by paths.
+#include "whence/validate.h"
+
+#include <optional>
+
+#include "annotator/app/counts.h"
+#include "annotator/app/validation_of.h"
+#include "annotator/validation/problems.h"
+#include "annotator/validation/validation_text.h"
+#include "schema/sidecar/sidecar.h"
+
+namespace whence {
+
+validation::Validation app::validation_of(const std::string& model, const ValidateOptions& options,
+                                          Diagnostics& notes) {
+  validation::ValidateOptions what;
+  for (const std::string& text : options.minima) what.gates.minima.push_back(validation::parse_threshold(text));
+  what.gates.required = options.required;
+  what.gates.baseline = options.baseline;
+  what.allowed = options.allowed;
+  what.full = options.full;
+  std::optional<Sidecar> sidecar;
+  if (!options.sidecar.empty()) sidecar = unwrap(read_sidecar(options.sidecar), notes);
+  return unwrap(validation::validate_file(model, sidecar ? &sidecar->program : nullptr, what), notes);
+}
+
+ValidationReport validate(const std::string& model, const ValidateOptions& options) {
+  ValidationReport report;
+  const validation::Validation found = app::validation_of(model, options, report.notes);
+  report.clean = found.clean();
+  report.nodes = app::to_node_counts(found.coverage.all);
+  for (const validation::Problem& problem : validation::problems_of(found)) {
+    report.problems.push_back({problem.rule->code, problem.subject, problem.message});
+  }
+  report.json = validation::to_json(found);
+  return report;
+}
+
+}  // namespace whence

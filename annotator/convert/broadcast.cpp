@@ -1,0 +1,69 @@
+// Broadcasting follows the recorded sizes: two axes that were equally long, and longer than 1, when the example inputs
+// ran have to be equally long always, or PyTorch could not have broadcast them.
+#include "annotator/convert/broadcast.h"
+
+#include <algorithm>
+
+#include "annotator/convert/convert.h"
+#include "annotator/program/program_facts.h"
+
+namespace whence::convert {
+
+namespace {
+
+// True if axis `a` is as long as `b` whenever PyTorch can broadcast it there. An axis that the example inputs made 1
+// long says nothing: it may be a batch of one against a true 1. Neither does one that data may make 1 long.
+bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
+  if (a.symbol != none_id && a.symbol == b.symbol) return true;
+  if (b.is_static() && program::may_become_one(c.session().program(), a)) return false;
+  return a.size > 1 && a.size == b.size;
+}
+
+// True if broadcasting `other` against `value` leaves `value` as it is.
+bool covers(Ctx& c, Val value, Val other) {
+  if (value == other) return true;
+  const int added = c.rank(value) - c.rank(other);
+  if (added < 0) return false;
+  for (int axis = 0; axis < c.rank(other); ++axis) {
+    if (c.static_dim(other, axis) != 1 && !equally_long(c, c.dims(value)[axis + added], c.dims(other)[axis]))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Size size_of_axis(Ctx& c, Val value, std::int64_t axis) {
+  const auto size = c.static_dim(value, axis);
+  return size ? Size{*size} : Size{c.dim_of(value, axis)};
+}
+
+std::vector<Size> shape_of(Ctx& c, Val value) {
+  std::vector<Size> sizes;
+  for (int axis = 0; axis < c.rank(value); ++axis) sizes.push_back(size_of_axis(c, value, axis));
+  return sizes;
+}
+
+std::vector<Size> broadcast_shape(Ctx& c, const std::vector<Val>& values) {
+  int rank = 0;
+  for (const Val value : values) rank = std::max(rank, c.rank(value));
+  std::vector<Size> shape;
+  for (int from_end = rank; from_end > 0; --from_end) {
+    Size size = 1;
+    for (const Val value : values) {
+      if (c.rank(value) < from_end || c.static_dim(value, -from_end) == 1) continue;
+      size = size_of_axis(c, value, c.rank(value) - from_end);
+      if (std::holds_alternative<std::int64_t>(size)) break;
+    }
+    shape.push_back(size);
+  }
+  return shape;
+}
+
+Val broadcast(Ctx& c, Val value, const std::vector<Val>& others) {
+  if (std::all_of(others.begin(), others.end(), [&](Val other) { return covers(c, value, other); })) return value;
+  const bool run_time = others.size() == 1 && !c.all_static(others[0]);
+  return c.emit("Expand", {value, run_time ? c.emit("Shape", {others[0]}) : c.to_vector(broadcast_shape(c, others))});
+}
+
+}  // namespace whence::convert

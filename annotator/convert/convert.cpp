@@ -1,0 +1,458 @@
+// The node loop with its poison, and what converters share: values, constants, sizes.
+#include "annotator/convert/convert.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "annotator/convert/infer.h"
+#include "annotator/convert/op_table.h"
+#include "annotator/program/program_facts.h"
+#include "annotator/program/tensor_values.h"
+#include "schema/files/files.h"
+
+namespace whence::convert {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValue;
+using graph::GraphValueId;
+using graph::no_value;
+using origin::OriginKind;
+using program::place_of;
+
+namespace {
+
+// Small contents are their own key, larger ones (masks, position tables) go by digest.
+std::string content_key(const TensorData& data) {
+  constexpr std::size_t largest_verbatim = 256;
+  std::string key(1, static_cast<char>(data.dtype));
+  for (const std::int64_t size : data.shape) key += std::to_string(size) + ',';
+  key += '|';
+  const auto bytes = data.bytes.in_memory().value();
+  if (bytes.size() > largest_verbatim) return key + digest_of(bytes.data(), bytes.size());
+  return key.append(as_text(bytes));
+}
+
+ConstantId content_of(const Value& value) { return value.source == ValueSource::constant ? value.index : value.known; }
+
+}  // namespace
+
+GraphValue graph_value(const Type& type) {
+  GraphValue value;
+  value.dtype = type.dtype;
+  value.dims = type.dims;
+  if (is_scalar(type.kind)) value.dims.emplace();
+  value.sequence = type.kind == ValueKind::sequence;
+  value.optional = type.kind == ValueKind::optional;
+  return value;
+}
+
+ConvertSession::ConvertSession(const Program& program, Graph& graph, const ConvertOptions& options)
+    : program_(program), options_(options) {
+  frames_.push_back(std::make_unique<Frame>());
+  frames_.back()->graph = &graph;
+}
+
+void ConvertSession::convert(Diagnostics earlier) {
+  graph().symbols = program_.symbols;
+  add_inputs();
+  convert_nodes(program_.body.nodes);
+  add_outputs();
+  for (auto& [key, failure] : failures_) earlier.push_back(std::move(failure));
+  if (!earlier.empty()) throw Error(std::move(earlier));
+}
+
+void ConvertSession::add_inputs() {
+  for (const ProgramInput& input : program_.inputs) {
+    GraphValue value = graph_value(program_.values[input.value].type);
+    value.name = input.name;
+    value.is_input = true;
+    const std::optional<std::vector<Dim>> dims = value.dims;
+    const GraphValueId id = graph().add_value(std::move(value));
+    graph().inputs.push_back(id);
+    frames_.back()->values[input.value] = id;
+    for (std::size_t axis = 0; dims && axis < dims->size(); ++axis) {
+      const Dim& dim = (*dims)[axis];
+      if (dim.dynamic && dim.symbol != none_id) input_axes_.try_emplace(dim.symbol, id, static_cast<int>(axis));
+    }
+  }
+}
+
+void ConvertSession::add_outputs() {
+  node_ = nullptr;
+  for (const ProgramOutput& output : program_.outputs) {
+    if (output.value.is_none()) continue;
+    try {
+      GraphValueId value = value_of(output.value);
+      GraphValue& held = graph().values[value];
+      const auto& outputs = graph().outputs;
+      if (held.producer < 0 || std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
+        // ONNX wants each output to be some node's own result. No operation made this one, unless it is a folded one.
+        origin::NodeOrigin origin{OriginKind::shared, {}};
+        if (held.initializer >= 0) origin.ops = graph().initializers[held.initializer].origin.ops;
+        if (held.producer >= 0) origin = graph().nodes[held.producer].origin;
+        GraphValue copy = held;
+        copy.initializer = -1;
+        copy.is_input = false;
+        const GraphValueId named = graph().add_value(std::move(copy));
+        graph().add_node(GraphNode{"Identity", "", {value}, {named}, {}, std::move(origin), "", false});
+        value = named;
+      }
+      graph().values[value].name = output.name;
+      graph().outputs.push_back(value);
+    } catch (const Poisoned&) {
+      continue;  // reported where it failed
+    } catch (const Error& error) {
+      record(error);
+    }
+  }
+}
+
+void ConvertSession::convert_nodes(const std::vector<Node>& nodes) {
+  for (const Node& node : nodes) convert_node(node);
+}
+
+// Whatever a converter did not foresee, also of a damaged archive: no check found what is wrong with it.
+Error ConvertSession::defect(const Node& node, const std::string& what) const {
+  return Error(Code::internal, "the converter of " + qualified(node) + " failed: " + what,
+               "please report this with the command line and the file", place_of(program_, node, "convert"));
+}
+
+void ConvertSession::convert_node(const Node& node) {
+  const Node* enclosing = std::exchange(node_, &node);
+  try {
+    if (node.target == "prim::If") {
+      convert_if(node);
+    } else if (node.target == "prim::Loop") {
+      convert_loop(node);
+    } else if (is_written_as_it_is(node)) {
+      convert_as_custom(node);
+    } else {
+      convert_with_table(node);
+    }
+  } catch (const Poisoned&) {
+    poison_outputs(node);
+  } catch (const Error& error) {
+    const Code code = error.diagnostics().front().code;
+    if (options_.unsupported_as_domain ? code != Code::internal
+                                       : code == Code::no_converter && is_passed_through(node)) {
+      convert_as_custom(node);
+    } else {
+      record(error);
+      poison_outputs(node);
+    }
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& other) {
+    record(defect(node, other.what()));
+    poison_outputs(node);
+  }
+  node_ = enclosing;
+}
+
+void ConvertSession::convert_with_table(const Node& node) {
+  const std::string key = qualified(node);
+  const OpEntry* entry = OpTable::get().find(key);
+  if (entry == nullptr) {
+    const std::string domain = node.target.substr(0, node.target.find(':'));
+    std::string remedy =
+        domain == "aten" || domain == "prim" || domain == "prims"
+            ? "add a converter (annotator/convert/README.md) or give one with --converters FILE"
+            : "give a converter with --converters FILE, make it a node with --custom-opset " + domain + "=1";
+    remedy += ", or use --on-unsupported=domain";
+    const std::vector<std::string> others = OpTable::get().overloads(node.target);
+    if (!others.empty()) remedy += "; convertible: " + others.front();
+    throw Error(Code::no_converter, key, remedy, place_of(program_, node, "convert"));
+  }
+  Ctx ctx(*this, node, *OpTable::get().schema(key));
+  entry->convert(ctx);
+  for (const ValueId output : node.outputs) {
+    if (frames_.back()->values.count(output) == 0) {
+      throw Error(Code::internal, "the converter of " + key + " yields no result", "please report this",
+                  place_of(program_, node, "convert"));
+    }
+  }
+  if (options_.as_other_exporters) write_no_op(node);
+}
+
+// A result that is one of the inputs gets a node of its own, named as exporters would write the operator.
+void ConvertSession::write_no_op(const Node& node) {
+  static const std::vector<std::pair<std::string_view, std::string_view>> names = {
+      {"pad", "Pad"},           {"view", "Reshape"},
+      {"reshape", "Reshape"},   {"flatten", "Reshape"},
+      {"unflatten", "Reshape"}, {"expand", "Expand"},
+      {"broadcast", "Expand"},  {"slice", "Slice"},
+      {"narrow", "Slice"},      {"to", "Cast"},
+      {"type_as", "Cast"},      {"squeeze", "Squeeze"},
+      {"permute", "Transpose"}, {"transpose", "Transpose"},
+      {"mul", "Mul"},           {"add", "Add"}};
+  if (node.outputs.size() != 1 || node.arguments.empty()) return;
+  const auto* input = node.arguments.front().value.as<ValueRef>();
+  if (input == nullptr || program_.values[input->id].type.kind != ValueKind::tensor) return;
+  auto& values = frames_.back()->values;
+  const auto from = values.find(input->id);
+  if (from == values.end() || values[node.outputs.front()] != from->second) return;
+  const std::string_view target = std::string_view(node.target).substr(node.target.find(':') + 2);
+  std::string_view op_type = "Identity";
+  for (const auto& [part, name] : names) {
+    if (target.find(part) != std::string_view::npos) {
+      op_type = name;
+      break;
+    }
+  }
+  values[node.outputs.front()] = emit("", op_type, {from->second}, {}, 1).front();
+}
+
+void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.outputs.begin(), node.outputs.end()); }
+
+void ConvertSession::record(const Error& error) {
+  constexpr std::size_t further_places = 2;
+  for (const Diagnostic& diagnostic : error.diagnostics()) {
+    const auto [entry, first] = failures_.try_emplace({diagnostic.where.op, diagnostic.message}, diagnostic);
+    if (first) continue;
+    Diagnostic& known = entry->second;
+    ++known.count;
+    const bool seen = known.where == diagnostic.where || std::ranges::count(known.more_places, diagnostic.where) > 0;
+    if (!seen && known.more_places.size() < further_places) known.more_places.push_back(diagnostic.where);
+  }
+}
+
+// ---- values -----------------------------------------------------------------------------------------------------
+
+GraphValueId ConvertSession::value_of(ValueId id) {
+  if (poisoned_.count(id) != 0) throw Poisoned{};
+  const Value& value = program_.values[id];
+  if (value.source == ValueSource::parameter) return parameter(value.index);
+  if (const ConstantId content = content_of(value); content != none_id) {
+    const auto [entry, first] = known_.try_emplace(content, no_value);
+    if (first) {
+      const Constant& folded = program_.constants[content];
+      entry->second = outermost_constant(folded.data);
+      Graph& graph = *frames_.front()->graph;
+      GraphValue& made = graph.values[entry->second];
+      // A tensor that the model holds keeps its name, `scale` of self.scale = torch.tensor(2.). Literals have names,
+      // too, which say nothing: numbers in TorchScript, "lifted_tensor_0" in torch.export.
+      const bool literal = folded.name.substr(folded.name.rfind('.') + 1).starts_with("lifted_tensor_");
+      const bool held = folded.ops.empty() && program_.source.kind == "torch.export" && !literal;
+      if (held && made.name.empty()) made.name = folded.name;
+      origin::NodeOrigin& origin = graph.initializers[made.initializer].origin;
+      origin = origin::merge_origins(origin, {OriginKind::shared, folded.ops}, OriginKind::shared);
+    }
+    return outermost(entry->second);
+  }
+  for (std::size_t depth = frames_.size(); depth-- > 0;) {
+    const auto found = frames_[depth]->values.find(id);
+    if (found == frames_[depth]->values.end()) continue;
+    if (found->second == no_value) {
+      throw Error(Code::converter_refused,
+                  "the result '" + value.name + "' is used, but its converter does not make it",
+                  "use --on-unsupported=domain, or avoid this result in the model",
+                  node_ == nullptr ? Place{} : place_of(program_, *node_, "convert"));
+    }
+    return from_outer(frames_.size() - 1, found->second, depth);
+  }
+  throw Error(Code::internal, "value '" + value.name + "' is used before it is defined", "please report this",
+              node_ == nullptr ? Place{} : place_of(program_, *node_, "convert"));
+}
+
+GraphValueId ConvertSession::value_of(const Argument& argument) {
+  if (const auto* reference = argument.as<ValueRef>()) return value_of(reference->id);
+  if (const auto* integer = argument.as<std::int64_t>())
+    return constant(program::integer_scalar(*integer, DType::int64));
+  if (const auto* number = argument.as<double>()) return constant(program::number_scalar(*number, DType::float64));
+  if (const auto* flag = argument.as<bool>()) return constant(program::integer_scalar(*flag ? 1 : 0, DType::boolean));
+  throw Error(Code::unsupported_feature, "a value that is neither a tensor nor a number cannot be expressed in ONNX",
+              "pass or return tensors and numbers only",
+              node_ == nullptr ? Place{} : place_of(program_, *node_, "convert"));
+}
+
+void ConvertSession::bind(ValueId id, GraphValueId to) {
+  frames_.back()->values[id] = to;
+  if (to == no_value) return;
+  GraphValue& value = graph().values[to];
+  if (value.producer < 0) return;
+  const Type& recorded = program_.values[id].type;
+  if (value.dtype == DType::undefined) value.dtype = recorded.dtype;
+  value.sequence = recorded.kind == ValueKind::sequence;
+  value.optional = recorded.kind == ValueKind::optional;
+  if (is_scalar(recorded.kind)) {
+    if (!value.dims) value.dims.emplace();
+  } else if (recorded.dims) {
+    value.dims = recorded.dims;
+  }
+}
+
+const TensorData* ConvertSession::known(ValueId id) const {
+  const ConstantId content = content_of(program_.values[id]);
+  return content == none_id ? nullptr : &program_.constants[content].data;
+}
+
+const ProgramUses& ConvertSession::uses() {
+  if (!uses_) uses_ = std::make_unique<ProgramUses>(program_);
+  return *uses_;
+}
+
+GraphValueId ConvertSession::parameter(ParameterId id) {
+  auto [entry, first] = parameters_.try_emplace(id, no_value);
+  if (first) {
+    const Parameter& held = program_.parameters[id];
+    entry->second = frames_.front()->graph->add_initializer(held.name, held.data, {}, true);
+  }
+  return outermost(entry->second);
+}
+
+GraphValueId ConvertSession::outermost_constant(TensorData data) {
+  Graph& graph = *frames_.front()->graph;
+  const auto [entry, first] = constants_.try_emplace(content_key(data), no_value);
+  if (first) entry->second = graph.add_initializer("", std::move(data), {OriginKind::shared, {}}, false);
+  graph::Initializer& initializer = graph.initializers[graph.values[entry->second].initializer];
+  if (node_ != nullptr) origin::add_op(initializer.origin, current_op());
+  return entry->second;
+}
+
+GraphValueId ConvertSession::constant(TensorData data) { return outermost(outermost_constant(std::move(data))); }
+
+// Brings a value of frame `outer_depth` into frame `depth`, through the frames between them.
+GraphValueId ConvertSession::from_outer(std::size_t depth, GraphValueId outer_value, std::size_t outer_depth) {
+  if (depth == outer_depth) return outer_value;
+  const GraphValueId enclosing = from_outer(depth - 1, outer_value, outer_depth);
+  Frame& frame = *frames_[depth];
+  auto [entry, first] = frame.captures.try_emplace(enclosing, no_value);
+  if (first) {
+    const GraphValue& seen = frames_[depth - 1]->graph->values[enclosing];
+    GraphValue captured;
+    captured.dtype = seen.dtype;
+    captured.dims = seen.dims;
+    captured.sequence = seen.sequence;
+    captured.optional = seen.optional;
+    captured.captured = enclosing;
+    entry->second = frame.graph->add_value(std::move(captured));
+  }
+  return entry->second;
+}
+
+GraphValueId ConvertSession::outermost(GraphValueId value) { return from_outer(frames_.size() - 1, value, 0); }
+
+std::vector<GraphValueId> ConvertSession::emit(std::string_view domain, std::string_view op_type,
+                                               std::vector<GraphValueId> inputs, Attributes attributes, int outputs) {
+  Graph& graph = this->graph();
+  if (domain.empty() && op_type != "Cast") {
+    std::vector<DType> given;
+    for (const GraphValueId input : inputs) {
+      given.push_back(input == no_value ? DType::undefined : graph.values[input].dtype);
+    }
+    if (const auto widened = widened_types(op_type, opset(), given, outputs)) {
+      if (widened->refused != DType::undefined) {
+        throw Error(Code::converter_refused,
+                    "ONNX has no " + std::string(op_type) + " of " + std::string(name_of(widened->refused)),
+                    "convert the tensor to a dtype that ONNX takes, as with x.float()",
+                    node_ == nullptr ? Place{} : place_of(program_, *node_, "convert"));
+      }
+      return emit_widened(op_type, std::move(inputs), std::move(attributes), *widened);
+    }
+  }
+  GraphNode node;
+  node.op_type = op_type;
+  node.domain = domain;
+  node.inputs = std::move(inputs);
+  node.attributes = std::move(attributes);
+  node.origin.ops = {current_op()};
+  while (!node.inputs.empty() && node.inputs.back() == no_value) node.inputs.pop_back();
+  for (int i = 0; i < outputs; ++i) node.outputs.push_back(graph.add_value({}));
+  const std::vector<GraphValueId> results = node.outputs;
+  infer_types(graph, graph.nodes[graph.add_node(std::move(node))]);
+  return results;
+}
+
+// The operator between casts: it does not take the dtypes that the program computes in.
+std::vector<GraphValueId> ConvertSession::emit_widened(std::string_view op_type, std::vector<GraphValueId> inputs,
+                                                       Attributes attributes, const WidenedTypes& widened) {
+  const auto cast = [&](GraphValueId value, DType dtype) {
+    return emit("", "Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}}, 1).front();
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == no_value || graph().values[inputs[i]].dtype == widened.inputs[i]) continue;
+    inputs[i] = cast(inputs[i], widened.inputs[i]);
+  }
+  const int outputs = static_cast<int>(widened.outputs.size());
+  std::vector<GraphValueId> results = emit("", op_type, std::move(inputs), std::move(attributes), outputs);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (widened.outputs[i] != DType::undefined) results[i] = cast(results[i], widened.outputs[i]);
+  }
+  return results;
+}
+
+// ---- sizes ------------------------------------------------------------------------------------------------------
+
+std::pair<GraphValueId, int> ConvertSession::input_axis(SymbolId symbol) {
+  const auto found = input_axes_.find(symbol);
+  if (symbol == none_id || found == input_axes_.end()) return {no_value, 0};
+  return {outermost(found->second.first), found->second.second};
+}
+
+const SizeSource* ConvertSession::size_source(GraphValueId size) const {
+  const auto found = frames_.back()->sizes.find(size);
+  return found == frames_.back()->sizes.end() ? nullptr : &found->second;
+}
+
+void ConvertSession::also_used_here(GraphValueId value) {
+  Graph& graph = this->graph();
+  for (std::int32_t producer = graph.values[value].producer; producer >= 0;) {
+    GraphNode& helper = graph.nodes[producer];
+    if (helper.origin.ops.back() != current_op()) {
+      origin::add_op(helper.origin, current_op());
+      helper.origin.kind = OriginKind::shared;
+    }
+    producer = helper.op_type == "Shape" ? -1 : graph.values[helper.inputs.front()].producer;
+  }
+}
+
+GraphValueId ConvertSession::shape_slice(GraphValueId value, int start, int end) {
+  auto& slices = frames_.back()->shape_slices;
+  const std::tuple<GraphValueId, int, int> key{value, start, end};
+  if (const auto found = slices.find(key); found != slices.end()) {
+    also_used_here(found->second);
+    return found->second;
+  }
+  GraphValueId slice = no_value;
+  constexpr int first_opset_with_bounds = 15;
+  if (opset() >= first_opset_with_bounds) {
+    slice = emit("", "Shape", {value}, {{"start", std::int64_t{start}}, {"end", std::int64_t{end}}}, 1).front();
+  } else {
+    constexpr int whole = -1;
+    const std::tuple<GraphValueId, int, int> whole_key{value, 0, whole};
+    GraphValueId shape = no_value;
+    if (const auto found = slices.find(whole_key); found != slices.end()) {
+      shape = found->second;
+      also_used_here(shape);
+    } else {
+      shape = emit("", "Shape", {value}, {}, 1).front();
+      slices.emplace(whole_key, shape);
+    }
+    Ints axes;
+    for (int axis = start; axis < end; ++axis) axes.push_back(axis);
+    slice =
+        emit("", "Gather", {shape, constant(program::integer_vector(axes))}, {{"axis", std::int64_t{0}}}, 1).front();
+  }
+  slices.emplace(key, slice);
+  return slice;
+}
+
+GraphValueId ConvertSession::dim_of(GraphValueId value, int axis) {
+  const auto& dims = graph().values[value].dims;
+  const SymbolId symbol = dims && axis < static_cast<int>(dims->size()) ? (*dims)[axis].symbol : none_id;
+  std::pair<GraphValueId, int> source = input_axis(symbol);
+  if (source.first == no_value) source = {value, axis};
+  if (const auto found = frames_.back()->dims.find(source); found != frames_.back()->dims.end()) {
+    also_used_here(found->second);
+    return found->second;
+  }
+  const GraphValueId vector = shape_slice(source.first, source.second, source.second + 1);
+  const GraphValueId axes = constant(program::integer_vector({0}));
+  const GraphValueId size = emit("", "Squeeze", {vector, axes}, {}, 1).front();
+  frames_.back()->dims.emplace(source, size);
+  frames_.back()->sizes.emplace(size, SizeSource{source.first, source.second, symbol, vector});
+  return size;
+}
+
+}  // namespace whence::convert

@@ -1,0 +1,332 @@
+// Ctx: arguments in, nodes and results out. Shapes and sizes are in shapes.cpp, promotion in promotion.cpp.
+#include "annotator/convert/ctx.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "annotator/convert/convert.h"
+#include "annotator/program/program_facts.h"
+#include "annotator/program/tensor_values.h"
+
+namespace whence::convert {
+
+using graph::GraphValueId;
+using program::integer_scalar;
+using program::place_of;
+using program::single_integer;
+
+namespace {
+
+// What PyTorch takes for a Python number: literals, scalar values, and the 0-d constants that tracing makes of numbers.
+bool is_number(const Program& program, const Argument& argument) {
+  const auto* reference = argument.as<ValueRef>();
+  if (reference == nullptr) return true;
+  const Value& value = program.values[reference->id];
+  if (value.type.kind != ValueKind::tensor) return true;
+  if (value.source != ValueSource::constant) return false;
+  const Constant& constant = program.constants[value.index];
+  const DType dtype = constant.data.dtype;
+  const bool of_number = dtype == DType::float64 || dtype == DType::int64 || dtype == DType::boolean;
+  return of_number && constant.data.shape.empty() && constant.ops.empty();
+}
+
+}  // namespace
+
+Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
+    : session_(session), node_(node), schema_(schema) {
+  for (const NamedArgument& given : node.arguments) {
+    if (schema.find(given.name) == nullptr && given.name != memory_argument) {
+      refuse("argument '" + given.name + "' is not part of " + schema.key() + " as whence knows it",
+             "record the model with the PyTorch version whence was built with");
+    }
+  }
+}
+
+// ---- arguments --------------------------------------------------------------------------------------------------
+
+const Argument& Ctx::argument(std::string_view name) const {
+  if (const Argument* given = node_.find(name)) {
+    if (is_sequence(*given)) {
+      refuse("argument '" + std::string(name) + "' is a list whose length depends on data",
+             "make it one tensor first, with torch.stack or torch.cat");
+    }
+    return *given;
+  }
+  const SchemaArgument* declared = schema_.find(name);
+  if (declared == nullptr) {
+    throw Error(Code::internal, "the converter of " + schema_.key() + " asks for '" + std::string(name) + "'",
+                "please report this", place_of(session_.program(), node_, "convert"));
+  }
+  if (!declared->default_value) {
+    refuse("argument '" + std::string(name) + "' is missing", "record the model again");
+  }
+  return *declared->default_value;
+}
+
+std::optional<TensorData> Ctx::known(const Argument& argument) const {
+  if (const auto* reference = argument.as<ValueRef>()) {
+    if (const TensorData* data = session_.known(reference->id)) return *data;
+    // Computed from constants only: a converter folded it.
+    const TensorData* data = session_.graph().constant(session_.value_of(reference->id));
+    return data == nullptr ? std::nullopt : std::optional<TensorData>(*data);
+  }
+  if (const auto* integer = argument.as<std::int64_t>()) return integer_scalar(*integer, DType::int64);
+  if (const auto* number = argument.as<double>()) return program::number_scalar(*number, DType::float64);
+  if (const auto* flag = argument.as<bool>()) return integer_scalar(*flag ? 1 : 0, DType::boolean);
+  return std::nullopt;
+}
+
+bool Ctx::has(std::string_view name) const { return !argument(name).is_none(); }
+
+Val Ctx::value_of(const Argument& argument) {
+  if (argument.as<ComplexNumber>() != nullptr) {
+    refuse("complex numbers have no place in ONNX operators", "compute with real and imaginary parts");
+  }
+  const Val value{session_.value_of(argument)};
+  if (is_number(session_.program(), argument)) wrapped_.push_back(value);
+  return value;
+}
+
+Val Ctx::tensor(std::string_view name) {
+  const Argument& given = argument(name);
+  if (given.is_none()) refuse("argument '" + std::string(name) + "' is None", "give it a tensor");
+  return value_of(given);
+}
+
+Val Ctx::optional_tensor(std::string_view name) { return has(name) ? tensor(name) : absent; }
+
+std::vector<Val> Ctx::tensors(std::string_view name) {
+  std::vector<Val> values = optional_tensors(name);
+  if (std::find(values.begin(), values.end(), absent) != values.end()) {
+    refuse("argument '" + std::string(name) + "' holds None", "give it tensors only");
+  }
+  return values;
+}
+
+Val Ctx::sequence(std::string_view name) {
+  const Argument* given = node_.find(name);
+  return given != nullptr && is_sequence(*given) ? Val{session_.value_of(*given)} : absent;
+}
+
+bool Ctx::is_sequence(const Argument& argument) const {
+  const auto* reference = argument.as<ValueRef>();
+  return reference != nullptr && session_.program().values[reference->id].type.kind == ValueKind::sequence;
+}
+
+std::vector<Val> Ctx::optional_tensors(std::string_view name) {
+  const Argument& given = argument(name);
+  std::vector<Val> values;
+  if (const auto* list = given.as<ArgumentList>()) {
+    for (const Argument& element : *list) values.push_back(element.is_none() ? absent : value_of(element));
+  } else if (!given.is_none()) {
+    values.push_back(value_of(given));
+  }
+  return values;
+}
+
+std::int64_t Ctx::integer(std::string_view name) {
+  if (const auto data = known(argument(name))) {
+    if (const auto value = single_integer(*data)) return *value;
+  }
+  refuse("argument '" + std::string(name) + "' is not an integer known at export",
+         "make it a constant, or leave the axis it depends on out of --dynamic");
+}
+
+double Ctx::number(std::string_view name) {
+  if (const auto data = known(argument(name))) {
+    if (const auto value = program::single_number(*data)) return *value;
+  }
+  refuse("argument '" + std::string(name) + "' is not a number known at export", "make it a constant");
+}
+
+bool Ctx::flag(std::string_view name) {
+  if (const auto data = known(argument(name))) {
+    if (const auto value = single_integer(*data)) return *value != 0;
+  }
+  refuse("argument '" + std::string(name) + "' is not a flag known at export", "make it a constant");
+}
+
+std::string Ctx::text(std::string_view name) {
+  if (const auto* value = argument(name).as<std::string>()) return *value;
+  refuse("argument '" + std::string(name) + "' is not a string known at export", "make it a constant");
+}
+
+std::string Ctx::one_of(std::string_view name, std::initializer_list<std::string_view> allowed) {
+  std::string value = text(name);
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return value;
+  std::string choices;
+  for (const std::string_view choice : allowed) choices += (choices.empty() ? "'" : ", '") + std::string(choice) + "'";
+  refuse("argument '" + std::string(name) + "' is '" + value + "'", "use one of " + choices);
+}
+
+std::optional<DType> Ctx::dtype_argument(std::string_view name) {
+  const Argument& given = argument(name);
+  if (given.is_none()) return std::nullopt;
+  if (const auto* dtype = given.as<DType>()) return *dtype;
+  const DType dtype = from_scalar_type(static_cast<int>(integer(name)));
+  if (dtype == DType::undefined)
+    refuse("argument '" + std::string(name) + "' is not a dtype that whence knows", "use another dtype");
+  return dtype;
+}
+
+Ints Ctx::integers(std::string_view name) {
+  Ints values;
+  for (const Size& size : sizes(name)) {
+    const auto value = static_size(size);
+    if (!value) {
+      refuse("argument '" + std::string(name) + "' holds a size that is not known at export",
+             "make it a constant, or leave the axis it depends on out of --dynamic");
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+
+std::vector<Size> Ctx::sizes(std::string_view name) {
+  const Argument& given = argument(name);
+  std::vector<Size> sizes;
+  if (const auto* list = given.as<ArgumentList>()) {
+    for (const Argument& element : *list) sizes.push_back(size_of(element, name));
+    return sizes;
+  }
+  if (given.is_none()) return sizes;
+  const auto data = known(given);
+  const auto elements = data && data->shape.size() == 1 ? program::Elements::of(*data) : std::nullopt;
+  if (elements) {
+    for (std::size_t i = 0; i < elements->size(); ++i) sizes.emplace_back(elements->integer(i));
+    return sizes;
+  }
+  // int[2] given as one int: it stands for both.
+  const int repeated = std::max(1, schema_.find(name)->type.list_size);
+  return std::vector<Size>(static_cast<std::size_t>(repeated), size_of(given, name));
+}
+
+Size Ctx::size(std::string_view name) { return size_of(argument(name), name); }
+
+Size Ctx::size_of(const Argument& argument, std::string_view name) {
+  if (const auto data = known(argument)) {
+    if (const auto value = single_integer(*data)) return *value;
+  }
+  if (argument.as<ValueRef>() == nullptr) {
+    refuse("argument '" + std::string(name) + "' is not an integer", "pass an integer");
+  }
+  return cast(Val{session_.value_of(argument)}, DType::int64);
+}
+
+Val Ctx::scalar(std::string_view name, DType dtype) { return cast(value_of(argument(name)), dtype); }
+
+// ---- what is known ----------------------------------------------------------------------------------------------
+
+DType Ctx::dtype(Val value) const { return session_.graph().values[value.id].dtype; }
+
+const TensorData* Ctx::constant(Val value) const { return session_.graph().constant(value.id); }
+
+int Ctx::opset() const { return session_.opset(); }
+
+DType Ctx::output_dtype(int index) const {
+  if (index >= output_count()) return DType::undefined;
+  return session_.program().values[node_.outputs[index]].type.dtype;
+}
+
+const std::vector<Dim>* Ctx::output_dims(int index) const {
+  if (index >= output_count()) return nullptr;
+  const auto& dims = session_.program().values[node_.outputs[index]].type.dims;
+  return dims ? &*dims : nullptr;
+}
+
+bool Ctx::yields_sequence() const {
+  return output_count() == 1 && session_.program().values[node_.outputs[0]].type.kind == ValueKind::sequence;
+}
+
+int Ctx::output_count() const { return static_cast<int>(node_.outputs.size()); }
+
+bool Ctx::result_used(int index) const {
+  return index < output_count() && !session_.uses().of(node_.outputs[index]).empty();
+}
+
+// ---- making nodes -----------------------------------------------------------------------------------------------
+
+Val Ctx::emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes) {
+  return emit_many(op_type, std::move(inputs), std::move(attributes), 1).front();
+}
+
+Val Ctx::emit_in(std::string_view domain, std::string_view op_type, std::vector<Val> inputs, Attributes attributes) {
+  std::vector<GraphValueId> ids;
+  for (const Val input : inputs) ids.push_back(input.id);
+  return Val{session_.emit(domain, op_type, std::move(ids), std::move(attributes), 1).front()};
+}
+
+std::vector<Val> Ctx::emit_many(std::string_view op_type, std::vector<Val> inputs, Attributes attributes, int outputs) {
+  std::vector<GraphValueId> ids;
+  for (const Val input : inputs) ids.push_back(input.id);
+  std::vector<Val> results;
+  for (const GraphValueId id : session_.emit("", op_type, std::move(ids), std::move(attributes), outputs)) {
+    results.push_back(Val{id});
+  }
+  return results;
+}
+
+Val Ctx::typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims) {
+  graph::GraphValue& held = session_.graph().values[value.id];
+  held.dtype = dtype;
+  if (dims) held.dims = std::move(dims);
+  return value;
+}
+
+Val Ctx::constant_ints(const Ints& values) { return constant_tensor(program::integer_vector(values)); }
+Val Ctx::constant_int(std::int64_t value) { return constant_tensor(integer_scalar(value, DType::int64)); }
+Val Ctx::constant_tensor(TensorData data) { return Val{session_.constant(std::move(data))}; }
+
+Val Ctx::constant_number(double value, DType dtype) {
+  if (!program::has_number_form(dtype))
+    refuse("a constant of dtype " + std::string(name_of(dtype)), "use another dtype");
+  return constant_tensor(program::number_scalar(value, dtype));
+}
+
+Val Ctx::cast(Val value, DType dtype) {
+  // Of an operation that no example run could carry out, such as one in a branch for other sizes, no dtype is known.
+  if (this->dtype(value) == dtype || dtype == DType::undefined) return value;
+  if (is_complex(dtype) || is_complex(this->dtype(value))) {
+    refuse("ONNX operators do not compute with complex numbers", "compute with real and imaginary parts");
+  }
+  constexpr std::int64_t largest_folded = 4096;  // elements
+  const graph::GraphValue& held = session_.graph().values[value.id];
+  const TensorData* data = constant(value);
+  if (data != nullptr && held.name.empty() && data->element_count() <= largest_folded) {
+    if (auto folded = program::cast_tensor(*data, dtype)) return constant_tensor(std::move(*folded));
+  }
+  return emit("Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}});
+}
+
+// ---- results ----------------------------------------------------------------------------------------------------
+
+void Ctx::yield(Val value) { yield(std::vector<Val>{value}); }
+
+void Ctx::yield(const std::vector<Val>& values) {
+  if (node_.list_output && values.size() != node_.outputs.size()) {
+    throw Error(session_.program().source.kind == "torch.export" ? Code::corrupt_file : Code::internal,
+                "the converter of " + schema_.key() + " yields " + std::to_string(values.size()) + " of " +
+                    std::to_string(node_.outputs.size()) + " list elements",
+                "save the model again; if that does not help, please report this",
+                place_of(session_.program(), node_, "convert"));
+  }
+  for (std::size_t i = 0; i < node_.outputs.size(); ++i) {
+    Val value = i < values.size() ? values[i] : absent;
+    if (value) {
+      const DType recorded = output_dtype(static_cast<int>(i));
+      const bool known = recorded != DType::undefined && dtype(value) != DType::undefined;
+      // What an operator computes in need not be what PyTorch stores; later operators rely on what PyTorch says.
+      if (known && !is_complex(recorded)) value = cast(value, recorded);
+    }
+    session_.bind(node_.outputs[i], value.id);
+  }
+}
+
+void Ctx::refuse(const std::string& why, const std::string& remedy) const {
+  throw Error(Code::converter_refused, schema_.key() + ": " + why, remedy,
+              place_of(session_.program(), node_, "convert"));
+}
+
+graph::Graph& Ctx::graph() { return session_.graph(); }
+
+}  // namespace whence::convert

@@ -1,0 +1,167 @@
+// Ctx: all that an operator converter sees. Arguments come by schema name, results leave by yield(), and emit() is the
+// only way to make a node, so that each carries the operation's origin without the converter's doing.
+//
+// A converter throws through the refuse() family when it cannot serve the arguments it got; the driver collects every
+// such report before it gives up, so that one run shows all of them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+#include "schema/op_schema.h"
+#include "schema/program.h"
+
+namespace whence::convert {
+
+// A handle to a value of the ONNX graph being built.
+struct Val {
+  graph::GraphValueId id = graph::no_value;
+  explicit operator bool() const { return id != graph::no_value; }  // false: an absent optional input
+  bool operator==(const Val&) const = default;
+};
+inline constexpr Val absent{};
+
+// A tensor's sizes. Indices are checked (std::out_of_range, which the driver reports as E0204 at the node): a damaged
+// archive may say another rank than the operator's tensors have.
+class Dims {
+ public:
+  explicit Dims(const std::vector<Dim>& dims) : dims_(&dims) {}
+  operator const std::vector<Dim>&() const { return *dims_; }
+  const Dim& operator[](std::size_t i) const { return dims_->at(i); }
+  const Dim& front() const { return dims_->at(0); }
+  const Dim& back() const { return dims_->at(size() - 1); }
+  std::size_t size() const { return dims_->size(); }
+  bool empty() const { return dims_->empty(); }
+  auto begin() const { return dims_->begin(); }
+  auto end() const { return dims_->end(); }
+  bool operator==(const Dims& other) const { return *dims_ == *other.dims_; }
+
+ private:
+  const std::vector<Dim>* dims_;
+};
+
+// A size or index: known while exporting, or computed by the graph at run time (an int64 scalar value).
+using Size = std::variant<std::int64_t, Val>;
+
+using Ints = std::vector<std::int64_t>;
+using Attributes = std::vector<graph::Attribute>;
+
+class ConvertSession;  // the driver's state: program, graph, value map (convert.cpp)
+
+class Ctx {
+ public:
+  Ctx(ConvertSession& session, const Node& node, const OpSchema& schema);
+
+  // ---- arguments, by schema name. Scalars must be constants unless stated otherwise; else refuse() is raised.
+  bool has(std::string_view name) const;                     // given and not None (a non-None default counts)
+  Val tensor(std::string_view name);                         // also accepts a Scalar argument, as a 0-d constant
+  Val optional_tensor(std::string_view name);                // absent when None
+  std::vector<Val> tensors(std::string_view name);           // Tensor[]
+  std::vector<Val> optional_tensors(std::string_view name);  // Tensor?[]: absent for None
+  Val sequence(std::string_view name);                       // Tensor[] of unknown length; absent when it is known
+  std::int64_t integer(std::string_view name);
+  double number(std::string_view name);  // int, float or bool
+  bool flag(std::string_view name);
+  std::string text(std::string_view name);
+  std::string one_of(std::string_view name, std::initializer_list<std::string_view> allowed);
+  std::optional<DType> dtype_argument(std::string_view name);
+  Ints integers(std::string_view name);            // int[] of constants; int[2] given as one int is repeated
+  std::vector<Size> sizes(std::string_view name);  // int[] whose elements may be dynamic
+  Size size(std::string_view name);                // int that may be dynamic
+  // A Scalar argument as a 0-d tensor of `dtype`; dynamic scalars are cast.
+  Val scalar(std::string_view name, DType dtype);
+
+  // ---- what is known of values. Dims are those PyTorch gave when the example inputs ran.
+  DType dtype(Val value) const;
+  int rank(Val value) const;   // refuses when unknown
+  Dims dims(Val value) const;  // refuses when unknown; not to be kept while nodes are emitted
+  std::optional<std::int64_t> static_dim(Val value, std::int64_t axis) const;  // negative axis counts from the end
+  bool all_static(Val value) const;
+  std::int64_t axis(std::int64_t axis, int rank) const;  // wraps negative, refuses when out of range
+  const TensorData* constant(Val value) const;
+  int opset() const;
+  // Recorded type of the operation's i-th result.
+  DType output_dtype(int index = 0) const;
+  const std::vector<Dim>* output_dims(int index = 0) const;  // nullptr when unknown
+  int output_count() const;                                  // number of elements for list results
+  bool yields_sequence() const;                              // a list result whose length depends on sizes or data
+  bool result_used(int index) const;                         // whether anything reads the operation's i-th result
+
+  // ---- making nodes
+  Val emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
+  std::vector<Val> emit_many(std::string_view op_type, std::vector<Val> inputs, Attributes attributes, int outputs);
+  Val emit_in(std::string_view domain, std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
+  // States the type of an emitted value, for converters that ask dtype() or rank() of their own intermediate results.
+  Val typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims = std::nullopt);
+
+  // Constants; equal small ones are shared across the graph.
+  Val constant_ints(const Ints& values);           // int64, rank 1
+  Val constant_int(std::int64_t value);            // int64, rank 0
+  Val constant_number(double value, DType dtype);  // rank 0
+  Val constant_tensor(TensorData data);
+
+  // ---- recurring phrases, each one or no node
+  Val cast(Val value, DType dtype);  // nothing when it has the dtype already
+  Val identity(Val value) { return value; }
+  Val reshape(Val value, const std::vector<Size>& shape);  // 0 / -1 forms chosen so that no Shape node is needed
+  Val reshape_to_output(Val value, int index = 0);         // to the recorded shape of result `index`
+  Val transpose(Val value, const Ints& permutation);       // nothing when it is the identity
+  Val unsqueeze(Val value, const Ints& axes);              // axes of the result, not negative
+  Val squeeze(Val value, const Ints& axes);
+  Val dim_of(Val value, std::int64_t axis);       // int64 scalar; a constant when static
+  Val to_scalar_value(const Size& size);          // int64 scalar
+  Val to_vector(const std::vector<Size>& sizes);  // int64 rank 1; a constant when all are static
+  // The size when it is known while exporting, also when it came as a value that is a constant.
+  std::optional<std::int64_t> static_size(const Size& size) const;
+  // Both operands cast to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a category.
+  std::pair<Val, Val> promoted(Val a, Val b);
+  // That dtype for any number of operands (torch.result_type). Python floats count as float32, the default dtype.
+  DType promoted_dtype(const std::vector<Val>& operands) const;
+
+  // ---- results
+  void yield(Val value);                       // the one result; dtype and dims from the record
+  void yield(const std::vector<Val>& values);  // several results, or the elements of a list result
+
+  // ---- refusing. `remedy` says what the user can do; never empty.
+  [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const;
+  // For what PyTorch checks itself, and a damaged archive may say all the same.
+  void expect(bool holds, const std::string& what) const {
+    if (!holds) refuse(what, "save the model again; PyTorch refuses this too");
+  }
+
+  const Node& node() const { return node_; }
+  const OpSchema& schema() const { return schema_; }
+  graph::Graph& graph();
+  // A nested graph for If / Loop attributes, built by converting `block`.
+  ConvertSession& session() { return session_; }
+
+ private:
+  const Argument& argument(std::string_view name) const;  // given or default; refuses when neither
+  bool is_sequence(const Argument& argument) const;
+  Val value_of(const Argument& argument);  // tensors, and scalars as 0-d values
+  std::optional<TensorData> known(const Argument& argument) const;
+  Size size_of(const Argument& argument, std::string_view name);
+  bool same_size(const Size& size, Val value, std::int64_t axis) const;
+  struct ReshapeTarget;
+  Val emit_reshape(Val value, std::vector<ReshapeTarget> target);
+
+  ConvertSession& session_;
+  const Node& node_;
+  const OpSchema& schema_;
+  std::vector<Val> wrapped_;  // arguments that PyTorch sees as Python numbers
+};
+
+// One line of an operator table: the schema string is the key.
+struct OpEntry {
+  const char* schema;
+  void (*convert)(Ctx&);
+};
+
+}  // namespace whence::convert

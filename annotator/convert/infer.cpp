@@ -1,0 +1,412 @@
+// One function per kind of rule, and a table that says which ONNX operator follows which.
+#include "annotator/convert/infer.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+namespace whence::convert {
+
+using graph::Attribute;
+using graph::no_value;
+
+namespace {
+
+using Dims = std::optional<std::vector<Dim>>;
+
+// The node at hand with its inputs' types.
+struct Typing {
+  graph::Graph& graph;
+  const graph::GraphNode& node;
+
+  bool has(std::size_t i) const { return i < node.inputs.size() && node.inputs[i] != no_value; }
+  DType dtype(std::size_t i) const { return has(i) ? graph.values[node.inputs[i]].dtype : DType::undefined; }
+  Dims dims(std::size_t i) const { return has(i) ? graph.values[node.inputs[i]].dims : std::nullopt; }
+  std::optional<std::vector<std::int64_t>> integers(std::size_t i) const {
+    return has(i) ? graph.integers(node.inputs[i]) : std::nullopt;
+  }
+  // Axes given as an input, or as an attribute in older opsets.
+  std::optional<std::vector<std::int64_t>> axes(std::size_t input) const {
+    if (const Attribute* attribute = node.find("axes")) {
+      if (const auto* list = std::get_if<std::vector<std::int64_t>>(&attribute->value)) return *list;
+    }
+    return integers(input);
+  }
+  void set(std::size_t output, DType dtype, Dims dims) const {
+    if (output >= node.outputs.size() || node.outputs[output] == no_value) return;
+    graph::GraphValue& value = graph.values[node.outputs[output]];
+    value.dtype = dtype;
+    value.dims = std::move(dims);
+  }
+};
+
+bool same(const Dim& a, const Dim& b) {
+  if (a.is_static() || b.is_static()) return a.is_static() && b.is_static() && a.size == b.size;
+  return a.symbol != none_id && a.symbol == b.symbol;
+}
+
+Dim broadcast(const Dim& a, const Dim& b) {
+  if (same(a, b)) return a;
+  if (a.is_static()) return a.size == 1 ? b : a;
+  if (b.is_static()) return b.size == 1 ? a : b;
+  return Dim{};
+}
+
+Dims broadcast(const Dims& a, const Dims& b) {
+  if (!a || !b) return std::nullopt;
+  const auto& longer = a->size() >= b->size() ? *a : *b;
+  const auto& shorter = a->size() >= b->size() ? *b : *a;
+  std::vector<Dim> result = longer;
+  const std::size_t ahead = longer.size() - shorter.size();
+  for (std::size_t i = 0; i < shorter.size(); ++i) result[ahead + i] = broadcast(longer[ahead + i], shorter[i]);
+  return result;
+}
+
+std::vector<Dim> static_dims(const std::vector<std::int64_t>& sizes) {
+  std::vector<Dim> dims;
+  for (const std::int64_t size : sizes) dims.push_back(Dim{size, false, none_id});
+  return dims;
+}
+
+Dims unknown_of_same_rank(const Dims& dims) {
+  if (!dims) return std::nullopt;
+  return std::vector<Dim>(dims->size());
+}
+
+std::int64_t wrapped(std::int64_t axis, std::size_t rank) {
+  return axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
+}
+
+// ---- rules ------------------------------------------------------------------------------------------------------
+
+void like_first(const Typing& t) { t.set(0, t.dtype(0), t.dims(0)); }
+void sequence_of_first(const Typing& t) {
+  t.set(0, t.dtype(0), std::nullopt);
+  t.graph.values[t.node.outputs[0]].sequence = true;
+}
+void identity(const Typing& t) {
+  like_first(t);
+  t.graph.values[t.node.outputs[0]].sequence = t.graph.values[t.node.inputs[0]].sequence;
+  t.graph.values[t.node.outputs[0]].optional = t.graph.values[t.node.inputs[0]].optional;
+}
+void optional(const Typing& t) {
+  if (!t.node.inputs.empty()) like_first(t);
+  t.graph.values[t.node.outputs[0]].optional = true;
+}
+void bool_like_first(const Typing& t) { t.set(0, DType::boolean, t.dims(0)); }
+void rank_like_first(const Typing& t) { t.set(0, t.dtype(0), unknown_of_same_rank(t.dims(0))); }
+
+Dims broadcast_all(const Typing& t, std::size_t first) {
+  Dims dims = t.dims(first);
+  for (std::size_t i = first + 1; i < t.node.inputs.size(); ++i) dims = broadcast(dims, t.dims(i));
+  return dims;
+}
+void elementwise(const Typing& t) { t.set(0, t.dtype(0), broadcast_all(t, 0)); }
+void comparison(const Typing& t) { t.set(0, DType::boolean, broadcast_all(t, 0)); }
+void where(const Typing& t) { t.set(0, t.dtype(1), broadcast_all(t, 0)); }
+
+void cast(const Typing& t) { t.set(0, from_onnx(static_cast<int>(t.node.int_attribute("to", 0))), t.dims(0)); }
+
+void transpose(const Typing& t) {
+  Dims dims = t.dims(0);
+  if (dims) {
+    std::vector<Dim> moved(dims->rbegin(), dims->rend());
+    if (const Attribute* attribute = t.node.find("perm")) {
+      const auto& order = std::get<std::vector<std::int64_t>>(attribute->value);
+      for (std::size_t i = 0; i < moved.size() && i < order.size(); ++i) moved[i] = (*dims)[order[i]];
+    }
+    dims = std::move(moved);
+  }
+  t.set(0, t.dtype(0), std::move(dims));
+}
+
+void reshape(const Typing& t) {
+  const Dims before = t.dims(0);
+  Dims dims;
+  if (const auto target = t.integers(1)) {
+    dims = static_dims(*target);
+    const bool zero_copies = t.node.int_attribute("allowzero", 0) == 0;
+    std::int64_t rest = 1;  // elements that the -1 has to hold; 0 when unknown
+    for (std::size_t i = 0; before && i < before->size(); ++i) rest *= (*before)[i].is_static() ? (*before)[i].size : 0;
+    Dim* open = nullptr;
+    for (std::size_t i = 0; i < dims->size(); ++i) {
+      Dim& dim = (*dims)[i];
+      if (dim.size == -1) open = &dim;
+      if (dim.size == 0 && zero_copies) dim = before && i < before->size() ? (*before)[i] : Dim{};
+      if (&dim != open) rest = dim.is_static() && dim.size > 0 ? rest / dim.size : 0;
+    }
+    if (open != nullptr && before && rest > 0) open->size = rest;
+  } else if (const Dims length = t.dims(1); length && length->size() == 1 && length->front().is_static()) {
+    dims.emplace(static_cast<std::size_t>(length->front().size));
+  }
+  t.set(0, t.dtype(0), std::move(dims));
+}
+
+void flatten(const Typing& t) { t.set(0, t.dtype(0), std::vector<Dim>(2)); }
+
+void unsqueeze(const Typing& t) {
+  Dims dims = t.dims(0);
+  auto axes = t.axes(1);
+  if (!dims || !axes) return t.set(0, t.dtype(0), std::nullopt);
+  const std::size_t rank = dims->size() + axes->size();
+  for (std::int64_t& axis : *axes) axis = wrapped(axis, rank);
+  std::sort(axes->begin(), axes->end());
+  for (const std::int64_t axis : *axes) {
+    if (axis < 0 || axis > static_cast<std::int64_t>(dims->size())) return t.set(0, t.dtype(0), std::nullopt);
+    dims->insert(dims->begin() + axis, Dim{1, false, none_id});
+  }
+  t.set(0, t.dtype(0), std::move(dims));
+}
+
+void squeeze(const Typing& t) {
+  const Dims before = t.dims(0);
+  auto axes = t.axes(1);
+  if (!before || !axes) return t.set(0, t.dtype(0), std::nullopt);
+  for (std::int64_t& axis : *axes) axis = wrapped(axis, before->size());
+  std::vector<Dim> kept;
+  for (std::size_t i = 0; i < before->size(); ++i) {
+    if (std::find(axes->begin(), axes->end(), static_cast<std::int64_t>(i)) == axes->end())
+      kept.push_back((*before)[i]);
+  }
+  t.set(0, t.dtype(0), std::move(kept));
+}
+
+void shape(const Typing& t) {
+  const Dims dims = t.dims(0);
+  std::vector<Dim> result(1);
+  if (dims) {
+    const auto rank = static_cast<std::int64_t>(dims->size());
+    const std::int64_t start = wrapped(t.node.int_attribute("start", 0), dims->size());
+    const std::int64_t end = wrapped(t.node.int_attribute("end", rank), dims->size());
+    result[0].size = std::max<std::int64_t>(0, std::min(end, rank) - start);
+  }
+  t.set(0, DType::int64, std::move(result));
+}
+
+void expand(const Typing& t) {
+  Dims target;
+  if (const auto sizes = t.integers(1)) {
+    target = static_dims(*sizes);
+  } else if (const Dims length = t.dims(1); length && length->size() == 1 && length->front().is_static()) {
+    target.emplace(static_cast<std::size_t>(length->front().size));
+  }
+  t.set(0, t.dtype(0), broadcast(t.dims(0), target));
+}
+
+void filled(const Typing& t) {
+  DType dtype = DType::float32;
+  if (const Attribute* value = t.node.find("value")) dtype = std::get<TensorData>(value->value).dtype;
+  Dims dims;
+  if (const auto sizes = t.integers(0)) {
+    dims = static_dims(*sizes);
+  } else if (const Dims length = t.dims(0); length && length->size() == 1 && length->front().is_static()) {
+    dims.emplace(static_cast<std::size_t>(length->front().size));
+  }
+  t.set(0, dtype, std::move(dims));
+}
+
+void gather(const Typing& t) {
+  Dims dims = t.dims(0);
+  const Dims indices = t.dims(1);
+  if (!dims || !indices) return t.set(0, t.dtype(0), std::nullopt);
+  const auto place = dims->begin() + wrapped(t.node.int_attribute("axis", 0), dims->size());
+  const auto next = dims->erase(place);
+  dims->insert(next, indices->begin(), indices->end());
+  t.set(0, t.dtype(0), std::move(dims));
+}
+
+void like_indices(const Typing& t) { t.set(0, t.dtype(0), t.dims(1)); }
+
+void concat(const Typing& t) {
+  Dims dims = t.dims(0);
+  if (!dims) return t.set(0, t.dtype(0), std::nullopt);
+  const std::int64_t axis = wrapped(t.node.int_attribute("axis", 0), dims->size());
+  for (std::size_t i = 1; i < t.node.inputs.size(); ++i) {
+    const Dims other = t.dims(i);
+    Dim& joined = (*dims)[axis];
+    const bool known = other && other->size() == dims->size() && joined.is_static() && (*other)[axis].is_static();
+    joined = known ? Dim{joined.size + (*other)[axis].size, false, none_id} : Dim{};
+  }
+  t.set(0, t.dtype(0), std::move(dims));
+}
+
+// Slice, Pad, Tile, ...: what the axes become is left open, which they are is kept where the node says so.
+void slice(const Typing& t) {
+  Dims dims = t.dims(0);
+  const auto axes = t.integers(3);
+  if (!dims || !axes) return rank_like_first(t);
+  for (const std::int64_t axis : *axes) (*dims)[wrapped(axis, dims->size())] = Dim{};
+  t.set(0, t.dtype(0), std::move(dims));
+}
+
+void split(const Typing& t) {
+  Dims dims = t.dims(0);
+  const std::int64_t axis = dims ? wrapped(t.node.int_attribute("axis", 0), dims->size()) : 0;
+  const auto sizes = t.integers(1);
+  for (std::size_t i = 0; i < t.node.outputs.size(); ++i) {
+    if (dims) {
+      (*dims)[axis] = sizes && i < sizes->size() ? Dim{(*sizes)[i], false, none_id} : Dim{};
+    }
+    t.set(i, t.dtype(0), dims);
+  }
+}
+
+void reduce_to(const Typing& t, DType dtype, std::optional<std::vector<std::int64_t>> axes) {
+  Dims dims = t.dims(0);
+  if (!dims) return t.set(0, dtype, std::nullopt);
+  const bool keep = t.node.int_attribute("keepdims", 1) != 0;
+  const bool all = !axes || axes->empty();
+  std::vector<Dim> kept;
+  for (std::size_t i = 0; i < dims->size(); ++i) {
+    const bool gone = all || std::any_of(axes->begin(), axes->end(), [&](std::int64_t axis) {
+                        return wrapped(axis, dims->size()) == static_cast<std::int64_t>(i);
+                      });
+    if (!gone) kept.push_back((*dims)[i]);
+    if (gone && keep) kept.push_back(Dim{1, false, none_id});
+  }
+  t.set(0, dtype, std::move(kept));
+}
+void reduce(const Typing& t) {
+  if (t.has(1) && !t.axes(1)) return t.set(0, t.dtype(0), std::nullopt);  // axes known only at run time
+  reduce_to(t, t.dtype(0), t.axes(1));
+}
+void reduce_to_index(const Typing& t) {
+  reduce_to(t, DType::int64, std::vector<std::int64_t>{t.node.int_attribute("axis", 0)});
+}
+
+void matmul(const Typing& t) {
+  const Dims a = t.dims(0), b = t.dims(1);
+  if (!a || !b || a->size() < 2 || b->size() < 2) return t.set(0, t.dtype(0), std::nullopt);
+  Dims dims =
+      broadcast(Dims(std::vector<Dim>(a->begin(), a->end() - 2)), Dims(std::vector<Dim>(b->begin(), b->end() - 2)));
+  dims->push_back((*a)[a->size() - 2]);
+  dims->push_back(b->back());
+  t.set(0, t.dtype(0), std::move(dims));
+}
+
+void gemm(const Typing& t) {
+  const Dims a = t.dims(0), b = t.dims(1);
+  if (!a || !b || a->size() != 2 || b->size() != 2) return t.set(0, t.dtype(0), std::nullopt);
+  const bool left = t.node.int_attribute("transA", 0) != 0, right = t.node.int_attribute("transB", 0) != 0;
+  t.set(0, t.dtype(0), std::vector<Dim>{(*a)[left ? 1 : 0], (*b)[right ? 0 : 1]});
+}
+
+void top_k(const Typing& t) {
+  Dims dims = t.dims(0);
+  if (dims) (*dims)[wrapped(t.node.int_attribute("axis", -1), dims->size())] = Dim{};
+  t.set(0, t.dtype(0), dims);
+  t.set(1, DType::int64, dims);
+}
+
+void range(const Typing& t) { t.set(0, t.dtype(0), std::vector<Dim>(1)); }
+void element_count(const Typing& t) { t.set(0, DType::int64, std::vector<Dim>{}); }
+
+void positions(const Typing& t) {
+  std::vector<Dim> dims(2);
+  if (const Dims of = t.dims(0)) dims[0].size = static_cast<std::int64_t>(of->size());
+  t.set(0, DType::int64, std::move(dims));
+}
+
+using Rule = void (*)(const Typing&);
+
+const std::unordered_map<std::string_view, Rule>& rules() {
+  static const std::unordered_map<std::string_view, Rule> table = [] {
+    std::unordered_map<std::string_view, Rule> rules;
+    for (const char* op : {"Abs",
+                           "Acos",
+                           "Acosh",
+                           "Asin",
+                           "Asinh",
+                           "Atan",
+                           "Atanh",
+                           "BatchNormalization",
+                           "BitwiseNot",
+                           "Ceil",
+                           "Celu",
+                           "Clip",
+                           "Cos",
+                           "Cosh",
+                           "CumSum",
+                           "Dropout",
+                           "Elu",
+                           "Erf",
+                           "Exp",
+                           "Floor",
+                           "Gelu",
+                           "GroupNormalization",
+                           "HardSigmoid",
+                           "HardSwish",
+                           "InstanceNormalization",
+                           "LayerNormalization",
+                           "LeakyRelu",
+                           "Log",
+                           "LogSoftmax",
+                           "LpNormalization",
+                           "LRN",
+                           "Mish",
+                           "Neg",
+                           "Not",
+                           "PRelu",
+                           "RMSNormalization",
+                           "Reciprocal",
+                           "Relu",
+                           "ReverseSequence",
+                           "Round",
+                           "ScatterElements",
+                           "ScatterND",
+                           "Selu",
+                           "Shrink",
+                           "Sigmoid",
+                           "Sign",
+                           "Sin",
+                           "Sinh",
+                           "Softmax",
+                           "Softplus",
+                           "Softsign",
+                           "Sqrt",
+                           "Tan",
+                           "Tanh",
+                           "ThresholdedRelu",
+                           "Trilu"}) {
+      rules.emplace(op, like_first);
+    }
+    for (const char* op : {"SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence"})
+      rules.emplace(op, sequence_of_first);
+    rules.emplace("Identity", identity);
+    rules.emplace("Optional", optional);
+    for (const char* op : {"IsInf", "IsNaN"}) rules.emplace(op, bool_like_first);
+    for (const char* op : {"Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Max", "Mean",
+                           "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor"}) {
+      rules.emplace(op, elementwise);
+    }
+    for (const char* op : {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}) rules.emplace(op, comparison);
+    for (const char* op : {"AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool", "GlobalMaxPool",
+                           "MaxPool", "Pad", "Resize", "SpaceToDepth", "Tile"}) {
+      rules.emplace(op, rank_like_first);
+    }
+    for (const char* op : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+                           "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}) {
+      rules.emplace(op, reduce);
+    }
+    for (const char* op : {"ArgMax", "ArgMin"}) rules.emplace(op, reduce_to_index);
+    rules.insert({{"Cast", cast},           {"Concat", concat},       {"ConstantOfShape", filled},
+                  {"Expand", expand},       {"Flatten", flatten},     {"Gather", gather},
+                  {"Gemm", gemm},           {"MatMul", matmul},       {"GatherElements", like_indices},
+                  {"NonZero", positions},   {"Range", range},         {"Reshape", reshape},
+                  {"Shape", shape},         {"Size", element_count},  {"Slice", slice},
+                  {"Split", split},         {"Squeeze", squeeze},     {"TopK", top_k},
+                  {"Transpose", transpose}, {"Unsqueeze", unsqueeze}, {"Where", where}});
+    return rules;
+  }();
+  return table;
+}
+
+}  // namespace
+
+void infer_types(graph::Graph& graph, const graph::GraphNode& node) {
+  if (!node.domain.empty()) return;
+  const auto rule = rules().find(node.op_type);
+  if (rule != rules().end()) rule->second(Typing{graph, node});
+}
+
+}  // namespace whence::convert

@@ -1,0 +1,126 @@
+// Constants are read row by row. A computed mask is followed upwards to the constants it is made of: -inf gets into it
+// only from one of them, from a graph input, from an operator with a pole, or where two huge numbers add up.
+#include "annotator/convert/mask_values.h"
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+
+#include "annotator/program/tensor_values.h"
+
+namespace whence::convert {
+
+using graph::GraphValueId;
+using graph::no_value;
+
+namespace {
+
+// The magnitude above which two finite values may sum to infinity.
+double huge(DType dtype) {
+  switch (dtype) {
+    case DType::float16:
+      return 65504.0 / 2;
+    case DType::float64:
+      return std::numeric_limits<double>::max() / 2;
+    default:
+      return static_cast<double>(std::numeric_limits<float>::max()) / 2;  // bfloat16 has float32's range
+  }
+}
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+bool constant_masks_whole_row(const TensorData& mask) {
+  const auto elements = program::Elements::of(mask);
+  if (!elements) return true;
+  const double masked = mask.dtype == DType::boolean ? 0 : kMinusInfinity;
+  const auto width = static_cast<std::size_t>(mask.shape.empty() ? 1 : mask.shape.back());
+  for (std::size_t row = 0; row < elements->size(); row += width) {
+    std::size_t column = 0;
+    while (column < width && elements->number(row + column) == masked) ++column;
+    if (column == width) return true;
+  }
+  return false;
+}
+
+struct Reach {
+  bool infinite = false;
+  bool huge = false;
+};
+
+class MaskTrace {
+ public:
+  explicit MaskTrace(const graph::Graph& graph) : graph_(graph) {}
+
+  Reach reach(GraphValueId id) {
+    const auto [known, first] = seen_.try_emplace(id);
+    if (first) {
+      const Reach found = follow(id);
+      seen_[id] = found;
+      return found;
+    }
+    return known->second;
+  }
+
+ private:
+  Reach follow(GraphValueId id) {
+    const graph::GraphValue& value = graph_.values[id];
+    if (value.initializer >= 0) return constant(graph_.initializers[value.initializer]);
+    if (value.producer < 0) return {is_floating(value.dtype), is_floating(value.dtype)};
+    const graph::GraphNode& node = graph_.nodes[value.producer];
+    const std::string_view op = node.op_type;
+    if (op == "Log" || op == "Div" || op == "Reciprocal" || op == "Pow" || op == "Exp" || op == "If" || op == "Loop") {
+      return {true, true};
+    }
+    Reach result = attribute(node);
+    int huge_operands = 0;
+    for (const GraphValueId input : node.inputs) {
+      if (input == no_value) continue;
+      const Reach from = reach(input);
+      result.infinite = result.infinite || from.infinite;
+      huge_operands += from.huge ? 1 : 0;
+    }
+    result.huge = result.huge || huge_operands > 0;
+    const bool sums = op == "Add" || op == "Sub" || op == "Mul" || op == "Sum";
+    result.infinite = result.infinite || (sums && huge_operands > 1);
+    return result;
+  }
+
+  // A model's own weights are taken for ordinary numbers, in whatever order.
+  static Reach constant(const graph::Initializer& initializer) {
+    return initializer.parameter || initializer.rearranged ? Reach{} : numbers(initializer.data);
+  }
+
+  // ConstantOfShape holds its number in an attribute.
+  static Reach attribute(const graph::GraphNode& node) {
+    const graph::Attribute* value = node.find("value");
+    const auto* data = value ? std::get_if<TensorData>(&value->value) : nullptr;
+    return data ? numbers(*data) : Reach{};
+  }
+
+  static Reach numbers(const TensorData& data) {
+    if (!is_floating(data.dtype)) return {};
+    const auto elements = program::Elements::of(data);
+    if (!elements) return {true, true};
+    Reach result;
+    for (std::size_t i = 0; i < elements->size(); ++i) {
+      const double number = elements->number(i);
+      result.infinite = result.infinite || std::isinf(number);
+      result.huge = result.huge || std::abs(number) > huge(data.dtype);
+    }
+    return result;
+  }
+
+  const graph::Graph& graph_;
+  std::unordered_map<GraphValueId, Reach> seen_;
+};
+
+}  // namespace
+
+bool may_mask_whole_row(Ctx& c, Val mask) {
+  if (const TensorData* data = c.constant(mask)) return constant_masks_whole_row(*data);
+  if (c.dtype(mask) == DType::boolean) return true;
+  return MaskTrace(c.graph()).reach(mask.id).infinite;
+}
+
+}  // namespace whence::convert

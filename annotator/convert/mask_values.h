@@ -1,0 +1,14 @@
+// What an attention mask can do to a row: decides whether the zeros that PyTorch gives for fully masked rows have to be
+// written into the graph. Called by the attention converter only while exporting; looks at constants, never at data.
+#pragma once
+
+#include "annotator/convert/ctx.h"
+
+namespace whence::convert {
+
+// True if some row (along the last axis) of a boolean or floating mask may mask every position. True when in doubt.
+// Boolean: nothing true. Floating: all -inf; a mask that no -inf can reach, as those built with the lowest finite
+// number, never does.
+bool may_mask_whole_row(Ctx& c, Val mask);
+
+}  // namespace whence::convert

@@ -1,0 +1,113 @@
+// Walks from a value towards what it is computed of; a few steps are enough for size arithmetic.
+#include "annotator/convert/nonnegative.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace whence::convert {
+
+using graph::Graph;
+using graph::GraphNode;
+using graph::GraphValueId;
+
+namespace {
+
+// A bound is far inside of what int64 holds, so that sums and products of two do not overflow.
+constexpr std::int64_t far = std::int64_t{1} << 31;
+using Least = std::optional<std::int64_t>;  // nullopt: nothing is known
+
+Least bounded(std::int64_t least) { return std::clamp(least, -far, far); }
+
+enum class Rule { zero, like_first, least_of_all, sum, difference, product, quotient, remainder };
+
+const std::unordered_map<std::string_view, Rule>& rules() {
+  static const std::unordered_map<std::string_view, Rule> rules{{"Size", Rule::zero},
+                                                                {"Abs", Rule::zero},
+                                                                {"Gather", Rule::like_first},
+                                                                {"Slice", Rule::like_first},
+                                                                {"Squeeze", Rule::like_first},
+                                                                {"Reshape", Rule::like_first},
+                                                                {"Unsqueeze", Rule::like_first},
+                                                                {"Identity", Rule::like_first},
+                                                                {"Add", Rule::sum},
+                                                                {"Sub", Rule::difference},
+                                                                {"Mul", Rule::product},
+                                                                {"Div", Rule::quotient},
+                                                                {"Concat", Rule::least_of_all},
+                                                                {"Mod", Rule::remainder}};
+  return rules;
+}
+
+// The smallest of the sizes that a Shape node gives. A size of which PyTorch says that it is 2 or more may well be 1:
+// it says so of every size that is not 0 or 1 in the example.
+Least least_size(const Graph& graph, const GraphNode& shape) {
+  const auto& dims = graph.values[shape.inputs[0]].dims;
+  if (!dims) return 0;
+  const auto rank = static_cast<std::int64_t>(dims->size());
+  const auto position = [&](const char* name, std::int64_t otherwise) {
+    const std::int64_t at = shape.int_attribute(name, otherwise);
+    return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  std::int64_t least = far;
+  for (std::int64_t i = position("start", 0); i < position("end", rank); ++i) {
+    const Dim& dim = (*dims)[static_cast<std::size_t>(i)];
+    std::int64_t size = dim.is_static() ? dim.size : 0;
+    if (dim.dynamic && dim.symbol != none_id) {
+      size = std::max<std::int64_t>(graph.symbols[dim.symbol].min.value_or(0), 0);
+      if (size == 2) size = 1;
+    }
+    least = std::min(least, size);
+  }
+  return bounded(least);
+}
+
+Least least(const Graph& graph, GraphValueId id, int steps);
+
+Least least_of_node(const Graph& graph, const GraphNode& node, Rule rule, int steps) {
+  if (rule == Rule::zero) return 0;
+  const Least first = least(graph, node.inputs[0], steps);
+  if (rule == Rule::like_first) return first;
+  if (rule == Rule::least_of_all) {
+    Least all = first;
+    for (const GraphValueId input : node.inputs) {
+      const Least one = least(graph, input, steps);
+      all = all && one ? Least(std::min(*all, *one)) : std::nullopt;
+    }
+    return all;
+  }
+  if (rule == Rule::difference) {  // of a number
+    const auto numbers = graph.integers(node.inputs[1]);
+    if (!first || !numbers || numbers->empty()) return std::nullopt;
+    return bounded(*first - std::clamp(*std::ranges::max_element(*numbers), -far, far));
+  }
+  const Least second = least(graph, node.inputs[1], steps);
+  if (rule == Rule::remainder) return second && *second >= 0 ? Least(0) : std::nullopt;  // has the divisor's sign
+  if (!first || !second) return std::nullopt;
+  if (rule == Rule::sum) return bounded(*first + *second);
+  if (*first < 0 || *second < 0) return std::nullopt;
+  return rule == Rule::product ? bounded(*first * *second) : 0;
+}
+
+Least least(const Graph& graph, GraphValueId id, int steps) {
+  if (graph.constant(id) != nullptr) {
+    const auto numbers = graph.integers(id);
+    if (!numbers || numbers->empty()) return std::nullopt;
+    return bounded(*std::ranges::min_element(*numbers));
+  }
+  const std::int32_t producer = graph.values[id].producer;
+  if (producer < 0 || steps == 0) return std::nullopt;
+  const GraphNode& node = graph.nodes[producer];
+  if (node.op_type == "Shape") return least_size(graph, node);
+  const auto rule = rules().find(node.op_type);
+  return rule == rules().end() ? std::nullopt : least_of_node(graph, node, rule->second, steps - 1);
+}
+
+}  // namespace
+
+bool never_negative(Ctx& c, Val value) {
+  constexpr int most_steps = 8;
+  const Least found = least(c.graph(), value.id, most_steps);
+  return found && *found >= 0;
+}
+
+}  // namespace whence::convert

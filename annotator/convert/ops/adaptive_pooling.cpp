@@ -1,0 +1,216 @@
+// Pooling to a given output size. Element i of an axis covers input [floor(i * in / out), ceil((i + 1) * in / out)).
+// ONNX knows only the global form, so other sizes become a fixed window where `in` is a multiple of `out`. Otherwise
+// windows differ in length and may overlap. They are separable, so each axis is pooled on its own: averages are
+// products with a matrix of weights, maxima are taken over the gathered elements of each window. Where `in` is dynamic,
+// matrix and positions are computed.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "annotator/convert/axes.h"
+#include "annotator/convert/ops/families.h"
+#include "annotator/convert/reduce.h"
+
+namespace whence::convert {
+namespace {
+
+struct Adaptive {
+  Val input;
+  int axes = 0;         // number of spatial axes
+  Ints output;          // wanted size of each
+  bool batched = true;  // [N, C, *spatial]
+};
+
+constexpr std::int64_t most_windows = 1 << 24;  // along an axis
+
+Adaptive read(Ctx& c) {
+  Adaptive pool;
+  pool.input = c.tensor("self");
+  pool.axes = c.schema().find("output_size")->type.list_size;
+  pool.output = c.integers("output_size");
+  if (pool.output.size() == 1) pool.output.resize(pool.axes, pool.output.front());
+  const bool sane = std::ranges::all_of(pool.output, [](auto size) { return size >= 1 && size <= most_windows; });
+  c.expect(sane && std::ssize(pool.output) == pool.axes, "it needs a size of the result for each spatial axis");
+  c.expect(c.rank(pool.input) > pool.axes, "its input needs an axis of channels before the spatial ones");
+  pool.batched = c.rank(pool.input) == pool.axes + 2;
+  return pool;
+}
+
+bool to_one(const Adaptive& pool) { return pool.output == Ints(pool.axes, 1); }
+
+// Sizes of the spatial axes, when all are fixed.
+std::optional<Ints> input_sizes(Ctx& c, const Adaptive& pool) {
+  Ints sizes;
+  for (int i = 0; i < pool.axes; ++i) {
+    const auto size = c.static_dim(pool.input, i - pool.axes);
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+// Where each window of an axis begins, and the position behind it, [out].
+struct Windows {
+  Val begins, ends, size;  // the size of the input's axis, a scalar
+};
+
+Windows windows(Ctx& c, Val x, std::int64_t axis, std::int64_t out) {
+  Ints first(out), next(out);
+  for (std::int64_t i = 0; i < out; ++i) first[i] = i, next[i] = i + 1;
+  const Val size = c.dim_of(x, axis), count = c.constant_int(out);
+  const Val above = c.emit("Add", {c.emit("Mul", {c.constant_ints(next), size}), c.constant_int(out - 1)});
+  return {c.emit("Div", {c.emit("Mul", {c.constant_ints(first), size}), count}), c.emit("Div", {above, count}), size};
+}
+
+// The axis as the last one, for which `pooled` gives the last axis of the result; and back in its place.
+Val along(Ctx& c, Val x, std::int64_t axis, const std::function<Val(Val)>& pooled) {
+  const Ints order = exchanged_axes(c.rank(x), axis, c.rank(x) - 1);
+  const DType dtype = c.dtype(x);
+  std::vector<Dim> dims = c.dims(x);
+  std::swap(dims[axis], dims.back());
+  const Val y = pooled(c.typed(c.transpose(x, order), dtype, std::move(dims)));
+  return c.transpose(y, order);
+}
+
+// [*, n] -> [*, out] by a matrix [n, out], whose column i holds 1 / length over the window of output i.
+Val average_of_windows(Ctx& c, Val x, std::int64_t out) {
+  const DType dtype = c.dtype(x);
+  const Windows w = windows(c, x, c.rank(x) - 1, out);
+  const Val place = c.unsqueeze(c.emit("Range", {c.constant_int(0), w.size, c.constant_int(1)}), {1});
+  const Val inside = c.emit("And", {c.emit("GreaterOrEqual", {place, w.begins}), c.emit("Less", {place, w.ends})});
+  const Val length = c.cast(c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), dtype);
+  return c.emit("MatMul", {x, c.emit("Div", {c.cast(c.typed(inside, DType::boolean), dtype), length})});
+}
+
+// [*, n] -> [*, out]: positions [out, w] with the longest window's w; shorter ones repeat their last element.
+Val maximum_of_windows(Ctx& c, Val x, std::int64_t out) {
+  const DType dtype = c.dtype(x);
+  const int rank = c.rank(x);
+  const Windows w = windows(c, x, rank - 1, out);
+  const Val longest = reduce(c, "ReduceMax", c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), {0}, false);
+  const Val step = c.emit("Range", {c.constant_int(0), longest, c.constant_int(1)});
+  const Val last = c.emit("Sub", {w.ends, c.constant_int(1)});
+  const Val places = c.emit("Min", {c.emit("Add", {c.unsqueeze(w.begins, {1}), step}), c.unsqueeze(last, {1})});
+  const Val gathered = c.emit("Gather", {x, places}, {{"axis", rank - 1}});
+  return reduce(c, "ReduceMax", c.typed(gathered, dtype, std::vector<Dim>(rank + 1, Dim{-1, true})), {-1}, false);
+}
+
+// Every spatial axis on its own.
+Val by_axis(Ctx& c, const Adaptive& pool, Val (*pooled)(Ctx&, Val, std::int64_t)) {
+  Val x = pool.input;
+  const DType dtype = c.dtype(x);
+  std::vector<Dim> dims = c.dims(x);
+  for (int i = 0; i < pool.axes; ++i) {
+    const std::int64_t axis = c.rank(pool.input) - pool.axes + i;
+    if (dims[axis].is_static() && dims[axis].size == pool.output[i]) continue;
+    dims[axis] = Dim{pool.output[i], false, none_id};
+    x = c.typed(along(c, x, axis, [&](Val y) { return pooled(c, y, pool.output[i]); }), dtype, dims);
+  }
+  return x;
+}
+
+Attributes fixed_window(const Ints& in, const Ints& out) {
+  Ints window(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) window[i] = in[i] / out[i];
+  return {{"kernel_shape", window}, {"strides", window}};
+}
+
+bool divisible(const Ints& in, const Ints& out) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (in[i] % out[i] != 0) return false;
+  }
+  return true;
+}
+
+// [out, in] or, transposed, [in, out]: row i holds 1 / length over the window of output i.
+Val averaging_matrix(Ctx& c, std::int64_t in, std::int64_t out, bool transpose) {
+  std::vector<float> weights(static_cast<std::size_t>(in * out), 0.0F);
+  for (std::int64_t i = 0; i < out; ++i) {
+    const std::int64_t begin = i * in / out, end = ((i + 1) * in + out - 1) / out;
+    for (std::int64_t j = begin; j < end; ++j) {
+      weights[transpose ? j * out + i : i * in + j] = 1.0F / static_cast<float>(end - begin);
+    }
+  }
+  const Ints shape = transpose ? Ints{in, out} : Ints{out, in};
+  const Val matrix = c.typed(
+      c.constant_tensor({DType::float32, shape, Bytes::copy_of(weights.data(), weights.size() * sizeof(float))}),
+      DType::float32);
+  return c.cast(matrix, c.output_dtype());
+}
+
+// The windows are separable, so each axis is averaged on its own: the last two by a matrix on either side, the first
+// of three after the others have been flattened into one.
+Val average_by_matrices(Ctx& c, const Adaptive& pool, const Ints& in) {
+  Val x = pool.input;
+  const int last = pool.axes - 1;
+  if (in[last] != pool.output[last]) x = c.emit("MatMul", {x, averaging_matrix(c, in[last], pool.output[last], true)});
+  if (last >= 1 && in[last - 1] != pool.output[last - 1]) {
+    x = c.emit("MatMul", {averaging_matrix(c, in[last - 1], pool.output[last - 1], false), x});
+  }
+  if (pool.axes == 3 && in[0] != pool.output[0]) {
+    Ints planes(pool.batched ? 2 : 1, 0);
+    planes.insert(planes.end(), {in[0], -1});
+    x = c.emit("Reshape", {x, c.constant_ints(planes)});
+    x = c.reshape_to_output(c.emit("MatMul", {averaging_matrix(c, in[0], pool.output[0], false), x}));
+  }
+  return x;
+}
+
+void adaptive_avg_pool(Ctx& c) {
+  const Adaptive pool = read(c);
+  if (to_one(pool)) {
+    if (pool.batched) return c.yield(c.emit("GlobalAveragePool", {pool.input}));
+    Ints axes(pool.axes);
+    std::iota(axes.begin(), axes.end(), 1);
+    return c.yield(reduce(c, "ReduceMean", pool.input, axes, true));
+  }
+  const auto in = input_sizes(c, pool);
+  if (!in) return c.yield(by_axis(c, pool, average_of_windows));
+  if (*in == pool.output) return c.yield(pool.input);
+  if (pool.batched && divisible(*in, pool.output)) {
+    return c.yield(c.emit("AveragePool", {pool.input}, fixed_window(*in, pool.output)));
+  }
+  c.yield(average_by_matrices(c, pool, *in));
+}
+
+// Values and indices within the plane; uneven windows give values only.
+void adaptive_max_pool(Ctx& c) {
+  const Adaptive pool = read(c);
+  if (to_one(pool) && pool.batched && !c.result_used(1)) {
+    return c.yield({c.emit("GlobalMaxPool", {pool.input}), absent});
+  }
+  const auto sizes = input_sizes(c, pool);
+  if (!sizes || !divisible(*sizes, pool.output)) {
+    if (!c.result_used(1)) return c.yield({by_axis(c, pool, maximum_of_windows), absent});
+    c.refuse(
+        "the positions of adaptive max pooling, to a size that does not divide the input's or of a dynamic axis",
+        "leave return_indices out, choose an input size that is a multiple of output_size, or use max_pool with an "
+        "explicit window");
+  }
+  const Ints& in = *sizes;
+  const Val x = pool.batched ? pool.input : c.unsqueeze(pool.input, {0});
+  const auto back = [&](Val y) { return pool.batched ? y : c.squeeze(y, {0}); };
+  if (!c.result_used(1)) return c.yield({back(c.emit("MaxPool", {x}, fixed_window(in, pool.output))), absent});
+  const auto results = c.emit_many("MaxPool", {x}, fixed_window(in, pool.output), 2);
+  std::int64_t plane = 1;
+  for (const std::int64_t size : in) plane *= size;
+  c.yield({back(results[0]), back(c.emit("Mod", {results[1], c.constant_int(plane)}))});
+}
+
+const OpEntry kAdaptivePooling[] = {
+    {"aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", adaptive_avg_pool},
+    {"aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", adaptive_max_pool},
+    {"aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", adaptive_max_pool},
+    {"aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", adaptive_max_pool},
+};
+
+}  // namespace
+
+OpFamily adaptive_pooling_ops() { return kAdaptivePooling; }
+
+}  // namespace whence::convert

@@ -1,0 +1,186 @@
+// scaled_dot_product_attention: softmax(query key^T * scale + mask) value.
+// query [*, heads, L, E], key [*, heads, S, E], value [*, heads, S, Ev]; a mask broadcasts to [*, heads, L, S] and says
+// what to keep (boolean) or what to add (floating). A row that masks every position gives zeros, as in PyTorch 2.5 and
+// newer. ONNX has it as Attention since opset 23; before, it is written out.
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "annotator/convert/axes.h"
+#include "annotator/convert/dropout.h"
+#include "annotator/convert/mask_values.h"
+#include "annotator/convert/ops/families.h"
+
+namespace whence::convert {
+namespace {
+
+// Causal masks up to this many elements are stored as constants, larger ones are computed by the graph.
+constexpr std::int64_t kLargestConstantMask = std::int64_t{1} << 22;
+
+struct Attention {
+  Val query, key, value, mask;
+  double scale = 1;
+  bool causal = false;
+  double dropout = 0;
+};
+
+Attention read(Ctx& c, std::string_view mask_argument = "attn_mask") {
+  Attention attention{c.tensor("query"), c.tensor("key"), c.tensor("value"), c.optional_tensor(mask_argument)};
+  attention.causal = c.flag("is_causal");
+  attention.dropout = c.number("dropout_p");
+  if (c.has("scale")) {
+    attention.scale = c.number("scale");
+  } else if (const auto size = c.static_dim(attention.query, -1)) {
+    attention.scale = 1.0 / std::sqrt(static_cast<double>(*size));
+  } else {
+    c.refuse("the size of the heads is dynamic", "keep the last axis of the query fixed when exporting");
+  }
+  return attention;
+}
+
+// ---- the operator -----------------------------------------------------------------------------------------------
+
+// Attention takes batches of heads, and ONNX Runtime takes masks that are full in their last two axes.
+bool operator_serves(Ctx& c, const Attention& attention) {
+  if (c.opset() < 23 || attention.dropout != 0 || c.rank(attention.query) != 4) return false;
+  const auto& query = c.dims(attention.query);
+  const auto& key = c.dims(attention.key);
+  if (c.rank(attention.key) != 4 || c.rank(attention.value) != 4 || query[0] != key[0]) return false;
+  if (!attention.mask) return true;
+  const auto& mask = c.dims(attention.mask);
+  return mask.size() >= 2 && mask.size() <= 4 && mask[mask.size() - 2] == query[2] && mask.back() == key[2];
+}
+
+Val attention_operator(Ctx& c, const Attention& attention) {
+  Attributes attributes;
+  if (attention.causal) attributes.push_back({"is_causal", 1});
+  if (c.has("scale")) attributes.push_back({"scale", static_cast<float>(attention.scale)});
+  std::vector<Val> inputs{attention.query, attention.key, attention.value};
+  if (attention.mask) inputs.push_back(attention.mask);
+  return c.emit("Attention", std::move(inputs), std::move(attributes));
+}
+
+// ---- written out ------------------------------------------------------------------------------------------------
+
+Val swap_last_two(Ctx& c, Val x, int rank) { return c.transpose(x, exchanged_axes(rank, rank - 2, rank - 1)); }
+
+// scores where column <= row, -inf elsewhere
+Val mask_causally(Ctx& c, Val scores, const Attention& attention) {
+  const DType dtype = c.output_dtype();
+  const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
+  const auto rows = c.static_dim(attention.query, -2), columns = c.static_dim(attention.key, -2);
+  if (rows && columns && *rows * *columns <= kLargestConstantMask) {
+    std::string keep(static_cast<std::size_t>(*rows * *columns), '\0');
+    for (std::int64_t row = 0; row < *rows; ++row) {
+      for (std::int64_t column = 0; column <= row && column < *columns; ++column) keep[row * *columns + column] = 1;
+    }
+    const Val mask = c.constant_tensor({DType::boolean, {*rows, *columns}, Bytes::owned(std::move(keep))});
+    return c.emit("Where", {mask, scores, minus_infinity});
+  }
+  const Val height = c.dim_of(attention.query, -2), width = c.dim_of(attention.key, -2);
+  if (c.opset() < 14) {  // before Trilu
+    const Val zero = c.constant_int(0), one = c.constant_int(1);
+    const Val row = c.unsqueeze(c.emit("Range", {zero, height, one}), {1});
+    const Val keep = c.emit("LessOrEqual", {c.emit("Range", {zero, width, one}), row});
+    return c.emit("Where", {keep, scores, minus_infinity});
+  }
+  TensorData fill = *c.constant(minus_infinity);
+  fill.shape = {1};
+  const Val block = c.emit("ConstantOfShape", {c.to_vector({height, width})}, {{"value", fill}});
+  return c.emit("Add", {scores, c.emit("Trilu", {block, c.constant_int(1)})});
+}
+
+// softmax of the masked scores, with zeros for rows in which nothing is kept.
+Val probabilities(Ctx& c, Val scores, Val mask, const Attention& attention) {
+  const DType dtype = c.output_dtype();
+  const Attributes over_last{{"axis", -1}};
+  if (attention.causal) return c.emit("Softmax", {mask_causally(c, scores, attention)}, over_last);
+  if (!mask) return c.emit("Softmax", {scores}, over_last);
+
+  const Val zero = c.constant_number(0, dtype);
+  const bool zero_rows = may_mask_whole_row(c, attention.mask);
+  if (c.dtype(attention.mask) == DType::boolean) {
+    const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
+    const Val result = c.emit("Softmax", {c.emit("Where", {mask, scores, minus_infinity})}, over_last);
+    // What the mask removes is zero already, or the NaN of a row of -inf.
+    return zero_rows ? c.emit("Where", {mask, result, zero}) : result;
+  }
+  const Val result = c.emit("Softmax", {c.emit("Add", {scores, mask})}, over_last);
+  return zero_rows ? c.emit("Where", {c.emit("IsNaN", {result}), zero, result}) : result;
+}
+
+Val plain(Ctx& c, const Attention& attention) {
+  const DType dtype = c.output_dtype();
+  Val query = attention.query;
+  if (attention.scale != 1) query = c.emit("Mul", {query, c.constant_number(attention.scale, dtype)});
+  const Val scores = c.emit("MatMul", {query, swap_last_two(c, attention.key, c.rank(attention.key))});
+  const Val weights = probabilities(c, scores, attention.mask, attention);
+  return c.emit("MatMul", {training_dropout(c, weights, attention.dropout), attention.value});
+}
+
+// Several query heads share each key and value head: query heads are split into [kv heads, group], so that MatMul
+// broadcasts keys and values over the group, and nothing is repeated in memory.
+Val grouped(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t group) {
+  const int rank = c.rank(attention.query);
+  const auto split = [&](Val x) {  // [*, kv heads * group, a, b] -> [*, kv heads, group, a, b]
+    std::vector<Size> shape;
+    for (int axis = 0; axis < c.rank(x); ++axis) {
+      if (axis == c.rank(x) - 3) {
+        shape.insert(shape.end(), {Size{key_heads}, Size{group}});
+      } else if (const auto size = c.static_dim(x, axis)) {
+        shape.emplace_back(*size);
+      } else {
+        shape.emplace_back(c.dim_of(x, axis));
+      }
+    }
+    return c.reshape(x, shape);
+  };
+  const DType dtype = c.output_dtype();
+  Val query = split(attention.query);
+  if (attention.scale != 1) query = c.emit("Mul", {query, c.constant_number(attention.scale, dtype)});
+  const Val key = swap_last_two(c, c.unsqueeze(attention.key, {rank - 2}), rank + 1);
+  Val mask = attention.mask;
+  if (mask && c.rank(mask) >= 3) {
+    mask = c.static_dim(mask, -3) == std::int64_t{1} ? c.unsqueeze(mask, {c.rank(mask) - 2}) : split(mask);
+  }
+  const Val weights = probabilities(c, c.emit("MatMul", {query, key}), mask, attention);
+  const Val value = c.unsqueeze(attention.value, {rank - 2});
+  return c.reshape_to_output(c.emit("MatMul", {training_dropout(c, weights, attention.dropout), value}));
+}
+
+Val attend(Ctx& c, const Attention& attention) {
+  if (operator_serves(c, attention)) return attention_operator(c, attention);
+  const bool may_group = c.schema().find("enable_gqa") && c.flag("enable_gqa");
+  if (!may_group) return plain(c, attention);
+  const auto heads = c.static_dim(attention.query, -3), key_heads = c.static_dim(attention.key, -3);
+  if (!heads || !key_heads) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
+  return *heads == *key_heads ? plain(c, attention) : grouped(c, attention, *key_heads, *heads / *key_heads);
+}
+
+void scaled_dot_product_attention(Ctx& c) { c.yield(attend(c, read(c))); }
+
+// The fused kernels also save what the backward pass needs, which is not made.
+void fused_attention(Ctx& c, std::string_view mask_argument) {
+  std::vector<Val> results(c.schema().returns.size(), absent);
+  results.front() = attend(c, read(c, mask_argument));
+  c.yield(results);
+}
+
+void fused_attention_mask(Ctx& c) { fused_attention(c, "attn_mask"); }
+
+const OpEntry kAttention[] = {
+    {"aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+     "float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+     scaled_dot_product_attention},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
+     "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+     fused_attention_mask},
+};
+
+}  // namespace
+
+OpFamily attention_ops() { return kAttention; }
+
+}  // namespace whence::convert

@@ -1,0 +1,73 @@
+// torchvision's operators on boxes, which ONNX has as well. Boxes are [K, 4]: x1, y1, x2, y2; regions are [K, 5], with
+// the number of their image in the batch before the box.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "annotator/convert/ops/families.h"
+
+namespace whence::convert {
+namespace {
+
+// The places of the boxes that are kept, the best first. ONNX wants [1, K, 4] and [1, 1, K], takes any two opposite
+// corners, so that it does not matter that its axes are y and x, and gives rows of image, class, place.
+void nms(Ctx& c) {
+  const Val boxes = c.unsqueeze(c.cast(c.tensor("dets"), DType::float32), {0});
+  const Val scores = c.unsqueeze(c.cast(c.tensor("scores"), DType::float32), {0, 1});
+  const Val all = c.constant_ints({std::numeric_limits<std::int64_t>::max()});
+  TensorData threshold = *c.constant(c.constant_number(c.number("iou_threshold"), DType::float32));
+  threshold.shape = {1};
+  const Val kept = c.emit("NonMaxSuppression", {boxes, scores, all, c.constant_tensor(std::move(threshold))});
+  c.yield(c.emit("Gather", {kept, c.constant_int(2)}, {{"axis", 1}}));
+}
+
+// Regions apart: [K, 4], and the numbers of their images [K].
+std::pair<Val, Val> apart(Ctx& c, Val regions) {
+  const Val axis = c.constant_ints({1}), end = c.constant_ints({5});
+  const Val boxes = c.emit("Slice", {regions, axis, end, axis});
+  const Val images = c.emit("Gather", {regions, c.constant_int(0)}, {{"axis", 1}});
+  return {boxes, c.emit("Cast", {images}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}})};
+}
+
+// Means of points between the pixels of each region, [K, C, height, width].
+void roi_align(Ctx& c) {
+  const bool aligned = c.flag("aligned");
+  if (aligned && c.opset() < 16) {
+    c.refuse("RoiAlign knows no aligned regions before opset 16", "use --opset 16 or newer");
+  }
+  const auto [boxes, images] = apart(c, c.tensor("rois"));
+  Attributes attributes{{"spatial_scale", static_cast<float>(c.number("spatial_scale"))},
+                        {"output_height", c.integer("pooled_height")},
+                        {"output_width", c.integer("pooled_width")},
+                        {"sampling_ratio", std::max<std::int64_t>(c.integer("sampling_ratio"), 0)}};
+  if (c.opset() >= 16) {
+    attributes.push_back({"coordinate_transformation_mode", std::string(aligned ? "half_pixel" : "output_half_pixel")});
+  }
+  c.yield(c.emit("RoiAlign", {c.tensor("input"), boxes, images}, std::move(attributes)));
+}
+
+// The largest pixel of each part of each region. Where it was is not to be had.
+void roi_pool(Ctx& c) {
+  if (c.result_used(1)) c.refuse("ONNX does not say where the largest pixels were", "use the first result alone");
+  const Ints shape{c.integer("pooled_height"), c.integer("pooled_width")};
+  const Val pooled =
+      c.emit("MaxRoiPool", {c.tensor("input"), c.tensor("rois")},
+             {{"pooled_shape", shape}, {"spatial_scale", static_cast<float>(c.number("spatial_scale"))}});
+  c.yield({pooled, absent});
+}
+
+const OpEntry kDetection[] = {
+    {"torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", nms},
+    {"torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt "
+     "pooled_width, int sampling_ratio, bool aligned) -> Tensor",
+     roi_align},
+    {"torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt "
+     "pooled_width) -> (Tensor, Tensor)",
+     roi_pool},
+};
+
+}  // namespace
+
+OpFamily detection_ops() { return kDetection; }
+
+}  // namespace whence::convert

@@ -1,0 +1,143 @@
+// Division, remainders and shifts: everything where rounding and signs decide.
+#include "annotator/convert/ops/division.h"
+
+#include "annotator/convert/nonnegative.h"
+#include "annotator/convert/ops/elementwise.h"
+#include "annotator/convert/ops/families.h"
+
+namespace whence::convert {
+
+namespace {
+
+// True if a remainder of floating dtype and the divisor have opposite signs; false where the remainder is 0 or NaN.
+Val opposite_signs(Ctx& c, Val rest, Val y, DType dtype) {
+  return c.emit("Less", {c.emit("Mul", {c.emit("Sign", {rest}), y}), c.constant_number(0, dtype)});
+}
+
+// As c10::div_floor_floating (c10/util/generic_math.h, PyTorch 2.13): what the exact remainder leaves is divided, so
+// that 1 // 0.1 is 9, infinity // 2 is NaN and -5 // infinity is -1.
+Val floor_quotient_of_floats(Ctx& c, Val x, Val y, DType dtype) {
+  const Val rest = c.emit("Mod", {x, y}, {{"fmod", 1}});
+  const Val whole = c.emit("Round", {c.emit("Div", {c.emit("Sub", {x, rest}), y})});
+  const Val less = c.emit("Sub", {whole, c.constant_number(1, dtype)});
+  const Val quotient = c.emit("Where", {opposite_signs(c, rest, y, dtype), less, whole});
+  const TensorData* divisor = c.constant(y);
+  if (divisor != nullptr && program::single_number(*divisor).value_or(0) != 0) return quotient;
+  return c.emit("Where", {c.emit("Equal", {y, c.constant_number(0, dtype)}), c.emit("Div", {x, y}), quotient});
+}
+
+}  // namespace
+
+Val truncated(Ctx& c, Val x) { return c.emit("Mul", {c.emit("Sign", {x}), c.emit("Floor", {c.emit("Abs", {x})})}); }
+
+// Integer Mod has the sign of y, so x - Mod(x, y) is the multiple of y at or below x / y and divides exactly.
+Val floor_quotient(Ctx& c, Val x, Val y, DType dtype) {
+  if (is_floating(dtype)) return floor_quotient_of_floats(c, x, y, dtype);
+  if (never_negative(c, x) && never_negative(c, y)) return c.emit("Div", {x, y});
+  return c.emit("Div", {c.emit("Sub", {x, c.emit("Mod", {x, y})}), y});
+}
+
+Val truncated_quotient(Ctx& c, Val x, Val y, DType dtype) {
+  const Val quotient = c.emit("Div", {x, y});
+  return is_floating(dtype) ? truncated(c, quotient) : quotient;
+}
+
+// ONNX allows floating operands for the C form of Mod only. Its result is exact; y is added where the signs differ.
+Val floor_remainder(Ctx& c, Val x, Val y, DType dtype) {
+  if (!is_floating(dtype)) return c.emit("Mod", {x, y});
+  const Val rest = c.emit("Mod", {x, y}, {{"fmod", 1}});
+  return c.emit("Where", {opposite_signs(c, rest, y, dtype), c.emit("Add", {rest, y}), rest});
+}
+
+namespace {
+
+struct Operands {
+  Val x, y;
+  DType dtype;  // in which the operation is computed
+};
+
+// Both operands in the result's dtype, or the wider one that narrow integers are computed in; yield() casts back.
+Operands operands(Ctx& c, std::string_view x, std::string_view y) {
+  const DType result = c.output_dtype(), dtype = arithmetic_dtype(result);
+  // A number wraps around before it divides: -3 is 253 among uint8.
+  const auto operand = [&](std::string_view name) {
+    const Val value = c.tensor(name);
+    return c.cast(is_integral(result) && dtype != result ? c.cast(value, result) : value, dtype);
+  };
+  return {operand(x), operand(y), dtype};
+}
+
+// Integers become floating before they are divided: the result's dtype says so.
+void div(Ctx& c) {
+  const Operands o = operands(c, "self", "other");
+  c.yield(c.emit("Div", {o.x, o.y}));
+}
+
+// rounding_mode None: true division; "trunc": towards zero; "floor": towards minus infinity.
+void div_mode(Ctx& c) {
+  if (!c.has("rounding_mode")) return div(c);
+  const Operands o = operands(c, "self", "other");
+  const bool floors = c.one_of("rounding_mode", {"floor", "trunc"}) == "floor";
+  c.yield(floors ? floor_quotient(c, o.x, o.y, o.dtype) : truncated_quotient(c, o.x, o.y, o.dtype));
+}
+
+void floor_divide(Ctx& c) {
+  const Operands o = operands(c, "self", "other");
+  c.yield(floor_quotient(c, o.x, o.y, o.dtype));
+}
+
+void remainder(Ctx& c) {
+  const Operands o = operands(c, "self", "other");
+  c.yield(floor_remainder(c, o.x, o.y, o.dtype));
+}
+
+// The remainder with the sign of self, as C's.
+void fmod(Ctx& c) {
+  const Operands o = operands(c, "self", "other");
+  c.yield(c.emit("Mod", {o.x, o.y}, {{"fmod", 1}}));
+}
+
+// 2^n for a count n of bits.
+Val power_of_two(Ctx& c, Val bits, DType dtype) { return c.emit("Pow", {c.constant_number(2, dtype), bits}); }
+
+// Shifts of signed integers, which ONNX BitShift does not take: to the left multiplies, to the right divides and rounds
+// towards minus infinity.
+void shift_left(Ctx& c) {
+  const Operands o = operands(c, "self", "other");
+  c.yield(c.emit("Mul", {o.x, power_of_two(c, o.y, o.dtype)}));
+}
+
+void shift_right(Ctx& c) {
+  const Operands o = operands(c, "self", "other");
+  c.yield(floor_quotient(c, o.x, power_of_two(c, o.y, o.dtype), o.dtype));
+}
+
+const OpEntry kDivision[] = {
+    {"aten::__lshift__.Scalar(Tensor self, Scalar other) -> Tensor", shift_left},
+    {"aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor", shift_left},
+    {"aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor", shift_right},
+    {"aten::__rshift__.Tensor(Tensor self, Tensor other) -> Tensor", shift_right},
+    {"aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", shift_left},
+    {"aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor", shift_left},
+    {"aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", shift_left},
+    {"aten::bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", shift_right},
+    {"aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor", shift_right},
+    {"aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", shift_right},
+    {"aten::div.Scalar(Tensor self, Scalar other) -> Tensor", div},
+    {"aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", div_mode},
+    {"aten::div.Tensor(Tensor self, Tensor other) -> Tensor", div},
+    {"aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", div_mode},
+    {"aten::floor_divide(Tensor self, Tensor other) -> Tensor", floor_divide},
+    {"aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", floor_divide},
+    {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", fmod},
+    {"aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor", fmod},
+    {"aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", remainder},
+    {"aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", remainder},
+    {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", remainder},
+};
+
+}  // namespace
+
+OpFamily division_ops() { return kDivision; }
+
+}  // namespace whence::convert

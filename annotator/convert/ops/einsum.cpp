@@ -1,0 +1,95 @@
+// einsum: PyTorch's notation is ONNX's but for spaces and the path hint.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "annotator/convert/ops/families.h"
+
+namespace whence::convert {
+namespace {
+
+// "ab, bc -> ac" taken apart. `output` is empty when it is left implicit.
+struct Equation {
+  std::vector<std::string> operands;
+  std::string output;
+  bool explicit_output = false;
+};
+
+Equation parse(const std::string& text) {
+  Equation equation;
+  equation.operands.emplace_back();
+  std::string* part = &equation.operands.back();
+  for (const char letter : text) {
+    if (letter == ' ' || letter == '-') continue;
+    if (letter == ',') {
+      equation.operands.emplace_back();
+      part = &equation.operands.back();
+    } else if (letter == '>') {
+      equation.explicit_output = true;
+      part = &equation.output;
+    } else {
+      part->push_back(letter);
+    }
+  }
+  return equation;
+}
+
+std::string to_text(const Equation& equation) {
+  std::string text = equation.operands.front();
+  for (std::size_t i = 1; i < equation.operands.size(); ++i) text += "," + equation.operands[i];
+  return equation.explicit_output ? text + "->" + equation.output : text;
+}
+
+// "bij,bjk->bik": equal batch letters in front, one row, one contracted and one column letter.
+bool is_matmul(const Equation& equation) {
+  if (equation.operands.size() != 2 || !equation.explicit_output) return false;
+  const std::string &a = equation.operands[0], &b = equation.operands[1], &y = equation.output;
+  const std::size_t rank = a.size();
+  if (rank < 2 || b.size() != rank || y.size() != rank || to_text(equation).find('.') != std::string::npos)
+    return false;
+  const std::string batch = a.substr(0, rank - 2);
+  const std::string letters = batch + a[rank - 2] + a[rank - 1] + b[rank - 1];
+  for (const char letter : letters) {
+    if (std::count(letters.begin(), letters.end(), letter) != 1) return false;
+  }
+  return b == batch + a[rank - 1] + b[rank - 1] && y == batch + a[rank - 2] + b[rank - 1];
+}
+
+void einsum(Ctx& c) {
+  const Equation equation = parse(c.text("equation"));
+  const std::vector<Val> operands = c.tensors("tensors");
+  if (is_matmul(equation)) return c.yield(c.emit("MatMul", operands));
+  c.yield(c.emit("Einsum", operands, {{"equation", to_text(equation)}}));
+}
+
+// Sums over dims_self of one and dims_other of the other, in order; the axes left over follow each other.
+void tensordot(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("other");
+  const Ints axes_a = c.integers("dims_self"), axes_b = c.integers("dims_other");
+  c.expect(axes_a.size() == axes_b.size(), "it has to sum over as many axes of one tensor as of the other");
+  c.expect(c.rank(a) <= 26 && c.rank(b) <= 26, "its tensors can have 26 axes at most");
+  Equation equation{{"", ""}, "", true};
+  for (int i = 0; i < c.rank(a); ++i) equation.operands[0].push_back(static_cast<char>('a' + i));
+  for (int i = 0; i < c.rank(b); ++i) equation.operands[1].push_back(static_cast<char>('A' + i));
+  std::string kept_a = equation.operands[0], kept_b = equation.operands[1];
+  for (std::size_t i = 0; i < axes_a.size(); ++i) {
+    const char letter = equation.operands[0][c.axis(axes_a[i], c.rank(a))];
+    char& other = equation.operands[1][c.axis(axes_b[i], c.rank(b))];
+    std::erase(kept_a, letter);
+    std::erase(kept_b, other);
+    other = letter;
+  }
+  equation.output = kept_a + kept_b;
+  c.yield(c.emit("Einsum", {a, b}, {{"equation", to_text(equation)}}));
+}
+
+const OpEntry kEinsum[] = {
+    {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", einsum},
+    {"aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", tensordot},
+};
+
+}  // namespace
+
+OpFamily einsum_ops() { return kEinsum; }
+
+}  // namespace whence::convert

@@ -1,0 +1,69 @@
+// _grouped_mm: one matrix product for each group of rows, as mixtures of experts use it. `offs` holds where each group
+// ends along the grouped axis, mostly computed by a router while the model runs. ONNX has no ragged product, so every
+// group multiplies everything and a mask picks, for each place, its own group's result: G times the arithmetic of a
+// ragged product, but no loop, and any routing.
+#include <vector>
+
+#include "annotator/convert/ops/families.h"
+#include "annotator/convert/reduce.h"
+
+namespace whence::convert {
+namespace {
+
+// [G, length]: whether place j belongs to group g, that is, whether exactly g groups end at or before j.
+Val membership(Ctx& c, const Size& length, std::int64_t groups) {
+  const Val ends = c.unsqueeze(c.cast(c.tensor("offs"), DType::int64), {1});
+  const Val place = c.emit("Range", {c.constant_int(0), c.to_scalar_value(length), c.constant_int(1)});
+  const Val passed = c.typed(c.emit("GreaterOrEqual", {place, ends}), DType::boolean);
+  const Val group = reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, true);
+  Ints numbers;
+  for (std::int64_t g = 0; g < groups; ++g) numbers.push_back(g);
+  const Val column = c.constant_tensor(
+      {DType::int64, {groups, 1}, Bytes::copy_of(numbers.data(), numbers.size() * sizeof numbers[0])});
+  return c.emit("Equal", {group, column});
+}
+
+Size extent(Ctx& c, Val x, std::int64_t axis) {
+  if (const auto size = c.static_dim(x, axis)) return *size;
+  return c.dim_of(x, axis);
+}
+
+// Grouped by rows (self [M, K], mat2 [G, K, N]), by columns (self [G, M, K], mat2 [K, N]) or by what is summed over
+// (self [M, K], mat2 [K, N], result [G, M, N]); plain batches without `offs`.
+void multiply_groups(Ctx& c, Val a, Val b) {
+  const auto groups = c.static_dim(c.tensor("offs"), 0);
+  if (!groups) c.refuse("a dynamic number of groups", "keep the number of experts fixed when exporting");
+
+  const bool by_rows = c.rank(b) == 3, by_columns = c.rank(a) == 3;
+  const Val mask = membership(c, by_columns ? extent(c, b, 1) : extent(c, a, by_rows ? 0 : 1), *groups);
+  const Val zero = c.constant_number(0, c.dtype(a));
+  if (!by_rows && !by_columns) {
+    return c.yield(c.emit("MatMul", {c.emit("Where", {c.unsqueeze(mask, {1}), a, zero}), b}));
+  }
+  const Val own = c.unsqueeze(mask, {by_rows ? 2 : 1});
+  const Val picked = c.emit("Where", {own, c.emit("MatMul", {a, b}), zero});
+  c.yield(reduce(c, "ReduceSum", picked, {0}, false));
+}
+
+void grouped_mm(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("mat2");
+  if (c.has("bias")) c.refuse("_grouped_mm with a bias", "add the bias to the result");
+  if (!c.has("offs")) return c.yield(c.emit("MatMul", {a, b}));
+  multiply_groups(c, a, b);
+}
+
+// What transformers registers for its mixtures of experts, where PyTorch's own kernel does not run: by rows.
+void transformers_grouped_mm(Ctx& c) { multiply_groups(c, c.tensor("input"), c.tensor("weight")); }
+
+const OpEntry kGroupedMatmul[] = {
+    {"aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> "
+     "Tensor",
+     grouped_mm},
+    {"transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor", transformers_grouped_mm},
+};
+
+}  // namespace
+
+OpFamily grouped_matmul_ops() { return kGroupedMatmul; }
+
+}  // namespace whence::convert

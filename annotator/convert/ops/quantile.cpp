@@ -1,0 +1,152 @@
+// Quantiles: the sorted elements of an axis, and between two of them what the interpolation says.
+//
+// As in aten/src/ATen/native/Sorting.cpp, PyTorch 2.13: rank q * (n - 1) among n elements; a slice that holds NaN gives
+// NaN, and nanquantile leaves NaN out, so that every slice has an n of its own.
+#include <cmath>
+#include <limits>
+
+#include "annotator/convert/ops/families.h"
+#include "annotator/convert/reduce.h"
+
+namespace whence::convert {
+namespace {
+
+// The axis in question as the last one; all elements when none is given.
+struct Slices {
+  Val x;
+  Val size;           // of the last axis, a scalar
+  std::int64_t axis;  // where it was
+};
+
+Slices slices(Ctx& c) {
+  const Val x = c.tensor("self");
+  const DType dtype = c.dtype(x);
+  const int rank = c.rank(x);
+  if (!c.has("dim") || rank == 0) {
+    const Val flat = c.typed(c.reshape(x, {std::int64_t{-1}}), dtype, std::vector<Dim>{Dim{-1, true, none_id}});
+    return {flat, c.emit("Size", {x}), 0};
+  }
+  const std::int64_t axis = c.axis(c.integer("dim"), rank);
+  Ints order;
+  std::vector<Dim> dims;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    if (i != axis) order.push_back(i), dims.push_back(c.dims(x)[i]);
+  }
+  order.push_back(axis);
+  dims.push_back(c.dims(x)[axis]);
+  return {c.typed(c.transpose(x, order), dtype, dims), c.dim_of(x, axis), axis};
+}
+
+Val ascending(Ctx& c, Val x, Val size) {
+  return c.emit_many("TopK", {x, c.unsqueeze(size, {0})}, {{"largest", 0}}, 2)[0];
+}
+
+// Whole ranks below and above the rank that is asked for, and how far it is from the one to the other.
+struct Between {
+  Val below, above, share;
+};
+
+Between between(Ctx& c, Val rank, DType dtype) {
+  const std::string how = c.one_of("interpolation", {"linear", "lower", "higher", "midpoint", "nearest"});
+  const Val below = c.emit("Floor", {rank}), above = c.emit("Ceil", {rank});
+  if (how == "lower") return {below, absent, absent};
+  if (how == "higher") return {above, absent, absent};
+  if (how == "nearest") return {c.emit("Round", {rank}), absent, absent};
+  return {below, above, how == "midpoint" ? c.constant_number(0.5, dtype) : c.emit("Sub", {rank, below})};
+}
+
+// [*, q] of the sorted slices [*, n] for ranks [q], or [*, q] where slices differ; the elements at those ranks.
+Val at_ranks(Ctx& c, const Slices& s, Val sorted, Val ranks, bool each_its_own) {
+  const DType dtype = c.dtype(s.x);
+  const Between places = between(c, ranks, dtype);
+  const auto element = [&](Val rank) {
+    const Val place = c.emit("Cast", {rank}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}});
+    const Val found = each_its_own ? c.emit("GatherElements", {sorted, place}, {{"axis", -1}})
+                                   : c.emit("Gather", {sorted, place}, {{"axis", c.rank(s.x) - 1}});
+    return c.typed(found, dtype);
+  };
+  const Val low = element(places.below);
+  if (!places.above) return low;
+  return c.emit("Add", {low, c.emit("Mul", {c.emit("Sub", {element(places.above), low}), places.share})});
+}
+
+// [*, q] as PyTorch has it: the axis of the quantiles in front, gone when only one number was given; the reduced axis
+// kept as 1 where asked for.
+void yield_quantiles(Ctx& c, Val result, const Slices& s, bool several) {
+  const int input_rank = c.rank(c.tensor("self")), others = c.rank(s.x) - 1;
+  if (several) {
+    Ints order{others};
+    for (std::int64_t i = 0; i < others; ++i) order.push_back(i);
+    result = c.transpose(result, order);
+  } else {
+    result = c.squeeze(result, {others});
+  }
+  if (c.flag("keepdim")) {
+    const std::int64_t front = several ? 1 : 0;
+    Ints ones;
+    for (std::int64_t i = 0; i < input_rank; ++i) {
+      if (others == 0 || i == s.axis) ones.push_back(front + i);
+    }
+    result = c.unsqueeze(result, ones);
+  }
+  c.yield(result);
+}
+
+// The numbers asked for, [q].
+Val asked(Ctx& c, DType dtype) {
+  const Val q = c.scalar("q", dtype);
+  return c.rank(q) == 0 ? c.unsqueeze(q, {0}) : q;
+}
+
+bool several(Ctx& c) { return c.rank(c.tensor("q")) == 1; }
+
+Val not_a_number(Ctx& c, DType dtype) { return c.constant_number(std::numeric_limits<double>::quiet_NaN(), dtype); }
+
+void quantile(Ctx& c) {
+  const Slices s = slices(c);
+  const DType dtype = c.dtype(s.x);
+  const Val last = c.cast(c.typed(c.emit("Sub", {s.size, c.constant_int(1)}), DType::int64), dtype);
+  const Val ranks = c.emit("Mul", {asked(c, dtype), last});
+  const Val found = at_ranks(c, s, ascending(c, s.x, s.size), ranks, false);
+  const Val flags = c.cast(c.typed(c.emit("IsNaN", {s.x}), DType::boolean, c.dims(s.x)), DType::int32);
+  const Val spoiled = c.emit("Cast", {reduce(c, "ReduceMax", flags, {-1}, true)},
+                             {{"to", static_cast<std::int64_t>(to_onnx(DType::boolean))}});
+  yield_quantiles(c, c.emit("Where", {spoiled, not_a_number(c, dtype), found}), s, several(c));
+}
+
+// NaN sorts last when it counts as infinity, and no rank reaches it.
+void nanquantile(Ctx& c) {
+  const Slices s = slices(c);
+  const DType dtype = c.dtype(s.x);
+  const Val missing = c.typed(c.emit("IsNaN", {s.x}), DType::boolean);
+  const Val filled = c.typed(
+      c.emit("Where", {missing, c.constant_number(std::numeric_limits<double>::infinity(), dtype), s.x}), dtype);
+  const Val present = c.typed(c.emit("Not", {missing}), DType::boolean, c.dims(s.x));
+  const Val count = reduce(c, "ReduceSum", c.cast(present, dtype), {-1}, true);
+  const Val one = c.constant_number(1, dtype), zero = c.constant_number(0, dtype);
+  const Val last = c.emit("Max", {c.emit("Sub", {count, one}), zero});
+  const Val found = at_ranks(c, s, ascending(c, filled, s.size), c.emit("Mul", {asked(c, dtype), last}), true);
+  const Val none = c.emit("Equal", {count, zero});
+  yield_quantiles(c, c.emit("Where", {none, not_a_number(c, dtype), found}), s, several(c));
+}
+
+const OpEntry kQuantile[] = {
+    {"aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
+     "Tensor",
+     nanquantile},
+    {"aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str "
+     "interpolation='linear') -> Tensor",
+     nanquantile},
+    {"aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
+     "Tensor",
+     quantile},
+    {"aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') "
+     "-> Tensor",
+     quantile},
+};
+
+}  // namespace
+
+OpFamily quantile_ops() { return kQuantile; }
+
+}  // namespace whence::convert

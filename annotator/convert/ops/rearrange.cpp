@@ -1,0 +1,154 @@
+// Moving pixels between space and channels: pixel_shuffle, channel_shuffle, im2col (unfold), col2im (fold).
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "annotator/convert/ops/families.h"
+
+namespace whence::convert {
+namespace {
+
+Val constant_indices(Ctx& c, const Ints& values, const Ints& shape) {
+  return c.constant_tensor({DType::int64, shape, Bytes::copy_of(values.data(), values.size() * sizeof values[0])});
+}
+
+std::int64_t channels(Ctx& c, Val x, std::int64_t axis) {
+  if (const auto size = c.static_dim(x, axis)) return *size;
+  c.refuse("the number of channels is dynamic", "keep the axis of the channels fixed when exporting");
+}
+
+// Runs `body` on [N, C, H, W], whatever axes stand before the last three of `self`.
+template <class Body>
+void as_images(Ctx& c, const Body& body) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  if (rank == 4) return c.yield(body(x));
+  if (rank == 3) return c.yield(c.squeeze(body(c.unsqueeze(x, {0})), {0}));
+  std::vector<Size> shape{std::int64_t{-1}};
+  for (int axis = rank - 3; axis < rank; ++axis) {
+    const auto size = c.static_dim(x, axis);
+    if (!size) c.refuse("an image of dynamic size with more than one leading axis", "flatten the leading axes first");
+    shape.emplace_back(*size);
+  }
+  c.yield(c.reshape_to_output(body(c.reshape(x, shape))));
+}
+
+// [*, C * r * r, H, W] -> [*, C, H * r, W * r]
+void pixel_shuffle(Ctx& c) {
+  const std::int64_t factor = c.integer("upscale_factor");
+  as_images(c, [&](Val x) { return c.emit("DepthToSpace", {x}, {{"blocksize", factor}, {"mode", "CRD"}}); });
+}
+
+// Where SpaceToDepth puts the channels of each place in a block, in the order channel by channel.
+Val unshuffled_order(Ctx& c, std::int64_t block) {
+  const Val x = c.tensor("self");
+  const std::int64_t axis = c.rank(x) - 3;
+  Ints order;
+  const auto count = c.static_dim(x, axis);
+  if (!count) {
+    for (std::int64_t place = 0; place < block; ++place) order.push_back(place);
+    const Val channels = c.dim_of(x, axis);
+    const Val each = c.emit("Range", {c.constant_int(0), channels, c.constant_int(1)});
+    const Val starts = c.emit("Mul", {c.constant_ints(order), channels});
+    return c.emit("Reshape", {c.emit("Add", {c.unsqueeze(each, {1}), starts}), c.constant_ints({-1})});
+  }
+  for (std::int64_t channel = 0; channel < *count; ++channel) {
+    for (std::int64_t place = 0; place < block; ++place) order.push_back(place * *count + channel);
+  }
+  return c.constant_ints(order);
+}
+
+// [*, C, H * r, W * r] -> [*, C * r * r, H, W]. SpaceToDepth puts the place in the block before the channel, PyTorch
+// after it, so the channels are picked in PyTorch's order.
+void pixel_unshuffle(Ctx& c) {
+  const std::int64_t factor = c.integer("downscale_factor");
+  as_images(c, [&](Val x) {
+    const Val blocks = c.emit("SpaceToDepth", {x}, {{"blocksize", factor}});
+    if (c.static_dim(c.tensor("self"), -3) == std::int64_t{1}) return blocks;
+    return c.emit("Gather", {blocks, unshuffled_order(c, factor * factor)}, {{"axis", 1}});
+  });
+}
+
+// Channels [groups, C / groups] read column by column.
+void channel_shuffle(Ctx& c) {
+  const Val x = c.tensor("self");
+  const std::int64_t count = channels(c, x, 1), groups = c.integer("groups"), each = count / groups;
+  Ints order;
+  for (std::int64_t i = 0; i < each; ++i) {
+    for (std::int64_t group = 0; group < groups; ++group) order.push_back(group * each + i);
+  }
+  c.yield(c.emit("Gather", {x, c.constant_ints(order)}, {{"axis", 1}}));
+}
+
+Ints twice(Ints values) {
+  if (values.size() == 1) values.push_back(values.front());
+  return values;
+}
+
+// Positions [kernel, blocks] along one axis that a window visits, as a flat list.
+Ints visited(std::int64_t kernel, std::int64_t dilation, std::int64_t stride, std::int64_t blocks) {
+  Ints positions;
+  for (std::int64_t k = 0; k < kernel; ++k) {
+    for (std::int64_t block = 0; block < blocks; ++block) positions.push_back(k * dilation + block * stride);
+  }
+  return positions;
+}
+
+// [N, C, H, W] -> [N, C * kh * kw, blocks]: rows, then columns are gathered, [N, C, kh, bh, kw, bw], and reordered.
+void im2col(Ctx& c) {
+  const Val x = c.tensor("self");
+  const Ints kernel = twice(c.integers("kernel_size")), dilation = twice(c.integers("dilation"));
+  const Ints padding = twice(c.integers("padding")), stride = twice(c.integers("stride"));
+  const bool batched = c.rank(x) == 4;
+  const std::int64_t count = channels(c, x, -3);
+  Ints blocks;
+  for (int i = 0; i < 2; ++i) {
+    const auto size = c.static_dim(x, i - 2);
+    if (!size) c.refuse("unfold of an image of dynamic size", "keep height and width fixed when exporting");
+    blocks.push_back((*size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1);
+  }
+  Val y = batched ? x : c.unsqueeze(x, {0});
+  if (padding != Ints{0, 0}) {
+    y = c.emit("Pad", {y, c.constant_ints({0, 0, padding[0], padding[1], 0, 0, padding[0], padding[1]})});
+  }
+  const Val row = constant_indices(c, visited(kernel[0], dilation[0], stride[0], blocks[0]), {kernel[0], blocks[0]});
+  const Val column = constant_indices(c, visited(kernel[1], dilation[1], stride[1], blocks[1]), {kernel[1], blocks[1]});
+  y = c.emit("Gather", {y, row}, {{"axis", 2}});
+  y = c.emit("Gather", {y, column}, {{"axis", 4}});
+  y = c.transpose(y, {0, 1, 2, 4, 3, 5});
+  Ints shape{count * kernel[0] * kernel[1], blocks[0] * blocks[1]};
+  if (batched) shape.insert(shape.begin(), 0);
+  c.yield(c.emit("Reshape", {y, c.constant_ints(shape)}));
+}
+
+// [N, C * kh * kw, blocks] -> [N, C, H, W], overlapping blocks summed.
+void col2im(Ctx& c) {
+  if (c.opset() < 18) c.refuse("fold", "export with --opset 18 or newer");
+  const Val x = c.tensor("self");
+  const bool batched = c.rank(x) == 3;
+  const Ints padding = twice(c.integers("padding"));
+  const Val y = c.emit("Col2Im",
+                       {batched ? x : c.unsqueeze(x, {0}), c.to_vector(c.sizes("output_size")),
+                        c.constant_ints(twice(c.integers("kernel_size")))},
+                       {{"dilations", twice(c.integers("dilation"))},
+                        {"pads", Ints{padding[0], padding[1], padding[0], padding[1]}},
+                        {"strides", twice(c.integers("stride"))}});
+  c.yield(batched ? y : c.squeeze(y, {0}));
+}
+
+const OpEntry kRearrange[] = {
+    {"aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle},
+    {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", pixel_unshuffle},
+    {"aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor", channel_shuffle},
+    {"aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor", channel_shuffle},
+    {"aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", im2col},
+    {"aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, "
+     "int[2] stride) -> Tensor",
+     col2im},
+};
+
+}  // namespace
+
+OpFamily rearrange_ops() { return kRearrange; }
+
+}  // namespace whence::convert

@@ -1,0 +1,115 @@
+// repeat_interleave: each element several times in a row. It is a Gather, whose indices are constants where the sizes
+// and counts are known and come from the running sum of the counts where not.
+#include <optional>
+#include <vector>
+
+#include "annotator/convert/broadcast.h"
+#include "annotator/convert/ops/families.h"
+#include "annotator/convert/reduce.h"
+
+namespace whence::convert {
+namespace {
+
+struct Interleaved {
+  Val input;
+  std::int64_t axis;
+};
+
+// Without `dim` the elements are taken in row-major order.
+Interleaved input(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.has("dim")) return {x, c.axis(c.integer("dim"), c.rank(x))};
+  if (c.rank(x) == 1) return {x, 0};
+  std::optional<std::vector<Dim>> flat;
+  if (c.all_static(x)) {
+    std::int64_t count = 1;
+    for (const Dim& dim : c.dims(x)) count *= dim.size;
+    flat = std::vector<Dim>{Dim{count, false, none_id}};
+  }
+  return {c.typed(c.reshape(x, {std::int64_t{-1}}), c.dtype(x), flat), 0};
+}
+
+Val gather(Ctx& c, const Interleaved& x, Val indices) {
+  return c.emit("Gather", {x.input, indices}, {{"axis", x.axis}});
+}
+
+// Element i repeats[i] times.
+Ints constant_indices(const Ints& repeats) {
+  Ints indices;
+  for (std::size_t i = 0; i < repeats.size(); ++i) indices.insert(indices.end(), repeats[i], i);
+  return indices;
+}
+
+// The same from counts [n] that are computed: output j takes the element i for which i running sums are <= j.
+Val computed_indices(Ctx& c, Val repeats) {
+  const Val counts = c.cast(repeats, DType::int64);
+  const Val ends = c.emit("CumSum", {counts, c.constant_int(0)});
+  Val total;
+  if (c.has("output_size")) {
+    total = c.to_scalar_value(c.size("output_size"));
+  } else {
+    total = reduce(c, "ReduceSum", counts, {0}, false);
+  }
+  const Val place = c.emit("Range", {c.constant_int(0), total, c.constant_int(1)});
+  const Val passed = c.typed(c.emit("LessOrEqual", {c.unsqueeze(ends, {1}), place}), DType::boolean);
+  return reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, false);
+}
+
+Val indices_from(Ctx& c, Val repeats) {
+  const auto known = c.graph().integers(repeats.id);
+  return known ? c.constant_ints(constant_indices(*known)) : computed_indices(c, repeats);
+}
+
+bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
+  if (c.rank(repeats) == 0) return false;
+  const Dim &elements = c.dims(x.input)[x.axis], &counts = c.dims(repeats)[0];
+  if (elements.is_static() && counts.is_static()) return elements.size == counts.size;
+  return counts.symbol != none_id && counts.symbol == elements.symbol;
+}
+
+// repeats [n], or [1] for all elements alike, where a dynamic size may be either.
+void by_tensor(Ctx& c) {
+  const Interleaved x = input(c);
+  Val repeats = c.tensor("repeats");
+  if (surely_one_each(c, x, repeats)) return c.yield(gather(c, x, indices_from(c, repeats)));
+  const auto known = c.graph().integers(repeats.id);
+  const auto size = c.static_dim(x.input, x.axis);
+  if (known && known->size() == 1 && size) {
+    return c.yield(gather(c, x, c.constant_ints(constant_indices(Ints(*size, known->front())))));
+  }
+  const Val elements = c.to_vector({size_of_axis(c, x.input, x.axis)});
+  repeats = c.typed(c.emit("Expand", {repeats, elements}), c.dtype(repeats), std::vector<Dim>{c.dims(x.input)[x.axis]});
+  c.yield(gather(c, x, computed_indices(c, repeats)));
+}
+
+// Every element `repeats` times. Over a dynamic size the copies are made on an axis of their own and joined.
+void by_number(Ctx& c) {
+  const Interleaved x = input(c);
+  const auto repeats = c.static_size(c.size("repeats"));
+  const auto size = c.static_dim(x.input, x.axis);
+  if (repeats && size) return c.yield(gather(c, x, c.constant_ints(constant_indices(Ints(*size, *repeats)))));
+  const int rank = c.has("dim") ? c.rank(x.input) : 1;
+  std::vector<Size> copies(rank + 1, std::int64_t{1});
+  copies[x.axis + 1] = c.size("repeats");
+  const Val repeated = c.emit("Expand", {c.unsqueeze(x.input, {x.axis + 1}), c.to_vector(copies)});
+  c.yield(c.reshape_to_output(repeated));
+}
+
+// The indices themselves.
+void indices_only(Ctx& c) { c.yield(indices_from(c, c.tensor("repeats"))); }
+
+const OpEntry kRepeat[] = {
+    {"aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor", indices_only},
+    {"aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> "
+     "Tensor",
+     by_tensor},
+    {"aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> "
+     "Tensor",
+     by_number},
+};
+
+}  // namespace
+
+OpFamily repeat_ops() { return kRepeat; }
+
+}  // namespace whence::convert

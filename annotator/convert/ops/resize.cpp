@@ -1,0 +1,230 @@
+// Changing the spatial size of [N, C, *spatial]: the upsample family behind torch.nn.functional.interpolate.
+//
+// PyTorch has two overloads of each: `vec` takes either an output size or scale factors, the plain one an output size
+// with the factors it was computed from. A factor, where there is one, maps coordinates; else the ratio of sizes does,
+// which is the difference between ONNX's `scales` and `sizes` too.
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annotator/convert/ops/families.h"
+
+namespace whence::convert {
+namespace {
+
+// How samples are taken, as attributes of Resize.
+struct Sampling {
+  const char* mode;
+  bool antialias = false;
+  bool exact = false;  // nearest by the centres of pixels instead of their corners
+};
+
+Attributes attributes_of(Ctx& c, const Sampling& sampling) {
+  const std::string_view mode = sampling.mode;
+  Attributes attributes;
+  if (sampling.antialias) {
+    if (c.opset() < 18) c.refuse("antialiased resizing", "export with --opset 18 or newer");
+    if (c.flag("align_corners")) {
+      c.refuse("antialiased resizing with align_corners=True", "use align_corners=False");
+    }
+    attributes.push_back({"antialias", 1});
+    attributes.push_back({"exclude_outside", 1});  // PyTorch normalises the weights inside the image
+  }
+  const bool corners = mode != "nearest" && c.flag("align_corners");
+  const bool centres = mode != "nearest" || sampling.exact;
+  const char* coordinates = corners ? "align_corners" : centres ? "half_pixel" : "asymmetric";
+  attributes.push_back({"coordinate_transformation_mode", coordinates});
+  // a of the cubic kernel: -0.5 when antialiased (aten/src/ATen/native/UpSample.h, PyTorch 2.13)
+  if (mode == "cubic") attributes.push_back({"cubic_coeff_a", sampling.antialias ? -0.5F : -0.75F});
+  attributes.push_back({"mode", std::string(mode)});
+  if (mode == "nearest") attributes.push_back({"nearest_mode", sampling.exact ? "round_prefer_ceil" : "floor"});
+  return attributes;
+}
+
+Val input(Ctx& c) { return c.tensor(c.schema().find("input") ? "input" : "self"); }
+
+double number(Ctx& c, const Argument& argument) {
+  if (const auto* value = argument.as<double>()) return *value;
+  if (const auto* value = argument.as<std::int64_t>()) return static_cast<double>(*value);
+  c.refuse("a scale factor that is computed while the model runs", "pass the output size instead");
+}
+
+// One factor for each spatial axis; empty when the caller gave none, or not all.
+std::vector<double> scale_factors(Ctx& c) {
+  std::vector<double> factors;
+  if (c.schema().find("scale_factors")) {
+    const Argument* given = c.node().find("scale_factors");
+    const auto* list = given ? given->as<ArgumentList>() : nullptr;
+    for (const Argument& factor : list ? *list : ArgumentList{}) factors.push_back(number(c, factor));
+    return factors;
+  }
+  for (const char* name : {"scales", "scales_d", "scales_h", "scales_w"}) {
+    if (!c.schema().find(name)) continue;
+    if (!c.has(name)) return {};
+    factors.push_back(c.number(name));
+  }
+  return factors;
+}
+
+// floor(size * factor) of a factor in float32: ONNX Runtime multiplies in float32, ONNX's shape inference in float64.
+std::int64_t scaled_size(std::int64_t size, float factor) {
+  return static_cast<std::int64_t>(std::floor(static_cast<float>(size) * factor));
+}
+std::int64_t inferred_size(std::int64_t size, float factor) {
+  return static_cast<std::int64_t>(std::floor(static_cast<double>(size) * static_cast<double>(factor)));
+}
+
+// The factor in float32, moved by a rounding error where it gives another size than in PyTorch's float64.
+float rounded_factor(double factor, std::int64_t size, std::int64_t result_size) {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  const auto rounded = static_cast<float>(factor);
+  for (const float near : {rounded, std::nextafter(rounded, infinite), std::nextafter(rounded, -infinite)}) {
+    if (scaled_size(size, near) == result_size && inferred_size(size, near) == result_size) return near;
+  }
+  return rounded;
+}
+
+// What is done to the spatial axes: a factor each, and the sizes that PyTorch was asked for where they are fewer than
+// the factors give, which is what is left of them when the rest is cut off. -1 elsewhere.
+struct Scaling {
+  std::vector<float> factors;
+  Ints cut_to;
+};
+
+Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors) {
+  const std::vector<Dim>* result = c.output_dims();
+  c.expect(!result || (result->size() == factors.size() + 2 && c.dims(x).size() == result->size()),
+           "it needs a factor for each axis behind batch and channels");
+  Scaling found;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    const std::int64_t in = result ? c.dims(x)[i + 2].size : -1, out = result ? (*result)[i + 2].size : -1;
+    const bool known = in >= 0 && out >= 0;
+    found.factors.push_back(known ? rounded_factor(factors[i], in, out) : static_cast<float>(factors[i]));
+    const std::int64_t made = known ? scaled_size(in, found.factors.back()) : out;
+    if (made < out) {
+      c.refuse("an output size beyond what its scale factor gives", "pass the output size or the factor, not both");
+    }
+    found.cut_to.push_back(made > out ? out : -1);
+  }
+  return found;
+}
+
+Val resize_by_factors(Ctx& c, Val x, const Scaling& scaling, Attributes attributes) {
+  std::vector<float> scales{1, 1};
+  scales.insert(scales.end(), scaling.factors.begin(), scaling.factors.end());
+  const Val constant = c.constant_tensor({DType::float32,
+                                          {static_cast<std::int64_t>(scales.size())},
+                                          Bytes::copy_of(scales.data(), scales.size() * sizeof(float))});
+  const Val resized = c.emit("Resize", {x, absent, constant}, std::move(attributes));
+  Ints axes, ends;
+  for (std::size_t i = 0; i < scaling.cut_to.size(); ++i) {
+    if (scaling.cut_to[i] < 0) continue;
+    axes.push_back(static_cast<std::int64_t>(i) + 2);
+    ends.push_back(scaling.cut_to[i]);
+  }
+  if (axes.empty()) return resized;
+  return c.emit("Slice",
+                {resized, c.constant_ints(Ints(axes.size(), 0)), c.constant_ints(ends), c.constant_ints(axes)});
+}
+
+Val resize_to_size(Ctx& c, Val x, std::vector<Size> sizes, Attributes attributes) {
+  if (c.opset() >= 18) {
+    Ints axes;
+    for (std::size_t i = 0; i < sizes.size(); ++i) axes.push_back(static_cast<std::int64_t>(i) + 2);
+    attributes.insert(attributes.begin(), {"axes", axes});
+  } else {
+    std::vector<Size> all{c.dim_of(x, 0), c.dim_of(x, 1)};
+    all.insert(all.end(), sizes.begin(), sizes.end());
+    sizes = std::move(all);
+  }
+  return c.emit("Resize", {x, absent, absent, c.to_vector(sizes)}, std::move(attributes));
+}
+
+void resize(Ctx& c, const Sampling& sampling) {
+  const Val x = input(c);
+  Attributes attributes = attributes_of(c, sampling);
+  const std::vector<double> factors = scale_factors(c);
+  // With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
+  const bool by_sizes = c.has("output_size") && c.schema().find("align_corners") && c.flag("align_corners");
+  if (!factors.empty() && !by_sizes)
+    return c.yield(resize_by_factors(c, x, scaling(c, x, factors), std::move(attributes)));
+  c.yield(resize_to_size(c, x, c.sizes("output_size"), std::move(attributes)));
+}
+
+void nearest(Ctx& c) { resize(c, {"nearest"}); }
+void nearest_exact(Ctx& c) { resize(c, {"nearest", false, true}); }
+void linear(Ctx& c) { resize(c, {"linear"}); }
+void cubic(Ctx& c) { resize(c, {"cubic"}); }
+void linear_antialiased(Ctx& c) { resize(c, {"linear", true}); }
+void cubic_antialiased(Ctx& c) { resize(c, {"cubic", true}); }
+
+const OpEntry kResize[] = {
+    {"aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor", nearest},
+    {"aten::upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", nearest},
+    {"aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> "
+     "Tensor",
+     nearest},
+    {"aten::upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", nearest},
+    {"aten::upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, "
+     "float? scales_w=None) -> Tensor",
+     nearest},
+    {"aten::upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", nearest},
+    {"aten::_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
+     nearest_exact},
+    {"aten::_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+     nearest_exact},
+    {"aten::_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, "
+     "float? scales_w=None) -> Tensor",
+     nearest_exact},
+    {"aten::_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+     nearest_exact},
+    {"aten::_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, "
+     "float? scales_h=None, float? scales_w=None) -> Tensor",
+     nearest_exact},
+    {"aten::_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+     nearest_exact},
+    {"aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
+     linear},
+    {"aten::upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) "
+     "-> Tensor",
+     linear},
+    {"aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, "
+     "float? scales_w=None) -> Tensor",
+     linear},
+    {"aten::upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
+     "float[]? scale_factors) -> Tensor",
+     linear},
+    {"aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, "
+     "float? scales_h=None, float? scales_w=None) -> Tensor",
+     linear},
+    {"aten::upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
+     "float[]? scale_factors) -> Tensor",
+     linear},
+    {"aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, "
+     "float? scales_w=None) -> Tensor",
+     cubic},
+    {"aten::upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
+     "float[]? scale_factors) -> Tensor",
+     cubic},
+    {"aten::_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, "
+     "float? scales_w=None) -> Tensor",
+     linear_antialiased},
+    {"aten::_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
+     "float[]? scale_factors) -> Tensor",
+     linear_antialiased},
+    {"aten::_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, "
+     "float? scales_w=None) -> Tensor",
+     cubic_antialiased},
+    {"aten::_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
+     "float[]? scale_factors) -> Tensor",
+     cubic_antialiased},
+};
+
+}  // namespace
+
+OpFamily resize_ops() { return kResize; }
+
+}  // namespace whence::convert

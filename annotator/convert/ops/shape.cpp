@@ -1,0 +1,478 @@
+// Other shapes for the same elements: views, axes added, dropped and exchanged, broadcasting and tiling.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "annotator/convert/axes.h"
+#include "annotator/convert/broadcast.h"
+#include "annotator/convert/convert.h"
+#include "annotator/convert/ops/families.h"
+#include "annotator/convert/uses.h"
+#include "annotator/program/program_facts.h"
+
+namespace whence::convert {
+
+namespace {
+
+// ---- reshaping --------------------------------------------------------------------------------------------------
+
+// To the recorded shape when at most one of its axes is dynamic, which Reshape finds by itself; else to the sizes asked
+// for, some of which are then computed at run time.
+void reshape(Ctx& c, std::string_view sizes) {
+  const Val x = c.tensor("self");
+  const std::vector<Dim>* target = c.output_dims();
+  const auto dynamic = [](const Dim& dim) { return !dim.is_static(); };
+  if (target && std::count_if(target->begin(), target->end(), dynamic) <= 1) return c.yield(c.reshape_to_output(x));
+  c.yield(c.reshape(x, c.sizes(sizes)));
+}
+void reshape(Ctx& c) { reshape(c, "shape"); }
+void view(Ctx& c) { reshape(c, "size"); }
+
+// The shape is a tensor: torch.onnx.operators.reshape_from_tensor_shape.
+void reshape_from_tensor(Ctx& c) {
+  c.yield(c.emit("Reshape", {c.tensor("self"), c.cast(c.tensor("shape"), DType::int64)}));
+}
+
+// The shape of another tensor.
+void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
+
+// Axes start_dim..end_dim become one. Flatten does it alone where the result is a matrix.
+void flatten(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  if (rank == 0) return c.yield(c.unsqueeze(x, {0}));
+  const std::int64_t start = c.axis(c.integer("start_dim"), rank), end = c.axis(c.integer("end_dim"), rank);
+  if (start == end) return c.yield(x);
+  if (start == 1 && end == rank - 1) return c.yield(c.emit("Flatten", {x}));
+  std::vector<Size> shape(start, std::int64_t{0});
+  shape.push_back(-1);
+  for (std::int64_t axis = end + 1; axis < rank; ++axis) shape.push_back(size_of_axis(c, x, axis));
+  // 0 copies the input's size in ONNX.
+  c.yield(c.emit("Reshape", {x, c.to_vector(shape)}));
+}
+
+void ravel(Ctx& c) { c.yield(c.emit("Reshape", {c.tensor("self"), c.constant_ints({-1})})); }
+
+// Axis dim becomes several, of `sizes` (one may be -1).
+void unflatten(Ctx& c) {
+  const Val x = c.tensor("self");
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  std::vector<Size> shape = shape_of(c, x);
+  const std::vector<Size> parts = c.sizes("sizes");
+  shape.erase(shape.begin() + axis);
+  shape.insert(shape.begin() + axis, parts.begin(), parts.end());
+  c.yield(c.reshape(x, shape));
+}
+
+// self as it lies in memory: axes in the order of their strides. Refuses what lies there with gaps or overlaps.
+Val in_memory_order(Ctx& c, Val x) {
+  const Argument* memory = c.node().find(memory_argument);
+  if (memory == nullptr) return x;
+  const ArgumentList& layout = *memory->as<ArgumentList>();
+  const auto number = [&](std::size_t i) { return *layout[i].as<std::int64_t>(); };
+  Ints order = axis_order(c.rank(x));
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return number(static_cast<std::size_t>(a) + 1) > number(static_cast<std::size_t>(b) + 1);
+  });
+  std::int64_t dense = 1;
+  bool plain = number(0) == 0;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const auto size = c.static_dim(x, order[i]);
+    if (size == std::int64_t{1}) continue;
+    const bool outermost = i == 0;  // nothing lies beyond it, so that its size does not matter
+    plain &= (size || outermost) && number(static_cast<std::size_t>(order[i]) + 1) == dense;
+    dense *= size.value_or(1);
+  }
+  if (!plain) c.refuse("as_strided of a view that leaves gaps in memory", "use unfold, reshape or slices");
+  return c.transpose(x, order);
+}
+
+// The axes from the outermost one in memory to the innermost; axes of size 1, which may have any stride, first. Nothing
+// where elements lie with gaps or overlaps, or where strides are not known.
+std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, const std::vector<Size>& strides) {
+  const auto axis_of = [](std::int64_t axis) { return static_cast<std::size_t>(axis); };
+  const auto alone = [&](std::int64_t axis) { return c.static_size(sizes[axis_of(axis)]) == std::int64_t{1}; };
+  Ints order = axis_order(static_cast<int>(sizes.size()));
+  const auto rest = std::stable_partition(order.begin(), order.end(), alone);
+  if (!std::all_of(rest, order.end(), [&](std::int64_t axis) { return c.static_size(strides[axis_of(axis)]); }))
+    return {};
+  std::stable_sort(rest, order.end(), [&](std::int64_t a, std::int64_t b) {
+    return *c.static_size(strides[axis_of(a)]) > *c.static_size(strides[axis_of(b)]);
+  });
+  std::int64_t dense = 1;
+  for (auto axis = order.end(); axis != rest;) {
+    --axis;
+    const auto size = c.static_size(sizes[axis_of(*axis)]);
+    if (*c.static_size(strides[axis_of(*axis)]) != dense || (!size && axis != rest)) return {};
+    dense *= size.value_or(1);
+  }
+  return order;
+}
+
+// All elements of x, once each, in another shape and order: what PyTorch keeps its memory formats by.
+std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
+  const auto order = order_in_memory(c, sizes, c.sizes("stride"));
+  if (!order) return {};
+  std::optional<std::int64_t> count = 1, given = 1;
+  const auto multiply = [](std::optional<std::int64_t>& by, std::optional<std::int64_t> size) {
+    by = by && size ? std::optional(*by * *size) : std::nullopt;
+  };
+  for (const Size& size : sizes) multiply(count, c.static_size(size));
+  for (int axis = 0; axis < c.rank(x); ++axis) multiply(given, c.static_dim(x, axis));
+  if (count.has_value() != given.has_value() || count != given) return {};
+  std::vector<Size> shape;
+  Ints back(order->size());
+  for (std::size_t i = 0; i < order->size(); ++i) {
+    shape.push_back(sizes[static_cast<std::size_t>((*order)[i])]);
+    back[static_cast<std::size_t>((*order)[i])] = static_cast<std::int64_t>(i);
+  }
+  return c.transpose(c.reshape(x, shape), back);
+}
+
+// Element i of the result lies at offset + sum of index * stride among the elements of self in memory.
+void as_strided(Ctx& c) {
+  c.expect(c.sizes("size").size() == c.sizes("stride").size(), "it needs a stride for each size");
+  const Val x = in_memory_order(c, c.tensor("self"));
+  const bool from_start = !c.has("storage_offset") || c.integer("storage_offset") == 0;
+  if (const auto all = from_start ? as_reshaped(c, x, c.sizes("size")) : std::nullopt) return c.yield(*all);
+  const Ints size = c.integers("size"), stride = c.integers("stride");
+  c.expect(std::ranges::all_of(size, [](auto each) { return each >= 0; }), "its sizes must not be negative");
+  const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
+  const std::int64_t count = std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>());
+  if (count > 1 << 20) c.refuse("as_strided with more than a million elements", "use unfold, reshape or slices");
+  Ints places(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    places[i] = offset;
+    std::int64_t rest = i;
+    for (std::size_t axis = size.size(); axis-- > 0; rest /= size[axis]) places[i] += rest % size[axis] * stride[axis];
+  }
+  TensorData index{DType::int64, size, Bytes::copy_of(places.data(), places.size() * sizeof(std::int64_t))};
+  const Val flat = c.emit("Reshape", {x, c.constant_ints({-1})});
+  c.yield(c.emit("Gather", {flat, c.constant_tensor(std::move(index))}));
+}
+
+// ---- axes added and dropped -------------------------------------------------------------------------------------
+
+void unsqueeze(Ctx& c) {
+  const Val x = c.tensor("self");
+  c.yield(c.unsqueeze(x, {c.axis(c.integer("dim"), c.rank(x) + 1)}));
+}
+
+// True if the axis may be 1 in one run and more in another.
+bool may_be_one(Ctx& c, Val x, std::int64_t axis) {
+  const Dim& dim = c.dims(x)[axis];
+  if (dim.is_static()) return false;
+  return dim.symbol == none_id || c.session().program().symbols[dim.symbol].min.value_or(0) < 2;
+}
+
+// The program yields the operation's result as it is, and nothing else reads it: its rank may differ from run to run.
+bool is_output_alone(Ctx& c) {
+  const Program& program = c.session().program();
+  const ValueId result = c.node().outputs.front();
+  const bool output = std::ranges::any_of(program.outputs, [&](const ProgramOutput& each) {
+    const auto* value = each.value.as<ValueRef>();
+    return value != nullptr && value->id == result;
+  });
+  return output &&
+         std::ranges::all_of(c.session().uses().of(result), [](const ProgramUse& use) { return use.node == nullptr; });
+}
+
+// Those of `axes` go that are 1 when the graph runs. ONNX wants a rank for each output, so the file says that of the
+// example, or else that all of them go; runtimes take others, too.
+void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
+  Val squeezed;
+  if (std::ssize(axes) == c.rank(x)) {
+    squeezed = c.emit("Squeeze", {x});
+  } else {
+    std::string asked(static_cast<std::size_t>(c.rank(x)), '\0');
+    for (const std::int64_t axis : axes) asked[static_cast<std::size_t>(axis)] = 1;
+    const Val mask = c.constant_tensor({DType::boolean, {c.rank(x)}, Bytes::owned(std::move(asked))});
+    const Val shape = c.emit("Shape", {x});
+    const Val gone = c.emit("And", {c.emit("Equal", {shape, c.constant_ints({1})}), mask});
+    const Val left = c.emit("Compress", {shape, c.emit("Not", {gone})}, {{"axis", 0}});
+    Attributes attributes;
+    if (c.opset() >= 14) attributes.push_back({"allowzero", 1});
+    squeezed = c.emit("Reshape", {x, left}, std::move(attributes));
+  }
+  if (c.output_dims() == nullptr) {
+    std::vector<Dim> rest;
+    for (std::int64_t axis = 0; axis < c.rank(x); ++axis) {
+      const bool asked = std::ranges::find(axes, axis) != axes.end();
+      if (!asked || c.static_dim(x, axis).value_or(1) != 1) rest.push_back(c.dims(x)[axis]);
+    }
+    c.typed(squeezed, c.dtype(x), std::move(rest));
+  }
+  c.yield(squeezed);
+}
+
+// Of `axes`, those of size 1 go; a dynamic axis stays or goes as it did when the example inputs ran, which the rank of
+// the result tells, except in a result of the program itself. Squeeze fails at run time where an axis that went is
+// not 1.
+void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
+  const auto uncertain = [&](std::int64_t axis) { return may_be_one(c, x, axis); };
+  if (std::ranges::any_of(axes, uncertain) && is_output_alone(c)) return squeeze_in_run(c, x, axes);
+  Ints ones, dynamic_ones;
+  for (const std::int64_t axis : axes) {
+    const auto size = c.static_dim(x, axis);
+    if (size == 1) ones.push_back(axis);
+    if (!size && c.output_dims() == nullptr) {
+      c.refuse("the rank of the result depends on a dynamic size", "keep that axis fixed, or squeeze others by number");
+    }
+    if (!size && c.dims(x)[axis].size == 1) dynamic_ones.push_back(axis);
+  }
+  const auto* result = c.output_dims();
+  if (result != nullptr && result->size() + ones.size() + dynamic_ones.size() == c.dims(x).size()) {
+    ones.insert(ones.end(), dynamic_ones.begin(), dynamic_ones.end());
+  }
+  std::sort(ones.begin(), ones.end());
+  c.yield(ones.empty() ? x : c.squeeze(x, ones));
+}
+
+void squeeze(Ctx& c) {
+  const Val x = c.tensor("self");
+  squeeze_ones(c, x, axis_order(c.rank(x)));
+}
+
+// dim: one axis or several.
+void squeeze_dims(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return c.yield(x);
+  Ints axes = c.integers("dim");
+  for (std::int64_t& axis : axes) axis = c.axis(axis, c.rank(x));
+  squeeze_ones(c, x, axes);
+}
+
+// Scalars become [1], [1, 1], [1, 1, 1]; vectors [1, n], [1, n, 1]; matrices [m, n, 1].
+Val at_least(Ctx& c, Val x, int rank) {
+  const int has = c.rank(x);
+  if (has >= rank) return x;
+  if (rank == 3 && has == 2) return c.unsqueeze(x, {2});
+  if (rank == 3 && has == 1) return c.unsqueeze(x, {0, 2});
+  return c.unsqueeze(x, axis_order(rank - has));
+}
+template <int rank>
+void at_least(Ctx& c) {
+  c.yield(at_least(c, c.tensor("self"), rank));
+}
+template <int rank>
+void each_at_least(Ctx& c) {
+  std::vector<Val> results;
+  for (const Val x : c.tensors("tensors")) results.push_back(at_least(c, x, rank));
+  c.yield(results);
+}
+
+// ---- axes exchanged ---------------------------------------------------------------------------------------------
+
+void exchange(Ctx& c, Val x, std::int64_t a, std::int64_t b) {
+  const int rank = c.rank(x);
+  if (rank == 0) return c.yield(x);
+  c.yield(c.transpose(x, exchanged_axes(rank, c.axis(a, rank), c.axis(b, rank))));
+}
+void transpose(Ctx& c) { exchange(c, c.tensor("self"), c.integer("dim0"), c.integer("dim1")); }
+void matrix_transpose(Ctx& c) { exchange(c, c.tensor("self"), -2, -1); }
+
+// Vectors and scalars are their own transpose.
+void t(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) < 2) return c.yield(x);
+  exchange(c, x, 0, 1);
+}
+
+void permute(Ctx& c) {
+  const Val x = c.tensor("self");
+  Ints order = c.integers("dims");
+  for (std::int64_t& axis : order) axis = c.axis(axis, c.rank(x));
+  c.yield(c.transpose(x, order));
+}
+
+void reverse_axes(Ctx& c) {
+  const Val x = c.tensor("self");
+  Ints order = axis_order(c.rank(x));
+  std::reverse(order.begin(), order.end());
+  c.yield(c.transpose(x, order));
+}
+
+// Axes `source` go to places `destination`; the others keep their order.
+void movedim(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  if (rank == 0) return c.yield(x);
+  const Ints source = c.integers("source"), destination = c.integers("destination");
+  c.expect(source.size() == destination.size(), "a destination for each source");
+  Ints order(rank, -1);
+  std::vector<bool> moved(rank, false);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const std::int64_t axis = c.axis(source[i], rank);
+    std::int64_t& place = order[c.axis(destination[i], rank)];
+    c.expect(!moved[axis] && place < 0, "each axis once");
+    place = axis;
+    moved[axis] = true;
+  }
+  std::int64_t next = 0;
+  for (std::int64_t& axis : order) {
+    if (axis >= 0) continue;
+    while (moved[next]) ++next;
+    axis = next++;
+  }
+  c.yield(c.transpose(x, order));
+}
+
+// The main diagonal of what the offset leaves of the matrices [*, rows, columns]: every columns + 1st element, one for
+// each row or column, whichever are fewer.
+Val dynamic_diagonal(Ctx& c, Val x, Ints flat, std::int64_t offset) {
+  const DType dtype = c.dtype(x);
+  if (offset != 0) {
+    x = c.typed(c.emit("Slice", {x, c.constant_ints({std::abs(offset)}), c.constant_ints({INT64_MAX}),
+                                 c.constant_ints({offset > 0 ? -1 : -2})}),
+                dtype);
+  }
+  const Val sizes = c.emit("Shape", {x});
+  const auto size = [&](std::int64_t axis) { return c.emit("Gather", {sizes, c.constant_int(axis)}); };
+  const Val rows = size(-2), columns = size(-1);
+  const Val step = c.emit("Add", {columns, c.constant_int(1)});
+  const Val places = c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
+  const auto axis = static_cast<std::int64_t>(flat.size());
+  flat.push_back(-1);
+  const Val matrices = c.emit("Reshape", {x, c.constant_ints(flat)});
+  return c.emit("Gather", {matrices, places}, {{"axis", axis}});
+}
+
+// The elements x[i, i + offset] of the matrices along dim1 and dim2, as a new last axis.
+void diagonal(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  const std::int64_t row = c.axis(c.integer("dim1"), rank), column = c.axis(c.integer("dim2"), rank);
+  const auto rows = c.static_dim(x, row), columns = c.static_dim(x, column);
+  Ints order, flat;
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    if (axis != row && axis != column) order.push_back(axis), flat.push_back(0);
+  }
+  order.insert(order.end(), {row, column});
+  const std::int64_t offset = c.integer("offset");
+  if (!rows || !columns) return c.yield(dynamic_diagonal(c, c.transpose(x, order), flat, offset));
+  flat.push_back(*rows * *columns);
+  Ints places;
+  for (std::int64_t i = std::max<std::int64_t>(0, -offset); i < *rows && i + offset < *columns; ++i) {
+    places.push_back(i * *columns + i + offset);
+  }
+  const Val matrices = c.emit("Reshape", {c.transpose(x, order), c.constant_ints(flat)});
+  c.yield(c.emit("Gather", {matrices, c.constant_ints(places)}, {{"axis", rank - 2}}));
+}
+
+// ---- broadcasting and tiling ------------------------------------------------------------------------------------
+
+// True if broadcasting to `sizes` leaves the value as it is, in every run.
+bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
+  const std::vector<Dim>* target = c.output_dims();
+  if (target == nullptr || !(c.dims(x) == Dims(*target))) return false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (program::may_widen(c.session().program(), c.dims(x)[i], c.static_size(sizes[i]))) return false;
+  }
+  return true;
+}
+
+// Only axes of size 1 grow, so every other axis may ask Expand for 1, which keeps what is there: no size has to be
+// computed for them.
+void expand(Ctx& c) {
+  const Val x = c.tensor("self");
+  std::vector<Size> sizes = c.sizes("size");
+  if (has_output_shape(c, x, sizes)) return c.yield(x);
+  const auto rank = static_cast<std::size_t>(c.rank(x));
+  c.expect(sizes.size() >= rank, "it needs a size for each axis");
+  const std::size_t added = sizes.size() - rank;
+  for (std::size_t i = added; i < sizes.size(); ++i) {
+    const Dim& dim = c.dims(x)[i - added];
+    const bool may_be_one = dim.is_static() ? dim.size == 1 : program::may_become_one(c.session().program(), dim);
+    if (!may_be_one || sizes[i] == Size{-1}) sizes[i] = 1;
+  }
+  c.yield(c.emit("Expand", {x, c.to_vector(sizes)}));
+}
+
+void expand_as(Ctx& c) { c.yield(broadcast(c, c.tensor("self"), {c.tensor("other")})); }
+
+// Tile, after axes of size 1 were put in front to meet the number of repeats (or repeats of 1 to meet the rank).
+void tile(Ctx& c, Val x, std::vector<Size> repeats) {
+  const int missing = static_cast<int>(repeats.size()) - c.rank(x);
+  if (missing > 0) x = c.unsqueeze(x, axis_order(missing));
+  if (missing < 0) repeats.insert(repeats.begin(), static_cast<std::size_t>(-missing), Size{1});
+  const bool once = std::all_of(repeats.begin(), repeats.end(), [](const Size& size) { return size == Size{1}; });
+  c.yield(once ? x : c.emit("Tile", {x, c.to_vector(repeats)}));
+}
+void repeat(Ctx& c) { tile(c, c.tensor("self"), c.sizes("repeats")); }
+void tile(Ctx& c) { tile(c, c.tensor("self"), c.sizes("dims")); }
+
+// Every tensor in the shape that all of them broadcast to.
+void broadcast_tensors(Ctx& c) {
+  const std::vector<Val> tensors = c.tensors("tensors");
+  std::vector<Val> results;
+  for (const Val x : tensors) results.push_back(broadcast(c, x, tensors));
+  c.yield(results);
+}
+
+// Vector i along axis i ("ij") of a grid as large as all vectors; "xy" exchanges the first two axes.
+void meshgrid(Ctx& c) {
+  const std::vector<Val> vectors = c.tensors("tensors");
+  const int rank = static_cast<int>(vectors.size());
+  const bool xy = c.schema().find("indexing") && c.one_of("indexing", {"ij", "xy"}) == "xy";
+  const Ints axis_of = xy && rank > 1 ? exchanged_axes(rank, 0, 1) : axis_order(rank);
+  std::vector<Size> shape(rank);
+  for (int i = 0; i < rank; ++i) {
+    shape[axis_of[i]] = c.rank(vectors[i]) == 0 ? Size{1} : size_of_axis(c, vectors[i], 0);
+  }
+  std::vector<Val> results;
+  for (int i = 0; i < rank; ++i) {
+    Ints along(rank, 1);
+    along[axis_of[i]] = -1;
+    const Val line = c.emit("Reshape", {vectors[i], c.constant_ints(along)});
+    results.push_back(c.emit("Expand", {line, c.to_vector(shape)}));
+  }
+  c.yield(results);
+}
+
+const OpEntry kShape[] = {
+    {"aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)", view},
+    {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", view},
+    {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+     as_strided},
+    {"aten::atleast_1d(Tensor self) -> Tensor", at_least<1>},
+    {"aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]", each_at_least<1>},
+    {"aten::atleast_2d(Tensor self) -> Tensor", at_least<2>},
+    {"aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]", each_at_least<2>},
+    {"aten::atleast_3d(Tensor self) -> Tensor", at_least<3>},
+    {"aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]", each_at_least<3>},
+    {"aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", broadcast_tensors},
+    {"aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)", expand},
+    {"aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", diagonal},
+    {"aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", expand},
+    {"aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", expand_as},
+    {"aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", flatten},
+    {"aten::mT(Tensor(a) self) -> Tensor(a)", matrix_transpose},
+    {"aten::meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid},
+    {"aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", meshgrid},
+    {"aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim},
+    {"aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedim},
+    {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", reverse_axes},
+    {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", permute},
+    {"aten::ravel(Tensor(a) self) -> Tensor(a)", ravel},
+    {"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", repeat},
+    {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", reshape},
+    {"aten::_reshape_from_tensor(Tensor self, Tensor shape) -> Tensor", reshape_from_tensor},
+    {"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as},
+    {"aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze},
+    {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", squeeze_dims},
+    {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_dims},
+    {"aten::t(Tensor(a) self) -> Tensor(a)", t},
+    {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", tile},
+    {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose},
+    {"aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", unflatten},
+    {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", unsqueeze},
+    {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", view},
+    {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as},
+};
+
+}  // namespace
+
+OpFamily shape_ops() { return kShape; }
+
+}  // namespace whence::convert

@@ -1,0 +1,272 @@
+// Parts of a tensor along an axis, and tensors with such a part replaced: slice, select, roll, flip, unfold and the
+// scatter forms that in-place writes to slices become.
+#include <algorithm>
+#include <limits>
+
+#include "annotator/convert/axes.h"
+#include "annotator/convert/ops/families.h"
+
+namespace whence::convert {
+namespace {
+
+constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();  // "to the end", in PyTorch and in ONNX
+
+// start:end:step along one axis, as Python means it: negative positions count from the end, those outside are clamped.
+// ONNX Slice means the same.
+struct Range {
+  std::int64_t axis = 0;
+  Size start = 0, end = kEnd;
+  Size step = std::int64_t{1};
+};
+
+// A known position wrapped and clamped for an axis of known size; else as it is.
+Size position(Ctx& c, const Size& at, std::optional<std::int64_t> whole) {
+  const auto known = c.static_size(at);
+  if (!known) return at;
+  if (!whole) return *known;
+  return std::min(std::max<std::int64_t>(*known < 0 ? *known + *whole : *known, 0), *whole);
+}
+
+// The range of an operator with arguments dim, start, end and step.
+Range range_argument(Ctx& c, Val x) {
+  Range range;
+  range.axis = c.axis(c.integer("dim"), c.rank(x));
+  const auto whole = c.static_dim(x, range.axis);
+  range.start = position(c, c.has("start") ? c.size("start") : Size{0}, whole);
+  range.end = position(c, c.has("end") ? c.size("end") : Size{kEnd}, whole);
+  if (whole && range.end == Size{*whole}) range.end = kEnd;
+  range.step = c.size("step");
+  if (const auto step = c.static_size(range.step)) range.step = *step;
+  return range;
+}
+
+bool is_all(const Range& range) { return range.start == Size{0} && range.end == Size{kEnd} && range.step == Size{1}; }
+
+Val sliced(Ctx& c, Val x, const Range& range) {
+  if (is_all(range)) return x;
+  std::vector<Val> inputs{x, c.to_vector({range.start}), c.to_vector({range.end}), c.constant_ints({range.axis})};
+  if (range.step != Size{1}) inputs.push_back(c.to_vector({range.step}));
+  return c.emit("Slice", inputs);
+}
+
+void slice(Ctx& c) {
+  const Val x = c.tensor("self");
+  c.yield(sliced(c, x, range_argument(c, x)));
+}
+
+// start + length, "to the end" where a start counted from the end reaches it.
+Size end_of(Ctx& c, const Size& start, const Size& length) {
+  const auto from = c.static_size(start), count = c.static_size(length);
+  if (from && count) return *from < 0 && *from + *count == 0 ? kEnd : *from + *count;
+  return c.emit("Add", {c.to_scalar_value(start), c.to_scalar_value(length)});
+}
+
+void narrow(Ctx& c) {
+  const Val x = c.tensor("self");
+  const Size start = c.size("start");
+  c.yield(sliced(c, x, {c.axis(c.integer("dim"), c.rank(x)), start, end_of(c, start, c.size("length"))}));
+}
+
+// The slice at `index`, without the axis.
+void select(Ctx& c) {
+  const Val x = c.tensor("self");
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  c.yield(c.emit("Gather", {x, c.to_scalar_value(c.size("index"))}, {{"axis", axis}}));
+}
+
+// ---- order ------------------------------------------------------------------------------------------------------
+
+// The axes in reverse order of elements: a slice backwards from the last to the first.
+Val flipped(Ctx& c, Val x, const Ints& axes) {
+  const std::size_t n = axes.size();
+  if (n == 0) return x;
+  return c.emit("Slice", {x, c.constant_ints(Ints(n, -1)), c.constant_ints(Ints(n, -kEnd)), c.constant_ints(axes),
+                          c.constant_ints(Ints(n, -1))});
+}
+
+void flip(Ctx& c) {
+  const Val x = c.tensor("self");
+  if (c.rank(x) == 0) return c.yield(x);
+  Ints axes = c.integers("dims");
+  for (std::int64_t& axis : axes) axis = c.axis(axis, c.rank(x));
+  c.yield(flipped(c, x, axes));
+}
+void fliplr(Ctx& c) { c.yield(flipped(c, c.tensor("self"), {1})); }
+void flipud(Ctx& c) { c.yield(flipped(c, c.tensor("self"), {0})); }
+
+// Turned k times from the first axis towards the second: a quarter is a flip and a transpose.
+void rot90(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  const Ints dims = c.integers("dims");
+  const std::int64_t first = c.axis(dims.at(0), rank), second = c.axis(dims.at(1), rank);
+  const std::int64_t quarters = ((c.integer("k") % 4) + 4) % 4;
+  if (quarters == 0) return c.yield(x);
+  if (quarters == 2) return c.yield(flipped(c, x, {first, second}));
+  c.yield(c.transpose(flipped(c, x, {quarters == 1 ? second : first}), exchanged_axes(rank, first, second)));
+}
+
+// The position from which the elements of an axis of `whole` elements are read when they move `shift` places onwards.
+// By one place it is -1 or 1 for any size; further moves wrap around.
+Size roll_start(Ctx& c, const Size& shift, std::optional<std::int64_t> whole, Val x, std::int64_t axis) {
+  const auto places = c.static_size(shift);
+  if (places && whole) return *whole == 0 ? 0 : (*whole - *places % *whole) % *whole;
+  if (places && std::abs(*places) <= 1) return -*places;
+  return c.emit("Mod", {c.emit("Neg", {c.to_scalar_value(shift)}), c.dim_of(x, axis)});
+}
+
+Val rolled(Ctx& c, Val x, const Size& shift, std::optional<std::int64_t> whole, std::int64_t axis) {
+  const Size start = roll_start(c, shift, whole, x, axis);
+  if (start == Size{0}) return x;
+  return c.emit("Concat", {sliced(c, x, {axis, start, kEnd}), sliced(c, x, {axis, 0, start})}, {{"axis", axis}});
+}
+
+// Elements move `shifts` places along `dims` and come in again at the other end; without dims, in the flattened tensor.
+void roll(Ctx& c) {
+  Val x = c.tensor("self");
+  const std::vector<Size> shifts = c.sizes("shifts");
+  const std::vector<Dim> dims = c.dims(x);
+  const Ints axes = c.integers("dims");
+  c.expect(shifts.size() == std::max<std::size_t>(axes.size(), 1), "a shift for each axis");
+  if (axes.empty()) {
+    if (dims.empty()) return c.yield(x);
+    std::optional<std::int64_t> count = 1;
+    for (const Dim& dim : dims) count = count && dim.is_static() ? std::optional(*count * dim.size) : std::nullopt;
+    const std::vector<Dim> line{Dim{count.value_or(-1), !count}};
+    const Val flat = dims.size() == 1 ? x : c.typed(c.reshape(x, {-1}), c.dtype(x), line);
+    const Val moved = rolled(c, flat, shifts[0], count, 0);
+    return c.yield(dims.size() == 1 ? moved : c.reshape_to_output(moved));
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t axis = c.axis(axes[i], static_cast<int>(dims.size()));
+    const auto whole = c.static_dim(x, axis);
+    x = c.typed(rolled(c, x, shifts[i], whole, axis), c.output_dtype(), dims);
+  }
+  c.yield(x);
+}
+
+constexpr std::int64_t longest_window = std::int64_t{1} << 24U;  // their positions are written out
+
+// Windows of `size` elements, `step` apart, as a new last axis: a Gather with the windows' positions.
+void unfold(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x);
+  const std::int64_t size = c.integer("size"), step = c.integer("step");
+  if (rank == 0) return c.yield(c.unsqueeze(x, {0}));
+  const std::int64_t axis = c.axis(c.integer("dimension"), rank);
+  const auto whole = c.static_dim(x, axis);
+  c.expect(step > 0 && size >= 0 && (!whole || size <= *whole), "windows that fit into the axis");
+  if (size > longest_window) c.refuse("windows of " + std::to_string(size) + " elements", "use as_strided or slices");
+  Val places;
+  if (whole) {
+    Ints table;
+    const std::int64_t windows = (*whole - size) / step + 1;
+    for (std::int64_t i = 0; i < windows * size; ++i) table.push_back(i / size * step + i % size);
+    places = c.constant_tensor(
+        {DType::int64, {windows, size}, Bytes::copy_of(table.data(), table.size() * sizeof(std::int64_t))});
+  } else {
+    // Starts 0, step, ... up to the last that leaves room for a window, each with its offsets.
+    const Val past_last = c.emit("Sub", {c.dim_of(x, axis), c.constant_int(size - 1)});
+    const Val starts = c.emit("Range", {c.constant_int(0), past_last, c.constant_int(step)});
+    Ints offsets(size);
+    for (std::int64_t i = 0; i < size; ++i) offsets[i] = i;
+    places = c.emit("Add", {c.unsqueeze(starts, {1}), c.constant_ints(offsets)});
+  }
+  const Val windows = c.emit("Gather", {x, places}, {{"axis", axis}});
+  Ints order;
+  for (std::int64_t i = 0; i <= rank; ++i) {
+    if (i != axis + 1) order.push_back(i);
+  }
+  order.push_back(axis + 1);
+  c.yield(c.transpose(windows, order));
+}
+
+// ---- replaced parts ---------------------------------------------------------------------------------------------
+
+// A position on an axis of `whole` elements as Range needs it: not negative, not behind the end.
+Val absolute(Ctx& c, const Size& at, Val whole) {
+  const auto known = c.static_size(at);
+  if (known == kEnd) return whole;
+  if (known && *known < 0) return c.emit("Add", {whole, c.constant_int(*known)});
+  return known && c.constant(whole) ? c.constant_int(*known) : c.emit("Min", {c.to_scalar_value(at), whole});
+}
+
+// x with `src` in place of x[range], every step-th element.
+Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
+  const Val whole = c.dim_of(x, range.axis);
+  Val places =
+      c.emit("Range", {absolute(c, range.start, whole), absolute(c, range.end, whole), c.to_scalar_value(range.step)});
+  Ints trailing;
+  for (int i = 1; i < c.rank(x) - range.axis; ++i) trailing.push_back(i);
+  places = c.emit("Expand", {c.unsqueeze(places, trailing), c.emit("Shape", {src})});
+  return c.emit("ScatterElements", {x, places, src}, {{"axis", range.axis}});
+}
+
+// x with `src` in place of x[range]: what stands before, src, what stands behind.
+Val replaced(Ctx& c, Val x, Val src, const Range& range) {
+  if (is_all(range)) return src;
+  if (range.step != Size{1}) return replaced_with_step(c, x, src, range);
+  std::vector<Val> parts;
+  if (range.start != Size{0}) parts.push_back(sliced(c, x, {range.axis, 0, range.start}));
+  parts.push_back(src);
+  if (range.end != Size{kEnd}) parts.push_back(sliced(c, x, {range.axis, range.end, kEnd}));
+  return c.emit("Concat", parts, {{"axis", range.axis}});
+}
+
+void slice_scatter(Ctx& c) {
+  const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.output_dtype());
+  const Range range = range_argument(c, x);
+  if (range.start == range.end && c.static_size(range.start)) return c.yield(x);
+  c.yield(replaced(c, x, src, range));
+}
+
+// Which place of an axis of `whole` is the index, as [whole, 1, ..] with `trailing` ones; absent when a table of them
+// is too large, or `dtype` is none that Where takes as it is.
+Val place_mask(Ctx& c, const Size& index, std::optional<std::int64_t> whole, std::int64_t trailing, DType dtype) {
+  constexpr std::int64_t most = 4096;
+  const auto place = c.static_size(index);
+  const bool narrow = dtype == DType::boolean || (is_integral(dtype) && size_of(dtype) < 4);
+  if (!place || !whole || *whole > most || *place < 0 || *place >= *whole || narrow) return absent;
+  std::vector<std::uint8_t> mask(static_cast<std::size_t>(*whole), 0);
+  mask[static_cast<std::size_t>(*place)] = 1;
+  Ints shape(static_cast<std::size_t>(trailing) + 1, 1);
+  shape[0] = *whole;
+  return c.constant_tensor({DType::boolean, shape, Bytes::copy_of(mask.data(), mask.size())});
+}
+
+// x with `src` in place of x[index] along dim.
+void select_scatter(Ctx& c) {
+  const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.output_dtype());
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  const Size index = position(c, c.size("index"), c.static_dim(x, axis));
+  if (axis == 0) return c.yield(c.emit("ScatterND", {x, c.to_vector({index}), src}));
+  const Val mask = place_mask(c, index, c.static_dim(x, axis), c.rank(x) - 1 - axis, c.output_dtype());
+  if (mask) return c.yield(c.emit("Where", {mask, c.unsqueeze(src, {axis}), x}));
+  Range range{axis, index, end_of(c, index, 1)};
+  if (range.end == Size{c.static_dim(x, axis).value_or(-1)}) range.end = kEnd;
+  c.yield(replaced(c, x, c.unsqueeze(src, {axis}), range));
+}
+
+const OpEntry kSlicing[] = {
+    {"aten::flip(Tensor self, int[] dims) -> Tensor", flip},
+    {"aten::fliplr(Tensor self) -> Tensor", fliplr},
+    {"aten::flipud(Tensor self) -> Tensor", flipud},
+    {"aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", narrow},
+    {"aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)", narrow},
+    {"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", roll},
+    {"aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", rot90},
+    {"aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", select},
+    {"aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", select_scatter},
+    {"aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+     slice},
+    {"aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
+     "Tensor",
+     slice_scatter},
+    {"aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold},
+};
+
+}  // namespace
+
+OpFamily slicing_ops() { return kSlicing; }
+
+}  // namespace whence::convert

@@ -1,0 +1,266 @@
+// The stages of an export in order, and the names of the interface.
+#include "annotator/exporter/export.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "annotator/convert/convert.h"
+#include "annotator/convert/op_table.h"
+#include "annotator/exporter/names.h"
+#include "annotator/lower/in_place.h"
+#include "annotator/lower/pass.h"
+#include "annotator/lower/pipeline.h"
+#include "annotator/program/program_edit.h"
+#include "annotator/program/program_facts.h"
+#include "annotator/simplify/pipeline.h"
+
+namespace whence::exporter {
+
+using graph::Graph;
+using graph::GraphValueId;
+
+namespace {
+
+Error usage(std::string message, std::string remedy) {
+  return Error(Code::usage, std::move(message), std::move(remedy), Place{.stage = "export"});
+}
+
+void check_opset(int opset) {
+  if (opset >= oldest_opset && opset <= newest_opset) return;
+  throw usage("opset " + std::to_string(opset) + " is not supported",
+              "use " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset));
+}
+
+// Gives the first values of an interface the names asked for.
+void set_names(Graph& graph, const std::vector<GraphValueId>& values, const std::vector<std::string>& names,
+               const std::string& what) {
+  if (names.size() > values.size()) {
+    throw usage(std::to_string(names.size()) + " " + what + " names for " + std::to_string(values.size()) + " " + what +
+                    (values.size() == 1 ? "" : "s"),
+                "give at most one name for each");
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) throw usage("an " + what + " name is empty", "name each, or give fewer names");
+    graph.values[values[i]].name = names[i];
+  }
+}
+
+void check_distinct(const Graph& graph) {
+  std::set<std::string> seen;
+  for (const auto* values : {&graph.inputs, &graph.outputs}) {
+    for (const GraphValueId value : *values) {
+      const std::string& name = graph.values[value].name;
+      if (!name.empty() && !seen.insert(name).second) {
+        throw usage("two inputs or outputs are named '" + name + "'", "choose other names");
+      }
+    }
+  }
+}
+
+// An output that the model gave the name of an input keeps its own under a number; names that a user chose must differ.
+void separate_outputs(Graph& graph, std::size_t chosen) {
+  std::set<std::string> taken;
+  for (const GraphValueId input : graph.inputs) taken.insert(graph.values[input].name);
+  for (std::size_t i = chosen; i < graph.outputs.size(); ++i) {
+    std::string& name = graph.values[graph.outputs[i]].name;
+    if (name.empty()) continue;
+    const std::string wanted = name;
+    for (int n = 1; !taken.insert(name).second; ++n) name = wanted + "_" + std::to_string(n);
+  }
+}
+
+// Keys of operators that have no converter, and the operations that they are.
+using Unconvertible = std::map<std::string, std::set<std::int32_t>>;
+
+void collect_unconvertible(const Block& block, Unconvertible& found) {
+  for (const Node& node : block.nodes) {
+    if (node.blocks.empty() && convert::OpTable::get().find(qualified(node)) == nullptr) {
+      found[qualified(node)].insert(node.origin.op);
+    }
+    for (const Block& nested : node.blocks) collect_unconvertible(nested, found);
+  }
+}
+
+Unconvertible unconvertible_in(const Program& lowered) {
+  Unconvertible found;
+  collect_unconvertible(lowered.body, found);
+  return found;
+}
+
+// What was opened in vain: operators of `wanted` with a step that has no converter either.
+std::set<std::string> opened_in_vain(const Program& program, const std::set<std::string>& wanted,
+                                     const Unconvertible& left) {
+  std::set<std::int32_t> ops;
+  for (const auto& [key, places] : left) {
+    if (!wanted.contains(key)) ops.insert(places.begin(), places.end());
+  }
+  std::set<std::string> keys;
+  for (const Node* node : operations(program)) {
+    if (ops.contains(node->origin.op) && wanted.contains(qualified(*node))) keys.insert(qualified(*node));
+  }
+  return keys;
+}
+
+// Adds what stands in the place of operators of `keys` before the program is lowered: "aten::subtract_" of
+// "aten::subtract".
+void add_in_place_forms(const Program& program, std::set<std::string>& keys) {
+  for (const Node* node : operations(program)) {
+    if (!lower::is_in_place(*node) || keys.contains(qualified(*node))) continue;
+    const Argument& written = lower::written_argument(*node);
+    if (written.as<ValueRef>() == nullptr && written.as<ArgumentList>() == nullptr) continue;
+    const std::optional<Node> functional = lower::functional_form(program, *node).node;
+    if (functional && keys.contains(qualified(*functional))) keys.insert(qualified(*node));
+  }
+}
+
+// Lowered, with the operators opened that have no converter but are composites of some that do. Most programs have no
+// such operator and are lowered once.
+// `refused_before`: operators that have a converter, which does not serve this program.
+Program lower_for_conversion(const Program& program, const ExportOptions& options,
+                             const std::set<std::string>& refused_before, Diagnostics& failures, Diagnostics& notes) {
+  Diagnostics own_failures, own_notes;
+  std::set<std::string> written_as_they_are = options.custom_operators;
+  written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
+  Program lowered = lower::lower(program, own_failures, own_notes, written_as_they_are);
+  std::set<std::string> wanted = refused_before;
+  if (options.trace_composite) {
+    for (const auto& [key, places] : unconvertible_in(lowered)) {
+      const bool written_as_it_is = program::named_in(written_as_they_are, key) != nullptr ||
+                                    options.passed_through.contains(key.substr(0, key.find(':')));
+      if (!written_as_it_is) wanted.insert(key);
+    }
+  }
+  if (!wanted.empty()) add_in_place_forms(program, wanted);
+  while (!wanted.empty()) {
+    own_failures.clear(), own_notes.clear();
+    Program opened = program;
+    Diagnostics refused;
+    lower::Lowering opening{opened, refused, own_notes};
+    lower::expand_composites(opening, wanted, options.trace_composite);
+    lowered = lower::lower(opened, own_failures, own_notes, written_as_they_are);
+    for (Diagnostic& diagnostic : refused) {
+      if (options.unsupported_as_domain) diagnostic.severity = Severity::warning;
+      (options.unsupported_as_domain ? own_notes : own_failures).push_back(std::move(diagnostic));
+    }
+    const std::set<std::string> in_vain = opened_in_vain(program, wanted, unconvertible_in(lowered));
+    if (in_vain.empty()) break;
+    for (const std::string& key : in_vain) wanted.erase(key);
+    if (wanted.empty()) {
+      own_failures.clear(), own_notes.clear();
+      lowered = lower::lower(program, own_failures, own_notes, written_as_they_are);
+    }
+  }
+  failures.insert(failures.end(), own_failures.begin(), own_failures.end());
+  notes.insert(notes.end(), own_notes.begin(), own_notes.end());
+  return lowered;
+}
+
+Program with_weights_as_inputs(Program program) {
+  const auto read = program::values_read(program);
+  for (std::size_t id = 0; id < program.values.size(); ++id) {
+    Value& value = program.values[id];
+    if (value.source != ValueSource::parameter || !read.contains(static_cast<ValueId>(id))) continue;
+    value.source = ValueSource::input;
+    const Parameter& parameter = program.parameters[value.index];
+    value.index = static_cast<std::int32_t>(program.inputs.size());
+    program.inputs.push_back({parameter.name, static_cast<ValueId>(id)});
+  }
+  return program;
+}
+
+// Operators that were to be kept and do not occur, as recorded or once lowered: a name that is misspelt, or what
+// another front end has other operators for.
+void tell_of_absent(const std::set<std::string>& kept, const Program& program, const Program& lowered,
+                    Diagnostics& notes) {
+  for (const std::string& name : kept) {
+    const auto named = [&](const Node& node) { return program::named_in({name}, qualified(node)) != nullptr; };
+    if (program::any_node(program.body, named) || program::any_node(lowered.body, named)) continue;
+    notes.push_back({Code::unknown_node,
+                     Severity::warning,
+                     "the model has no operator " + name,
+                     Place{.stage = "export", .op = name},
+                     "names are PyTorch's: aten::add for all of its overloads, aten::add.Tensor for one",
+                     1,
+                     {}});
+  }
+}
+
+std::vector<ScopeId> scopes_of(const Program& program) {
+  std::vector<ScopeId> scopes;
+  for (const Node* node : operations(program)) scopes.push_back(node->origin.scope);
+  return scopes;
+}
+
+Graph convert_once(const Program& program, const ExportOptions& options, const std::set<std::string>& refused_before,
+                   Diagnostics& notes) {
+  Diagnostics failures;
+  const Program lowered =
+      options.weights_as_inputs
+          ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before, failures, notes)
+          : lower_for_conversion(program, options, refused_before, failures, notes);
+  Graph graph;
+  convert::ConvertSession session(lowered, graph,
+                                  {options.opset, options.unsupported_as_domain, options.as_other_exporters,
+                                   options.custom_operators, options.kept_operators, options.passed_through});
+  session.convert(std::move(failures));
+  tell_of_absent(options.kept_operators, program, lowered, notes);
+  if (options.values != nullptr) *options.values = session.outermost_values();
+  return graph;
+}
+
+// Operators that are refused for what they are given, "aten::lstm.input" with proj_size.
+std::set<std::string> refused_operators(const Diagnostics& diagnostics) {
+  std::set<std::string> keys;
+  for (const Diagnostic& each : diagnostics) {
+    const bool may_be_opened = each.code == Code::converter_refused || each.code == Code::unsupported_feature;
+    if (each.severity == Severity::error && may_be_opened && !each.where.op.empty()) keys.insert(each.where.op);
+  }
+  return keys;
+}
+
+// A converter comes first; where it refuses, what ATen defines the operator by.
+Graph converted(const Program& program, const ExportOptions& options, Diagnostics& notes) {
+  Diagnostics first_notes;
+  std::optional<Error> refused;
+  try {
+    Graph graph = convert_once(program, options, {}, first_notes);
+    notes = std::move(first_notes);
+    return graph;
+  } catch (const Error& error) {
+    refused = error;
+  }
+  const std::set<std::string> keys = refused_operators(refused->diagnostics());
+  if (keys.empty() || !options.trace_composite) throw *refused;
+  try {
+    return convert_once(program, options, keys, notes);
+  } catch (const Error&) {
+    throw *refused;
+  }
+}
+
+}  // namespace
+
+Result<Graph> export_program(const Program& program, const ExportOptions& options) {
+  Diagnostics notes;
+  Result<Graph> result = guarded([&] {
+    check_opset(options.opset);
+    Graph graph = converted(program, options, notes);
+    set_names(graph, graph.inputs, options.input_names, "input");
+    set_names(graph, graph.outputs, options.output_names, "output");
+    separate_outputs(graph, options.output_names.size());
+    check_distinct(graph);
+    if (options.simplify) {
+      simplify::simplify(graph, {options.opset, scopes_of(program)});
+    } else {
+      graph.compact();
+    }
+    name_nodes(graph, program);
+    return graph;
+  });
+  if (!result) return result;
+  return {std::move(*result), std::move(notes)};
+}
+
+}  // namespace whence::exporter

@@ -1,0 +1,84 @@
+#include "annotator/metadata/attribution.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
+
+namespace whence::metadata {
+
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using onnx_file::OnnxProperties;
+
+namespace {
+
+std::string text_of(const OnnxProperties& metadata, std::string_view key) {
+  return std::string(find_property(metadata, key).value_or(""));
+}
+
+// The JSON array of pkg.whence.modules; the one module when it is absent or no such array.
+std::vector<std::string> modules_of(const OnnxProperties& metadata, const std::string& module) {
+  const auto text = find_property(metadata, keys::modules);
+  if (!text) return {module};
+  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  std::vector<std::string> modules;
+  for (const auto& entry : json.is_array() ? json : nlohmann::json::array()) {
+    if (entry.is_string()) modules.push_back(entry.get<std::string>());
+  }
+  return modules.empty() ? std::vector<std::string>{module} : modules;
+}
+
+void read_keys(const OnnxProperties& metadata, Attribution& to) {
+  to.confidence = stated_confidence(metadata).value_or(origin::Confidence::unattributed);
+  if (!to.attributed()) return;
+  to.module = text_of(metadata, keys::module);
+  to.modules = modules_of(metadata, to.module);
+  to.call = text_of(metadata, keys::call);
+  to.rule = text_of(metadata, keys::rule);
+  to.source = text_of(metadata, keys::source);
+}
+
+}  // namespace
+
+Recorded::Recorded(const Program& program)
+    : program_(program),
+      operations_(operations(program)),
+      keys_(program, {keys::module, keys::modules, keys::call, keys::source, keys::confidence, keys::rule}) {}
+
+const Node* Recorded::operation(std::int32_t index) const {
+  return index >= 0 && static_cast<std::size_t>(index) < operations_.size() ? operations_[index] : nullptr;
+}
+
+Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded) {
+  Attribution result;
+  if (const auto stamp = find_property(node.metadata, keys::op)) result.origin = origin::parse_stamp(*stamp);
+  const bool annotated = find_property(node.metadata, keys::module).has_value();
+  if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
+    read_keys(node.metadata, result);
+    return result;
+  }
+  const auto made = recorded->keys().of(*result.origin);
+  OnnxProperties metadata;
+  for (const auto& [key, value] : made) metadata.push_back({key, value});
+  read_keys(metadata, result);
+  // A file annotated with a choice of keys may say how sure the stamp is, and not the module.
+  const auto stated = find_property(node.metadata, keys::confidence);
+  const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
+  if (word) result.confidence = std::max(result.confidence, *word);
+  return result;
+}
+
+std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model) {
+  const auto matched = find_property(model.metadata, keys::matched);
+  if (matched && !matched->starts_with(keys::file_before) && *matched != keys::own_names) return matched;
+  const auto stamped = find_property(model.metadata, keys::stamped);
+  return stamped ? stamped : find_property(model.metadata, keys::program);
+}
+
+bool belongs_to(const onnx_file::OnnxSummary& model, const Program& program) {
+  return stamped_program(model) == program_digest(program);
+}
+
+}  // namespace whence::metadata

@@ -1,0 +1,24 @@
+// FxLine: an operation in one line, as torch.fx prints a node and PyTorch's exporter keeps it in its metadata.
+//
+//   %linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %w), kwargs = {})
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace whence::metadata {
+
+class FxLine {
+ public:
+  void positional(std::string_view value);
+  void keyword(std::string_view name, std::string_view value);
+  // `target` as printed: torch.ops.aten.linear.default.
+  std::string text(std::string_view name, int users, std::string_view target) const;
+
+ private:
+  std::string positional_, keywords_;
+  std::size_t count_ = 0;  // positional ones
+};
+
+}  // namespace whence::metadata

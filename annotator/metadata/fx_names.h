@@ -1,0 +1,49 @@
+// FxNames: the names that torch.export's graph gave a program's nodes and values, or would have given them, and its
+// one-line form of a node:
+//   %linear_2 : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %w), kwargs = {})
+// Source: torch/fx/graph.py (_Namespace.create_name) and torch/fx/node.py (Node.format_node) of PyTorch 2.13.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/metadata/fx_line.h"
+#include "schema/op_schema.h"
+#include "schema/program.h"
+
+namespace whence::metadata {
+
+// "aten.linear.default", "aten.add.Tensor"
+std::string torch_target(const Node& node);
+
+class FxNames {
+ public:
+  // `program` must outlive the names.
+  explicit FxNames(const Program& program);
+
+  std::string name(std::int32_t op) const;              // "linear_2"
+  const std::string& value_name(ValueId value) const {  // "p_encoder_weight"
+    return given_ ? program_.values[value].name : values_[value];
+  }
+  std::string target(std::int32_t op) const;  // "aten.linear.default", "<built-in function mul>"
+  std::string format(std::int32_t op) const;
+
+ private:
+  void name_all();
+  static std::string given_name(const Node& node);
+  std::int32_t users_of(const Node& node) const;
+  void count_users() const;
+  std::string format_argument(const Argument& argument) const;
+  FxLine line_of(const Node& node) const;
+
+  const Program& program_;
+  const bool given_;  // the program was an fx graph, so everything has its name
+  std::vector<const Node*> operations_;
+  // Else:
+  std::vector<std::string> nodes_;   // by operation
+  std::vector<std::string> values_;  // by value
+  // Of each value: how many nodes. Counted when the first text is made.
+  mutable std::vector<std::int32_t> users_;
+};
+
+}  // namespace whence::metadata

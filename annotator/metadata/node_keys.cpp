@@ -1,0 +1,247 @@
+#include "annotator/metadata/node_keys.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "annotator/origin/keys.h"
+#include "annotator/origin/python_text.h"
+#include "annotator/origin/scope_path.h"
+#include "annotator/origin/stamp.h"
+#include "annotator/text/python_list.h"
+#include "schema/source_stack.h"
+
+namespace whence::metadata {
+
+using origin::Confidence;
+using origin::NodeOrigin;
+using origin::OriginKind;
+namespace keys = origin::keys;
+using onnx_file::find_property;
+using origin::unstated_confidence;
+
+namespace {
+
+// Further lines of a statement stand as deep as the first.
+std::string indented(const std::string& lines) {
+  std::string text;
+  for (const char c : lines) {
+    text += c;
+    if (c == '\n') text += "    ";
+  }
+  return text;
+}
+
+std::string to_way(const std::vector<std::string>& modules) {
+  return nlohmann::json(modules).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string* find_entry(KeyEntries& entries, std::string_view key) {
+  const auto found = std::ranges::find(entries, key, &KeyEntries::value_type::first);
+  return found == entries.end() ? nullptr : &found->second;
+}
+
+// What PyTorch's scopes say of the way: the last of them is the operation.
+std::optional<std::string> way_in(std::string_view name_scopes) {
+  auto names = text::parse_python_list(name_scopes);
+  if (!names || names->empty()) return std::nullopt;
+  names->pop_back();
+  return to_way(*names);
+}
+
+}  // namespace
+
+void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries) {
+  const std::string* const scopes = find_entry(entries, keys::name_scopes);
+  const std::string* const stated = find_entry(entries, keys::scopes);
+  const auto way = stated != nullptr ? std::optional(*stated) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
+  if (!way) return;
+  std::erase_if(entries, [](const auto& entry) { return entry.first == keys::scopes; });
+  const auto before = find_property(there, keys::name_scopes);
+  const auto said = before ? way_in(*before) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
+  if (said != way) entries.emplace_back(keys::scopes, *way);
+}
+
+std::optional<Confidence> stated_confidence(const onnx_file::OnnxProperties& metadata) {
+  if (!find_property(metadata, keys::module)) return std::nullopt;
+  const auto word = find_property(metadata, keys::confidence);
+  return word ? origin::parse_confidence(*word).value_or(unstated_confidence) : unstated_confidence;
+}
+
+void state_confidence(Confidence confidence, KeyEntries& entries) {
+  if (find_entry(entries, keys::confidence) != nullptr || find_entry(entries, keys::module) == nullptr) return;
+  entries.emplace_back(keys::confidence, std::string(origin::name_of(confidence)));
+}
+
+const std::vector<std::string_view>& annotation_keys() {
+  static const std::vector<std::string_view> all = {
+      keys::name_space, keys::class_hierarchy, keys::name_scopes, keys::fx_node,  keys::stack_trace,
+      keys::module,     keys::modules,         keys::call,        keys::calls,    keys::scopes,
+      keys::source,     keys::confidence,      keys::rule,        keys::evidence, keys::version};
+  return all;
+}
+
+std::optional<std::string_view> find_annotation_key(std::string_view name) {
+  for (const std::string_view key : annotation_keys()) {
+    if (key == name || key.substr(key.rfind('.') + 1) == name) return key;
+  }
+  return std::nullopt;
+}
+
+NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> wanted)
+    : program_(program), wanted_(std::move(wanted)), operations_(operations(program)), names_(program) {}
+
+bool NodeKeys::wants(std::string_view key) const { return std::ranges::find(wanted_, key) != wanted_.end(); }
+
+bool NodeKeys::knows(const NodeOrigin& origin) const {
+  return std::ranges::all_of(origin.ops,
+                             [&](std::int32_t op) { return static_cast<std::size_t>(op) < operations_.size(); });
+}
+
+ScopeId NodeKeys::scope(const NodeOrigin& origin) const { return origin::scope_of(origin, program_, operations_); }
+
+Confidence NodeKeys::confidence(const NodeOrigin& origin) const {
+  if (!of_one_scope(origin)) return Confidence::ancestor;
+  ScopeBasis weakest = ScopeBasis::observed;
+  for (const std::int32_t op : origin.ops) weakest = std::max(weakest, operations_[op]->origin.basis);
+  return weakest == ScopeBasis::observed   ? Confidence::exact
+         : weakest == ScopeBasis::inferred ? Confidence::inferred
+                                           : Confidence::ancestor;
+}
+
+bool NodeKeys::of_one_scope(const NodeOrigin& origin) const {
+  if (origin.kind != OriginKind::shared) return true;
+  if (origin.ops.empty()) return false;
+  const ScopeId first = operations_[origin.ops.front()]->origin.scope;
+  return std::ranges::all_of(origin.ops, [&](std::int32_t op) { return operations_[op]->origin.scope == first; });
+}
+
+std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOrigin& origin) const {
+  return of({origin, scope(origin), confidence(origin), origin.kind == OriginKind::shared ? "shared" : "stamp"});
+}
+
+std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePlace& place) const {
+  std::vector<std::pair<std::string_view, std::string>> result;
+  for (const std::string_view key : wanted_) {
+    if (auto text = value(key, place)) result.emplace_back(key, std::move(*text));
+  }
+  state_confidence(place.confidence, result);
+  return result;
+}
+
+// Of several operations, the first one speaks where a key has room for one only; where there is none, nothing is said
+// of operations.
+std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place) const {
+  if (key == keys::module) return program_.module_path(place.scope);
+  if (key == keys::call) return std::to_string(program_.scopes[place.scope].call);
+  if (key == keys::calls) return calls(place.scope);
+  if (key == keys::confidence) return std::string(origin::name_of(place.confidence));
+  if (key == keys::rule) return std::string(place.rule);
+  if (key == keys::version) return WHENCE_VERSION;
+  if (place.origin.ops.empty()) return key == keys::scopes ? std::optional(way(place.scope)) : std::nullopt;
+  const std::int32_t op = place.origin.ops.front();
+  const Node& node = *operations_[op];
+  // PyTorch's keys speak of one fx node: of a shared helper, of the first that it serves.
+  const ScopeId spoken_of = place.origin.kind == OriginKind::shared ? node.origin.scope : place.scope;
+  if (key == keys::scopes) {
+    const bool said = spoken_of == place.scope && pytorch_says_modules(node);
+    return said ? std::nullopt : std::optional(way(place.scope));
+  }
+  if (key == keys::name_space) return name_space(node, spoken_of);
+  if (key == keys::class_hierarchy) return class_hierarchy(node, spoken_of);
+  if (key == keys::name_scopes) return name_scopes(node, spoken_of);
+  if (key == keys::fx_node) return names_.format(op);
+  if (key == keys::stack_trace) return stack_trace(node);
+  if (key == keys::modules) return modules(place.origin);
+  if (key == keys::source) return source(node);
+  return std::nullopt;
+}
+
+std::vector<ModuleId> NodeKeys::modules_on_path(ScopeId scope) const {
+  std::vector<ModuleId> path;
+  for (; scope != none_id; scope = program_.scopes[scope].parent) path.push_back(program_.scopes[scope].module);
+  std::ranges::reverse(path);
+  return path;
+}
+
+// PyTorch writes down no modules of operations in the graphs of cond and while_loop: of those, a .pt2 says none.
+bool NodeKeys::pytorch_says_modules(const Node& node) const {
+  return program_.source.kind != "torch.export" || node.origin.basis == ScopeBasis::observed;
+}
+
+std::vector<ModuleId> NodeKeys::modules_said(const Node& node, ScopeId scope) const {
+  return pytorch_says_modules(node) ? modules_on_path(scope) : std::vector<ModuleId>();
+}
+
+std::optional<std::string> NodeKeys::calls(ScopeId scope) const {
+  std::string text = std::to_string(program_.scopes[scope].call);
+  bool repeated = false;
+  for (ScopeId outer = program_.scopes[scope].parent; outer != none_id; outer = program_.scopes[outer].parent) {
+    const std::int32_t call = program_.scopes[outer].call;
+    repeated |= call > 0;
+    text.insert(0, std::to_string(call) + "/");
+  }
+  return repeated ? std::optional(text) : std::nullopt;
+}
+
+std::string NodeKeys::way(ScopeId scope) const {
+  std::vector<std::string> names;
+  for (const ModuleId module : modules_on_path(scope)) names.push_back(program_.modules[module].path);
+  return to_way(names);
+}
+
+std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
+  std::string text;
+  for (const ModuleId module : modules_said(node, scope)) {
+    text += program_.modules[module].path + ": " + program_.modules[module].type + "/";
+  }
+  return text + names_.name(node.origin.op) + ": " + names_.target(node.origin.op);
+}
+
+std::string NodeKeys::class_hierarchy(const Node& node, ScopeId scope) const {
+  std::vector<std::string> classes;
+  for (const ModuleId module : modules_said(node, scope)) classes.push_back(program_.modules[module].type);
+  classes.push_back(names_.target(node.origin.op));
+  return origin::python_repr(classes);
+}
+
+std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
+  std::vector<std::string> names;
+  for (const ModuleId module : modules_said(node, scope)) names.push_back(program_.modules[module].path);
+  names.push_back(names_.name(node.origin.op));
+  return origin::python_repr(names);
+}
+
+// As Python prints a traceback, outermost frame first; without the source lines where they are not at hand. Of an fx
+// node without one PyTorch writes the empty text.
+std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
+  if (node.origin.stack == none_id) return node.origin.text.empty() ? std::nullopt : std::optional(std::string());
+  const Stack& stack = program_.stacks[node.origin.stack];
+  std::string text;
+  for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
+    if (!text.empty()) text += "\n  ";
+    if (!frame->file.empty()) text += "File \"" + frame->file + "\", line " + std::to_string(frame->line);
+    if (!frame->function.empty()) text += (frame->file.empty() ? "in " : ", in ") + frame->function;
+    if (!frame->text.empty()) text += "\n    " + indented(frame->text);
+  }
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+std::optional<std::string> NodeKeys::source(const Node& node) const {
+  if (node.origin.stack == none_id) return std::nullopt;
+  std::string place = source_place(program_.stacks[node.origin.stack]);
+  return place.empty() ? std::nullopt : std::optional(std::move(place));
+}
+
+// Only a fused node is all of its modules' own; a helper's users would be a list of whoever needs a constant.
+std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
+  if (origin.kind != OriginKind::fused) return std::nullopt;
+  std::vector<std::string> paths;
+  for (const std::int32_t op : origin.ops) {
+    const std::string& path = program_.module_path(operations_[op]->origin.scope);
+    if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
+  }
+  if (paths.size() < 2) return std::nullopt;
+  return nlohmann::json(paths).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace whence::metadata

@@ -1,0 +1,82 @@
+// NodeKeys: what annotate says of one node: every metadata key with its value, from the operations the node stands for.
+// PyTorch's five keys have PyTorch's own format (torch/onnx/_internal/exporter/_core.py of 2.13, _set_node_metadata).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "annotator/graph/graph.h"
+#include "annotator/metadata/fx_names.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/origin/confidence.h"
+#include "schema/program.h"
+
+namespace whence::metadata {
+
+// All keys that annotate can write on nodes, in the order in which it writes them. The stamp is export's.
+const std::vector<std::string_view>& annotation_keys();
+
+// "namespace", "class_hierarchy" or "pkg.torch.onnx.class_hierarchy", "module" or "pkg.whence.module": the full key;
+// nullopt when there is none.
+std::optional<std::string_view> find_annotation_key(std::string_view name);
+
+using KeyEntries = std::vector<std::pair<std::string_view, std::string>>;
+
+// Of the entries that a node is to get, beside what is there: says the way to the node's module where PyTorch's scopes,
+// which stay as they are, do not say it.
+void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries);
+
+// How sure a node's keys say its module is, as annotate and every reader counts it; nullopt when they name no module.
+// Without a word that is known, a tool took it off: unstated_confidence.
+std::optional<origin::Confidence> stated_confidence(const onnx_file::OnnxProperties& metadata);
+
+// Of the entries that a node is to get: a module never stands without its confidence, whatever the choice of keys.
+void state_confidence(origin::Confidence confidence, KeyEntries& entries);
+
+// What is known of a node's origin, whoever found it out: export's stamp or the match engine.
+struct NodePlace {
+  origin::NodeOrigin origin;  // ops may be empty: then the scope is all that is known
+  ScopeId scope = 0;
+  origin::Confidence confidence = origin::Confidence::unattributed;
+  std::string_view rule;
+};
+
+class NodeKeys {
+ public:
+  // `program` must outlive the keys. `wanted`: full keys.
+  NodeKeys(const Program& program, std::vector<std::string_view> wanted);
+
+  bool wants(std::string_view key) const;
+  bool knows(const origin::NodeOrigin& origin) const;  // the operations are the program's
+  // Where the node belongs: the scope of its operation, of several the deepest that holds them all.
+  ScopeId scope(const origin::NodeOrigin& origin) const;
+  origin::Confidence confidence(
+      const origin::NodeOrigin& origin) const;  // as its least sure operation; `ancestor` for helpers of many
+  std::vector<std::pair<std::string_view, std::string>> of(const origin::NodeOrigin& origin) const;
+  std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;
+
+ private:
+  bool of_one_scope(const origin::NodeOrigin& origin) const;  // false: a helper that serves several
+  std::optional<std::string> value(std::string_view key, const NodePlace& place) const;
+  std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
+  std::optional<std::string> calls(ScopeId scope) const;
+  std::string way(ScopeId scope) const;
+  std::string name_space(const Node& node, ScopeId scope) const;
+  std::string class_hierarchy(const Node& node, ScopeId scope) const;
+  std::string name_scopes(const Node& node, ScopeId scope) const;
+  bool pytorch_says_modules(const Node& node) const;
+  std::vector<ModuleId> modules_said(const Node& node, ScopeId scope) const;
+  std::optional<std::string> stack_trace(const Node& node) const;
+  std::optional<std::string> source(const Node& node) const;
+  std::optional<std::string> modules(const origin::NodeOrigin& origin) const;
+
+  const Program& program_;
+  std::vector<std::string_view> wanted_;
+  std::vector<const Node*> operations_;
+  FxNames names_;
+};
+
+}  // namespace whence::metadata

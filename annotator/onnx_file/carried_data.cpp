@@ -1,0 +1,179 @@
+#include "annotator/onnx_file/carried_data.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "annotator/onnx_file/data_file.h"
+#include "annotator/origin/keys.h"
+#include "annotator/text/unique_names.h"
+#include "schema/files/paths.h"
+
+namespace whence::onnx_file {
+
+namespace keys = origin::keys;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void collect(const std::vector<OnnxNode>& nodes, DataFiles& files);
+
+void collect(const OnnxTensor& tensor, DataFiles& files) {
+  if (!tensor.external) return;
+  const auto property = [&](const char* key) { return find_property(tensor.external_data, key).value_or(""); };
+  files.add(property("location"), property("offset"), property("length"));
+}
+
+void collect(const OnnxGraph& graph, DataFiles& files) {
+  for (const OnnxTensor& tensor : graph.initializers) collect(tensor, files);
+  collect(graph.nodes, files);
+}
+
+void collect(const std::vector<OnnxNode>& nodes, DataFiles& files) {
+  for (const OnnxNode& node : nodes) {
+    for (const OnnxTensor& tensor : node.tensors) collect(tensor, files);
+    for (const OnnxGraph& body : node.subgraphs) collect(body, files);
+  }
+}
+
+std::string in_folder_of(const std::string& file, const std::string& name) {
+  return (fs::path(file).parent_path() / name).string();
+}
+
+}  // namespace
+
+void DataFiles::add(std::string_view location, std::string_view offset, std::string_view length) {
+  const auto begin = parse_data_number(offset.empty() ? "0" : offset);
+  const auto size = parse_data_number(length.empty() ? "0" : length);
+  if (!begin || !size || *size > std::numeric_limits<std::uint64_t>::max() - *begin) {
+    throw Error(Code::corrupt_file,
+                "a tensor in " + std::string(location) + " has offset '" + std::string(offset) + "' and length '" +
+                    std::string(length) + "'",
+                "export the model again", {.file = std::string(location)});
+  }
+  std::uint64_t& last = locations[std::string(location)];
+  last = std::max(last, *begin + *size);
+}
+
+Locations parse_former(std::string_view text) {
+  Locations former;
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return former;
+  for (const auto& [location, before] : json.items()) {
+    if (before.is_string()) former[location] = before.get<std::string>();
+  }
+  return former;
+}
+
+DataFiles data_files_of(const OnnxSummary& model) {
+  DataFiles files;
+  collect(model.graph, files);
+  for (const OnnxFunction& function : model.functions) collect(function.nodes, files);
+  files.former = parse_former(find_property(model.metadata, keys::data_files).value_or(""));
+  return files;
+}
+
+AtomicFile* add_data_file(const std::string& data, const std::string& target, const ModelOutput& output,
+                          OutputFiles& files) {
+  const Place place{.file = output.path, .stage = "write"};
+  std::error_code ignored;
+  const fs::file_status status = fs::symlink_status(target, ignored);
+  if (fs::exists(status)) {
+    for (const std::string& needed : output.needed) {
+      if (!same_file(needed, target)) continue;
+      throw Error(Code::usage, "the weights would replace a file that is read: " + target,
+                  "give the output another name", place);
+    }
+    if (fs::is_regular_file(status) && same_content(data, target)) return nullptr;
+    // What a link points to is another file, which a runtime would not read.
+    if (!output.overwrite || !fs::is_regular_file(status)) {
+      throw Error(Code::cannot_write,
+                  "the weights of " + output.path + " go into " + target + ", where something else stands",
+                  fs::is_regular_file(status) ? "give the output another name, or --overwrite to replace that file"
+                                              : "give the output another name, or take that away",
+                  place);
+    }
+  }
+  AtomicFile& file = files.add(target);
+  if (!output.overwrite) file.replace_nothing();
+  return &file;
+}
+
+CarriedData::CarriedData(const DataFiles& files, const std::string& model, const ModelOutput& output, bool restore)
+    : model_(model), output_(output), former_(files.former) {
+  const Place place{.file = model, .stage = "write"};
+  std::vector<std::string> copied;
+  for (const auto& [location, end] : files.locations) {
+    const DataFile data = find_data_file(model, location);
+    if (data.fault == DataFault::unnamed || data.fault == DataFault::outside) {
+      require_data_file(model, location, place);
+    }
+    if (same_file(data.path, output.path)) {
+      throw Error(Code::usage, "the output is the file that the model keeps its weights in: " + output.path,
+                  "name another file with -o", place);
+    }
+    if (output.draft || stays(location)) continue;
+    require_data_file(model, location, place);
+    if (std::error_code ignored; fs::exists(output.path, ignored) && !fs::is_regular_file(output.path, ignored)) {
+      throw Error(Code::usage, "the weights in " + location + " cannot stand beside " + output.path,
+                  "name a file as the output", place);
+    }
+    if (data.size < end) {
+      throw Error(Code::truncated_file,
+                  "the data file " + location + " has " + std::to_string(data.size) + " bytes, its tensors need " +
+                      std::to_string(end),
+                  "copy or download the data file again", place);
+    }
+    copied.push_back(location);
+  }
+  text::UniqueNames unique;
+  unique.claim(base_name(output.path));
+  for (const std::string& location : copied) {
+    const auto known = files.former.find(location);
+    const std::string former = known == files.former.end() ? location : known->second;
+    const bool restored = restore && free_for(former, in_folder_of(model, location));
+    names_[location] = unique.claim(restored ? former : new_name(location, copied.size() == 1));
+    former_.erase(location);
+    if (names_[location] != former) former_[names_[location]] = former;
+  }
+}
+
+std::string CarriedData::former() const {
+  return former_.empty() ? "" : nlohmann::json(former_).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Under a name that a file gives, nothing is written outside the output's folder.
+bool CarriedData::free_for(const std::string& location, const std::string& data) const {
+  const DataFile there = find_data_file(output_.path, location);
+  std::error_code ignored;
+  if (there.fault == DataFault::none) return same_content(data, there.path.string());
+  return there.fault == DataFault::missing && !fs::is_symlink(there.path, ignored) &&
+         fs::is_directory(there.path.has_parent_path() ? there.path.parent_path() : ".", ignored);
+}
+
+bool CarriedData::stays(const std::string& location) const {
+  const DataFile there = find_data_file(output_.path, location);
+  return there.fault != DataFault::outside && same_file(find_data_file(model_, location).path, there.path);
+}
+
+std::string CarriedData::new_name(const std::string& location, bool only_one) const {
+  const std::string model = base_name(model_), output = base_name(output_.path);
+  std::string name = location;
+  std::ranges::replace(name, '/', '_');
+  const bool after_model = name.starts_with(model) && name.size() > model.size();
+  if (after_model && std::string_view("._-").find(name[model.size()]) != std::string_view::npos) {
+    return output + name.substr(model.size());
+  }
+  return output + (only_one ? ".data" : "." + name);
+}
+
+void CarriedData::add_to(OutputFiles& files) const {
+  for (const auto& [location, name] : names_) {
+    const std::string data = in_folder_of(model_, location), target = in_folder_of(output_.path, name);
+    if (AtomicFile* const file = add_data_file(data, target, output_, files)) file->copy(data);
+  }
+}
+
+}  // namespace whence::onnx_file

@@ -1,0 +1,79 @@
+// The files with a model's weights, when the model is written under another name.
+//
+// A data file stays where it is, and keeps its name, as long as the output finds it there: in the same folder. Beside
+// an output in another folder it is copied, under a name that begins with the output's, so that two models in one
+// folder never share a name by chance:
+//
+//   location in m.onnx   location in out/one.onnx
+//   m.onnx_data          one.onnx_data               what began with the model's name begins with the output's
+//   w.bin                one.onnx.data               the only one
+//   w.bin, s/v.bin       one.onnx.w.bin, one.onnx.s_v.bin
+//
+// The model keeps the former names, and strip gives them back where they are free, or hold the same bytes. A file that
+// stands under the new name and holds the same bytes is left; one that holds others is only replaced with `overwrite`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/onnx_file/onnx_summary.h"
+#include "schema/files/output_files.h"
+
+namespace whence::onnx_file {
+
+// A model file to write.
+struct ModelOutput {
+  template <std::convertible_to<std::string> Path>
+  ModelOutput(Path&& file) : path(std::forward<Path>(file)) {}
+
+  std::string path;
+  bool overwrite = false;                // data files that hold something else may be replaced
+  bool draft = false;                    // for whence alone, to be read as ModelSource: its data is not copied
+  std::vector<std::string> needed = {};  // files that are never replaced: what the command reads
+};
+
+using Locations = std::map<std::string, std::string, std::less<>>;  // another location by a location
+
+struct DataFiles {
+  // With the place where the last tensor in it ends, in bytes. An empty one stands for a tensor that names none.
+  std::map<std::string, std::uint64_t> locations;
+  Locations former;  // before whence copied them
+
+  // A tensor's `offset` and `length` as a file states them; what is not a number counts as 0.
+  void add(std::string_view location, std::string_view offset, std::string_view length);
+};
+
+// What the model's tensors name: initializers, attributes, those of functions and of nested graphs.
+DataFiles data_files_of(const OnnxSummary& model);
+Locations parse_former(std::string_view text);  // of the model's key data_files; what it does not say is not known
+
+// The new file for the content of `data`; null when the same bytes stand under the name `target` already. Throws Error:
+// cannot_write when other bytes stand there; usage for a file that the command reads.
+AtomicFile* add_data_file(const std::string& data, const std::string& target, const ModelOutput& output,
+                          OutputFiles& files);
+
+class CarriedData {
+ public:
+  // `restore`: under the former names. Throws Error: what require_data_file() throws (a file that stays may be
+  // missing); truncated_file when a file that is copied ends before its last tensor; usage when the output itself is
+  // one of the data files.
+  CarriedData(const DataFiles& files, const std::string& model, const ModelOutput& output, bool restore = false);
+
+  const Locations& new_locations() const { return names_; }  // of what is copied
+  std::string former() const;                                // for the model's key data_files; empty: leave it out
+  void add_to(OutputFiles& files) const;                     // throws what add_data_file() throws
+
+ private:
+  bool stays(const std::string& location) const;
+  bool free_for(const std::string& location, const std::string& data) const;
+  std::string new_name(const std::string& location, bool only_one) const;
+
+  std::string model_;
+  const ModelOutput& output_;
+  Locations names_, former_;
+};
+
+}  // namespace whence::onnx_file

@@ -1,0 +1,77 @@
+#include "annotator/onnx_file/data_file.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "schema/result.h"
+
+namespace whence::onnx_file {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool lies_in(const fs::path& folder, const fs::path& file) {
+  return !folder.empty() && std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
+}
+
+bool leads_out(const std::string& model, const fs::path& file) {
+  std::error_code failure;
+  const fs::path absolute = fs::absolute(model, failure);
+  const fs::path named = fs::weakly_canonical(absolute.parent_path(), failure);
+  const fs::path real = fs::weakly_canonical(absolute, failure).parent_path();
+  const fs::path found = fs::weakly_canonical(fs::absolute(file, failure), failure);
+  return !lies_in(named, found) && !lies_in(real, found);  // what cannot be followed is an empty path
+}
+
+}  // namespace
+
+DataFile find_data_file(const std::string& model, std::string_view location) {
+  if (location.empty()) return {{}, DataFault::unnamed};
+  const fs::path relative(location);
+  if (relative.is_absolute()) return {relative, DataFault::outside};
+  DataFile found{fs::path(model).parent_path() / relative};
+  if (leads_out(model, found.path)) {
+    found.fault = DataFault::outside;
+    return found;
+  }
+  std::error_code failure;
+  const fs::file_status status = fs::status(found.path, failure);
+  found.fault = !fs::exists(status)            ? DataFault::missing
+                : !fs::is_regular_file(status) ? DataFault::no_file
+                                               : DataFault::none;
+  if (found.fault == DataFault::none) found.size = fs::file_size(found.path, failure);
+  return found;
+}
+
+fs::path require_data_file(const std::string& model, std::string_view location, const Place& place) {
+  const DataFile found = find_data_file(model, location);
+  const std::string name(location);
+  switch (found.fault) {
+    case DataFault::none:
+      return found.path;
+    case DataFault::unnamed:
+      throw Error(Code::corrupt_file, "a tensor lies in another file, and the model does not say in which",
+                  "export the model again", place);
+    case DataFault::outside:
+      throw Error(Code::outside_folder, "the model keeps weights outside its folder: " + name,
+                  "put the data file itself beside the model, and its bare name into the model as location", place);
+    case DataFault::missing:
+      throw Error(Code::missing_file, "the model keeps weights in a file that is not there: " + found.path.string(),
+                  "copy the data file beside the model, under its original name", place);
+    case DataFault::no_file:
+      throw Error(Code::wrong_kind,
+                  "the model keeps weights in " + found.path.string() + ", which is not a regular file",
+                  "copy the data file beside the model, under its original name", place);
+  }
+  return found.path;
+}
+
+std::optional<std::uint64_t> parse_data_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace whence::onnx_file

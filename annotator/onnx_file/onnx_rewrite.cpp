@@ -1,0 +1,390 @@
+// Field numbers: onnx/onnx.proto of ONNX 1.20.
+#include "annotator/onnx_file/onnx_rewrite.h"
+
+#include <algorithm>
+
+#include "annotator/onnx_file/wire_in.h"
+#include "annotator/onnx_file/wire_out.h"
+#include "annotator/origin/keys.h"
+
+namespace whence::onnx_file {
+
+namespace keys = origin::keys;
+
+namespace {
+
+using wire::Field;
+using wire::FieldReader;
+
+constexpr std::uint32_t model_ir_version = 1, model_graph = 7, model_metadata = 14, model_function = 25;
+constexpr std::uint32_t graph_node = 1, graph_initializer = 5, graph_sparse_initializer = 15, function_node = 7;
+constexpr std::uint32_t node_name = 3, node_op_type = 4, node_attribute = 5, node_doc_string = 6, node_metadata = 9;
+constexpr std::uint32_t attribute_tensor = 5, attribute_graph = 6, attribute_tensors = 10, attribute_graphs = 11;
+constexpr std::uint32_t attribute_sparse_tensor = 22, attribute_sparse_tensors = 23;
+constexpr std::uint32_t sparse_values = 1, sparse_indices = 2, tensor_external_data = 13;
+constexpr std::uint32_t entry_key = 1, entry_value = 2;
+
+constexpr int max_depth = 64;
+constexpr std::uint64_t protobuf_limit = 2147483647;
+
+// Where a walk puts what it produces.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void copy(std::string_view span) = 0;  // of the mapped file
+  virtual void put(std::string_view text) = 0;   // new
+  virtual void begin(std::uint32_t field) = 0;   // a message around whatever comes until end()
+  virtual void end() = 0;
+};
+
+class Measure : public Sink {
+ public:
+  void copy(std::string_view span) override { size_ += span.size(); }
+  void put(std::string_view text) override { size_ += text.size(); }
+  void begin(std::uint32_t field) override {
+    open_.push_back({field, lengths.size(), size_});
+    lengths.push_back(0);
+  }
+  void end() override {
+    const Open message = open_.back();
+    open_.pop_back();
+    const std::uint64_t length = size_ - message.start;
+    lengths[message.index] = length;
+    size_ += wire::field_head_size(message.field, length);
+  }
+  std::uint64_t size() const { return size_; }
+
+  std::vector<std::uint64_t> lengths;
+
+ private:
+  struct Open {
+    std::uint32_t field;
+    std::size_t index;
+    std::uint64_t start;
+  };
+  std::vector<Open> open_;
+  std::uint64_t size_ = 0;
+};
+
+class Output : public Sink {
+ public:
+  Output(const std::shared_ptr<MappedFile>& file, const std::vector<std::uint64_t>& lengths, AtomicFile& to)
+      : file_(file), lengths_(lengths), to_(to) {}
+
+  // Spans that follow each other become one, so that untouched stretches are copied in one go.
+  void copy(std::string_view span) override {
+    if (span.empty()) return;
+    if (!pending_.empty() && pending_.data() + pending_.size() == span.data()) {
+      pending_ = {pending_.data(), pending_.size() + span.size()};
+      return;
+    }
+    flush();
+    pending_ = span;
+  }
+  void put(std::string_view text) override {
+    flush();
+    to_.write(text);
+  }
+  void begin(std::uint32_t field) override {
+    std::string head;
+    wire::append_field_head(head, field, lengths_[next_++]);
+    put(head);
+  }
+  void end() override {}
+  void flush() {
+    if (pending_.empty()) return;
+    to_.write(file_->slice(file_, pending_.data() - file_->text().data(), pending_.size()));
+    pending_ = {};
+  }
+
+ private:
+  const std::shared_ptr<MappedFile>& file_;
+  const std::vector<std::uint64_t>& lengths_;
+  AtomicFile& to_;
+  std::size_t next_ = 0;
+  std::string_view pending_;
+};
+
+class Walk {
+ public:
+  Walk(const MappedFile& file, NodeEditor& editor, const ModelEdit& model, Sink& sink)
+      : text_(file.text()), place_{.file = file.path(), .stage = "read"}, editor_(editor), edit_(model), sink_(sink) {}
+
+  bool model() {
+    for (FieldReader reader(text_, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      if (field.is_varint(model_ir_version) && edit_.ir_version) {
+        std::string text;
+        wire::append_varint_field(text, model_ir_version, static_cast<std::uint64_t>(*edit_.ir_version));
+        put(text);
+      } else if (field.is_bytes(model_graph)) {
+        sink_.begin(model_graph);
+        graph(field.bytes, graph_node, 0);
+        sink_.end();
+      } else if (field.is_bytes(model_function)) {
+        sink_.begin(model_function);
+        graph(field.bytes, function_node, 0);
+        sink_.end();
+      } else if (field.is_bytes(model_metadata) && dropped(field, edit_.dropped_keys)) {
+        changes_ = true;
+      } else {
+        sink_.copy(span(start, reader));
+      }
+    }
+    for (const auto& [key, value] : edit_.added) put(entry(model_metadata, key, value));
+    return changes_;
+  }
+
+ private:
+  static std::string_view span(const char* start, const FieldReader& reader) {
+    return {start, static_cast<std::size_t>(reader.position() - start)};
+  }
+
+  static std::string entry(std::uint32_t field, std::string_view key, std::string_view value) {
+    std::string content, text;
+    wire::append_field(content, entry_key, key);
+    wire::append_field(content, entry_value, value);
+    wire::append_field(text, field, content);
+    return text;
+  }
+
+  void put(std::string_view text) {
+    sink_.put(text);
+    changes_ = true;
+  }
+
+  OnnxProperty property(std::string_view bytes) const {
+    OnnxProperty result;
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.is_bytes(entry_key)) result.key = field.bytes;
+      if (field.is_bytes(entry_value)) result.value = field.bytes;
+    }
+    return result;
+  }
+
+  bool dropped(const Field& field, const std::vector<std::string_view>& keys) const {
+    return !keys.empty() && std::ranges::find(keys, property(field.bytes).key) != keys.end();
+  }
+
+  // A graph, or a local function: they differ in the number of the field that holds nodes.
+  void graph(std::string_view bytes, std::uint32_t node_field, int depth) {
+    if (depth > max_depth) {
+      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_depth) + " deep",
+                  "inline the branches or loops of the model", place_);
+    }
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      if (field.is_bytes(node_field)) {
+        sink_.begin(node_field);
+        node(field.bytes, depth);
+        sink_.end();
+      } else if (node_field == graph_node && field.is_bytes(graph_initializer)) {
+        tensor(field, span(start, reader));
+      } else if (node_field == graph_node && field.is_bytes(graph_sparse_initializer)) {
+        sparse_tensor(field, span(start, reader));
+      } else {
+        sink_.copy(span(start, reader));
+      }
+    }
+  }
+
+  // What the location of a tensor's data becomes; null for a field that is not a location, or one that stays.
+  const std::string* new_location(const Field& field) const {
+    if (!field.is_bytes(tensor_external_data)) return nullptr;
+    const OnnxProperty read = property(field.bytes);
+    const auto found = edit_.locations.find(read.value);
+    return read.key == "location" && found != edit_.locations.end() ? &found->second : nullptr;
+  }
+
+  bool moves(std::string_view bytes) const {
+    if (edit_.locations.empty()) return false;
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      if (new_location(reader.next()) != nullptr) return true;
+    }
+    return false;
+  }
+
+  void tensor(const Field& tensor, std::string_view whole) {
+    if (!moves(tensor.bytes)) return sink_.copy(whole);
+    sink_.begin(tensor.number);
+    for (FieldReader reader(tensor.bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const std::string* const location = new_location(reader.next());
+      location != nullptr ? sink_.put(entry(tensor_external_data, "location", *location))
+                          : sink_.copy(span(start, reader));
+    }
+    sink_.end();
+  }
+
+  void sparse_tensor(const Field& sparse, std::string_view whole) {
+    if (edit_.locations.empty()) return sink_.copy(whole);
+    sink_.begin(sparse.number);
+    for (FieldReader reader(sparse.bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      const bool part = field.is_bytes(sparse_values) || field.is_bytes(sparse_indices);
+      part ? tensor(field, span(start, reader)) : sink_.copy(span(start, reader));
+    }
+    sink_.end();
+  }
+
+  void look_at(std::string_view bytes) {
+    view_ = {};
+    bool last_was_metadata = false;
+    view_.offset = static_cast<std::uint64_t>(bytes.data() - text_.data());
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.is_bytes(node_name)) {
+        view_.name = field.bytes;
+        view_.has_name = true;
+      }
+      if (field.is_bytes(node_op_type)) view_.op_type = field.bytes;
+      if (field.is_bytes(node_doc_string)) {
+        view_.doc_string = field.bytes;
+        view_.has_doc_string = true;
+      }
+      const bool metadata = field.is_bytes(node_metadata);
+      if (metadata) {
+        const OnnxProperty read = property(field.bytes);
+        view_.regular_metadata &= view_.metadata.empty() || last_was_metadata;
+        view_.regular_metadata &= entry(node_metadata, read.key, read.value).ends_with(field.bytes);
+        view_.metadata.push_back(read);
+      }
+      last_was_metadata = metadata;
+    }
+  }
+
+  void node(std::string_view bytes, int depth) {
+    look_at(bytes);
+    const NodeEdit edit = editor_.edit(view_);
+    bool named = false;
+    std::size_t read = 0, written = 0;
+    auto restored = edit.restored.begin();
+    const auto restore = [&] {
+      for (; restored != edit.restored.end() && restored->position == written; ++restored, ++written) {
+        put(entry(node_metadata, restored->key, restored->value));
+      }
+    };
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      if (field.is_bytes(node_name) && edit.name) {
+        named = true;
+        put_name(*edit.name, edit.keep_empty_name);
+      } else if (field.is_bytes(node_doc_string) && (edit.doc_string || edit.drop_doc_string)) {
+        put(edit.drop_doc_string ? "" : text_field(node_doc_string, *edit.doc_string));
+      } else if (field.is_bytes(node_attribute)) {
+        attribute(field.bytes, span(start, reader), depth);
+      } else if (field.is_bytes(node_metadata)) {
+        restore();  // what stood before all others
+        const bool goes = std::ranges::find(edit.dropped_positions, read++) != edit.dropped_positions.end() ||
+                          dropped(field, edit.dropped_keys);
+        changes_ |= goes;
+        if (goes) continue;
+        sink_.copy(span(start, reader));
+        ++written;
+        restore();
+      } else {
+        sink_.copy(span(start, reader));
+      }
+    }
+    if (edit.name && !named) put_name(*edit.name, edit.keep_empty_name);
+    if (edit.doc_string && !view_.has_doc_string) put(text_field(node_doc_string, *edit.doc_string));
+    for (const auto& [key, value] : edit.added) put(entry(node_metadata, key, value));
+  }
+
+  void put_name(const std::string& name, bool even_empty) {
+    put(name.empty() && !even_empty ? "" : text_field(node_name, name));
+  }
+
+  static std::string text_field(std::uint32_t field, std::string_view content) {
+    std::string text;
+    wire::append_field(text, field, content);
+    return text;
+  }
+
+  void attribute(std::string_view bytes, std::string_view whole, int depth) {
+    const auto holds_graph = [](const Field& field) {
+      return field.is_bytes(attribute_graph) || field.is_bytes(attribute_graphs);
+    };
+    const auto holds_tensor = [](const Field& field) {
+      return field.is_bytes(attribute_tensor) || field.is_bytes(attribute_tensors);
+    };
+    const auto holds_sparse = [](const Field& field) {
+      return field.is_bytes(attribute_sparse_tensor) || field.is_bytes(attribute_sparse_tensors);
+    };
+    bool any = !edit_.locations.empty();
+    for (FieldReader reader(bytes, place_); !reader.done();) any |= holds_graph(reader.next());
+    if (!any) return sink_.copy(whole);
+    sink_.begin(node_attribute);
+    for (FieldReader reader(bytes, place_); !reader.done();) {
+      const char* start = reader.position();
+      const Field field = reader.next();
+      if (holds_graph(field)) {
+        sink_.begin(field.number);
+        graph(field.bytes, graph_node, depth + 1);
+        sink_.end();
+      } else if (holds_tensor(field)) {
+        tensor(field, span(start, reader));
+      } else if (holds_sparse(field)) {
+        sparse_tensor(field, span(start, reader));
+      } else {
+        sink_.copy(span(start, reader));
+      }
+    }
+    sink_.end();
+  }
+
+  std::string_view text_;
+  Place place_;
+  NodeEditor& editor_;
+  const ModelEdit& edit_;
+  Sink& sink_;
+  NodeView view_;
+  bool changes_ = false;
+};
+
+}  // namespace
+
+OnnxRewrite::OnnxRewrite(std::shared_ptr<MappedFile> file, MakeEditor make_editor, ModelEdit model)
+    : file_(std::move(file)), make_editor_(std::move(make_editor)), model_(std::move(model)) {
+  Measure measure;
+  const auto editor = make_editor_();
+  changes_ = Walk(*file_, *editor, model_, measure).model();
+  if (measure.size() > protobuf_limit && file_->size() <= protobuf_limit) {
+    throw Error(Code::over_limit, "with its annotations the file would pass protobuf's limit of 2 GiB",
+                "export with --external-data, or choose fewer keys with --keys",
+                {.file = file_->path(), .stage = "annotate"});
+  }
+  lengths_ = std::move(measure.lengths);
+}
+
+void OnnxRewrite::write(AtomicFile& to) const {
+  Output output(file_, lengths_, to);
+  const auto editor = make_editor_();
+  Walk(*file_, *editor, model_, output).model();
+  output.flush();
+}
+
+bool rewrite_file(const ModelSource& input, const ModelOutput& output, const OnnxRewrite::MakeEditor& make_editor,
+                  ModelEdit model, const DataFiles& data_files) {
+  const CarriedData data(data_files, input.stands_for, output, model.restores_data);
+  model.locations = data.new_locations();
+  if (!model.locations.empty()) {
+    model.dropped_keys.push_back(keys::data_files);
+    if (!model.restores_data && !data.former().empty()) model.added.emplace_back(keys::data_files, data.former());
+  }
+  const OnnxRewrite rewrite(MappedFile::open(input.path, input.stands_for), make_editor, std::move(model));
+  if (output.path == input.path && !rewrite.changes()) return false;
+  OutputFiles files;
+  AtomicFile& to = files.add(output.path);
+  data.add_to(files);
+  rewrite.write(to);
+  files.commit();
+  return rewrite.changes();
+}
+
+}  // namespace whence::onnx_file

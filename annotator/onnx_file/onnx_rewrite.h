@@ -1,0 +1,92 @@
+// OnnxRewrite: copies an ONNX file with some nodes edited, on the level of the wire format. What is not edited goes
+// from file to file as spans, weights above all; only the lengths of the messages around an edit are written anew.
+//
+// The file is walked twice: once to measure the edited messages, whose lengths stand before their content, and once to
+// write. Edits are made afresh in each walk and never kept, so memory does not grow with the number of nodes edited.
+// Nodes of the graph, of all bodies nested in it and of local functions are edited.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "annotator/onnx_file/carried_data.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "schema/files/files.h"
+
+namespace whence::onnx_file {
+
+struct NodeView {
+  std::uint64_t offset = 0;  // of the node's message in the file
+  std::string_view name, op_type;
+  OnnxProperties metadata;
+  std::string_view doc_string;
+  bool has_name = false;         // the field is there, perhaps empty
+  bool has_doc_string = false;   // likewise
+  bool regular_metadata = true;  // entries follow each other, each as every writer would write it
+};
+
+// A metadata entry that stands, or is to stand, at `position` among the node's.
+struct PlacedEntry {
+  std::size_t position = 0;
+  std::string key, value;
+};
+
+struct NodeEdit {
+  std::optional<std::string> name;                              // replaces; "" takes the field away ...
+  bool keep_empty_name = false;                                 // ... unless this says to leave it, empty
+  std::optional<std::string> doc_string;                        // replaces
+  bool drop_doc_string = false;                                 // takes the field away
+  std::vector<std::string_view> dropped_keys;                   // every metadata entry under these goes
+  std::vector<std::size_t> dropped_positions;                   // metadata entries, by position
+  std::vector<PlacedEntry> restored;                            // metadata, ascending by position in the result
+  std::vector<std::pair<std::string_view, std::string>> added;  // metadata, behind everything that is there
+};
+
+class NodeEditor {
+ public:
+  virtual ~NodeEditor() = default;
+  // Called once for each node, a node before those of its bodies. Must give the same answers in both walks.
+  virtual NodeEdit edit(const NodeView& node) = 0;
+};
+
+struct ModelEdit {
+  std::optional<std::int64_t> ir_version;  // replaces
+  std::vector<std::string_view> dropped_keys;
+  std::vector<std::pair<std::string_view, std::string>> added;
+  Locations locations = {};    // of external data, in every tensor; no change by itself
+  bool restores_data = false;  // data files get their former names back
+};
+
+class OnnxRewrite {
+ public:
+  using MakeEditor = std::function<std::unique_ptr<NodeEditor>()>;  // a fresh one for each walk
+
+  // Measures. Throws Error: truncated_file, corrupt_file, over_limit for graphs nested too deep or when the result
+  // would pass protobuf's 2 GiB.
+  OnnxRewrite(std::shared_ptr<MappedFile> file, MakeEditor make_editor, ModelEdit model);
+
+  bool changes() const { return changes_; }  // false: the result equals the input
+  void write(AtomicFile& to) const;
+
+ private:
+  std::shared_ptr<MappedFile> file_;
+  MakeEditor make_editor_;
+  ModelEdit model_;
+  std::vector<std::uint64_t> lengths_;  // of every message that may hold an edit, in the order they begin
+  bool changes_ = false;
+};
+
+// `input` with its edits to `output`, which may be the same file; the data files come along (carried_data.h). Nothing
+// is written when output is input and nothing changes. True: something did. Throws what OnnxRewrite, CarriedData and
+// OutputFiles throw.
+bool rewrite_file(const ModelSource& input, const ModelOutput& output, const OnnxRewrite::MakeEditor& make_editor,
+                  ModelEdit model, const DataFiles& data_files);
+
+}  // namespace whence::onnx_file

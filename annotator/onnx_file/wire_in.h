@@ -1,0 +1,106 @@
+// Protobuf's wire format, the reading side: walks the fields of one message without copying what they hold.
+// Format: protobuf.dev/programming-guides/encoding. Throws Error(truncated_file) when a length passes the end of its
+// message, Error(corrupt_file) for what no writer produces.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "schema/result.h"
+
+namespace whence::onnx_file::wire {
+
+enum class WireType : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+
+struct Field {
+  std::uint32_t number = 0;
+  WireType type = WireType::varint;
+  std::uint64_t value = 0;  // of varint, fixed64 and fixed32
+  std::string_view bytes;   // of strings, bytes, messages and packed numbers
+
+  bool is_bytes(std::uint32_t wanted) const { return number == wanted && type == WireType::bytes; }
+  bool is_varint(std::uint32_t wanted) const { return number == wanted && type == WireType::varint; }
+};
+
+class FieldReader {
+ public:
+  // `place` names the file in errors and outlives the reader.
+  FieldReader(std::string_view message, const Place& place) : rest_(message), place_(place) {}
+
+  bool done() const { return rest_.empty(); }
+  // Where the next field begins; between two calls of next(), the span of a whole field.
+  const char* position() const { return rest_.data(); }
+
+  Field next() {
+    Field field;
+    const std::uint64_t tag = varint();
+    if (tag >> 3 == 0 || tag >> 3 > max_field_number) corrupt("field number " + std::to_string(tag >> 3));
+    field.number = static_cast<std::uint32_t>(tag >> 3);
+    switch (tag & 7) {
+      case 0:
+        field.type = WireType::varint;
+        field.value = varint();
+        break;
+      case 1:
+        field.type = WireType::fixed64;
+        field.value = fixed(8);
+        break;
+      case 2:
+        field.type = WireType::bytes;
+        field.bytes = take(varint());
+        break;
+      case 5:
+        field.type = WireType::fixed32;
+        field.value = fixed(4);
+        break;
+      default:
+        corrupt("wire type " + std::to_string(tag & 7));
+    }
+    return field;
+  }
+
+  // One number of a packed field.
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(take(1)[0]);
+      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    corrupt("a number longer than 64 bits");
+  }
+
+ private:
+  static constexpr std::uint64_t max_field_number = (1U << 29) - 1;
+
+  std::string_view take(std::uint64_t size) {
+    if (size > rest_.size()) {
+      throw Error(Code::truncated_file,
+                  "the file ends, or a part of it does, before its content: " + std::to_string(size) +
+                      " bytes announced, " + std::to_string(rest_.size()) + " left",
+                  "copy or download the file again", place_);
+    }
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return taken;
+  }
+
+  std::uint64_t fixed(std::size_t size) {
+    const std::string_view bytes = take(size);
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < size; ++i)
+      value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+    return value;
+  }
+
+  [[noreturn]] void corrupt(const std::string& what) const {
+    throw Error(Code::corrupt_file, "not in protobuf's wire format: " + what, "export or download the file again",
+                place_);
+  }
+
+  std::string_view rest_;
+  const Place& place_;
+};
+
+}  // namespace whence::onnx_file::wire

@@ -1,0 +1,28 @@
+// Confidence: how sure whence is of a node's module. Written under `pkg.whence.confidence`, decided by match and
+// export.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "schema/program.h"
+
+namespace whence::origin {
+
+// Strongest first. Reports show the five side by side; the first three count as covered.
+enum class Confidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
+inline constexpr std::size_t confidence_count = 5;
+
+// Of a module that is named without a confidence, which annotate always writes: it may be any module around the right
+// one.
+inline constexpr Confidence unstated_confidence = Confidence::ancestor;
+
+std::string_view name_of(Confidence confidence);
+std::optional<Confidence> parse_confidence(std::string_view word);
+
+// C++ recordings conclude some scopes; a node that stands for such an operation is no surer than that.
+Confidence confidence_of(ScopeBasis basis);
+
+}  // namespace whence::origin

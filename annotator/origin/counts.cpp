@@ -1,0 +1,27 @@
+#include "annotator/origin/counts.h"
+
+#include <numeric>
+
+namespace whence::origin {
+
+std::int64_t Counts::total() const { return std::accumulate(by.begin(), by.end(), std::int64_t{0}); }
+
+std::int64_t Counts::covered() const {
+  return (*this)[Confidence::exact] + (*this)[Confidence::matched] + (*this)[Confidence::inferred];
+}
+
+double Counts::share(std::int64_t part) const {
+  return total() == 0 ? 1 : static_cast<double>(part) / static_cast<double>(total());
+}
+
+std::string describe(const Counts& counts) {
+  std::string text;
+  for (std::size_t i = 0; i < confidence_count; ++i) {
+    if (counts.by[i] == 0) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(counts.by[i]) + " " +
+            std::string(name_of(static_cast<Confidence>(i)));
+  }
+  return text;
+}
+
+}  // namespace whence::origin

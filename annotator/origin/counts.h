@@ -1,0 +1,25 @@
+// Counts: nodes by how surely their module is known. Annotate, validate and the reports count in these.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "annotator/origin/confidence.h"
+
+namespace whence::origin {
+
+struct Counts {
+  std::array<std::int64_t, confidence_count> by{};  // indexed by Confidence
+
+  std::int64_t operator[](Confidence confidence) const { return by[static_cast<std::size_t>(confidence)]; }
+  void add(Confidence confidence) { ++by[static_cast<std::size_t>(confidence)]; }
+  std::int64_t total() const;
+  std::int64_t covered() const;           // exact, matched and inferred
+  double share(std::int64_t part) const;  // of the total, 0 to 1; 1 when there is nothing
+};
+
+// "46 exact, 194 inferred, 20 ancestor": the words that occur; empty when there is no node.
+std::string describe(const Counts& counts);
+
+}  // namespace whence::origin

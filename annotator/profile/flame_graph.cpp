@@ -1,0 +1,81 @@
+// A profile by module as stacks: the modules from the root down, then the operator. Two forms that tools draw.
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "annotator/profile/module_profile.h"
+#include "annotator/view/tree_text.h"
+#include "schema/printable.h"
+
+namespace whence::profile {
+namespace {
+
+using Stack = std::vector<std::string>;
+
+// Frames from the outermost. A call behind the first has its number on the module it is of.
+Stack stack_of(const ModuleProfile& profile, const ProfiledNode& node) {
+  if (!node.row) return {"(no module known)", node.ran.op_type};
+  Stack stack;
+  for (std::optional<std::size_t> at = node.row; at; at = profile.tree.rows[*at].parent) {
+    const std::string& path = profile.tree.rows[*at].path;
+    std::string frame = path.empty() ? "model" : path.substr(path.rfind('.') + 1);
+    if (at == node.row && !node.call.empty() && node.call != "0") frame += "#" + node.call;
+    stack.insert(stack.begin(), std::move(frame));
+  }
+  stack.push_back(node.ran.op_type);
+  return stack;
+}
+
+// Stacks with their microseconds, equal ones together, in order.
+std::map<Stack, std::int64_t> stacks_of(const ModuleProfile& profile) {
+  std::map<Stack, std::int64_t> stacks;
+  for (const ProfiledNode& node : profile.nodes) stacks[stack_of(profile, node)] += node.ran.microseconds;
+  return stacks;
+}
+
+}  // namespace
+
+std::string to_collapsed(const ModuleProfile& profile) {
+  std::string text;
+  for (const auto& [stack, time] : stacks_of(profile)) {
+    std::string line;
+    for (const std::string& frame : stack) {
+      std::string clean = printable(frame);
+      std::replace(clean.begin(), clean.end(), ';', ',');  // which parts frames
+      line += (line.empty() ? "" : ";") + clean;
+    }
+    text += line + " " + std::to_string(time) + "\n";
+  }
+  return text;
+}
+
+std::string to_speedscope(const ModuleProfile& profile) {
+  using Json = nlohmann::ordered_json;
+  std::unordered_map<std::string, std::size_t> numbers;
+  Json frames = Json::array(), samples = Json::array(), weights = Json::array();
+  for (const auto& [stack, time] : stacks_of(profile)) {
+    Json sample = Json::array();
+    for (const std::string& frame : stack) {
+      const auto [entry, is_new] = numbers.try_emplace(frame, numbers.size());
+      if (is_new) frames.push_back({{"name", printable(frame)}});
+      sample.push_back(entry->second);
+    }
+    samples.push_back(std::move(sample));
+    weights.push_back(time);
+  }
+  const Json sampled = {{"type", "sampled"},
+                        {"name", profile.file},
+                        {"unit", "microseconds"},
+                        {"startValue", 0},
+                        {"endValue", profile.microseconds},
+                        {"samples", std::move(samples)},
+                        {"weights", std::move(weights)}};
+  const Json json = {{"$schema", "https://www.speedscope.app/file-format-schema.json"},
+                     {"name", profile.file},
+                     {"activeProfileIndex", 0},
+                     {"exporter", std::string("whence ") + WHENCE_VERSION},
+                     {"shared", {{"frames", std::move(frames)}}},
+                     {"profiles", Json::array({sampled})}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace whence::profile

@@ -1,0 +1,80 @@
+#include "annotator/profile/inlined_names.h"
+
+#include <charconv>
+#include <set>
+#include <utility>
+
+namespace whence::profile {
+
+using onnx_file::OnnxNode;
+
+namespace {
+
+constexpr std::string_view mark = "_inlfunc_", token = "token_";
+constexpr std::size_t most_calls = 1'000'000;  // functions that call each other in a circle have no end
+
+using FunctionKey = std::pair<std::string_view, std::string_view>;  // domain, name
+
+}  // namespace
+
+InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const OrtProfile& profile) {
+  std::map<FunctionKey, const onnx_file::OnnxFunction*> functions;
+  for (const onnx_file::OnnxFunction& function : model.functions)
+    functions[{function.domain, function.name}] = &function;
+  std::vector<std::pair<const OnnxNode*, std::string>> round, next;
+  for (const OnnxNode& node : model.graph.nodes) round.emplace_back(&node, std::string(node.name));
+  for (std::size_t calls = 0; !round.empty() && calls < most_calls; round = std::exchange(next, {})) {
+    for (const auto& [node, name] : round) {
+      const auto function = functions.find({node->domain, node->op_type});
+      if (function == functions.end()) continue;
+      ++calls;
+      calls_[std::string(node->op_type)].push_back(name);
+      for (const OnnxNode& inner : function->second->nodes) {
+        next.emplace_back(&inner, name + "/" + std::string(inner.name));
+      }
+    }
+  }
+  std::map<std::string, std::set<long>> numbers;
+  Inlined inlined;
+  for (const ProfiledOperator& ran : profile.operators) {
+    if (split(ran.name, inlined)) numbers[inlined.function].insert(inlined.number);
+  }
+  for (const auto& [function, found] : numbers) {
+    const std::vector<std::string>& calls = calls_[function];
+    if (calls.size() != found.size()) continue;
+    auto call = calls.begin();
+    for (const long number : found) by_number_[function][number] = *call++;
+  }
+}
+
+bool InlinedNames::split(std::string_view name, Inlined& into) const {
+  if (!name.starts_with(mark)) return false;
+  name.remove_prefix(mark.size());
+  std::size_t longest = 0;  // "BertLayer_first" is no "BertLayer"
+  for (const auto& [function, calls] : calls_) {
+    const bool fits = name.starts_with(function) && name.substr(function.size()).starts_with("_");
+    if (fits && function.size() > longest) longest = function.size(), into.function = function;
+  }
+  if (longest == 0) return false;
+  name.remove_prefix(longest + 1);
+  into.number = -1;
+  if (name.starts_with(token)) {
+    const char* const digits = name.data() + token.size();
+    const auto [end, error] = std::from_chars(digits, name.data() + name.size(), into.number);
+    if (error != std::errc() || end == name.data() + name.size() || *end != '_') return false;
+    name.remove_prefix(static_cast<std::size_t>(end - name.data()) + 1);
+  }
+  into.rest = name;
+  return true;
+}
+
+std::string InlinedNames::before(const std::string& name) const {
+  Inlined inlined;
+  if (!split(name, inlined)) return name;
+  const auto function = by_number_.find(inlined.function);
+  if (function == by_number_.end()) return name;
+  const auto call = function->second.find(inlined.number);
+  return call == function->second.end() ? name : call->second + "/" + std::string(inlined.rest);
+}
+
+}  // namespace whence::profile

@@ -1,0 +1,33 @@
+// OrtProfile: what ONNX Runtime writes with SessionOptions.enable_profiling: a JSON array of events in Chrome's trace
+// form, of which those of category "Node" tell how long each operator ran.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schema/result.h"
+
+namespace whence::profile {
+
+// One operator of the graph that ran: all its runs together.
+struct ProfiledOperator {
+  std::string name;      // as ONNX Runtime calls the node
+  std::string op_type;   // after its fusions
+  std::string provider;  // "CPUExecutionProvider"
+  std::int64_t count = 0;
+  std::int64_t microseconds = 0;  // without what bodies of If, Loop and Scan took: those have entries of their own
+};
+
+struct OrtProfile {
+  std::vector<ProfiledOperator> operators;  // in the order in which they first ran
+  std::int64_t runs = 0;                    // of the model
+  std::int64_t run_microseconds = 0;        // of all runs, what lies between the operators included
+  std::int64_t total() const;               // of all operators
+};
+
+// Errors: missing_file, empty_file; truncated_file and corrupt_file for what is not JSON; wrong_kind for JSON that is
+// not a profile of ONNX Runtime, or one without a run.
+Result<OrtProfile> read_ort_profile(const std::string& path);
+
+}  // namespace whence::profile

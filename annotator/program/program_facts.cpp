@@ -1,0 +1,72 @@
+#include "annotator/program/program_facts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "annotator/program/tensor_values.h"
+#include "schema/source_stack.h"
+
+namespace whence::program {
+
+const std::string* named_in(const std::set<std::string>& operators, const std::string& key) {
+  if (operators.empty()) return nullptr;
+  const std::size_t dot = key.find('.', key.find("::") + 2);
+  for (const std::string& name : {dot == std::string::npos ? key + ".default" : key, key.substr(0, dot)}) {
+    if (const auto found = operators.find(name); found != operators.end()) return &*found;
+  }
+  return nullptr;
+}
+
+std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument) {
+  if (const auto* integer = argument.as<std::int64_t>()) return *integer;
+  if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
+  const auto* reference = argument.as<ValueRef>();
+  if (reference == nullptr) return std::nullopt;
+  const Value& value = program.values[reference->id];
+  const ConstantId content = value.source == ValueSource::constant ? value.index : value.known;
+  return content == none_id ? std::nullopt : single_integer(program.constants[content].data);
+}
+
+std::optional<bool> known_flag(const Program& program, const Argument& argument) {
+  const auto known = known_integer(program, argument);
+  return known ? std::optional<bool>(*known != 0) : std::nullopt;
+}
+
+bool same_shape(const Type& a, const Type& b) {
+  if (!a.dims || !b.dims || a.dims->size() != b.dims->size()) return false;
+  return std::equal(a.dims->begin(), a.dims->end(), b.dims->begin(), [](const Dim& x, const Dim& y) {
+    if (x.is_static() || y.is_static()) return x.is_static() && y.is_static() && x.size == y.size;
+    return x.symbol != none_id && x.symbol == y.symbol;
+  });
+}
+
+bool any_node(const Block& block, const std::function<bool(const Node&)>& condition) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [&](const Node& node) {
+    return condition(node) || std::any_of(node.blocks.begin(), node.blocks.end(),
+                                          [&](const Block& nested) { return any_node(nested, condition); });
+  });
+}
+
+bool may_become_one(const Program& program, const Dim& dim) {
+  if (dim.is_static() || dim.symbol == none_id) return !dim.is_static();
+  const std::string& name = program.symbols[dim.symbol].name;
+  return name.size() > 1 && name[0] == 'u' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+}
+
+bool may_widen(const Program& program, const Dim& dim, std::optional<std::int64_t> size) {
+  return size.value_or(1) > 1 && may_become_one(program, dim);
+}
+
+Place place_of(const Program& program, const Node& node, std::string stage) {
+  Place place;
+  place.stage = std::move(stage);
+  place.module = program.module_path(node.origin.scope);
+  place.has_module = true;
+  // A TorchScript value without a name of its own has a number, which says nothing to a reader.
+  if (node.origin.name.find_first_not_of("0123456789") != std::string::npos) place.node = node.origin.name;
+  place.op = qualified(node);
+  if (node.origin.stack != none_id) place.source = source_place(program.stacks[node.origin.stack]);
+  return place;
+}
+
+}  // namespace whence::program

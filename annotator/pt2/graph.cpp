@@ -1,0 +1,484 @@
+#include "annotator/pt2/graph.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "annotator/convert/op_table.h"
+#include "annotator/pt2/checks.h"
+#include "annotator/pt2/operands.h"
+#include "annotator/pt2/size_expression.h"
+#include "annotator/pt2/tensors.h"
+#include "schema/written_views.h"
+
+namespace whence::pt2 {
+
+using convert::OpTable;
+
+namespace {
+
+std::string device_name(const Part& device) {
+  std::string name = device.at("type").text();
+  if (const Part index = device.at("index"); !index.is_null()) name += ":" + std::to_string(index.integer());
+  return name;
+}
+
+template <class Make>
+Argument list_of(const Part& list, Make make) {
+  ArgumentList items;
+  for (std::size_t i = 0; i < list.size(); ++i) items.push_back(make(list[i]));
+  return {std::move(items)};
+}
+
+}  // namespace
+
+void ExportedGraph::unsupported(const std::string& what, const std::string& remedy) const {
+  throw Error(Code::unsupported_feature, reading_.entry + ": " + what, remedy,
+              {.file = reading_.file, .stage = "read"});
+}
+
+// ---- types --------------------------------------------------------------------------------------------------------
+
+SymbolId ExportedGraph::symbol(const std::string& name, std::int64_t example) {
+  const auto [known, is_new] = symbols_.try_emplace(name, static_cast<SymbolId>(program_.symbols.size()));
+  if (is_new) program_.symbols.push_back({name, example, std::nullopt, std::nullopt});
+  Symbol& entry = program_.symbols[known->second];
+  if (entry.example == 0) entry.example = example;
+  return known->second;
+}
+
+void ExportedGraph::read_symbols(const Part& range_constraints) {
+  range_constraints.entries([&](const std::string& name, const Part& range) {
+    reading_.entry = "range of '" + name + "'";
+    Symbol& entry = program_.symbols[symbol(name, 0)];
+    if (const Part least = range.at("min_val"); !least.is_null()) entry.min = least.integer();
+    if (const Part most = range.at("max_val"); !most.is_null()) entry.max = most.integer();
+  });
+}
+
+Dim ExportedGraph::dim_of(const Part& size) {
+  const auto [kind, content] = size.alternative();
+  if (kind == "as_int") {
+    if (content.integer() < 0) reading_.corrupt("the size " + std::to_string(content.integer()) + " is negative");
+    return {content.integer(), false, none_id};
+  }
+  const std::string name = size_expression(content.at("expr_str").view()).value_or("");
+  const Part hint = content.at("hint");
+  const std::int64_t example = hint.is_null() ? -1 : hint.at("as_int").integer();
+  return {example, true, name.empty() ? none_id : symbol(name, example)};
+}
+
+// PyTorch counts the bytes of a tensor in 64 bits.
+void ExportedGraph::require_sane(const std::string& name, const Type& type) const {
+  std::int64_t bytes = std::max<std::int64_t>(1, static_cast<std::int64_t>(size_of(type.dtype)));
+  for (const Dim& dim : *type.dims) {
+    if (!dim.is_static() || !__builtin_mul_overflow(bytes, dim.size, &bytes)) continue;
+    reading_.corrupt("'" + name + "' is larger than any memory");
+  }
+}
+
+Type ExportedGraph::type_of(const Part& graph, const std::string& name) {
+  Type type;
+  if (const auto known = graph.at("tensor_values").maybe(name)) {
+    const Part& meta = *known;
+    constexpr std::int64_t complex_half = 9;
+    const std::int64_t scalar_type = meta.at("dtype").integer();
+    if (scalar_type == complex_half) {
+      unsupported("'" + name + "' is complex in half precision, which has no form in ONNX", "compute with complex64");
+    }
+    type.dtype = exported_dtype(scalar_type);
+    std::vector<Dim>& dims = type.dims.emplace();
+    const Part sizes = meta.at("sizes");
+    for (std::size_t i = 0; i < sizes.size(); ++i) dims.push_back(dim_of(sizes[i]));
+    require_sane(name, type);
+    return type;
+  }
+  struct Scalar {
+    const char* table;
+    ValueKind kind;
+    DType dtype;
+  };
+  for (const auto& [table, kind, dtype] : {Scalar{"sym_int_values", ValueKind::integer, DType::int64},
+                                           Scalar{"sym_float_values", ValueKind::floating, DType::float64},
+                                           Scalar{"sym_bool_values", ValueKind::boolean, DType::boolean}}) {
+    if (graph.has(table) && graph.at(table).has(name.c_str())) return {kind, dtype, std::nullopt};
+  }
+  reading_.corrupt("nothing says what '" + name + "' is");
+}
+
+ValueId ExportedGraph::declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index) {
+  Value value;
+  if (names_.contains(name)) reading_.corrupt("two values are called '" + name + "'");
+  value.name = name;
+  value.type = type_of(graph, name);
+  value.source = source;
+  value.index = index;
+  const auto id = static_cast<ValueId>(program_.values.size());
+  program_.values.push_back(std::move(value));
+  names_[name] = id;
+  return id;
+}
+
+ValueId ExportedGraph::value_of(const std::string& name) const {
+  const auto found = names_.find(name);
+  if (found == names_.end()) reading_.corrupt("'" + name + "' is read before anything makes it");
+  return found->second;
+}
+
+// ---- arguments ----------------------------------------------------------------------------------------------------
+
+Argument ExportedGraph::argument(const Part& argument) {
+  const auto [kind, content] = argument.alternative();
+  const auto tensor = [&](const Part& part) { return Argument{ValueRef{value_of(part.at("name").text())}}; };
+  const auto number = [&](const Part& part) {  // {"as_name": ...} or {"as_int": ...}
+    const auto [form, inner] = part.alternative();
+    if (form == "as_name") return Argument{ValueRef{value_of(inner.text())}};
+    if (form == "as_bool") return Argument{inner.flag()};
+    return form == "as_float" ? Argument{inner.number()} : Argument{inner.integer()};
+  };
+  const auto optional = [&](const Part& part) {
+    const auto [form, inner] = part.alternative();
+    return form == "as_none" ? Argument{None{}} : tensor(inner);
+  };
+  const auto integer = [](const Part& part) { return Argument{part.integer()}; };
+  const auto real = [](const Part& part) { return Argument{part.number()}; };
+  if (kind == "as_none") return {None{}};
+  if (kind == "as_tensor") return tensor(content);
+  if (kind == "as_tensors") return list_of(content, tensor);
+  if (kind == "as_optional_tensor") return optional(content);
+  if (kind == "as_optional_tensors") return list_of(content, optional);
+  if (kind == "as_int") return integer(content);
+  if (kind == "as_ints") return list_of(content, integer);
+  if (kind == "as_float") return real(content);
+  if (kind == "as_floats") return list_of(content, real);
+  if (kind == "as_bool") return {content.flag()};
+  if (kind == "as_bools") return list_of(content, [](const Part& part) { return Argument{part.flag()}; });
+  if (kind == "as_string") return {content.text()};
+  if (kind == "as_strings") return list_of(content, [](const Part& part) { return Argument{part.text()}; });
+  if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") return number(content);
+  if (kind == "as_sym_ints" || kind == "as_sym_floats" || kind == "as_sym_bools") return list_of(content, number);
+  if (kind == "as_device") return {Keyword{device_name(content)}};
+  if (kind == "as_layout") return {Keyword{exported_layout(content.integer())}};
+  if (kind == "as_memory_format") return {Keyword{exported_memory_format(content.integer())}};
+  if (kind == "as_complex") return {ComplexNumber{content.at("real").number(), content.at("imag").number()}};
+  if (kind == "as_int_lists") return list_of(content, [&](const Part& part) { return list_of(part, integer); });
+  if (kind == "as_float_lists") return list_of(content, [&](const Part& part) { return list_of(part, real); });
+  if (kind == "as_nested_tensors") return list_of(content, [&](const Part& part) { return list_of(part, tensor); });
+  if (kind == "as_scalar_type") {
+    const DType dtype = exported_dtype(content.integer());
+    if (dtype == DType::undefined) unsupported("a dtype that ONNX lacks", "convert to another dtype in the model");
+    return {dtype};
+  }
+  unsupported("an argument of kind " + std::string(kind), "write the model without custom objects");
+}
+
+void ExportedGraph::read_arguments(const Part& inputs, Node& node) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    node.arguments.push_back({inputs[i].at("name").text(), argument(inputs[i].at("arg"))});
+  }
+}
+
+// The archive leaves out arguments that have their default.
+void ExportedGraph::fill_defaults(Node& node) const {
+  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  if (schema == nullptr) return;
+  for (const SchemaArgument& expected : schema->arguments) {
+    if (expected.default_value && node.find(expected.name) == nullptr) {
+      node.arguments.push_back({expected.name, *expected.default_value});
+    }
+  }
+}
+
+// ---- operations ---------------------------------------------------------------------------------------------------
+
+// "torch.ops.aten.add.Tensor" -> aten::add, Tensor; "_operator.mul" and its like, on numbers, -> aten::mul.int.
+void ExportedGraph::set_target(const std::string& target, Node& node) {
+  constexpr std::string_view operators = "torch.ops.";
+  std::string_view name = target;
+  if (name.starts_with("torch._functorch.")) {
+    unsupported("torch.vmap, which the archive holds as calls that switch it on and off",
+                "program.run_decompositions() before torch.export.save");
+  }
+  if (!name.starts_with(operators)) {
+    const std::size_t dot = name.rfind('.');
+    return set_symbolic_target(dot == std::string_view::npos ? name : name.substr(dot + 1), node);
+  }
+  name.remove_prefix(operators.size());
+  const std::size_t library = name.find('.'), overload = name.rfind('.');
+  if (library == std::string_view::npos || overload == library) reading_.corrupt("'" + target + "' is not an operator");
+  node.target =
+      std::string(name.substr(0, library)) + "::" + std::string(name.substr(library + 1, overload - library - 1));
+  node.overload = name.substr(overload + 1);
+  if (node.overload == "default") node.overload.clear();
+  if (node.target == "aten::sym_size") node.target = "aten::size";
+  if (node.target == "aten::lift_fresh_copy") node.target = "aten::clone";
+}
+
+void ExportedGraph::set_symbolic_target(std::string_view function, Node& node) {
+  struct Form {
+    std::string_view python, target;
+  };
+  constexpr std::array<Form, 25> forms = {{{"add", "aten::add"},         {"sub", "aten::sub"},
+                                           {"mul", "aten::mul"},         {"floordiv", "aten::floordiv"},
+                                           {"truediv", "aten::div"},     {"mod", "aten::remainder"},
+                                           {"pow", "aten::pow"},         {"neg", "aten::neg"},
+                                           {"eq", "aten::eq"},           {"ne", "aten::ne"},
+                                           {"lt", "aten::lt"},           {"le", "aten::le"},
+                                           {"gt", "aten::gt"},           {"ge", "aten::ge"},
+                                           {"and_", "aten::__and__"},    {"or_", "aten::__or__"},
+                                           {"sym_not", "aten::__not__"}, {"sym_max", "prim::max"},
+                                           {"sym_min", "prim::min"},     {"_sym_sqrt", "aten::sqrt"},
+                                           {"floor", "aten::floor"},     {"ceil", "aten::ceil"},
+                                           {"abs", "prim::abs"},         {"sym_float", "aten::Float"},
+                                           {"trunc", "aten::Int"}}};
+  if (function == "sym_ite" && node.arguments.size() == 3) {  // one number or another
+    node.target = "aten::where";
+    node.overload = "Scalar";
+    for (std::size_t i = 0; i < 3; ++i) node.arguments[i].name = std::array{"condition", "self", "other"}[i];
+    return;
+  }
+  const auto form = std::ranges::find(forms, function, &Form::python);
+  if (form == forms.end()) {
+    unsupported("the function " + std::string(function) + " of sizes", "compute the size in another way");
+  }
+  node.target = form->target;
+  const auto kind_of = [&](const NamedArgument& argument) -> std::string {
+    if (argument.value.as<double>() != nullptr) return "float";
+    if (argument.value.as<bool>() != nullptr) return "bool";
+    const auto* value = argument.value.as<ValueRef>();
+    if (value == nullptr) return "int";
+    const ValueKind kind = program_.values[value->id].type.kind;
+    return kind == ValueKind::floating ? "float" : kind == ValueKind::boolean ? "bool" : "int";
+  };
+  const std::array<const char*, 2> names = {"a", "b"};
+  for (std::size_t i = 0; i < node.arguments.size() && i < names.size(); ++i) node.arguments[i].name = names[i];
+  std::string kinds;
+  for (const NamedArgument& argument : node.arguments) {
+    const std::string kind = kind_of(argument);
+    if (kinds != kind) kinds += (kinds.empty() ? "" : "_") + kind;
+  }
+  node.overload = node.target == "aten::__not__" ? "" : kinds;
+  if (node.target == "aten::Float" || node.target == "aten::Int") node.overload = "Scalar";
+}
+
+Origin ExportedGraph::origin_of(const Part& node) {
+  Origin origin;
+  origin.op = next_op_++;
+  if (node.has("name") && !node.at("name").is_null()) origin.name = node.at("name").text();
+  const Part metadata = node.at("metadata");
+  origin.scope = metadata.has("nn_module_stack") ? modules_.scope_of(metadata.at("nn_module_stack").view()) : scope_;
+  origin.text = text_;
+  origin.stack = metadata.has("stack_trace") ? modules_.stack_of(metadata.at("stack_trace").view()) : none_id;
+  return origin;
+}
+
+void ExportedGraph::place_in_body(Node& node) const {
+  node.origin.basis = ScopeBasis::enclosing;
+  std::optional<ModuleId> owner;
+  for (const NamedArgument& given : node.arguments) {
+    const auto* value = given.value.as<ValueRef>();
+    if (value == nullptr || program_.values[value->id].source != ValueSource::parameter) continue;
+    const ModuleId module = modules_.owner_of(program_.parameters[program_.values[value->id].index].name);
+    if (owner && *owner != module) return;
+    owner = module;
+  }
+  if (!owner) return;
+  const auto scope = modules_.scope_below(node.origin.scope, *owner);
+  if (!scope) return;
+  node.origin.scope = *scope;
+  node.origin.basis = ScopeBasis::inferred;
+}
+
+void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& node) {
+  const auto add = [&](const std::string& name) {
+    node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto [kind, content] = outputs[i].alternative();
+    if (kind == "as_tensor") {
+      add(content.at("name").text());
+    } else if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
+      add(content.at("as_name").text());
+    } else if (kind == "as_tensors") {
+      node.list_output = outputs.size() == 1;
+      for (std::size_t each = 0; each < content.size(); ++each) add(content[each].at("name").text());
+    } else if (kind != "as_none") {
+      unsupported("a result of kind " + std::string(kind), "write the model without custom objects");
+    }
+  }
+}
+
+// torch.export takes a view that keeps the number of elements for one that keeps the shape, and records that of [n, 2]
+// for view(1, -1) where n is 1 in the example. What the node itself says counts.
+void ExportedGraph::heed_view(const Node& node) {
+  if (node.target != "aten::view" && node.target != "aten::reshape" && node.target != "aten::_unsafe_view") return;
+  const Argument* size = node.find("size");
+  const auto* items = size == nullptr ? nullptr : size->as<ArgumentList>();
+  if (node.outputs.empty()) reading_.corrupt("its result is missing");
+  auto& dims = program_.values[node.outputs.front()].type.dims;
+  if (items == nullptr || !dims || items->size() != dims->size()) return;
+  bool wrong = false;
+  std::optional<std::size_t> rest;
+  for (std::size_t axis = 0; axis < dims->size(); ++axis) {
+    const auto* given = (*items)[axis].as<std::int64_t>();
+    if (given == nullptr) continue;
+    const Dim stated{*given, false, none_id};
+    if (*given == -1) {
+      rest = axis;
+    } else if ((*dims)[axis] != stated) {
+      (*dims)[axis] = stated;
+      wrong = true;
+    }
+  }
+  if (wrong && rest) (*dims)[*rest] = {-1, true, none_id};
+}
+
+void ExportedGraph::read_nodes(const Part& graph, Block& block) {
+  const Part nodes = graph.at("nodes");
+  block.nodes.reserve(block.nodes.size() + nodes.size());
+  ArchiveTexts texts(graph);
+  FlatSet<std::string_view> names;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    enter_node(reading_, i, nodes[i]);
+    if (nodes[i].has("name") && !nodes[i].at("name").is_null() && !names.insert(nodes[i].at("name").view()).second) {
+      reading_.corrupt("another node has this name");
+    }
+    if (texts_) text_ = texts.of(nodes[i]);
+    read_node(graph, nodes[i], block);
+  }
+}
+
+// How the first argument lies in memory, as far as no symbolic size is in the way.
+std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& graph, const Part& inputs) {
+  const auto tensor = inputs.size() == 0 ? std::nullopt : inputs[0].at("arg").maybe("as_tensor");
+  const auto meta = tensor ? graph.at("tensor_values").maybe(tensor->at("name").text()) : std::nullopt;
+  if (!meta) return std::nullopt;
+  const auto number = [](const Part& of) -> std::optional<std::int64_t> {
+    const auto known = of.maybe("as_int");
+    return known ? std::optional(known->integer()) : std::nullopt;
+  };
+  const Part sizes = meta->at("sizes"), strides = meta->at("strides");
+  const auto offset = number(meta->at("storage_offset"));
+  if (!offset || sizes.size() != strides.size()) return std::nullopt;
+  Memory memory{*offset, {}, true};
+  std::int64_t expected = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    const auto size = number(sizes[i]), stride = number(strides[i]);
+    if (!stride || (!size && i > 0)) return std::nullopt;
+    memory.row_major &= size == 1 || *stride == expected;
+    expected *= size.value_or(1);
+    memory.strides.insert(memory.strides.begin(), *stride);
+  }
+  return memory;
+}
+
+// As the recorder does it: of as_strided where its tensor does not lie in memory in the plain way.
+void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& node) {
+  if (node.target != "aten::as_strided") return;
+  const auto memory = memory_of_first(graph, inputs);
+  if (!memory || (memory->offset == 0 && memory->row_major)) return;
+  ArgumentList list{{memory->offset}};
+  for (const std::int64_t stride : memory->strides) list.push_back({stride});
+  node.arguments.push_back({std::string(memory_argument), {std::move(list)}});
+}
+
+// What the schema asks for: arguments that have no default, and lists of a stated length, where one number may stand
+// for all ("int[2]"; "int[1]" is a list of any length, for which one number may stand).
+void ExportedGraph::require_arguments(const Node& node) const {
+  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  if (schema == nullptr) return;
+  for (const SchemaArgument& formal : schema->arguments) {
+    const Argument* given = node.find(formal.name);
+    if (given == nullptr) reading_.corrupt("its argument '" + formal.name + "' is missing");
+    const auto* list = given->as<ArgumentList>();
+    const auto stated = static_cast<std::size_t>(formal.type.list_size);
+    if (list == nullptr || stated < 2 || list->size() == stated || list->size() == 1) continue;
+    if (formal.default_value && *formal.default_value == *given) continue;
+    reading_.corrupt("its argument '" + formal.name + "' has " + std::to_string(list->size()) +
+                     " elements instead of " + std::to_string(stated));
+  }
+}
+
+// Numbers stand for tensors only where an operator takes one or the other: x + 1. What is written to is a tensor.
+void ExportedGraph::require_tensors(const Node& node) const {
+  constexpr std::array<std::string_view, 8> either = {"self", "other", "exponent", "value", "min", "max", "x", "y"};
+  const auto is_value = [](const Argument& given) { return given.as<ValueRef>() != nullptr; };
+  const bool writes = is_in_place_name(node.target) && !node.arguments.empty();
+  const bool of_lists = node.target.starts_with("aten::_foreach_") || !node.target.starts_with("aten::");
+  const bool a_list = of_lists && writes && node.arguments[0].value.as<ArgumentList>() != nullptr;
+  if (writes && !a_list && !is_value(node.arguments[0].value)) {
+    reading_.corrupt("it writes to something that is not a tensor");
+  }
+  const OpSchema* schema = OpTable::get().schema(qualified(node));
+  if (schema == nullptr) return;
+  const bool has_tensor =
+      std::ranges::any_of(node.arguments, [&](const NamedArgument& argument) { return is_value(argument.value); });
+  for (const SchemaArgument& formal : schema->arguments) {
+    const Argument* given = node.find(formal.name);
+    if (given == nullptr || formal.type.base != "Tensor" || is_value(*given)) continue;
+    if (given->is_none() && formal.type.optional) continue;
+    if (formal.type.list) {
+      const auto* list = given->as<ArgumentList>();
+      const auto right = [&](const Argument& item) {
+        return is_value(item) || (item.is_none() && formal.type.optional_element);
+      };
+      if (list != nullptr && std::ranges::all_of(*list, right)) continue;
+    } else if (has_tensor && !formal.type.writes() && std::ranges::find(either, formal.name) != either.end() &&
+               !given->is_none() && given->as<ArgumentList>() == nullptr && given->as<std::string>() == nullptr) {
+      continue;
+    }
+    reading_.corrupt("its argument '" + formal.name + "' is not a tensor");
+  }
+}
+
+// Which reshapes are views, and which of those are written through.
+void ExportedGraph::note_views(const Part& graph, const Part& inputs, const Node& node, Block& block) {
+  const std::string_view target = node.target;
+  if (is_in_place_name(target) && !node.arguments.empty()) {
+    const auto* written = node.arguments.front().value.as<ValueRef>();
+    if (written != nullptr) note_written_views(block.nodes, written->id, views_by_strides_);
+  }
+  if (!is_view_by_strides(target) || node.outputs.size() != 1) return;
+  const auto memory = memory_of_first(graph, inputs);
+  if (memory && memory->row_major) views_by_strides_.insert(node.outputs.front());
+}
+
+void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
+  constexpr std::string_view higher_order = "torch.ops.higher_order.";
+  const std::string target = part.at("target").text();
+  if (target.starts_with(higher_order)) {
+    const std::string name = target.substr(higher_order.size());
+    if (read_higher_order(name, graph, part, block)) return;
+    unsupported(
+        "the higher-order operator " + name + ", which calls a function that the archive holds as a graph",
+        name == "associative_scan"
+            ? "write it as a loop over the axis (torch._higher_order_ops.scan), or with torch.cumsum and its like"
+            : "write the model without it, or with torch.cond, while_loop or scan");
+  }
+  Node node;
+  const std::int32_t before = next_op_;
+  node.origin = origin_of(part);
+  if (target.starts_with("torch.ops.")) {
+    set_target(target, node);
+    if (is_check(target)) {
+      next_op_ = before;
+      return;
+    }
+    read_arguments(part.at("inputs"), node);
+    fill_defaults(node);
+    note_memory(graph, part.at("inputs"), node);
+    require_arguments(node);
+    require_tensors(node);
+  } else {
+    read_arguments(part.at("inputs"), node);
+    set_target(target, node);
+  }
+  read_outputs(graph, part.at("outputs"), node);
+  heed_view(node);
+  note_views(graph, part.at("inputs"), node, block);
+  if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
+  block.nodes.push_back(std::move(node));
+}
+
+}  // namespace whence::pt2

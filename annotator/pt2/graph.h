@@ -1,0 +1,116 @@
+// The graph of an exported program: values, operations, graphs within operations.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "annotator/pt2/archive_texts.h"
+#include "annotator/pt2/modules.h"
+#include "annotator/pt2/part.h"
+#include "schema/flat_map.h"
+#include "schema/program.h"
+#include "schema/recorder_api.h"
+
+namespace whence::pt2 {
+
+class ExportedGraph {
+ public:
+  ExportedGraph(Program& program, ExportedModules& modules, Reading& reading)
+      : program_(program), modules_(modules), reading_(reading) {}
+
+  // The dynamic sizes and their bounds.
+  void read_symbols(const Part& range_constraints);
+
+  // A new value of the type that `graph` states for `name`.
+  ValueId declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index);
+  ValueId value_of(const std::string& name) const;  // throws Error(corrupt_file) for a name that nothing makes
+
+  // The operations of `graph` into `block`, in order; with `texts`, also each fx node in one line.
+  void read_program(const Part& graph, bool texts, Block& block) {
+    texts_ = texts;
+    read_nodes(graph, block);
+  }
+  Argument argument(const Part& argument);
+
+ private:
+  using Names = FlatMap<std::string, ValueId>;
+
+  void read_nodes(const Part& graph, Block& block);
+  void read_node(const Part& graph, const Part& node, Block& block);
+  struct Memory {
+    std::int64_t offset = 0;
+    std::vector<std::int64_t> strides;
+    bool row_major = false;
+  };
+  static std::optional<Memory> memory_of_first(const Part& graph, const Part& inputs);
+  static void note_memory(const Part& graph, const Part& inputs, Node& node);
+  void note_views(const Part& graph, const Part& inputs, const Node& node, Block& block);
+  void heed_view(const Node& node);
+  void require_arguments(const Node& node) const;
+  void require_tensors(const Node& node) const;
+  void set_target(const std::string& target, Node& node);
+  void set_symbolic_target(std::string_view function, Node& node);
+  void read_arguments(const Part& inputs, Node& node);
+  void fill_defaults(Node& node) const;
+  void read_outputs(const Part& graph, const Part& outputs, Node& node);
+  Origin origin_of(const Part& node);
+
+  // Operators that take graphs.
+  bool read_higher_order(const std::string& name, const Part& graph, const Part& node, Block& block);
+  void inline_graph(const Part& inner, const std::vector<Argument>& operands, const Part& outputs, Block& block);
+  void read_cond(const Part& graph, const Part& node, Block& block);
+  void read_while_loop(const Part& graph, const Part& node, Block& block);
+  void read_scan(const Part& graph, const Part& node, Block& block);
+  // functionalized.cpp
+  void read_auto_functionalized(const Part& graph, const Part& node, Block& block);
+  void read_functional_arguments(const Part& inputs, Node& node);
+  void read_functional_results(const Part& graph, const Part& outputs, Node& node);
+  // The operations of a graph that is given values, into `block`; what it returns.
+  std::vector<Argument> read_body(const Part& inner, const std::vector<Argument>& given, Block& block);
+  void append(const Part& operand, std::vector<Argument>& to);  // an operand, or those in a list
+  ValueId iteration();
+  Argument length_of(const Argument& scanned, const Origin& origin, Block& block);
+
+  // While it lives, operations are those of a body. A body's operations say nothing of modules: what reads the weights
+  // of one module is taken to be of that, and of the others only the module around is known.
+  class Body {
+   public:
+    Body(ExportedGraph& graph, ScopeId scope)
+        : graph_(graph), scope_(std::exchange(graph.scope_, scope)), inside_(std::exchange(graph.in_body_, true)) {}
+    ~Body() { graph_.scope_ = scope_, graph_.in_body_ = inside_; }
+    Body(const Body&) = delete;
+    Body& operator=(const Body&) = delete;
+
+   private:
+    ExportedGraph& graph_;
+    ScopeId scope_;
+    bool inside_;
+  };
+  void place_in_body(Node& node) const;
+
+  void bind(const std::string& name, ValueId value) { names_[name] = value; }
+  Type type_of(const Part& graph, const std::string& name);
+  void require_sane(const std::string& name, const Type& type) const;  // throws Error(corrupt_file)
+  Dim dim_of(const Part& size);
+  SymbolId symbol(const std::string& name, std::int64_t example);
+  [[noreturn]] void unsupported(const std::string& what, const std::string& remedy) const;
+
+  Program& program_;
+  ExportedModules& modules_;
+  Reading& reading_;
+  Names names_;
+  FlatMap<std::string, SymbolId> symbols_;
+  ScopeId scope_ = 0;  // of the operation around, for nodes that say nothing of themselves
+  bool in_body_ = false;
+  std::int32_t next_op_ = 0;
+  std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
+  bool texts_ = true;
+  std::string text_;  // of the node being read
+};
+
+}  // namespace whence::pt2

@@ -1,0 +1,149 @@
+// while_loop(cond, body, [carried], [others])    ->  prim::Loop, its condition computed before it and after its body
+// scan(combine, [carried], [scanned], [others])  ->  prim::Loop over the first axis of what is scanned
+//
+// Both give every graph the carried values first and the others last, as a tuple of operands. The others are values of
+// the graph around, which a body sees as they are. `reverse` and `dim` of a scan are operations around it by the time
+// that it is saved.
+#include <cstdint>
+#include <limits>
+
+#include "annotator/pt2/graph.h"
+#include "annotator/pt2/operands.h"
+
+namespace whence::pt2 {
+
+ValueId ExportedGraph::iteration() {
+  const auto id = static_cast<ValueId>(program_.values.size());
+  Value value;
+  value.name = "iteration." + std::to_string(id);
+  value.type = {ValueKind::integer, DType::int64, std::nullopt};
+  value.source = ValueSource::block_input;
+  program_.values.push_back(std::move(value));
+  return id;
+}
+
+void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& block) {
+  const Operands operands = operands_of(part);
+  if (operands.graphs.size() != 2 || operands.others.size() != 2) reading_.corrupt("a while_loop without its graphs");
+  const Part &condition = operands.graphs[0], &body = operands.graphs[1];
+  ArgumentList initial;
+  std::vector<Argument> others;
+  append(operands.others[0], initial);
+  append(operands.others[1], others);
+  const auto with_others = [&](std::vector<Argument> carried) {
+    carried.insert(carried.end(), others.begin(), others.end());
+    return carried;
+  };
+  const auto check = [&](const std::vector<Argument>& carried, Block& to) {
+    const std::vector<Argument> result = read_body(condition, with_others(carried), to);
+    if (result.size() != 1) reading_.corrupt("a condition with several results");
+    return result.front();
+  };
+
+  Node node;
+  node.target = "prim::Loop";
+  node.origin = origin_of(part);
+  next_op_ = node.origin.op;  // the first condition is computed before the loop
+  const Body inside(*this, node.origin.scope);
+  const Argument first = check(initial, block);
+  node.origin.op = next_op_++;
+  node.arguments = {
+      {"max_trip_count", {std::numeric_limits<std::int64_t>::max()}}, {"condition", first}, {"initial", {initial}}};
+  Block& made = node.blocks.emplace_back();
+  made.inputs.push_back(iteration());
+  const Part inputs = body.at("inputs");
+  if (inputs.size() != initial.size() + others.size()) reading_.corrupt("a loop is given other values than it takes");
+  std::vector<Argument> carried;
+  const Names around = std::exchange(names_, {});
+  for (std::size_t i = 0; i < initial.size(); ++i) {
+    made.inputs.push_back(declare(body, name_in(inputs[i]), ValueSource::block_input, none_id));
+    carried.push_back({ValueRef{made.inputs.back()}});
+  }
+  names_ = around;
+  const std::vector<Argument> next = read_body(body, with_others(carried), made);
+  if (next.size() != initial.size()) reading_.corrupt("a loop returns other values than it carries");
+  made.outputs.push_back(check(next, made));
+  made.outputs.insert(made.outputs.end(), next.begin(), next.end());
+  for (const std::string& name : names_in(part.at("outputs"))) {
+    node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
+  }
+  if (node.outputs.size() != initial.size()) reading_.corrupt("a loop has other results than it carries values");
+  block.nodes.push_back(std::move(node));
+}
+
+// The size of the first axis: a number, or an operation that takes it.
+Argument ExportedGraph::length_of(const Argument& scanned, const Origin& origin, Block& block) {
+  const auto* value = scanned.as<ValueRef>();
+  if (value == nullptr) reading_.corrupt("a scan over something that is not a tensor");
+  const auto& dims = program_.values[value->id].type.dims;
+  if (!dims || dims->empty()) reading_.corrupt("a scan over a tensor without axes");
+  if (dims->front().is_static()) return {dims->front().size};
+  Node size;
+  size.target = "aten::size";
+  size.overload = "int";
+  size.arguments = {{"self", scanned}, {"dim", {std::int64_t{0}}}};
+  size.origin = origin;
+  size.origin.op = next_op_++;
+  const ValueId id = iteration();
+  program_.values[id].source = ValueSource::node;
+  program_.values[id].name = "length." + std::to_string(id);
+  size.outputs.push_back(id);
+  block.nodes.push_back(std::move(size));
+  return {ValueRef{id}};
+}
+
+void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block) {
+  const Operands operands = operands_of(part);
+  if (operands.graphs.size() != 1 || operands.others.size() != 3) reading_.corrupt("a scan without its graph");
+  const Part& combine = operands.graphs.front();
+  ArgumentList initial;
+  std::vector<Argument> scanned, others;
+  append(operands.others[0], initial);
+  append(operands.others[1], scanned);
+  append(operands.others[2], others);
+  const Part inputs = combine.at("inputs");
+  if (inputs.size() != initial.size() + scanned.size() + others.size() || scanned.empty()) {
+    reading_.corrupt("a scan is given other values than it takes");
+  }
+
+  Node node;
+  node.target = "prim::Loop";
+  node.origin = origin_of(part);
+  next_op_ = node.origin.op;
+  const Argument length = length_of(scanned.front(), node.origin, block);
+  node.origin.op = next_op_++;
+  node.arguments = {{"max_trip_count", length}, {"condition", {true}}, {"initial", {initial}}};
+  const Body inside(*this, node.origin.scope);
+  Block& made = node.blocks.emplace_back();
+  made.inputs.push_back(iteration());
+  std::vector<Argument> given;
+  const Names around = std::exchange(names_, {});
+  for (std::size_t i = 0; i < initial.size(); ++i) {
+    made.inputs.push_back(declare(combine, name_in(inputs[i]), ValueSource::block_input, none_id));
+    given.push_back({ValueRef{made.inputs.back()}});
+  }
+  for (std::size_t i = 0; i < scanned.size(); ++i) {
+    Node slice;
+    slice.target = "aten::select";
+    slice.overload = "int";
+    slice.arguments = {{"self", scanned[i]}, {"dim", {std::int64_t{0}}}, {"index", {ValueRef{made.inputs.front()}}}};
+    slice.origin = node.origin;
+    slice.origin.op = next_op_++;
+    slice.outputs.push_back(declare(combine, name_in(inputs[initial.size() + i]), ValueSource::node, slice.origin.op));
+    given.push_back({ValueRef{slice.outputs.front()}});
+    made.nodes.push_back(std::move(slice));
+  }
+  names_ = around;
+  given.insert(given.end(), others.begin(), others.end());
+  const std::vector<Argument> results = read_body(combine, given, made);
+  if (results.size() < initial.size()) reading_.corrupt("a scan returns fewer values than it carries");
+  made.outputs.push_back({true});
+  made.outputs.insert(made.outputs.end(), results.begin(), results.end());
+  for (const std::string& name : names_in(part.at("outputs"))) {
+    node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
+  }
+  if (node.outputs.size() != results.size()) reading_.corrupt("a scan has other results than its graph");
+  block.nodes.push_back(std::move(node));
+}
+
+}  // namespace whence::pt2

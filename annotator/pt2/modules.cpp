@@ -1,0 +1,212 @@
+#include "annotator/pt2/modules.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+namespace whence::pt2 {
+namespace {
+
+std::string_view up_to(std::string_view& rest, char separator) {
+  const std::size_t end = std::min(rest.find(separator), rest.size());
+  const std::string_view piece = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return piece;
+}
+
+// PyTorch's own call machinery says nothing about the model.
+bool is_machinery(const Frame& frame) { return frame.file.ends_with("torch/nn/modules/module.py"); }
+
+// 'File "a.py", line 12, in forward'
+std::optional<Frame> frame_of(std::string_view line) {
+  constexpr std::string_view start = "File \"", middle = "\", line ", end = ", in ";
+  const std::size_t first = line.find(start), number = line.rfind(middle), name = line.rfind(end);
+  if (first == std::string_view::npos || number == std::string_view::npos || name == std::string_view::npos) return {};
+  if (line.find_first_not_of(' ') != first || number < first + start.size() || name < number + middle.size()) return {};
+  Frame frame;
+  frame.file = line.substr(first + start.size(), number - first - start.size());
+  const std::string_view digits = line.substr(number + middle.size(), name - number - middle.size());
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), frame.line).ec != std::errc()) return {};
+  frame.function = line.substr(name + end.size());
+  return frame;
+}
+
+// Below a frame's line stands the source line, four blanks deep; a statement of several lines may follow.
+void add_text(std::string_view line, Frame& frame) {
+  constexpr std::string_view indentation = "    ";
+  if (line.starts_with(indentation)) line.remove_prefix(indentation.size());
+  if (!frame.text.empty()) frame.text += '\n';
+  frame.text += line;
+}
+
+}  // namespace
+
+ExportedModules::ExportedModules(const Part& module_call_graph, Program& program) : program_(program) {
+  for (std::size_t i = 0; i < module_call_graph.size(); ++i) {
+    const std::string& path = module_call_graph[i].at("fqn").text();
+    if ((i == 0) != path.empty())
+      module_call_graph.reading().corrupt("the module call graph does not begin with the root");
+    if (!by_path_.emplace(path, static_cast<ModuleId>(program_.modules.size())).second) continue;
+    Module module;
+    module.path = path;
+    module.level = path.empty() ? 0 : static_cast<int>(std::ranges::count(path, '.')) + 1;
+    if (!path.empty()) module.parent = find(path.substr(0, path.find('.') == std::string::npos ? 0 : path.rfind('.')));
+    const auto id = static_cast<ModuleId>(program_.modules.size());
+    if (module.parent != none_id) program_.modules[module.parent].children.push_back(id);
+    program_.modules.push_back(std::move(module));
+  }
+  if (program_.modules.empty()) program_.modules.emplace_back();
+  program_.scopes.push_back({});
+}
+
+// The module of that path, or the nearest one above it that is listed.
+ModuleId ExportedModules::find(std::string_view path) const {
+  while (true) {
+    const auto found = by_path_.find(std::string(path));
+    if (found != by_path_.end()) return found->second;
+    if (path.empty()) return 0;
+    const std::size_t dot = path.rfind('.');
+    path = dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+  }
+}
+
+ModuleId ExportedModules::owner_of(std::string_view qualified_name) const {
+  const std::size_t dot = qualified_name.rfind('.');
+  return find(dot == std::string_view::npos ? std::string_view() : qualified_name.substr(0, dot));
+}
+
+ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
+  if (const auto known = by_chain_.find(std::string(nn_module_stack)); known != by_chain_.end()) return known->second;
+  ScopeId scope = 0;
+  for (std::size_t end = 0; end < nn_module_stack.size();) {
+    end = std::min(nn_module_stack.find(';', end), nn_module_stack.size());
+    const std::string_view chain = nn_module_stack.substr(0, end);
+    std::string_view call = chain.substr(chain.rfind(';') == std::string_view::npos ? 0 : chain.rfind(';') + 1);
+    up_to(call, ',');  // the key, which tells calls apart
+    const std::string_view path = up_to(call, ',');
+    const auto [known, is_new] = by_chain_.try_emplace(std::string(chain), 0);
+    if (is_new) {
+      const ModuleId module = find(path);
+      Module& entry = program_.modules[module];
+      if (entry.path == path && entry.type.empty()) {
+        entry.type = call;
+        entry.standard = entry.type.starts_with("torch.nn.");
+      }
+      if (module == 0) {
+        known->second = 0;
+      } else {
+        known->second = static_cast<ScopeId>(program_.scopes.size());
+        program_.scopes.push_back({scope, module, 0});
+      }
+    }
+    scope = known->second;
+    ++end;
+  }
+  by_chain_.try_emplace(std::string(nn_module_stack), scope);
+  return scope;
+}
+
+std::optional<ScopeId> ExportedModules::scope_below(ScopeId scope, ModuleId module) {
+  const ModuleId around = program_.scopes[scope].module;
+  if (module == around) return scope;
+  const std::string& outer = program_.modules[around].path;
+  if (!outer.empty() && !program_.modules[module].path.starts_with(outer + ".")) return std::nullopt;
+  const auto [known, is_new] = below_.try_emplace({scope, module}, static_cast<ScopeId>(program_.scopes.size()));
+  if (is_new) program_.scopes.push_back({scope, module, 0});
+  return known->second;
+}
+
+StackId ExportedModules::stack_of(std::string_view stack_trace) {
+  if (stack_trace.empty()) return none_id;
+  const auto known = by_trace_.find(std::string(stack_trace));
+  if (known != by_trace_.end()) return known->second;
+  Stack stack;
+  std::string key;
+  for (std::string_view rest = stack_trace; !rest.empty();) {
+    const std::string_view line = up_to(rest, '\n');
+    if (auto frame = frame_of(line)) {
+      stack.push_back(std::move(*frame));
+    } else if (!stack.empty()) {
+      add_text(line, stack.back());
+    }
+  }
+  std::erase_if(stack, is_machinery);
+  for (const Frame& frame : stack) {
+    key += frame.file + ":" + std::to_string(frame.line) + " " + frame.function + "\n" + frame.text + "\n";
+  }
+  std::ranges::reverse(stack);
+  StackId id = none_id;
+  if (!stack.empty()) {
+    const auto [same, is_new] = by_frames_.try_emplace(std::move(key), static_cast<StackId>(program_.stacks.size()));
+    if (is_new) program_.stacks.push_back(std::move(stack));
+    id = same->second;
+  }
+  by_trace_.emplace(stack_trace, id);
+  return id;
+}
+
+void ExportedModules::join_aliases(const std::map<std::string, std::string>& storage_of) {
+  std::vector<Module>& modules = program_.modules;
+  std::vector<ModuleId> to(modules.size());  // the same object under its first name
+  std::map<std::string, ModuleId> first;     // by class and tensors
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    to[i] = static_cast<ModuleId>(i);
+    const Module& module = modules[i];
+    if (module.parent != none_id && to[module.parent] != module.parent) {
+      const std::size_t dot = module.path.rfind('.');
+      const auto same = by_path_.find(modules[to[module.parent]].path + module.path.substr(dot));
+      if (same != by_path_.end()) to[i] = same->second;
+    } else if (const std::string content = content_of(module, storage_of); !content.empty()) {
+      to[i] = first.try_emplace(content, to[i]).first->second;
+    }
+    if (to[i] != static_cast<ModuleId>(i)) modules[to[i]].aliases.push_back(module.path);
+  }
+  std::vector<ModuleId> number(modules.size(), none_id);
+  ModuleId next = 0;
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    if (to[i] == static_cast<ModuleId>(i)) number[i] = next++;
+  }
+  std::vector<Module> kept;
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    if (number[i] == none_id) continue;
+    Module module = std::move(modules[i]);
+    if (module.parent != none_id) module.parent = number[to[module.parent]];
+    std::vector<ModuleId> children;
+    std::unordered_set<ModuleId> seen;
+    for (const ModuleId child : module.children) {
+      const ModuleId id = number[to[child]];
+      if (seen.insert(id).second) children.push_back(id);
+    }
+    module.children = std::move(children);
+    kept.push_back(std::move(module));
+  }
+  modules = std::move(kept);
+  by_path_.clear();
+  for (std::size_t i = 0; i < modules.size(); ++i) by_path_.emplace(modules[i].path, static_cast<ModuleId>(i));
+  for (Scope& scope : program_.scopes) scope.module = number[to[scope.module]];
+  number_calls();
+}
+
+// Equal for modules that are one object: the class, and each tensor below by its name there. Empty when that says too
+// little: one tied tensor does not make two modules one.
+std::string ExportedModules::content_of(const Module& module,
+                                        const std::map<std::string, std::string>& storage_of) const {
+  if (module.path.empty() || module.type.empty()) return "";
+  std::string content = module.type;
+  int tensors = 0;
+  const std::string prefix = module.path + ".";
+  for (auto entry = storage_of.lower_bound(prefix); entry != storage_of.end() && entry->first.starts_with(prefix);
+       ++entry, ++tensors) {
+    content += "\n" + entry->first.substr(prefix.size()) + "=" + entry->second;
+  }
+  return tensors < 2 ? "" : content;
+}
+
+void ExportedModules::number_calls() {
+  std::vector<std::int32_t> calls(program_.modules.size(), 0);
+  for (Scope& scope : program_.scopes) scope.call = calls[scope.module]++;
+}
+
+}  // namespace whence::pt2

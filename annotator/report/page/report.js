@@ -1,0 +1,146 @@
+// The page as a whole: header, filters, tabs, and what choosing a module or a node does. The choice stands in the
+// address, so that a link leads to it.
+
+const byId = (id) => document.getElementById(id);
+
+function chooseModule(row) {
+  showTab('module');
+  hideEvidence();
+  revealInTree(false, row);
+  showFacts(row);
+  draw(row);
+  setAddress('m', modules[row].path);
+}
+
+function chooseNode(node) {
+  showTab('module');
+  revealInTree(true, node);
+  if (drawing.module !== moduleOf[node] || drawing.graph === null) {
+    showFacts(moduleOf[node]);
+    draw(moduleOf[node]);
+  }
+  showEvidence(node);
+  markNode(node);
+  setAddress('n', String(node));
+}
+
+function setAddress(kind, text) {
+  history.replaceState(null, '', `#${kind}=${encodeURIComponent(text)}`);
+}
+
+// Of a file that was not annotated, what there is: nodes without a module.
+const firstModule = modules[0].total === 0 && withoutModule >= 0 ? withoutModule : 0;
+
+function followAddress() {
+  const [kind, text] = location.hash.slice(1).split('=');
+  let wanted = '';
+  try {
+    wanted = decodeURIComponent(text ?? '');
+  } catch {
+    return chooseModule(firstModule);
+  }
+  const node = Number(wanted);
+  if (kind === 'n' && Number.isInteger(node) && node >= 0 && node < nodeCount) return chooseNode(node);
+  return chooseModule((kind === 'm' ? moduleByPath.get(wanted) : undefined) ?? firstModule);
+}
+
+function showTab(name) {
+  for (const each of ['module', 'findings']) {
+    byId(each).hidden = each !== name;
+    byId(`tab-${each}`).setAttribute('aria-selected', String(each === name));
+    byId(`tab-${each}`).tabIndex = each === name ? 0 : -1;
+  }
+}
+
+function fillHeader() {
+  const all = data.coverage;
+  document.title = `${shown(data.file)} – whence`;
+  byId('file').textContent = shown(data.file);
+  byId('headline').textContent = `${grouped(nodeCount)} nodes, ${percent(coveredOf(all), sum(all)) || '0 %'} covered` +
+    `${data.producer.trim() === '' ? '' : `, by ${shown(data.producer)}`}`;
+  const found = data.findings.reduce((count, finding) => count + finding.items.length, 0);
+  byId('tab-findings').textContent = found === 0 ? 'Findings' : `Findings (${grouped(found)})`;
+  byId('legend').replaceChildren(...confidences.map((name, i) => make('button', { class: 'chip', 'aria-pressed': 'true',
+    onclick: (event) => {
+      filter.confidences[i] = !filter.confidences[i];
+      event.currentTarget.setAttribute('aria-pressed', String(filter.confidences[i]));
+      refilter();
+    } }, make('span', { class: `dot f${i}` }), `${name} ${grouped(all[i])}`)));
+}
+
+function fillFilters() {
+  const counts = data.operators.map((name, op) => ({ name, op, count: 0 }));
+  for (const op of nodes.op) counts[op].count++;
+  counts.sort((a, b) => (a.name < b.name ? -1 : 1));
+  byId('operator').replaceChildren(make('option', { value: '-1' }, 'all operators'),
+    ...counts.map(({ name, op, count }) => make('option', { value: op }, `${shown(name)} (${grouped(count)})`)));
+  byId('operator').addEventListener('change', (event) => {
+    filter.operator = Number(event.target.value);
+    refilter();
+  });
+  byId('covered').addEventListener('change', (event) => {
+    filter.covered = event.target.value;
+    refilter();
+  });
+  let later = 0;
+  byId('search').addEventListener('input', (event) => {
+    clearTimeout(later);
+    later = setTimeout(() => {
+      filter.words = lower(event.target.value).split(/\s+/).filter(Boolean);
+      refilter();
+    }, 60);
+  });
+  byId('search').addEventListener('keydown', (event) => {
+    if (event.key === 'ArrowDown' || event.key === 'Enter') {
+      event.preventDefault();
+      treeElement.focus();
+    }
+  });
+}
+
+function refilter() {
+  filterTree();
+  byId('hits').textContent = !isFiltering() ? '' :
+    tree.kept.matches === 0 ? 'nothing matches' :
+      `${grouped(tree.kept.matches)} ${tree.kept.matches === 1 ? 'match' : 'matches'}`;
+}
+
+function connect() {
+  tree.onselect = (isNode, id) => (isNode ? chooseNode(id) : chooseModule(id));
+  drawing.onnode = chooseNode;
+  drawing.onmodule = chooseModule;
+  byId('up').onclick = () => chooseModule(modules[drawing.module].parent);
+  byId('larger').onclick = () => setZoom(drawing.zoom * 1.25);
+  byId('smaller').onclick = () => setZoom(drawing.zoom * 0.8);
+  byId('fit').onclick = fit;
+  byId('before').onclick = () => draw(drawing.module, drawing.page - 1);
+  byId('after').onclick = () => draw(drawing.module, drawing.page + 1);
+  for (const name of ['module', 'findings']) {
+    byId(`tab-${name}`).onclick = () => showTab(name);
+    byId(`tab-${name}`).onkeydown = (event) => {
+      if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
+      const other = name === 'module' ? 'findings' : 'module';
+      showTab(other);
+      byId(`tab-${other}`).focus();
+    };
+  }
+  document.addEventListener('keydown', (event) => {
+    if (event.key === '/' && !event.target.matches('input, select')) {
+      event.preventDefault();
+      byId('search').focus();
+    } else if (event.key === 'Escape' && !byId('evidence').hidden) {
+      hideEvidence();
+      treeElement.focus();
+    }
+  });
+}
+
+fillHeader();
+fillFilters();
+fillFindings();
+connect();
+filterTree();
+followAddress();
+window.addEventListener('hashchange', followAddress);
+// When the page could be used, for those who measure it.
+document.documentElement.dataset.ready = String(Math.round(performance.now()));

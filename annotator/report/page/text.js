@@ -1,0 +1,81 @@
+// Elements and texts. Names come from files of unknown origin: they reach the page as text alone, and characters
+// that are not seen, or that turn the direction of what follows, are shown as escapes.
+
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]/g;
+
+function shown(text) {
+  return String(text).replace(UNSEEN, (character) =>
+    (character === '\n' ? '\\n' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`));
+}
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+// make('div', {class: 'a', onclick: f}, 'text', element): strings become text nodes.
+function make(tag, options = {}, ...content) {
+  const svg = SVG_TAGS.has(tag);
+  const element = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    else if (value !== false && value !== null) element.setAttribute(name, value === true ? '' : value);
+  }
+  for (const part of content) {
+    if (part !== null) element.append(typeof part === 'string' ? document.createTextNode(part) : part);
+  }
+  return element;
+}
+const SVG_TAGS = new Set(['svg', 'g', 'rect', 'path', 'text', 'title', 'defs', 'marker']);
+
+const grouped = (number) => number.toLocaleString('en-US');
+
+// 12.3 G: for figures that are compared, not added.
+function short(number) {
+  const units = ['', ' k', ' M', ' G', ' T', ' P'];
+  let unit = 0;
+  while (number >= 1000 && unit + 1 < units.length) {
+    number /= 1000;
+    unit++;
+  }
+  return (unit === 0 ? String(number) : number.toPrecision(3)) + units[unit];
+}
+
+// Never rounded up to 100.
+function percent(part, whole) {
+  if (whole === 0) return '';
+  return part === whole ? '100 %' : `${Math.min(99.9, Math.round(1000 * part / whole) / 10).toFixed(1)} %`;
+}
+
+const className = (type) => type.slice(type.lastIndexOf('.') + 1);
+const pathText = (path) => (path === '' ? '(root)' : shown(path));
+const lastSegment = (path) => (path === '' ? '(root)' : shown(path.slice(path.lastIndexOf('.') + 1)));
+
+const coveredOf = (counts) => counts[0] + counts[1] + counts[2];
+const sum = (counts) => counts.reduce((a, b) => a + b, 0);
+
+// The weakest confidence that occurs: what a box of several nodes is coloured by.
+const weakest = (counts) => counts.reduce((found, count, i) => (count > 0 ? i : found), 0);
+
+// Shares of the five confidences side by side.
+function coverageBar(counts, kind = '') {
+  const bar = make('span', { class: `bar ${kind}`, role: 'img',
+    'aria-label': counts.map((count, i) => (count ? `${count} ${confidences[i]}` : '')).filter(Boolean).join(', ') });
+  counts.forEach((count, i) => {
+    if (count === 0) return;
+    const part = make('i', { class: `f${i}` });
+    part.style.flexGrow = count;
+    bar.append(part);
+  });
+  return bar;
+}
+
+function operationsText(known, uncounted) {
+  if (known === 0 && uncounted > 0) return 'unknown';
+  return (uncounted > 0 ? '≥ ' : '') + short(known);
+}
+
+const nodeLabel = (node) => (nodes.name[node] === '' ? '(no name)' : shown(nodes.name[node]));
+const operatorOf = (node) => shown(data.operators[nodes.op[node]]);
+
+// Leads to a node or a module, by mouse and keyboard.
+function link(text, onclick) {
+  return make('button', { class: 'link', type: 'button', onclick }, text);
+}

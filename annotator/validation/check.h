@@ -1,0 +1,52 @@
+// A check of an ONNX file that onnx's own checker does not make: one file each in checks/, which ends with its entry;
+// checks.cpp lists the entries. A check only looks; what it finds becomes one Finding with an item for each place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annotator/metadata/attribution.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "schema/program.h"
+#include "whence/diagnostics.h"
+
+namespace whence::validation {
+
+struct CheckContext {
+  const onnx_file::OnnxSummary& model;
+  std::vector<const onnx_file::OnnxNode*> nodes;  // of the graph, nested ones included
+  const Program* program = nullptr;               // of the sidecar, when one was given
+  const metadata::Recorded* recorded = nullptr;   // the same, when the file was exported from it
+};
+
+struct FindingItem {
+  std::string subject;  // node, value, domain, file: what the finding is about
+  std::string detail;   // what is wrong with it; may be empty
+};
+
+// What a finding is called, whatever found it: a check, or a gate (gates.h).
+struct Rule {
+  const char* code;     // "V101": stable, scripts match on it
+  const char* name;     // "node_name_empty"
+  const char* summary;  // what a finding says, in the plural: "nodes without a name"
+  const char* remedy;
+  const char* why;  // what it breaks, or what is needed to look for it
+  Severity severity;
+};
+
+struct Check : Rule {
+  std::vector<FindingItem> (*run)(const CheckContext& context);
+  bool full = false;  // loads the whole model: runs with --full only
+};
+
+// Every check, in the order of its code.
+const std::vector<const Check*>& all_checks();
+const Check* find_check(std::string_view code_or_name);  // nullptr when there is none
+
+// Every rule, checks and gates, in the order of its code.
+const std::vector<const Rule*>& all_rules();
+
+// How reports call a node: its name, or its operator and first output when it has none.
+std::string shown_node(const onnx_file::OnnxNode& node);
+
+}  // namespace whence::validation

@@ -1,0 +1,41 @@
+// V108: attributes that refer to one of the enclosing function, where the function declares none of that name, or where
+// there is no function around.
+#include <algorithm>
+
+#include "annotator/validation/check.h"
+#include "annotator/validation/walk.h"
+
+namespace whence::validation {
+
+namespace {
+
+void add_references(const std::vector<onnx_file::OnnxNode>& nodes, const std::vector<std::string_view>& declared,
+                    std::vector<FindingItem>& items) {
+  walk_nodes(nodes, [&](const onnx_file::OnnxNode& node) {
+    for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
+      if (attribute.reference.empty() || std::ranges::find(declared, attribute.reference) != declared.end()) continue;
+      items.push_back({shown_node(node), std::string(attribute.name) + " = @" + std::string(attribute.reference)});
+    }
+  });
+}
+
+std::vector<FindingItem> run(const CheckContext& context) {
+  std::vector<FindingItem> items;
+  add_references(context.model.graph.nodes, {}, items);
+  for (const onnx_file::OnnxFunction& function : context.model.functions) {
+    add_references(function.nodes, function.attributes, items);
+  }
+  return items;
+}
+
+}  // namespace
+
+extern const Check attribute_undeclared_check;
+const Check attribute_undeclared_check = {
+    {"V108", "attribute_undeclared", "attributes that refer to one that no function declares",
+     "declare the attribute in the function, or write its value out",
+     "The value comes from the call of the enclosing function; where the function does not declare it, it has none.",
+     Severity::error},
+    run};
+
+}  // namespace whence::validation

@@ -1,0 +1,28 @@
+// V203: external data outside the model's folder, by an absolute location, `..` or a symbolic link. Runtimes refuse it:
+// whoever opens a downloaded model must not have other files of the machine read.
+#include "annotator/validation/check.h"
+#include "annotator/validation/external_data.h"
+
+namespace whence::validation {
+namespace {
+
+std::vector<FindingItem> run(const CheckContext& context) {
+  std::vector<FindingItem> items;
+  for (const ExternalTensor& tensor : external_tensors(context.model)) {
+    if (!tensor.inside) items.push_back({tensor.tensor, tensor.location});
+  }
+  return items;
+}
+
+}  // namespace
+
+extern const Check external_data_outside_check;
+const Check external_data_outside_check = {
+    {"V203", "external_data_outside", "tensors whose external data lies outside the model's folder",
+     "move the data file beside the model and give its bare name as location",
+     "An absolute location, `..` or a symbolic link. Runtimes refuse it: whoever opens a downloaded model must not "
+     "have other files of the machine read.",
+     Severity::error},
+    run};
+
+}  // namespace whence::validation

@@ -1,0 +1,38 @@
+// V103: a metadata key that occurs twice on one thing. ONNX forbids it and no checker looks: readers disagree on which
+// value holds.
+#include <set>
+
+#include "annotator/validation/walk.h"
+
+namespace whence::validation {
+
+namespace {
+
+void add_duplicates(const onnx_file::OnnxProperties& metadata, const std::string& owner,
+                    std::vector<FindingItem>& items) {
+  std::set<std::string_view> seen, told;
+  for (const onnx_file::OnnxProperty& entry : metadata) {
+    if (!seen.insert(entry.key).second && told.insert(entry.key).second)
+      items.push_back({owner, std::string(entry.key)});
+  }
+}
+
+std::vector<FindingItem> run(const CheckContext& context) {
+  std::vector<FindingItem> items;
+  add_duplicates(context.model.metadata, "the model", items);
+  walk_metadata(context.model, [&](const onnx_file::OnnxProperties& metadata, const std::string& owner) {
+    add_duplicates(metadata, owner, items);
+  });
+  return items;
+}
+
+}  // namespace
+
+extern const Check metadata_key_duplicate_check;
+const Check metadata_key_duplicate_check = {
+    {"V103", "metadata_key_duplicate", "metadata keys that occur twice on one owner",
+     "keep one entry for each key; `whence strip` removes those that whence wrote",
+     "ONNX forbids it and no checker looks: readers disagree on which value holds.", Severity::warning},
+    run};
+
+}  // namespace whence::validation

@@ -1,0 +1,37 @@
+// V303: nodes that name a module which the sidecar's module table does not hold. Needs --sidecar.
+#include <set>
+
+#include "annotator/validation/check.h"
+
+namespace whence::validation {
+
+namespace {
+
+std::vector<FindingItem> run(const CheckContext& context) {
+  if (context.program == nullptr) return {};
+  std::set<std::string_view> known;
+  for (const Module& module : context.program->modules) {
+    known.insert(module.path);
+    known.insert(module.aliases.begin(), module.aliases.end());
+  }
+  std::vector<FindingItem> items;
+  for (const onnx_file::OnnxNode* node : context.nodes) {
+    const metadata::Attribution attribution = metadata::attribution_of(*node, context.recorded);
+    for (const std::string& module : attribution.modules) {
+      if (known.count(module) == 0) items.push_back({shown_node(*node), "names " + module});
+    }
+  }
+  return items;
+}
+
+}  // namespace
+
+extern const Check module_unknown_check;
+const Check module_unknown_check = {
+    {"V303", "module_unknown", "nodes that name a module the model does not have",
+     "give the sidecar of the same model, or annotate the file again",
+     "The sidecar's module table does not hold it: the file was annotated from another model. Needs --sidecar.",
+     Severity::warning},
+    run};
+
+}  // namespace whence::validation

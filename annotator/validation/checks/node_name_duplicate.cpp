@@ -1,0 +1,30 @@
+// V102: a name that several nodes carry, branches and loop bodies included: whoever looks a node up finds one of them.
+#include <map>
+
+#include "annotator/validation/check.h"
+
+namespace whence::validation {
+
+namespace {
+
+std::vector<FindingItem> run(const CheckContext& context) {
+  std::map<std::string_view, std::size_t> uses;
+  for (const onnx_file::OnnxNode* node : context.nodes) {
+    if (!node->name.empty()) ++uses[node->name];
+  }
+  std::vector<FindingItem> items;
+  for (const auto& [name, count] : uses) {
+    if (count > 1) items.push_back({std::string(name), std::to_string(count) + " nodes"});
+  }
+  return items;
+}
+
+}  // namespace
+
+extern const Check node_name_duplicate_check;
+const Check node_name_duplicate_check = {
+    {"V102", "node_name_duplicate", "names that more than one node carries", "`whence annotate` makes names unique",
+     "Branches and loop bodies included: whoever looks a node up by its name finds one of them.", Severity::warning},
+    run};
+
+}  // namespace whence::validation

@@ -1,0 +1,66 @@
+// V301: keys of whence that do not have their form, or contradict each other: written by hand, or by a tool that merged
+// nodes. Such a node counts as unattributed where its module cannot be trusted.
+#include <nlohmann/json.hpp>
+
+#include "annotator/origin/keys.h"
+#include "annotator/origin/stamp.h"
+#include "annotator/validation/check.h"
+#include "schema/module_path.h"
+
+namespace whence::validation {
+
+namespace keys = origin::keys;
+using onnx_file::find_property;
+
+namespace {
+
+std::string problem_of_modules(std::string_view text, std::optional<std::string_view> module) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_array() || json.size() < 2) return std::string(keys::modules) + " is not a JSON array of several names";
+  for (const auto& entry : json) {
+    if (!entry.is_string()) return std::string(keys::modules) + " holds something that is not a name";
+    if (module && !at_or_below(entry.get<std::string>(), *module)) {
+      return std::string(keys::modules) + " holds " + entry.get<std::string>() + ", which is not inside " +
+             std::string(keys::module);
+    }
+  }
+  return "";
+}
+
+std::string problem_of(const onnx_file::OnnxNode& node) {
+  const auto stamp = find_property(node.metadata, keys::op);
+  if (stamp && !origin::parse_stamp(*stamp)) return std::string(keys::op) + " is not a stamp: " + std::string(*stamp);
+  const auto module = find_property(node.metadata, keys::module);
+  const auto confidence = find_property(node.metadata, keys::confidence);
+  if (confidence && !origin::parse_confidence(*confidence)) {
+    return std::string(keys::confidence) + " is none of the five words: " + std::string(*confidence);
+  }
+  if (module && !confidence && !stamp) return std::string(keys::module) + " without " + std::string(keys::confidence);
+  if (confidence && !module && *confidence != origin::name_of(origin::Confidence::unattributed)) {
+    return std::string(keys::confidence) + " without " + std::string(keys::module);
+  }
+  const auto modules = find_property(node.metadata, keys::modules);
+  return modules ? problem_of_modules(*modules, module) : "";
+}
+
+std::vector<FindingItem> run(const CheckContext& context) {
+  std::vector<FindingItem> items;
+  for (const onnx_file::OnnxNode* node : context.nodes) {
+    if (std::string problem = problem_of(*node); !problem.empty())
+      items.push_back({shown_node(*node), std::move(problem)});
+  }
+  return items;
+}
+
+}  // namespace
+
+extern const Check provenance_malformed_check;
+const Check provenance_malformed_check = {
+    {"V301", "provenance_malformed", "nodes whose whence keys contradict their form",
+     "`whence strip`, then `whence annotate` again",
+     "Written by hand, or by a tool that merged nodes. Such a node counts as unattributed where its module cannot be "
+     "trusted.",
+     Severity::warning},
+    run};
+
+}  // namespace whence::validation

@@ -1,0 +1,31 @@
+// V111: tensors whose bytes in the file are more or fewer than dtype and shape ask for.
+#include "annotator/validation/check.h"
+#include "annotator/validation/external_data.h"
+#include "annotator/validation/walk.h"
+
+namespace whence::validation {
+
+namespace {
+
+std::vector<FindingItem> run(const CheckContext& context) {
+  std::vector<FindingItem> items;
+  walk_tensors(context.model, [&](const onnx_file::OnnxTensor& tensor) {
+    const auto needed = bytes_needed(tensor);
+    // Values in typed fields are counted by onnx's checker.
+    if (tensor.external || tensor.stored_bytes == 0 || !needed || *needed == tensor.stored_bytes) return;
+    items.push_back({std::string(tensor.name), std::to_string(tensor.stored_bytes) +
+                                                   " bytes where dtype and shape ask for " + std::to_string(*needed)});
+  });
+  return items;
+}
+
+}  // namespace
+
+extern const Check tensor_size_check;
+const Check tensor_size_check = {
+    {"V111", "tensor_size", "tensors whose bytes do not fit their dtype and shape",
+     "write the tensor again: shape or dtype were changed without the bytes",
+     "Readers take the first bytes, or read past the end: the weights are others than the model's.", Severity::error},
+    run};
+
+}  // namespace whence::validation

@@ -1,0 +1,158 @@
+#include "annotator/validation/naming.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "annotator/origin/keys.h"
+#include "annotator/text/python_list.h"
+
+namespace whence::validation {
+
+namespace keys = origin::keys;
+using onnx_file::OnnxNode;
+
+namespace {
+
+std::vector<std::string> segments_of(std::string_view path) {
+  std::vector<std::string> segments;
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    if (end > 0) segments.emplace_back(path.substr(0, end));
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return segments;
+}
+
+// "Linear" of "Linear_3"
+std::string without_number(const std::string& text) {
+  const std::size_t last = text.find_last_not_of("0123456789");
+  const bool numbered = last != std::string::npos && last > 0 && last + 1 < text.size() && text[last] == '_';
+  return numbered ? text.substr(0, last) : text;
+}
+
+bool is_camel_case(const std::string& text) {
+  return !text.empty() && std::isupper(static_cast<unsigned char>(text.front())) != 0 &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0; });
+}
+
+std::string last_part(const std::string& type) { return type.substr(type.rfind('.') + 1); }
+
+// What the sidecar knows of names: without one, the form of a name alone decides.
+class KnownModules {
+ public:
+  explicit KnownModules(const Program* program) : given_(program != nullptr) {
+    if (!given_) return;
+    for (const Module& module : program->modules) {
+      paths_.insert(module.path);
+      paths_.insert(module.aliases.begin(), module.aliases.end());
+      ++instances_[last_part(module.type)];
+    }
+  }
+
+  bool given() const { return given_; }
+  bool has_path(const std::string& path) const { return !given_ || paths_.count(path) > 0; }
+  std::int64_t instances(const std::string& type) const {
+    const auto found = instances_.find(last_part(type));
+    return found == instances_.end() ? 0 : found->second;
+  }
+
+  // Classes are written in camel case; that of an operator is not a class, but for a module's of the same name.
+  bool is_class(const std::string& text, std::string_view op_type) const {
+    const std::string base = without_number(text);
+    return given_ ? instances(base) > 0 && (base != op_type || text != base) : is_camel_case(base) && base != op_type;
+  }
+
+ private:
+  bool given_;
+  std::set<std::string> paths_;
+  std::map<std::string, std::int64_t> instances_;
+};
+
+struct Named {
+  Naming naming = Naming::simple;
+  std::string what;  // the module, or the class
+};
+
+// PyTorch's lists end with the operation itself.
+std::optional<std::string> last_scope(const onnx_file::OnnxProperties& metadata, std::string_view key) {
+  const auto list = text::parse_python_list(onnx_file::find_property(metadata, key).value_or(""));
+  if (!list || list->size() < 2) return std::nullopt;
+  return (*list)[list->size() - 2];
+}
+
+// "scope: type/scope: type/operation: target", as PyTorch's exporter writes it; the root's scope is empty.
+std::optional<std::string> last_of_namespace(std::string_view text) {
+  const std::vector<std::string> segments = segments_of(text);
+  if (segments.size() < 2 || text.find(": ") == std::string_view::npos) return std::nullopt;
+  const std::string& scope = segments[segments.size() - 2];
+  return scope.substr(0, std::min(scope.find(": "), scope.size()));
+}
+
+std::optional<Named> by_keys(const OnnxNode& node) {
+  const metadata::Attribution attribution = metadata::attribution_of(node, nullptr);
+  if (attribution.attributed()) return Named{Naming::hierarchy, attribution.module};
+  if (auto scope = last_scope(node.metadata, keys::name_scopes)) return Named{Naming::hierarchy, std::move(*scope)};
+  if (auto scope = last_of_namespace(onnx_file::find_property(node.metadata, keys::name_space).value_or(""))) {
+    return Named{Naming::hierarchy, std::move(*scope)};
+  }
+  if (auto type = last_scope(node.metadata, keys::class_hierarchy)) return Named{Naming::classes, std::move(*type)};
+  return std::nullopt;
+}
+
+// The second call of a module is named "twice_1" by PyTorch's older exporter.
+std::optional<std::string> known_path(const std::vector<std::string>& segments, const KnownModules& modules) {
+  std::string plain, unnumbered;
+  for (const std::string& segment : segments) {
+    plain += (plain.empty() ? "" : ".") + segment;
+    unnumbered += (unnumbered.empty() ? "" : ".") + without_number(segment);
+  }
+  if (modules.has_path(plain)) return plain;
+  return modules.has_path(unnumbered) ? std::optional(unnumbered) : std::nullopt;
+}
+
+Named by_name(const OnnxNode& node, const KnownModules& modules) {
+  std::vector<std::string> segments = segments_of(node.name);
+  const bool path = node.name.starts_with('/') || segments.size() > 1;
+  if (path && !segments.empty()) segments.pop_back();  // the operator
+  const bool classes = !segments.empty() && std::ranges::all_of(segments, [&](const std::string& segment) {
+    return modules.is_class(segment, node.op_type);
+  });
+  if (classes) return {Naming::classes, without_number(segments.back())};
+  if (!path) return {};
+  if (auto known = known_path(segments, modules)) return {Naming::hierarchy, std::move(*known)};
+  return {};
+}
+
+}  // namespace
+
+std::string_view name_of(Naming naming) {
+  constexpr std::array<std::string_view, naming_count> names = {"full_hierarchies", "class_scopes", "simple_names"};
+  return names[static_cast<std::size_t>(naming)];
+}
+
+std::string_view text_of(Naming naming) {
+  constexpr std::array<std::string_view, naming_count> texts = {"full hierarchies", "class scopes", "simple names"};
+  return texts[static_cast<std::size_t>(naming)];
+}
+
+NamingReport naming_of(const CheckContext& context) {
+  const KnownModules modules(context.program);
+  NamingReport report;
+  std::set<std::string> named;
+  for (const OnnxNode* node : context.nodes) {
+    const auto keyed = by_keys(*node);
+    const Named found = keyed ? *keyed : by_name(*node, modules);
+    ++report.counts[static_cast<std::size_t>(found.naming)];
+    if (found.naming == Naming::hierarchy) named.insert(found.what);
+    if (found.naming != Naming::classes) continue;
+    report.classes.push_back({shown_node(*node), found.what, modules.instances(found.what)});
+    if (report.classes.back().instances > 1) ++report.ambiguous;
+  }
+  report.named_modules = static_cast<std::int64_t>(named.size());
+  return report;
+}
+
+}  // namespace whence::validation

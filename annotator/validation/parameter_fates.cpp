@@ -1,0 +1,288 @@
+#include "annotator/validation/parameter_fates.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "annotator/metadata/attribution.h"
+#include "annotator/onnx_file/external_bytes.h"
+#include "annotator/validation/walk.h"
+
+namespace whence::validation {
+
+namespace {
+
+// Of the operations that read a parameter.
+struct Readers {
+  std::array<bool, fate_count> by{};
+  bool needed = false;
+  std::vector<std::int32_t> operations = {};  // that arrived
+
+  bool any(Fate fate) const { return by[static_cast<std::size_t>(fate)]; }
+};
+
+template <class Visit>
+void visit_parameters(const Program& program, const Argument& argument, const Visit& visit) {
+  if (const auto* value = argument.as<ValueRef>(); value != nullptr && value->id >= 0) {
+    const Value& of = program.values[value->id];
+    if (of.source == ValueSource::parameter) visit(of.index);
+  }
+  if (const auto* list = argument.as<ArgumentList>()) {
+    for (const Argument& each : *list) visit_parameters(program, each, visit);
+  }
+}
+
+std::vector<Readers> readers_of(const Program& program, const std::vector<OperationFate>& operations) {
+  std::vector<Readers> readers(program.parameters.size());
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const OperationFate& operation = operations[i];
+    if (operation.reason == Elimination::unused) continue;
+    for (const NamedArgument& argument : operation.operation->arguments) {
+      visit_parameters(program, argument.value, [&](std::int32_t parameter) {
+        readers[parameter].by[static_cast<std::size_t>(operation.fate)] = true;
+        readers[parameter].needed = true;
+        if (operation.fate == Fate::arrived) readers[parameter].operations.push_back(static_cast<std::int32_t>(i));
+      });
+    }
+  }
+  for (const ProgramOutput& output : program.outputs) {
+    visit_parameters(program, output.value, [&](std::int32_t parameter) { readers[parameter].needed = true; });
+  }
+  return readers;
+}
+
+const std::vector<std::int64_t>& sizes_of(const Parameter& parameter) { return parameter.data.shape; }
+
+std::int64_t elements(const std::vector<std::int64_t>& dims) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : dims) count *= size;
+  return count;
+}
+
+class Initializers {
+ public:
+  Initializers(const onnx_file::OnnxSummary& model, const std::string& path) : external_(path) {
+    walk_graphs(model, [&](const onnx_file::OnnxGraph& graph) {
+      for (const onnx_file::OnnxTensor& tensor : graph.initializers) tensors_.push_back({&tensor});
+      for (const onnx_file::OnnxValue& input : graph.inputs) inputs_.insert(input.name);
+    });
+    for (std::size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].tensor->name, i);
+  }
+
+  struct Entry {
+    const onnx_file::OnnxTensor* tensor = nullptr;
+    bool claimed = false;
+    std::string digest = {};
+  };
+
+  Entry* named(std::string_view name) {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : &tensors_[found->second];
+  }
+  bool is_input(std::string_view name) const { return inputs_.count(name) > 0; }
+  std::vector<Entry>& all() { return tensors_; }
+
+  // Of the bytes as the file has them; empty where they lie in typed fields, or cannot be read, which checks report.
+  const std::string& digest(Entry& entry) {
+    if (!entry.digest.empty()) return entry.digest;
+    try {
+      const std::string_view bytes = entry.tensor->external ? external_.of(*entry.tensor) : entry.tensor->raw;
+      if (!bytes.empty()) entry.digest = digest_of(bytes.data(), bytes.size());
+    } catch (const Error&) {
+      entry.digest.clear();
+    }
+    return entry.digest;
+  }
+
+ private:
+  onnx_file::ExternalBytes external_;
+  std::vector<Entry> tensors_;
+  std::set<std::string_view> inputs_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;
+};
+
+class Search {
+ public:
+  Search(const CheckContext& context, const std::string& path, const std::vector<OperationFate>& operations)
+      : context_(context),
+        program_(*context.program),
+        readers_(readers_of(program_, operations)),
+        initializers_(context.model, path) {
+    fates_.resize(program_.parameters.size());
+    for (std::size_t i = 0; i < fates_.size(); ++i) fates_[i].parameter = &program_.parameters[i];
+  }
+
+  std::vector<ParameterFate> run() {
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < fates_.size(); ++i) {
+      if (!by_name(i)) left.push_back(i);
+    }
+    by_content(left);
+    std::erase_if(left, [&](std::size_t i) { return fates_[i].arrival == Arrival::content; });
+    for (const std::size_t i : left) fates_[i].arrival = reason(readers_[i]);
+    by_shape(left);
+    by_reader(left);
+    return std::move(fates_);
+  }
+
+ private:
+  bool by_name(std::size_t i) {
+    const Parameter& parameter = program_.parameters[i];
+    std::vector<std::string_view> names = {parameter.name};
+    names.insert(names.end(), parameter.aliases.begin(), parameter.aliases.end());
+    for (const std::string_view name : names) {
+      Initializers::Entry* const entry = initializers_.named(name);
+      if (entry == nullptr && !initializers_.is_input(name)) continue;
+      fates_[i].arrival = Arrival::name;
+      if (entry != nullptr) entry->claimed = true;
+      // What was computed of it may stand under its name: weight_g and weight_v become the weight.
+      if (entry != nullptr && only_folded(readers_[i]) && !has_bytes(parameter, initializers_.digest(*entry))) {
+        fates_[i].arrival = Arrival::folded;
+      }
+      return true;
+    }
+    return false;
+  }
+
+  static bool only_folded(const Readers& readers) {
+    return readers.any(Fate::folded) && !readers.any(Fate::arrived) && !readers.any(Fate::fused) &&
+           !readers.any(Fate::unknown);
+  }
+
+  static bool has_bytes(const Parameter& parameter, const std::string& digest) {
+    return !digest.empty() && (digest == parameter.digest || digest == parameter.digest_transposed ||
+                               digest == parameter.digest_float16 || digest == parameter.digest_bfloat16);
+  }
+
+  // A single number equals too many others to be recognised by its bytes.
+  void by_content(const std::vector<std::size_t>& left) {
+    std::multimap<std::string_view, std::size_t> wanted;
+    std::set<std::int64_t> counts;
+    for (const std::size_t i : left) {
+      const Parameter& parameter = program_.parameters[i];
+      if (elements(sizes_of(parameter)) < 2) continue;
+      counts.insert(elements(sizes_of(parameter)));
+      for (const std::string* digest :
+           {&parameter.digest, &parameter.digest_transposed, &parameter.digest_float16, &parameter.digest_bfloat16}) {
+        if (!digest->empty()) wanted.emplace(*digest, i);
+      }
+    }
+    for (Initializers::Entry& entry : initializers_.all()) {
+      if (entry.claimed || counts.count(elements(entry.tensor->dims)) == 0) continue;
+      const auto [first, last] = wanted.equal_range(initializers_.digest(entry));
+      for (auto found = first; found != last; ++found) {
+        fates_[found->second].arrival = Arrival::content;
+        fates_[found->second].initializer = std::string(entry.tensor->name);
+        entry.claimed = true;
+      }
+    }
+  }
+
+  static Arrival reason(const Readers& readers) {
+    if (!readers.needed) return Arrival::unused;
+    if (readers.any(Fate::arrived) || readers.any(Fate::unknown)) return Arrival::missing;
+    if (readers.any(Fate::fused)) return Arrival::fused;
+    if (readers.any(Fate::folded)) return Arrival::folded;
+    return readers.any(Fate::eliminated) ? Arrival::unused : Arrival::missing;
+  }
+
+  using Form = std::pair<DType, std::vector<std::int64_t>>;
+
+  // Only of what ought to be there, and only where there is one choice.
+  void by_shape(const std::vector<std::size_t>& left) {
+    std::map<Form, std::vector<std::size_t>> wanted;
+    std::map<Form, std::vector<Initializers::Entry*>> found;
+    for (const std::size_t i : left) {
+      const bool may = fates_[i].arrival == Arrival::missing || fates_[i].arrival == Arrival::fused;
+      const Parameter& parameter = program_.parameters[i];
+      if (may && elements(sizes_of(parameter)) > 1) wanted[{parameter.data.dtype, sizes_of(parameter)}].push_back(i);
+    }
+    for (Initializers::Entry& entry : initializers_.all()) {
+      if (!entry.claimed) found[{from_onnx(entry.tensor->data_type), entry.tensor->dims}].push_back(&entry);
+    }
+    for (const auto& [form, parameters] : wanted) {
+      const auto entries = found.find(form);
+      if (parameters.size() != 1 || entries == found.end() || entries->second.size() != 1) continue;
+      fates_[parameters.front()].arrival = Arrival::shape;
+      fates_[parameters.front()].initializer = std::string(entries->second.front()->tensor->name);
+    }
+  }
+
+  // Sizes in whatever order: quantisers transpose, and take axes of one element away.
+  static std::vector<std::int64_t> form_of(std::vector<std::int64_t> dims) {
+    std::erase(dims, 1);
+    std::ranges::sort(dims);
+    return dims;
+  }
+
+  // Only where a node is known to stand for one operation and nothing else, and there is one choice.
+  void by_reader(const std::vector<std::size_t>& left) {
+    std::map<std::int32_t, std::set<Initializers::Entry*>> read;  // by operation
+    for (const onnx_file::OnnxNode* node : context_.nodes) {
+      const metadata::Attribution attribution = metadata::attribution_of(*node, context_.recorded);
+      if (!attribution.origin || attribution.origin->ops.size() != 1 ||
+          attribution.confidence > origin::Confidence::matched) {
+        continue;
+      }
+      for (const std::string_view input : node->inputs) {
+        Initializers::Entry* const entry = initializers_.named(input);
+        if (entry != nullptr && !entry->claimed) read[attribution.origin->ops.front()].insert(entry);
+      }
+    }
+    using Wanted = std::pair<std::int32_t, std::vector<std::int64_t>>;  // operation, sizes
+    std::map<Wanted, std::set<std::size_t>> wanted;
+    for (const std::size_t i : left) {
+      if (fates_[i].arrival != Arrival::missing || elements(sizes_of(program_.parameters[i])) < 2) continue;
+      for (const std::int32_t op : readers_[i].operations)
+        wanted[{op, form_of(sizes_of(program_.parameters[i]))}].insert(i);
+    }
+    for (const auto& [place, parameters] : wanted) {
+      std::vector<Initializers::Entry*> fitting;
+      for (Initializers::Entry* const entry : read[place.first]) {
+        if (form_of(entry->tensor->dims) == place.second) fitting.push_back(entry);
+      }
+      if (parameters.size() != 1 || fitting.size() != 1) continue;
+      ParameterFate& fate = fates_[*parameters.begin()];
+      fate.arrival = Arrival::reader;
+      fate.initializer = std::string(fitting.front()->tensor->name);
+    }
+  }
+
+  const CheckContext& context_;
+  const Program& program_;
+  std::vector<Readers> readers_;
+  Initializers initializers_;
+  std::vector<ParameterFate> fates_;
+};
+
+}  // namespace
+
+std::string_view name_of(Arrival arrival) {
+  constexpr std::array<std::string_view, arrival_count> names = {"name",  "content", "shape",  "reader",
+                                                                 "fused", "folded",  "unused", "missing"};
+  return names[static_cast<std::size_t>(arrival)];
+}
+
+std::string_view text_of(Arrival arrival) {
+  constexpr std::array<std::string_view, arrival_count> texts = {
+      "kept, found by name",
+      "kept, found by content",
+      "kept, found by shape: the bytes changed",
+      "kept, read by the node of its operation: the bytes changed",
+      "merged: went into the numbers of others, with the operations that read them",
+      "merged: computed into constants",
+      "no operation needs it",
+      "missing: an operation reads it that is in the file, or may be"};
+  return texts[static_cast<std::size_t>(arrival)];
+}
+
+bool arrived(Arrival arrival) { return arrival <= Arrival::shape; }
+
+std::vector<ParameterFate> parameter_fates(const CheckContext& context, const std::string& path,
+                                           const std::vector<OperationFate>& operations) {
+  return Search(context, path, operations).run();
+}
+
+}  // namespace whence::validation

@@ -1,0 +1,82 @@
+#include "annotator/validation/validate.h"
+
+#include <algorithm>
+
+#include "annotator/functions/flat_summary.h"
+#include "schema/files/files.h"
+
+namespace whence::validation {
+
+using onnx_file::OnnxSummary;
+
+namespace {
+
+bool is_allowed(const Check& check, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& word) { return word == check.code || word == check.name; });
+}
+
+void refuse_unknown_codes(const std::vector<std::string>& allowed) {
+  for (const std::string& word : allowed) {
+    if (find_check(word) != nullptr) continue;
+    throw Error(Code::usage, "there is no check '" + word + "'",
+                "a code from " + std::string(all_checks().front()->code) + " to " + all_checks().back()->code +
+                    "; `whence validate --help` names them",
+                {.stage = "command line"});
+  }
+}
+
+std::vector<Finding> findings_of(const CheckContext& context, const ValidateOptions& options,
+                                 const std::vector<const Check*>& checks) {
+  std::vector<Finding> findings;
+  for (const Check* check : checks) {
+    std::vector<FindingItem> items = check->run(context);
+    if (!items.empty()) findings.push_back({check, std::move(items), is_allowed(*check, options.allowed)});
+  }
+  return findings;
+}
+
+}  // namespace
+
+bool Validation::clean() const {
+  return shortfalls.empty() &&
+         std::all_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.allowed; });
+}
+
+Result<Validation> validate_file(const std::string& path, const Program* program, const ValidateOptions& options) {
+  return guarded([&] {
+    refuse_unknown_codes(options.allowed);
+    Result<OnnxSummary> model = onnx_file::read_onnx_summary(path);
+    if (!model) throw Error(model.diagnostics());
+    std::optional<metadata::Recorded> recorded;
+    if (program != nullptr && metadata::belongs_to(*model, *program)) recorded.emplace(*program);
+    const metadata::Recorded* const known = recorded ? &*recorded : nullptr;
+    // Checks are of the file as it is; coverage is of the nodes that calls stand for. Calls that do
+    // not fit their function are for the checks to tell.
+    const Result<OnnxSummary> flat = functions::read_flat_summary(path);
+    const CheckContext as_stored{*model, onnx_file::all_nodes(model->graph), program, known};
+    const OnnxSummary& shown = flat ? *flat : *model;
+    const CheckContext context{shown, onnx_file::all_nodes(shown.graph), program, known};
+
+    Validation result;
+    result.file = base_name(path);
+    result.nodes = static_cast<std::int64_t>(context.nodes.size());
+    result.coverage = coverage_of(context);
+    result.has_sidecar = program != nullptr;
+    result.silent = silent_modules(context);
+    std::copy_if(all_checks().begin(), all_checks().end(), std::back_inserter(result.checks),
+                 [&](const Check* check) { return options.full || !check->full; });
+    result.naming = naming_of(context);
+    if (program != nullptr) result.hierarchy = hierarchy_of(context, result.coverage, path);
+    if (!options.gates.baseline.empty()) result.baseline = read_baseline(options.gates.baseline, program);
+    if (!options.gates.minima.empty()) result.gates.push_back(&threshold_rule);
+    if (!options.gates.required.empty()) result.gates.push_back(&required_rule);
+    if (result.baseline) result.gates.push_back(&baseline_rule);
+    result.findings = findings_of(as_stored, options, result.checks);
+    result.shortfalls =
+        shortfalls_of(result.coverage, result.silent, options.gates, result.baseline ? &*result.baseline : nullptr);
+    return result;
+  });
+}
+
+}  // namespace whence::validation

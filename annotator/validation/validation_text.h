@@ -1,0 +1,13 @@
+// A validation as text for people and as JSON for machines (schema/validate.schema.json).
+#pragma once
+
+#include <string>
+
+#include "annotator/validation/hierarchy_text.h"
+
+namespace whence::validation {
+
+std::string to_text(const Validation& validation, const ReportExtent& extent, const text::Palette& palette);
+std::string to_json(const Validation& validation);
+
+}  // namespace whence::validation

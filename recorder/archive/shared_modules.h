@@ -1,0 +1,55 @@
+// SharedModules: which objects of an archive were one module in Python.
+//
+// torch.jit.trace and torch.jit.script make an object for every name of a module, so that one module under two names
+// comes back from an archive as two objects. What remains of the identity are the tensors: both hold the same ones.
+// Two objects are taken as one module when class, structure and every tensor agree, and the archive does not show that
+// they were two: in a trace only the last name's object has code, so two objects with code, or with code at the same
+// place below them, were two modules whose weights are tied. A single tensor is weak evidence, for one weight is often
+// tied on purpose (an embedding of encoder and decoder): such objects are one module only when one module holds them,
+// or when the archive shows the last one being called as often as it has names, or from outside of what holds it. A
+// module without any tensor cannot be told from its copy unless what holds it is shared.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "recorder/base/torch_pch.h"
+
+namespace whence::recorder {
+
+class SharedModules {
+ public:
+  explicit SharedModules(const torch::jit::Module& root);
+
+  // The first object, in order of registration, that was the same module; the object itself when it is the first.
+  const c10::ivalue::Object* first(const c10::ivalue::Object* object) const;
+
+ private:
+  struct Form {
+    int number = 0;   // equal for equal class, structure and tensors
+    int tensors = 0;  // at or below
+  };
+  // By type of the receiver, for in a trace every object has a type of its own.
+  struct Calls {
+    std::map<const c10::Type*, std::size_t> places;  // how many places call it
+    std::set<const c10::Type*> handed;               // given to the caller as an argument
+  };
+  using Group = std::vector<torch::jit::Module>;
+
+  void note_calls(const torch::jit::Module& module);
+  Form form_of(const torch::jit::Module& module, const c10::ivalue::Object* parent);
+  bool told_by_one_tensor(const Group& group) const;
+  void join(const torch::jit::Module& to, const torch::jit::Module& other);
+
+  std::map<std::string, int> numbers_;                          // of forms, by description
+  std::unordered_map<const c10::ivalue::Object*, Form> forms_;  // of objects seen
+  std::vector<Group> groups_;                                   // by number: objects, first registered first
+  std::unordered_map<const c10::ivalue::Object*, const c10::ivalue::Object*> parents_;
+  Calls calls_;
+  std::unordered_map<const c10::ivalue::Object*, const c10::ivalue::Object*> first_;
+};
+
+}  // namespace whence::recorder

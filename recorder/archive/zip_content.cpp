@@ -1,0 +1,61 @@
+#include "recorder/archive/zip_content.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <zlib.h>
+
+#include "schema/result.h"
+
+namespace whence::recorder {
+namespace {
+
+// crc32_z takes it in one piece, but a wheel may not count on a zlib that has it.
+std::uint32_t checksum_of(std::string_view content) {
+  uLong sum = 0;
+  while (!content.empty()) {
+    const std::string_view piece = content.substr(0, std::numeric_limits<uInt>::max());
+    sum = crc32(sum, reinterpret_cast<const Bytef*>(piece.data()), static_cast<uInt>(piece.size()));
+    content.remove_prefix(piece.size());
+  }
+  return static_cast<std::uint32_t>(sum);
+}
+
+// Empty when the deflated bytes are not `size` bytes.
+std::string inflated(std::string_view packed, std::uint64_t size) {
+  std::string bytes(size, '\0');
+  z_stream stream{};
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  std::uint64_t in_left = packed.size(), out_left = size;
+  // zlib counts in 32 bits.
+  const auto take = [](std::uint64_t& left) {
+    const std::uint64_t taken = std::min<std::uint64_t>(left, std::numeric_limits<uInt>::max());
+    left -= taken;
+    return static_cast<uInt>(taken);
+  };
+  int state = inflateInit2(&stream, -MAX_WBITS);  // negative: without zlib's own header, as zip has it
+  while (state == Z_OK) {
+    if (stream.avail_in == 0) stream.avail_in = take(in_left);
+    if (stream.avail_out == 0) stream.avail_out = take(out_left);
+    state = inflate(&stream, Z_NO_FLUSH);
+  }
+  const bool whole = state == Z_STREAM_END && out_left == 0 && stream.avail_out == 0;
+  inflateEnd(&stream);
+  return whole ? bytes : "";
+}
+
+}  // namespace
+
+std::string_view checked_content(const ZipArchive& archive, const ZipArchive::Entry& entry, std::string& storage,
+                                 const std::string& remedy) {
+  std::string_view content = archive.text(entry.name);
+  if (entry.packing == ZipArchive::Packing::deflated) content = storage = inflated(content, entry.size);
+  if (checksum_of(content) != entry.checksum) {
+    throw Error(Code::corrupt_file, "member " + entry.name + " is damaged: it does not have its checksum", remedy,
+                {.file = archive.path(), .stage = "read"});
+  }
+  return content;
+}
+
+}  // namespace whence::recorder

@@ -1,0 +1,169 @@
+// The other sizes of dynamic axes: which, and the example inputs brought to them.
+#include <algorithm>
+#include <cstdlib>
+
+#include "recorder/inputs/example_inputs.h"
+
+namespace whence::recorder {
+
+namespace {
+
+// Sizes in run 1: distinct for each symbol, so that sizes tell symbols apart. First one that divides and is divided by
+// little, then multiples for models that want them, then smaller ones for models with a limit. Never 1, which
+// broadcasting would let pass where no other size fits.
+std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
+  const std::int64_t larger[size_attempts] = {first + 3 + 2 * symbol, first * (symbol + 2), first + symbol + 1,
+                                              5 * first + symbol, first + 6 + symbol};
+  const std::int64_t smaller[size_attempts] = {0, 0, 0, first / 2 - symbol, first - 1 - symbol};
+  return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
+}
+
+// Those of the witnesses: about half, some times as large, and much larger.
+std::int64_t witness_size(std::int64_t first, int symbol, int run) {
+  const std::int64_t half = first / 2 - symbol;
+  if (run == 2) return half >= 2 ? half : first + 5 + 3 * symbol;
+  return run == 3 ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
+}
+
+// An example without entries says nothing of the size that the model is used at: the others are those of a small one.
+PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, int attempt) {
+  const std::int64_t usual = std::max<std::int64_t>(first, first == 0 ? 2 : 1);
+  PerRun<std::int64_t> sizes{first, second_size(usual, symbol, attempt)};
+  for (int run = 2; run < most_runs; ++run) sizes[run] = witness_size(usual, symbol, run);
+  return sizes;
+}
+
+struct Axis {
+  std::size_t argument = 0;
+  std::int64_t axis = 0;
+  std::size_t symbol = 0;
+};
+
+std::size_t symbol_called(const ExampleInputs& inputs, const std::string& name) {
+  std::size_t symbol = 0;
+  while (symbol < inputs.symbols.size() && inputs.symbols[symbol].name != name) ++symbol;
+  return symbol;
+}
+
+std::string text_of(const DynamicAxis& axis) {
+  std::string text = axis.times == 1 ? axis.symbol : std::to_string(axis.times) + "*" + axis.symbol;
+  if (axis.plus != 0) text += (axis.plus > 0 ? "+" : "-") + std::to_string(std::abs(axis.plus));
+  return text;
+}
+
+// A size that follows from another, 2*batch+1, is a symbol of its own, of that name.
+void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, std::size_t root) {
+  if (symbol_called(inputs, text_of(axis)) < inputs.symbols.size()) return;
+  PerRun<std::int64_t> sizes = inputs.symbol_sizes[root];
+  for (std::int64_t& size : sizes) size = axis.times * size + axis.plus;
+  inputs.symbols.push_back({text_of(axis), sizes[0], {}, {}});
+  inputs.symbol_sizes.push_back(sizes);
+}
+
+// Looks an axis up in the example inputs, and its symbol up or adds it.
+Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
+  Axis result{inputs.position_of(dynamic.input), dynamic.axis, 0};
+  const c10::IValue& argument = inputs.arguments[result.argument][0];
+  if (!argument.isTensor()) {
+    mismatch("input '" + dynamic.input + "' is not a tensor, so it has no axis to make dynamic",
+             "leave it out of --dynamic");
+  }
+  const std::int64_t rank = argument.toTensor().dim();
+  if (dynamic.axis < 0 || dynamic.axis >= rank) {
+    mismatch("input '" + dynamic.input + "' has no axis " + std::to_string(dynamic.axis),
+             "its rank is " + std::to_string(rank));
+  }
+  const std::int64_t size = argument.toTensor().size(result.axis);
+  const std::int64_t root = (size - dynamic.plus) / dynamic.times;
+  if (root < 0 || root * dynamic.times + dynamic.plus != size) {
+    mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
+                 std::to_string(size) + " in the example, which does not fit " + text_of(dynamic),
+             "give an example that fits");
+  }
+  result.symbol = symbol_called(inputs, dynamic.symbol);
+  if (result.symbol == inputs.symbols.size()) {
+    inputs.symbols.push_back({dynamic.symbol, root, {}, {}});
+    inputs.symbol_sizes.push_back(sizes_of(root, static_cast<int>(result.symbol), attempt));
+  } else if (inputs.symbols[result.symbol].example != root) {
+    mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[result.symbol].example) + " and " +
+                 std::to_string(root) + " in the example inputs",
+             "give the two axes different names, or examples of one size");
+  }
+  if (dynamic.derived()) {
+    add_derived(inputs, dynamic, result.symbol);
+    result.symbol = symbol_called(inputs, text_of(dynamic));
+  }
+  return result;
+}
+
+// Witnesses cost time: the larger ones stand aside when they would multiply the work of a model with large inputs.
+int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) {
+  constexpr double small_enough = 1 << 16, most_times = 6;
+  const auto elements = [&](int run) {
+    double sum = 0;
+    for (std::size_t i = 0; i < inputs.arguments.size(); ++i) {
+      const c10::IValue& argument = inputs.arguments[i][0];
+      if (!argument.isTensor()) continue;
+      std::vector<std::int64_t> sizes = argument.toTensor().sizes().vec();
+      for (const Axis& axis : axes) {
+        if (axis.argument == i) sizes[axis.axis] = inputs.symbol_sizes[axis.symbol][run];
+      }
+      double count = 1;
+      for (const std::int64_t size : sizes) count *= static_cast<double>(size);
+      sum += count;
+    }
+    return sum;
+  };
+  int runs = 3;
+  while (runs < most_runs && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
+  return runs;
+}
+
+// Repeats or cuts `tensor` along `axis` until it has `size` entries: zeros, where there is nothing to repeat. A vector
+// of integers is stretched: lengths of sequences that are in order stay so.
+at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t size) {
+  if (tensor.size(axis) == 0) {
+    std::vector<std::int64_t> sizes = tensor.sizes().vec();
+    sizes[axis] = size;
+    return at::zeros(sizes, tensor.options());
+  }
+  const at::Tensor places = at::arange(size, at::kLong);
+  const std::int64_t count = tensor.size(axis);
+  const bool numbers = tensor.dim() == 1 && at::isIntegralType(tensor.scalar_type(), false);
+  return tensor.index_select(axis,
+                             numbers && size > count ? places.mul(count).floor_divide(size) : places.remainder(count));
+}
+
+}  // namespace
+
+std::vector<Tie> possible_ties(const ExampleInputs& inputs) {
+  std::vector<Tie> ties;
+  for (std::size_t i = 0; i < inputs.symbols.size(); ++i) {
+    for (std::size_t j = i + 1; j < inputs.symbols.size(); ++j) {
+      const Symbol &a = inputs.symbols[i], &b = inputs.symbols[j];
+      if (a.example == b.example) ties.push_back({a.name, b.name});
+    }
+  }
+  return ties;
+}
+
+void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
+  for (DynamicAxis& axis : dynamic) {
+    if (axis.symbol == tie.other) axis.symbol = tie.kept;
+  }
+}
+
+void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt) {
+  std::vector<Axis> axes;
+  for (const DynamicAxis& each : dynamic) axes.push_back(found(inputs, each, attempt));
+  if (axes.empty()) return;
+  inputs.runs = affordable_runs(inputs, axes);
+  for (const Axis& axis : axes) {
+    auto& argument = inputs.arguments[axis.argument];
+    for (int run = 1; run < inputs.runs; ++run) {
+      argument[run] = resized(argument[run].toTensor(), axis.axis, inputs.symbol_sizes[axis.symbol][run]);
+    }
+  }
+}
+
+}  // namespace whence::recorder

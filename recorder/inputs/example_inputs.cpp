@@ -1,0 +1,244 @@
+#include "recorder/inputs/example_inputs.h"
+
+#include <algorithm>
+
+#include "recorder/archive/module_tree.h"
+#include "recorder/base/torch_error.h"
+
+namespace whence::recorder {
+
+void mismatch(const std::string& message, const std::string& remedy) {
+  throw Error(Code::input_mismatch, message, remedy, {.stage = "run"});
+}
+
+namespace {
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Made inputs are examples: beyond this many elements a size is a slip of the pen, and no machine would run it.
+constexpr double most_elements = 2e9;
+
+void check_size(const std::vector<std::int64_t>& dims) {
+  double elements = 1;
+  std::string text;
+  for (const std::int64_t dim : dims) {
+    elements *= static_cast<double>(dim);
+    text += (text.empty() ? "" : ",") + std::to_string(dim);
+  }
+  if (elements <= most_elements) return;
+  throw Error(Code::over_limit, "an example input of shape [" + text + "] is too large to make", "give a smaller shape",
+              {.stage = "run"});
+}
+
+at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optional<double> low,
+                std::optional<double> high, at::Generator generator) {
+  check_size(dims);
+  const auto type = static_cast<at::ScalarType>(to_scalar_type(dtype));
+  if (dtype == DType::boolean) return at::randint(0, 2, dims, generator, at::kLong).to(at::kBool);
+  if (is_integral(dtype)) {
+    const auto from = static_cast<std::int64_t>(low.value_or(0)), to = static_cast<std::int64_t>(high.value_or(2));
+    return at::randint(from, std::max(to, from + 1), dims, generator, at::kLong).to(type);
+  }
+  if (!low && !high) return at::randn(dims, generator, at::kFloat).to(type);
+  const double from = low.value_or(0), to = high.value_or(from + 1);
+  return (at::rand(dims, generator, at::kFloat) * (to - from) + from).to(type);
+}
+
+// A traced input has dtype and shape but no values: make some. Containers are followed.
+c10::IValue with_values(const c10::IValue& shape, at::Generator generator) {
+  if (shape.isTensor()) {
+    const at::Tensor& tensor = shape.toTensor();
+    return made(tensor.sizes().vec(), dtype_of(tensor), {}, {}, generator);
+  }
+  if (shape.isTuple()) {
+    std::vector<c10::IValue> elements;
+    for (const c10::IValue& element : shape.toTupleRef().elements())
+      elements.push_back(with_values(element, generator));
+    return c10::ivalue::Tuple::create(std::move(elements));
+  }
+  if (shape.isList()) {
+    c10::impl::GenericList list(shape.toList().elementType());
+    for (const c10::IValue& element : shape.toListRef()) list.push_back(with_values(element, generator));
+    return list;
+  }
+  if (shape.isGenericDict()) {
+    const auto dict = shape.toGenericDict();
+    c10::impl::GenericDict copy(dict.keyType(), dict.valueType());
+    for (const auto& entry : dict) copy.insert(entry.key(), with_values(entry.value(), generator));
+    return copy;
+  }
+  return shape;
+}
+
+c10::IValue read_saved(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  try {
+    return torch::jit::pickle_load(std::vector<char>(file->text().begin(), file->text().end()));
+  } catch (const std::exception& error) {
+    throw Error(Code::wrong_kind, "cannot read example inputs: " + torch_message(error),
+                "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez; of a tensor "
+                "that torch.export or torch.compile marked as dynamic save a clone()",
+                {.file = path, .stage = "read"});
+  }
+}
+
+// A forward that takes a Python number, or a list of them, gets that, though files and specifications hold tensors
+// only.
+c10::IValue as_declared(const c10::IValue& given, const c10::Type& declared) {
+  if (declared.kind() == c10::TypeKind::ListType && given.isList()) {
+    const c10::TypePtr& element = declared.expectRef<c10::ListType>().getElementType();
+    if (!element->isSubtypeOf(*c10::NumberType::get()) && element->kind() != c10::TypeKind::BoolType) return given;
+    c10::impl::GenericList converted(element);
+    for (const c10::IValue& each : given.toListRef()) converted.push_back(as_declared(each, *element));
+    return converted;
+  }
+  if (!given.isTensor() || given.toTensor().numel() != 1) return given;
+  const at::Tensor& tensor = given.toTensor();
+  switch (declared.kind()) {
+    case c10::TypeKind::IntType:
+      return tensor.item().toLong();
+    case c10::TypeKind::FloatType:
+      return tensor.item().toDouble();
+    case c10::TypeKind::BoolType:
+      return tensor.item().toBool();
+    default:
+      return given;
+  }
+}
+
+using Named = std::vector<std::pair<std::string, c10::IValue>>;  // empty name: by position
+
+// A dict by argument names; one with other keys is an argument itself.
+bool names_its_values(const c10::IValue& value) {
+  if (!value.isGenericDict()) return false;
+  for (const auto& entry : value.toGenericDict()) {
+    if (!entry.key().isString()) return false;
+  }
+  return true;
+}
+
+Named from_file(const std::string& path, std::size_t argument_count) {
+  Named given;
+  if (path.ends_with(".npz")) {
+    for (auto& [name, tensor] : read_npz(path)) given.emplace_back(name, tensor);
+    return given;
+  }
+  const c10::IValue value = read_saved(path);
+  if (names_its_values(value)) {
+    for (const auto& entry : value.toGenericDict()) given.emplace_back(entry.key().toStringRef(), entry.value());
+  } else if (value.isTuple()) {
+    for (const c10::IValue& element : value.toTupleRef().elements()) given.emplace_back("", element);
+  } else if (value.isList() && argument_count != 1) {
+    for (const c10::IValue& element : value.toListRef()) given.emplace_back("", element);
+  } else {
+    given.emplace_back("", value);
+  }
+  return given;
+}
+
+// numpy names positional arrays arr_0, arr_1, ...
+bool positional(const std::string& name, std::size_t index) {
+  return name.empty() || name == "arr_" + std::to_string(index);
+}
+
+void check_against_trace(const std::string& name, const c10::IValue& given, const c10::IValue& traced) {
+  if (!given.isTensor() || !traced.isTensor()) return;
+  const at::Tensor &a = given.toTensor(), &b = traced.toTensor();
+  if (a.scalar_type() != b.scalar_type()) {
+    mismatch("input '" + name + "' has dtype " + std::string(name_of(dtype_of(a))) + ", the model was traced with " +
+                 std::string(name_of(dtype_of(b))),
+             "pass --input '" + name + "=" + std::string(name_of(dtype_of(b))) + "[...]'");
+  }
+  if (a.dim() != b.dim()) {
+    mismatch("input '" + name + "' has rank " + std::to_string(a.dim()) + ", the model was traced with rank " +
+                 std::to_string(b.dim()),
+             "give " + std::to_string(b.dim()) + " dimensions");
+  }
+}
+
+}  // namespace
+
+namespace {
+
+std::ptrdiff_t tensors_in(const c10::IValue& value) {
+  std::ptrdiff_t count = value.isTensor() ? 1 : 0;
+  if (value.isTuple()) {
+    for (const c10::IValue& element : value.toTupleRef().elements()) count += tensors_in(element);
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) count += tensors_in(element);
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) count += tensors_in(entry.value());
+  }
+  return count;
+}
+
+}  // namespace
+
+std::size_t ExampleInputs::position_of(const std::string& name) const {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    const auto wanted = std::find(graph_names.begin(), graph_names.end(), name) - graph_names.begin();
+    std::ptrdiff_t first = 0;
+    for (std::size_t i = 0; i < arguments.size() && wanted < static_cast<std::ptrdiff_t>(graph_names.size()); ++i) {
+      if (first == wanted && arguments[i][0].isTensor()) return i;
+      first += tensors_in(arguments[i][0]);
+    }
+    mismatch("forward has no argument '" + name + "'", "its arguments are: " + listed(names));
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int attempt) {
+  ExampleInputs inputs;
+  const auto& schema = archive.module().get_method("forward").function().getSchema();
+  inputs.graph_names = options.input_names;
+  for (std::size_t i = 1; i < schema.arguments().size(); ++i) inputs.names.push_back(schema.arguments()[i].name());
+  const std::size_t count = inputs.names.size();
+
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
+  const c10::IValue traced = archive.traced_inputs();
+  std::vector<std::optional<c10::IValue>> chosen(count);
+
+  Named given;
+  if (!options.inputs_file.empty()) given = from_file(options.inputs_file, count);
+  for (const InputSpec& spec : options.inputs) {
+    given.emplace_back(spec.name, made(spec.dims, spec.dtype, spec.low, spec.high, generator));
+  }
+  if (given.size() > count) {
+    mismatch(std::to_string(given.size()) + " example inputs were given, forward takes " + std::to_string(count),
+             "its arguments are: " + listed(inputs.names));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const bool known = std::find(inputs.names.begin(), inputs.names.end(), given[i].first) != inputs.names.end();
+    const std::size_t at = !known && positional(given[i].first, i) ? i : inputs.position_of(given[i].first);
+    chosen[at] = as_declared(given[i].second, *schema.arguments()[at + 1].type());
+  }
+  inputs.given = options.run && (!given.empty() || !traced.isNone() || count == 0);
+  if (!inputs.given) return inputs;
+
+  for (std::size_t i = 0; i < count; ++i) {
+    const c10::IValue shape = traced.isNone() || i >= traced.toListRef().size() ? c10::IValue() : traced.toListRef()[i];
+    if (chosen[i]) {
+      check_against_trace(inputs.names[i], *chosen[i], shape);
+    } else if (!shape.isNone()) {
+      chosen[i] = with_values(shape, generator);
+    } else if (schema.arguments()[i + 1].default_value()) {
+      chosen[i] = *schema.arguments()[i + 1].default_value();
+      inputs.left_to_default.insert(i);
+    } else if (traced.isNone() || i >= traced.toListRef().size()) {
+      mismatch("no example was given for input '" + inputs.names[i] + "'",
+               "pass --input '" + inputs.names[i] + "=float32[...]', or all of them with --inputs");
+    } else {
+      chosen[i] = c10::IValue();  // traced as None
+    }
+    inputs.arguments.emplace_back().fill(*chosen[i]);
+  }
+  apply_dynamic_axes(inputs, options.dynamic, attempt);
+  return inputs;
+}
+
+}  // namespace whence::recorder

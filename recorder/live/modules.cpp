@@ -1,0 +1,268 @@
+#include "recorder/live/modules.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "recorder/archive/module_tree.h"
+
+namespace whence::recorder {
+
+namespace {
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+std::string parent_of(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+bool is_below(const std::string& name, const std::string& path) {
+  return path.empty() || (name.size() > path.size() && name[path.size()] == '.' && name.starts_with(path));
+}
+
+// What the ONNX exporter keeps of a qualified name: from the last segment on that is not a number.
+std::string shortened(const std::string& path) {
+  std::size_t end = path.size();
+  while (end > 0) {
+    const std::size_t dot = path.rfind('.', end - 1);
+    const std::size_t begin = dot == std::string::npos ? 0 : dot + 1;
+    if (!is_number(std::string_view(path).substr(begin, end - begin))) return path.substr(begin);
+    if (dot == std::string::npos) break;
+    end = dot;
+  }
+  return path;
+}
+
+void add_up_parameters(Program& program) {
+  // A shared module stands before some of its parents and after others.
+  std::vector<std::set<ParameterId>> below(program.modules.size());
+  const std::function<const std::set<ParameterId>&(ModuleId)> collect = [&](ModuleId id) -> const auto& {
+    if (!below[id].empty()) return below[id];
+    const Module& module = program.modules[id];
+    below[id].insert(module.own_parameters.begin(), module.own_parameters.end());
+    for (const ModuleId child : module.children) below[id].merge(std::set(collect(child)));
+    return below[id];
+  };
+  for (std::size_t id = 0; id < below.size(); ++id) collect(static_cast<ModuleId>(id));
+  for (std::size_t id = 0; id < below.size(); ++id) {
+    for (const ParameterId parameter : below[id]) {
+      const Parameter& row = program.parameters[parameter];
+      if (row.kind != ParameterKind::parameter) continue;
+      program.modules[id].parameters_total += row.data.element_count();
+      if (row.trainable) program.modules[id].parameters_trainable += row.data.element_count();
+    }
+  }
+}
+
+}  // namespace
+
+// The qualified name of each call's module. In an ONNX export, where a scope has the end of it only, it is the module
+// that owns the tensors read there, else the one below the caller.
+std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& calls,
+                                               const std::vector<std::vector<std::string>>& touched) const {
+  std::vector<std::vector<std::string>> all_touched = touched;
+  for (std::size_t i = calls.size(); i-- > 1;) {
+    std::vector<std::string>& outer = all_touched[calls[i].parent];
+    outer.insert(outer.end(), all_touched[i].begin(), all_touched[i].end());
+  }
+  std::set<std::string> owners;
+  for (const LiveTensor& tensor : tensors_) {
+    for (std::string owner = parent_of(tensor.name); !owner.empty(); owner = parent_of(owner)) owners.insert(owner);
+  }
+  std::vector<std::string> paths(calls.size());
+  for (std::size_t i = 1; i < calls.size(); ++i) {
+    const std::string& scope = calls[i].scope;
+    const std::string& caller = paths[calls[i].parent];
+    const std::size_t mark = scope.find("::");
+    if (!modules_.empty() || mark == std::string::npos) {  // torch.jit.trace, which names modules in full
+      paths[i] = scope.size() > 9 ? scope.substr(9) : "";  // "__module."
+      continue;
+    }
+    const std::string name = scope.substr(mark + 2);
+    if (name.empty()) continue;
+    std::vector<std::string> candidates;
+    const auto narrow = [&](const auto& fits) {
+      std::vector<std::string> left;
+      std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(left), fits);
+      if (!left.empty()) candidates = std::move(left);
+    };
+    // A call that reads tensors is of a module that holds them all.
+    std::copy_if(owners.begin(), owners.end(), std::back_inserter(candidates), [&](const std::string& owner) {
+      return !all_touched[i].empty() && shortened(owner) == name &&
+             std::all_of(all_touched[i].begin(), all_touched[i].end(),
+                         [&](const std::string& tensor) { return is_below(tensor, owner); });
+    });
+    narrow([&](const std::string& path) {
+      return std::any_of(touched[i].begin(), touched[i].end(),
+                         [&](const std::string& tensor) { return parent_of(tensor) == path; });
+    });
+    narrow([&](const std::string& path) { return is_below(path, caller); });
+    if (candidates.size() == 1) {
+      paths[i] = candidates.front();
+      continue;
+    }
+    // Below the caller; "net.0" called by "net" is its child "0".
+    const std::string own = shortened(caller);
+    paths[i] = !own.empty() && is_below(name, own) ? caller + name.substr(own.size()) : joined(caller, name);
+  }
+  return paths;
+}
+
+// Names of one module object: of one type, all their tensors tied, and only one of them named by calls, since PyTorch
+// calls a module by one name. The first is canonical.
+std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>& modules,
+                                                       const std::vector<std::string>& called) const {
+  std::map<std::string, std::string> first_names;
+  std::map<std::string, std::string> tensors_below;
+  for (const LiveTensor& tensor : tensors_) {
+    const std::string& first = tensor.tied_to.empty() ? tensor.name : tensor.tied_to;
+    for (std::string path = parent_of(tensor.name); !path.empty(); path = parent_of(path)) {
+      tensors_below[path].append("|").append(tensor.name, path.size()).append("=").append(first);
+    }
+  }
+  std::map<std::string, std::vector<std::string>> forms;
+  const std::set<std::string> in_calls(called.begin(), called.end());
+  for (const Named& module : modules) {
+    const auto below = tensors_below.find(module.path);
+    if (below != tensors_below.end()) forms[module.type + below->second].push_back(module.path);
+  }
+  for (const auto& [form, paths] : forms) {
+    if (paths.size() < 2) continue;
+    const auto calls =
+        std::count_if(paths.begin(), paths.end(), [&](const auto& path) { return in_calls.contains(path); });
+    if (calls > 1) continue;
+    for (std::size_t i = 1; i < paths.size(); ++i) first_names[paths[i]] = paths.front();
+  }
+  // What a shared module holds is shared with it, though it may have no tensors to tell.
+  std::map<std::string, std::string> types;
+  for (const Named& module : modules) types.emplace(module.path, module.type);
+  for (const Named& module : modules) {
+    const std::string parent = parent_of(module.path);
+    const auto above = parent.empty() ? first_names.end() : first_names.find(parent);
+    if (above == first_names.end()) continue;
+    const std::string same = above->second + module.path.substr(parent.size());
+    const auto known = types.find(same);
+    if (known == types.end() || known->second != module.type) continue;
+    const auto first = first_names.find(same);
+    first_names.emplace(module.path, first == first_names.end() ? same : first->second);
+  }
+  return first_names;
+}
+
+LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>& calls,
+                                   const std::vector<std::vector<std::string>>& touched,
+                                   const std::vector<bool>& used) const {
+  std::vector<std::string> paths = paths_of(calls, touched);
+  std::vector<Named> modules = modules_;
+  if (modules.empty()) {  // an ONNX export: modules are known by their calls and by their tensors
+    std::map<std::string, std::string> types;
+    for (std::size_t i = 1; i < calls.size(); ++i) {
+      if (const auto mark = calls[i].scope.find("::"); mark != std::string::npos) {
+        types.emplace(paths[i], calls[i].scope.substr(0, mark));
+      }
+    }
+    std::vector<std::string> found;
+    std::map<std::string, std::vector<std::string>> children;
+    const std::function<void(const std::string&)> add = [&](const std::string& path) {
+      if (path.empty()) return;
+      std::vector<std::string>& siblings = children[parent_of(path)];
+      if (std::find(siblings.begin(), siblings.end(), path) != siblings.end()) return;
+      siblings.push_back(path);
+      add(parent_of(path));
+    };
+    for (const LiveTensor& tensor : tensors_) add(parent_of(tensor.name));
+    for (const std::string& path : paths) add(path);
+    const std::function<void(const std::string&)> list = [&](const std::string& path) {
+      const auto type = types.find(path);
+      modules.push_back({path, type == types.end() ? "" : type->second});
+      for (const std::string& child : children[path]) list(child);
+    };
+    list("");
+  }
+
+  const std::map<std::string, std::string> first_names = shared(modules, paths);
+  std::map<std::string, ModuleId> ids;
+  for (const Named& module : modules) {
+    const auto first = first_names.find(module.path);
+    const std::string parent = parent_of(module.path);
+    const ModuleId parent_id = module.path.empty() || ids.count(parent) == 0 ? none_id : ids[parent];
+    ModuleId id = static_cast<ModuleId>(program.modules.size());
+    if (first != first_names.end() && ids.count(first->second) > 0) {
+      id = ids[first->second];
+      program.modules[id].aliases.push_back(module.path);
+    } else {
+      Module row;
+      row.path = module.path;
+      row.type = module.type;
+      row.parent = parent_id;
+      row.standard = row.type.starts_with("torch.nn.");
+      row.level = parent_id == none_id ? 0 : static_cast<int>(std::count(row.path.begin(), row.path.end(), '.')) + 1;
+      program.modules.push_back(std::move(row));
+    }
+    ids[module.path] = id;
+    if (parent_id == none_id) continue;
+    std::vector<ModuleId>& siblings = program.modules[parent_id].children;
+    if (std::find(siblings.begin(), siblings.end(), id) == siblings.end()) siblings.push_back(id);
+  }
+
+  Ids result;
+  add_parameters(program, ids, result);
+  add_up_parameters(program);
+
+  std::map<ModuleId, std::int32_t> counts;
+  result.scope_of.assign(calls.size(), 0);
+  program.scopes.push_back({none_id, 0, 0});
+  counts[0] = 1;
+  for (std::size_t i = 1; i < calls.size(); ++i) {
+    const ScopeId parent = result.scope_of[calls[i].parent];
+    const auto id = ids.find(paths[i]);
+    const bool root_itself = paths[i].empty() && parent == 0;
+    const std::int32_t call = root_itself || id == ids.end() ? 0 : counts[id->second]++;
+    if (!used[i] || root_itself || id == ids.end()) {
+      result.scope_of[i] = parent;
+      continue;
+    }
+    result.scope_of[i] = static_cast<ScopeId>(program.scopes.size());
+    program.scopes.push_back({parent, id->second, call});
+  }
+  return result;
+}
+
+void LiveModules::add_parameters(Program& program, const std::map<std::string, ModuleId>& ids, Ids& result) const {
+  std::map<std::string, ParameterId> by_name;
+  for (const LiveTensor& tensor : tensors_) {
+    const auto owner = ids.find(parent_of(tensor.name));
+    const auto first = by_name.find(tensor.tied_to);
+    ParameterId id = static_cast<ParameterId>(program.parameters.size());
+    if (first != by_name.end()) {
+      id = first->second;
+      program.parameters[id].aliases.push_back(tensor.name);
+    } else {
+      Parameter row;
+      row.name = tensor.name;
+      row.kind = tensor.kind;
+      row.trainable = tensor.trainable;
+      row.data.dtype = tensor.dtype;
+      row.data.shape = tensor.shape;
+      if (tensor.data.defined() && tensor.dtype != DType::undefined) {
+        const auto dense = std::make_shared<at::Tensor>(tensor.data.cpu().contiguous());
+        row.data.bytes = Bytes::part_of(dense, dense->const_data_ptr(), dense->nbytes());
+      } else {
+        row.data.bytes = Bytes::left_out(static_cast<std::size_t>(row.data.element_count()) * size_of(tensor.dtype));
+      }
+      program.parameters.push_back(std::move(row));
+    }
+    by_name[tensor.name] = id;
+    result.parameter_of.push_back(id);
+    if (owner == ids.end()) continue;
+    std::vector<ParameterId>& own = program.modules[owner->second].own_parameters;
+    if (std::find(own.begin(), own.end(), id) == own.end()) own.push_back(id);
+  }
+}
+
+}  // namespace whence::recorder

@@ -1,0 +1,98 @@
+// What a trace returns. Its last word is said when the tracer has already moved every module call into a method of its
+// own, with new nodes; but each node still points at the source text that the tracer made for it alone, and so to the
+// operation that was read while it was recorded.
+#include "recorder/live/trace.h"
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+void LiveTrace::end() {
+  if (ended_) return;
+  ended_ = true;
+  for (const jit::Value* input : graph_->inputs()) names_at_end_.push_back(input->debugName());
+  reached_end_ = !graph_->outputs().empty();
+  std::vector<Env> callers(1);
+  for (const jit::Value* output : graph_->outputs()) {
+    const auto term = resolve(output, callers);
+    if (!term) reached_end_ = false;  // made by scripted code after the last operation that we could see
+    if (term) add_outputs(*term, "", outputs_);
+  }
+  // Nothing of the graph is needed any more but the names of its inputs.
+  env_.clear();
+}
+
+// The term of a value of the finished graph. `callers`: for each method that was entered, its parameters.
+std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>& callers) {
+  if (const auto passed = callers.back().find(value); passed != callers.back().end()) return passed->second;
+  const jit::Node* node = value->node();
+  if (node->kind() == c10::prim::Param) {
+    const auto input = env_.find(value);
+    return input == env_.end() ? std::nullopt : std::optional<Term>(input->second);
+  }
+  const auto container = [&](Term::Kind kind) -> std::optional<Term> {
+    std::vector<Term> items;
+    for (const jit::Value* item : node->inputs()) {
+      auto term = resolve(item, callers);
+      if (!term) return std::nullopt;
+      items.push_back(std::move(*term));
+    }
+    return Term::container(kind, std::move(items));
+  };
+  switch (node->kind()) {
+    case c10::prim::Constant: {
+      const auto constant = jit::toIValue(value);
+      if (!constant || constant->isNone()) return Term();
+      if (!constant->isTensor()) return Term::literal(*constant);
+      for (const Term& kept : constant_terms_) {  // the node is a copy, the tensor is not
+        if (kept.seen[0]->toTensor().is_alias_of(constant->toTensor())) return kept;
+      }
+      return std::nullopt;
+    }
+    case c10::prim::TupleConstruct:
+      return container(Term::Kind::tuple);
+    case c10::prim::ListConstruct:
+      return container(Term::Kind::list);
+    case c10::prim::DictConstruct:
+      return container(Term::Kind::dict);
+    case c10::prim::TupleUnpack: {
+      const auto whole = resolve(node->input(), callers);
+      if (whole && whole->is_container() && value->offset() < whole->items->size())
+        return (*whole->items)[value->offset()];
+      return std::nullopt;
+    }
+    default:
+      break;
+  }
+  const jit::Node* maker = node->kind() == c10::prim::ListUnpack ? node->input()->node() : node;
+  const auto source = maker->sourceRange().source();
+  const auto known = by_source_.find(source.get());
+  if (source && known != by_source_.end() && operations_[known->second].node.target == maker->kind().toQualString()) {
+    const std::vector<ValueId>& outputs = operations_[known->second].node.outputs;
+    if (value->offset() >= outputs.size()) return std::nullopt;
+    Term term;
+    term.kind = Term::Kind::value;
+    term.id = outputs[value->offset()];
+    return term;
+  }
+  if (source) {
+    if (const auto scripted = scripted_results_.find(source.get()); scripted != scripted_results_.end()) {
+      return scripted->second;
+    }
+  }
+  if (node->kind() != c10::prim::CallMethod) return std::nullopt;
+  const auto type = node->inputs()[0]->type()->cast<c10::ClassType>();
+  jit::Function* method = type ? type->findMethod(node->s(c10::attr::name)) : nullptr;
+  if (method == nullptr || !method->isGraphFunction()) return std::nullopt;
+  const jit::Graph& graph = *jit::toGraphFunction(*method).graph();
+  Env parameters;
+  for (std::size_t i = 1; i < graph.inputs().size() && i < node->inputs().size(); ++i) {
+    if (auto term = resolve(node->inputs()[i], callers)) parameters[graph.inputs()[i]] = std::move(*term);
+  }
+  callers.push_back(std::move(parameters));
+  auto result = graph.outputs().empty() ? std::nullopt : resolve(graph.outputs()[0], callers);
+  callers.pop_back();
+  return result;
+}
+
+}  // namespace whence::recorder

@@ -1,0 +1,38 @@
+// What torch.ops.load_library sees: whence::start, whence::stop, whence::status.
+#include <torch/library.h>
+
+#include "recorder/live/session.h"
+#include "schema/result.h"
+
+namespace {
+
+template <class Action>
+auto said_to_python(const Action& action) {
+  try {
+    return action();
+  } catch (const whence::Error& error) {
+    std::string text;
+    for (const whence::Diagnostic& diagnostic : error.diagnostics()) {
+      text += (text.empty() ? "" : "\n") + to_text(diagnostic);
+    }
+    TORCH_CHECK(false, text);
+  }
+}
+
+void start(const std::string& path) {
+  said_to_python([&] { whence::recorder::live::start(path); });
+}
+std::string stop() {
+  return said_to_python([] { return whence::recorder::live::stop(); });
+}
+std::string status() {
+  return said_to_python([] { return whence::recorder::live::status(); });
+}
+
+}  // namespace
+
+TORCH_LIBRARY(whence, library) {
+  library.def("start(str path) -> ()", start);
+  library.def("stop() -> str", stop);
+  library.def("status() -> str", status);
+}

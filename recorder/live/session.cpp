@@ -1,0 +1,438 @@
+#include "recorder/live/session.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <thread>
+
+#include <ATen/TracerMode.h>
+#include <ATen/record_function.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <unistd.h>
+
+#include "recorder/base/torch_error.h"
+#include "recorder/live/trace.h"
+#include "recorder/live/unobserved.h"
+#include "recorder/live/warnings.h"
+#include "schema/files/files.h"
+#include "schema/files/paths.h"
+#include "schema/sidecar/sidecar.h"
+
+namespace whence::recorder::live {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// One trace, followed by the thread that traces. The lock is for stop(), which may come from another.
+struct Followed {
+  std::mutex lock;
+  std::unique_ptr<LiveTrace> trace;
+  std::thread::id thread = std::this_thread::get_id();
+  bool in_python = !tracer::pythonCallstack().empty();
+};
+
+// One recording a file on this machine. A name in the kernel, not a file: nothing is left behind by a process that
+// died.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& target) {
+    const std::string place = place_of(target);
+    const std::string name = "whence-recording-" + digest_of(place.data(), place.size());
+    socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    name.copy(&address.sun_path[1], sizeof address.sun_path - 1);  // a leading zero: no file
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const bool taken =
+        socket_ >= 0 && bind(socket_, reinterpret_cast<const sockaddr*>(&address), length) != 0 && errno == EADDRINUSE;
+    if (!taken) return;
+    close(socket_);
+    throw Error(Code::recording_state, "another process records to '" + target + "'",
+                "give each recording a file of its own", {.file = target, .stage = "record"});
+  }
+  ~FileLock() {
+    if (socket_ >= 0) close(socket_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int socket_ = -1;
+};
+
+// Where a recording ends up is known before it starts, not after an hour of tracing.
+const std::string& checked(const std::string& path) {
+  if (path.empty() || path.ends_with('/')) {
+    throw Error(Code::cannot_write, "'" + path + "' names no file", "name the sidecar: model.whence.json",
+                {.file = path, .stage = "record"});
+  }
+  const AtomicFile probe(path);
+  return path;
+}
+
+class Session {
+ public:
+  explicit Session(const std::string& path) : path_(checked(path)), file_lock_(path_) {
+    callback_ = at::addGlobalCallback(
+        at::RecordFunctionCallback(&on_start, &on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Session() { listen_no_more(); }
+
+  void listen_no_more() {
+    if (callback_ != at::INVALID_CALLBACK_HANDLE) at::removeCallback(callback_);
+    callback_ = at::INVALID_CALLBACK_HANDLE;
+  }
+
+  static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction&);
+  static void on_end(const at::RecordFunction& function, at::ObserverContext*);
+
+  void operation_starts(const std::shared_ptr<Session>& self);
+  void operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self);
+  void trace_ended(Followed& followed);
+  std::string finish();
+  std::string state();
+  const std::string& path() const { return path_; }
+
+ private:
+  Followed& follow(const std::shared_ptr<Session>& self);
+  void guard_model(const std::function<void()>& step);
+  void fail(const Error& error);
+  void doubt_modules(Followed& before, Followed& now);
+  void write_partial(Followed& followed);
+  std::string beside(std::size_t number) const;
+  void write(const Program& program, bool complete, const std::string& path) const;
+
+  const std::string path_;
+  const FileLock file_lock_;
+  at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;
+  std::mutex lock_;  // of what follows
+  std::vector<std::shared_ptr<Followed>> traces_;
+  Diagnostics diagnostics_;
+  bool failed_ = false;
+  Clock::time_point next_write_ = Clock::now();
+};
+
+std::mutex session_lock;
+std::shared_ptr<Session> session;  // guarded by session_lock
+std::thread::id session_thread;    // that started it; likewise
+
+std::shared_ptr<Session> running() {
+  const std::lock_guard guard(session_lock);
+  return session;
+}
+
+// Lives as long as the trace does: the tracer owns it, by the function below.
+struct Watch {
+  std::weak_ptr<Session> session;
+  std::shared_ptr<Followed> followed;
+  tracer::TracingState* state;
+  ~Watch() {
+    if (tracer::getTracingState().get() == state) return;  // the tracer set a function of its own: not the end
+    if (const auto owner = session.lock()) owner->trace_ended(*followed);
+  }
+};
+
+// The tracer asks this for the Python name of each tensor that an operation reads: so we learn which tensor is which
+// parameter. The answer is the one that the tracer would have had without us.
+struct NameLookup {
+  std::function<std::string(const torch::autograd::Variable&)> original;
+  std::shared_ptr<Watch> watch;
+
+  std::string operator()(const torch::autograd::Variable& variable) const {
+    static thread_local bool asking = false;
+    if (asking) return "";
+    asking = true;
+    try {
+      if (const auto& state = tracer::getTracingState(); state && !watch->session.expired()) {
+        const torch::jit::Value* value = state->getValue(variable);
+        const Unobserved unobserved;
+        const std::lock_guard guard(watch->followed->lock);
+        watch->followed->trace->see(value, variable);
+      }
+    } catch (const std::exception&) {
+      // A tensor that the tracer does not know is not a parameter.
+    }
+    asking = false;
+    return original ? original(variable) : "";
+  }
+};
+
+// True if the tracer sees what runs here. Inside an operation it does not, so what it sees is an outermost one; nor
+// does it see what PyTorch's Python bindings compute on the way to an operation, such as the view of an index
+// assignment.
+bool is_traced() { return tracer::isTracing() && at::tracer::impl::is_dispatch_enabled(); }
+
+std::unique_ptr<at::ObserverContext> Session::on_start(const at::RecordFunction&) {
+  if (!is_traced()) return nullptr;
+  if (const auto current = running()) current->operation_starts(current);
+  return nullptr;
+}
+
+void Session::on_end(const at::RecordFunction& function, at::ObserverContext*) {
+  if (!is_traced()) return;
+  if (const auto current = running()) current->operation_ended(function, current);
+}
+
+// The trace that this thread is in. The tracer has a default function for names while it prepares the module's tensors,
+// and then sets its own, so ours may have to be put in place twice.
+Followed& Session::follow(const std::shared_ptr<Session>& self) {
+  tracer::TracingState& state = *tracer::getTracingState();
+  const NameLookup* lookup = state.lookup_var_name_fn.target<NameLookup>();
+  if (lookup != nullptr && lookup->watch->session.lock() == self) return *lookup->watch->followed;
+  std::shared_ptr<Followed> followed;
+  {
+    const std::lock_guard guard(lock_);
+    for (const auto& known : traces_) {
+      const std::lock_guard trace_guard(known->lock);
+      if (known->trace->follows(state.graph.get())) followed = known;
+    }
+    if (followed == nullptr) {
+      followed = std::make_shared<Followed>();
+      followed->trace = std::make_unique<LiveTrace>(state.graph);
+      for (const auto& other : traces_) doubt_modules(*other, *followed);
+      traces_.push_back(followed);
+    }
+  }
+  auto original = lookup == nullptr ? state.lookup_var_name_fn : lookup->original;
+  Followed& result = *followed;
+  state.lookup_var_name_fn =
+      NameLookup{std::move(original), std::shared_ptr<Watch>(new Watch{self, std::move(followed), &state})};
+  const Unobserved unobserved;
+  const std::lock_guard guard(result.lock);
+  result.trace->look();  // inputs and parameters, before an operation asks for them
+  return result;
+}
+
+// PyTorch keeps one map of modules for all traces of a Python process, so of two at once neither has its modules.
+void Session::doubt_modules(Followed& before, Followed& now) {
+  const std::lock_guard trace_guard(before.lock);
+  if (before.trace->ended() || before.thread == now.thread || !before.in_python || !now.in_python) return;
+  before.trace->doubt_modules();
+  now.trace->doubt_modules();
+  Diagnostic warning;
+  warning.code = Code::module_in_use;
+  warning.severity = Severity::warning;
+  warning.message =
+      "two threads traced at once, and PyTorch keeps one map of modules a process: operations of both may stand in an "
+      "enclosing module";
+  warning.remedy = "trace one model after the other";
+  warning.where.stage = "record";
+  add_warning(diagnostics_, std::move(warning));
+}
+
+// Before the operation's arguments are looked up, so that the tensors of the first are seen too.
+void Session::operation_starts(const std::shared_ptr<Session>& self) {
+  guard_model([&] { follow(self); });
+}
+
+void Session::operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self) {
+  guard_model([&] {
+    Followed& followed = follow(self);
+    const auto given = values_given_to_python(function);
+    const Unobserved unobserved;
+    const std::lock_guard guard(followed.lock);
+    followed.trace->look();
+    if (std::ranges::any_of(given, [&](const auto* value) { return followed.trace->is_data(value); })) {
+      const std::lock_guard all(lock_);
+      add_warning(diagnostics_, used_value());
+    }
+    if (Clock::now() >= next_write_) write_partial(followed);
+  });
+}
+
+// An exception of ours must not reach the user's model: the recording ends, tracing goes on.
+void Session::guard_model(const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    fail(error);
+  } catch (const std::exception& error) {
+    fail(Error(Code::internal, "the recording stopped: " + torch_message(error), "please report this with the model",
+               {.file = path_, .stage = "record"}));
+  }
+}
+
+void Session::fail(const Error& error) {
+  listen_no_more();
+  const std::lock_guard guard(lock_);
+  for (const Diagnostic& diagnostic : error.diagnostics()) diagnostics_.push_back(diagnostic);
+  failed_ = true;
+}
+
+void Session::trace_ended(Followed& followed) {
+  guard_model([&] {
+    const Unobserved unobserved;
+    const std::lock_guard guard(followed.lock);
+    followed.trace->end();
+  });
+}
+
+void Session::write(const Program& program, bool complete, const std::string& path) const {
+  Sidecar sidecar;
+  sidecar.program = program;
+  sidecar.program.source.digest = program_digest(program);
+  sidecar.complete = complete;
+  write_sidecar(sidecar, path);
+}
+
+void Session::write_partial(Followed& followed) {
+  const auto before = Clock::now();
+  write(followed.trace->program(false), false, path_);
+  const auto cost = Clock::now() - before;
+  next_write_ = Clock::now() + std::max<Clock::duration>(50 * cost, std::chrono::milliseconds(500));
+}
+
+// "model.whence.json" -> "model.2.whence.json"
+std::string Session::beside(std::size_t number) const {
+  const std::size_t folder = path_.rfind('/') + 1;  // 0 when there is none
+  const std::size_t dot = path_.find('.', folder + 1);
+  if (number == 1) return path_;
+  const std::string inserted = "." + std::to_string(number);
+  return dot == std::string::npos ? path_ + inserted : path_.substr(0, dot) + inserted + path_.substr(dot);
+}
+
+bool is_sidecar(const std::string& path) {
+  std::string start(256, ' ');
+  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  static const std::regex format(R"(^\s*\{\s*"format"\s*:\s*"whence-sidecar")");
+  return std::regex_search(start, format);
+}
+
+// A numbered name is not given by a caller: it takes the place of an older sidecar alone, and follows no link.
+void require_sidecar_place(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
+  if (!std::filesystem::exists(status) || (std::filesystem::is_regular_file(status) && is_sidecar(path))) return;
+  throw Error(Code::cannot_write, "the record goes into " + path + ", where something else stands",
+              "move that file, or record into another folder", {.file = path, .stage = "record"});
+}
+
+// Equal for two traces of one model with one example, as check_trace makes them, and for nothing else.
+std::string identity(const Program& program) {
+  std::string text = program_digest(program);
+  for (const Parameter& parameter : program.parameters) text += "," + parameter.digest;
+  for (const Value& value : program.values) {
+    if (!value.type.dims) continue;
+    for (const Dim& dim : *value.type.dims) text += " " + std::to_string(dim.size);
+  }
+  return text;
+}
+
+std::string Session::finish() {
+  listen_no_more();
+  const Unobserved unobserved;
+  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+  std::set<std::string> seen;
+  const std::lock_guard guard(lock_);
+  std::vector<std::pair<Program, bool>> programs;
+  bool any_reached_end = false;
+  for (const auto& followed : traces_) {
+    const std::lock_guard trace_guard(followed->lock);
+    if (failed_) followed->trace->end_incomplete();
+    any_reached_end |= followed->trace->reached_end();
+  }
+  for (const auto& followed : traces_) {
+    const std::lock_guard trace_guard(followed->lock);
+    // What failed says nothing that a later trace does not; and check_trace traces everything twice.
+    if (any_reached_end && !followed->trace->reached_end()) continue;
+    Program program = followed->trace->program(followed->trace->ended());
+    if (!seen.insert(identity(program)).second) continue;
+    programs.emplace_back(std::move(program), followed->trace->complete());
+  }
+  if (programs.empty()) {
+    Error nothing(
+        Code::recording_state, "nothing was traced while the recording ran",
+        "call torch.jit.trace or torch.onnx.export(..., dynamo=False) inside it; for a scripted module save it "
+        "and run: whence record model.pt",
+        {.file = path_, .stage = "record"});
+    if (diagnostics_.empty()) throw nothing;
+    throw Error(diagnostics_);
+  }
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const auto& [program, complete] = programs[i];
+    const std::string path = beside(i + 1);
+    if (i > 0) require_sidecar_place(path);
+    write(program, complete, path);
+    files.push_back({{"file", path},
+                     {"operations", operations(program).size()},
+                     {"modules", program.modules.size()},
+                     {"complete", complete}});
+  }
+  nlohmann::ordered_json diagnostics = nlohmann::ordered_json::array();
+  for (const Diagnostic& diagnostic : diagnostics_)
+    diagnostics.push_back(nlohmann::ordered_json::parse(to_json(diagnostic)));
+  return nlohmann::ordered_json{{"files", files}, {"diagnostics", diagnostics}}.dump();
+}
+
+std::string Session::state() {
+  const std::lock_guard guard(lock_);
+  std::size_t count = 0;
+  for (const auto& followed : traces_) {
+    const std::lock_guard trace_guard(followed->lock);
+    count += followed->trace->operations();
+  }
+  return nlohmann::ordered_json{{"recording", true}, {"file", path_}, {"traces", traces_.size()}, {"operations", count}}
+      .dump();
+}
+
+// A script that ends without stop() keeps what it traced.
+void stop_at_exit() {
+  if (running() == nullptr) return;
+  try {
+    stop();
+  } catch (const std::exception&) {
+    // Nobody is left to be told; the partial file says that it is partial.
+  }
+}
+
+}  // namespace
+
+void start(const std::string& path) {
+  static const int registered = std::atexit(&stop_at_exit);
+  (void)registered;
+  const std::lock_guard guard(session_lock);
+  if (session != nullptr && session_thread != std::this_thread::get_id()) {
+    throw Error(Code::recording_state,
+                "another thread records to '" + session->path() + "', and a process makes one recording at a time",
+                "start this one when that one has ended", {.file = path, .stage = "record"});
+  }
+  if (session != nullptr) {
+    throw Error(Code::recording_state, "a recording to '" + session->path() + "' is running",
+                "end it first: leave its `with whence.record(...)`, or call torch.ops.whence.stop()",
+                {.file = path, .stage = "record"});
+  }
+  session = std::make_shared<Session>(path);
+  session_thread = std::this_thread::get_id();
+}
+
+std::string stop() {
+  std::shared_ptr<Session> ending;
+  {
+    const std::lock_guard guard(session_lock);
+    ending = std::move(session);
+    session = nullptr;
+  }
+  if (ending == nullptr) {
+    throw Error(Code::recording_state, "no recording is running", "start one: torch.ops.whence.start(path)",
+                {.stage = "record"});
+  }
+  return ending->finish();
+}
+
+std::string status() {
+  const auto current = running();
+  return current ? current->state() : nlohmann::ordered_json{{"recording", false}}.dump();
+}
+
+}  // namespace whence::recorder::live

@@ -1,0 +1,124 @@
+// LiveTrace: follows one trace of this process while it grows, and makes a Program of it.
+//
+// What the tracer leaves on its graph is all that is read: operations in order, with the dtype and shape that PyTorch
+// computed; a block for every call of a module, whose scope says which; the Python stack of each operation. Nothing is
+// run again but what depends on no input. Two kinds of trace are told apart:
+//   torch.jit.trace   the graph's first input is the module; prim::TracedAttr nodes name modules and tensors in full
+//   torch.onnx.export parameters are inputs of the graph; their names come from the exporter when the trace is over,
+//                     and scopes are shortened names, which live_modules.h completes
+// Scripted functions and modules that traced code calls are entered (live_scripted.cpp).
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "recorder/base/torch_pch.h"
+#include "recorder/live/modules.h"
+#include "recorder/program/term.h"
+#include "schema/program.h"
+
+namespace whence::recorder {
+
+// Callers see to it that what it computes is Unobserved.
+class LiveTrace {
+ public:
+  explicit LiveTrace(std::shared_ptr<torch::jit::Graph> graph);
+
+  // Reads what was added since the last look. Call it only while no operation is under way.
+  void look();
+  // The tensor that the tracer knows as `value`; kept where it is a parameter.
+  void see(const torch::jit::Value* value, const at::Tensor& tensor);
+  // True if it depends on more than sizes and constants.
+  bool is_data(const torch::jit::Value* value) const;
+  // The trace is over, and its graph was rearranged or left unfinished: finds the outputs. No look after this.
+  void end();
+  // Nothing further can be said of it, whatever the tracer says.
+  void end_incomplete() { reached_end_ = false; }
+  // Its operations are all there, but the modules that the tracer gave them may be wrong.
+  void doubt_modules() { modules_doubtful_ = true; }
+
+  bool follows(const torch::jit::Graph* graph) const { return !ended_ && graph_.get() == graph; }
+  bool ended() const { return ended_; }
+  bool reached_end() const { return reached_end_; }
+  bool complete() const { return reached_end_ && !modules_doubtful_; }
+  std::size_t operations() const { return operations_.size(); }
+
+  // What is known by now. Digests only when the trace is over: they read every weight.
+  Program program(bool digests);
+
+ private:
+  struct Operation {
+    Node node;  // origin.scope is an index into calls_
+    torch::jit::SourceRange range;
+    std::vector<std::size_t> reads;    // the operations whose results it reads
+    std::optional<std::size_t> after;  // its place, where the tracer inserted it among operations that it had before
+    bool stays = false;        // writes into a tensor, is random, or is scripted: stays although nothing reads it
+    bool passed_over = false;  // one of a pair of conversions that cancel out: no operation of the Program
+  };
+  using Env = std::unordered_map<const torch::jit::Value*, Term>;
+
+  // ---- live_trace.cpp
+  void read_inputs();
+  void read_late(const torch::jit::Node& node);
+  std::int32_t call_of(const torch::jit::Node& node) const;
+  bool is_outermost(std::int32_t call) const;
+  void read(const torch::jit::Node& node);
+  void read_attribute(const torch::jit::Node& node);
+  bool read_structure(const torch::jit::Node& node, Env& env);
+  Node read_operation(const torch::jit::Node& node, Env& env, bool run);
+  void keep(Node node, const torch::jit::Node& from, bool stays);
+  void note_makers(const torch::jit::Node& node);
+  std::vector<bool> needed_operations() const;
+  std::vector<std::size_t> order() const;
+  Term term_of(const torch::jit::Value* value, Env& env);
+  Term constant(const c10::IValue& value);
+  Term new_value(const torch::jit::Value& value, ValueSource source, std::int32_t index);
+  std::optional<std::vector<c10::IValue>> compute(const torch::jit::Node& node, const std::vector<Term>& arguments);
+  void forget_written(const torch::jit::Node& node, const std::vector<Term>& arguments);
+
+  // ---- live_scripted.cpp: scripted code called by traced code
+  void call_scripted(const torch::jit::Node& node);
+  Term enter(torch::jit::Function& function, std::vector<Term> arguments, const std::string& path, bool forward);
+  const Term* tensor_named(const std::string& name) const;
+
+  // ---- live_outputs.cpp
+  std::optional<Term> resolve(const torch::jit::Value* value, std::vector<Env>& callers);
+
+  // ---- live_program.cpp
+  void name_parameters();
+
+  std::shared_ptr<torch::jit::Graph> graph_;
+  bool has_self_ = false, ended_ = false, reached_end_ = false, modules_doubtful_ = false, named_ = false;
+
+  torch::jit::Node* cursor_ = nullptr;  // the last node that was read
+  struct Open {
+    torch::jit::Node* node;
+    std::int32_t call;
+  };
+  std::vector<Open> open_;  // the blocks around the cursor
+  std::vector<LiveCall> calls_{{-1, ""}};
+  std::unordered_map<const torch::jit::Block*, std::int32_t> call_of_block_;
+
+  Env env_;
+  std::vector<Value> values_;
+  std::vector<Operation> operations_;
+  const torch::jit::Node* last_kept_ = nullptr;
+  std::unordered_map<const torch::jit::Value*, std::vector<std::size_t>> makers_;  // the operations behind a value
+  std::unordered_map<const torch::jit::Source*, std::size_t> by_source_;           // operation by its own source text
+  LiveModules modules_;
+  std::size_t read_inputs_ = 0;
+  std::vector<ValueId> inputs_;                                             // of the graph, without self
+  std::vector<std::string> names_at_end_;                                   // of the same, when the trace ended
+  std::vector<at::Tensor> input_tensors_;                                   // of the same, where seen
+  std::map<std::string, c10::ClassTypePtr> module_types_;                   // by path
+  std::unordered_map<const torch::jit::Value*, std::string> attribute_of_;  // TracedAttr values: their names
+  std::vector<at::Tensor> constants_;                                       // by index
+  std::vector<Term> constant_terms_;                                        // the same
+  std::unordered_map<const torch::jit::Source*, Term> scripted_results_;
+  std::unordered_map<ValueId, c10::IValue> known_;
+  std::vector<ProgramOutput> outputs_;
+};
+
+}  // namespace whence::recorder

@@ -1,0 +1,31 @@
+// While it lives, nothing that this thread computes is seen by the tracer, by autograd or by our own callbacks.
+#pragma once
+
+#include <functional>
+
+#include <ATen/TracerMode.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+namespace whence::recorder {
+
+class Unobserved {
+ public:
+  Unobserved() = default;
+  ~Unobserved() { resume_(); }
+  Unobserved(const Unobserved&) = delete;
+  Unobserved& operator=(const Unobserved&) = delete;
+
+ private:
+  // Where PyTorch itself has excluded the tracer (while Python assigns to an index) there is nothing to pause, and
+  // LibTorch refuses to.
+  static std::function<void()> pause() {
+    return at::tracer::impl::is_dispatch_enabled() ? torch::jit::tracer::pauseTracing() : [] {};
+  }
+
+  std::function<void()> resume_ = pause();
+  at::RecordFunctionGuard no_callbacks_{false};
+  at::NoGradGuard no_grad_;
+};
+
+}  // namespace whence::recorder

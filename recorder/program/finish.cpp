@@ -1,0 +1,116 @@
+#include "recorder/program/finish.h"
+
+#include <set>
+
+#include "recorder/archive/module_tree.h"
+
+namespace whence::recorder {
+
+TensorData data_of(const c10::IValue& value) {
+  at::Tensor tensor;
+  if (value.isTensor()) {
+    tensor = value.toTensor().detach().resolve_conj().resolve_neg().contiguous();
+  } else if (value.isInt()) {
+    tensor = at::scalar_tensor(value.toInt(), at::kLong);
+  } else if (value.isBool()) {
+    tensor = at::scalar_tensor(value.toBool(), at::kBool);
+  } else {
+    tensor = at::scalar_tensor(value.toDouble(), at::kDouble);
+  }
+  TensorData data;
+  data.dtype = dtype_of(tensor);
+  data.shape = tensor.sizes().vec();
+  data.bytes = Bytes::part_of(std::make_shared<at::Tensor>(tensor), tensor.const_data_ptr(), tensor.nbytes());
+  return data;
+}
+
+namespace {
+
+void number(std::vector<Node>& nodes, std::int32_t& next) {
+  for (Node& node : nodes) {
+    node.origin.op = next++;
+    for (Block& block : node.blocks) number(block.nodes, next);
+  }
+}
+
+bool storable(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().defined() && dtype_of(value.toTensor()) != DType::undefined;
+  return value.isInt() || value.isBool() || value.isDouble();
+}
+
+template <class Visit>
+void visit_block(Block& block, const Visit& visit) {
+  for (ValueId& input : block.inputs) visit(input);
+  for (Node& node : block.nodes) {
+    for (NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
+    for (ValueId& output : node.outputs) visit(output);
+    for (Block& nested : node.blocks) visit_block(nested, visit);
+  }
+  for (Argument& output : block.outputs) visit_argument(output, visit);
+}
+
+void drop_unmentioned_values(Program& program) {
+  const auto visit_all = [&](const auto& visit) {
+    for (ProgramInput& input : program.inputs) visit(input.value);
+    visit_block(program.body, visit);
+    for (ProgramOutput& output : program.outputs) visit_argument(output.value, visit);
+  };
+  std::vector<ValueId> renumbered(program.values.size(), none_id);
+  visit_all([&](ValueId id) { renumbered[id] = id; });
+  ValueId next = 0;
+  for (ValueId id = 0; static_cast<std::size_t>(id) < renumbered.size(); ++id) {
+    if (renumbered[id] == none_id) continue;
+    if (next != id) program.values[next] = std::move(program.values[id]);
+    renumbered[id] = next++;
+  }
+  program.values.resize(next);
+  visit_all([&](ValueId& id) { id = renumbered[id]; });
+}
+
+}  // namespace
+
+void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known) {
+  std::int32_t next = 0;
+  number(program.body.nodes, next);
+
+  std::unordered_map<ValueId, const Node*> producers;
+  for (const Node* node : operations(program)) {
+    for (ValueId output : node->outputs) producers[output] = node;
+  }
+  // Read by something that is not itself known.
+  std::set<ValueId> frontier;
+  const auto mark = [&](ValueId id) {
+    if (known.count(id) > 0) frontier.insert(id);
+  };
+  for (const Node* node : operations(program)) {
+    bool all_known = !node->outputs.empty();
+    for (ValueId output : node->outputs) all_known = all_known && known.count(output) > 0;
+    if (!all_known) each_argument(*node, mark);
+  }
+  for (const ProgramOutput& output : program.outputs) visit_argument(output.value, mark);
+
+  for (ValueId id : frontier) {
+    const c10::IValue& value = known.at(id);
+    if (!storable(value)) continue;
+    Constant constant;
+    constant.data = data_of(value);
+    constant.name = program.values[id].name;
+    std::set<std::int32_t> folded;
+    std::set<ValueId> seen;
+    std::vector<ValueId> pending{id};
+    while (!pending.empty()) {
+      const ValueId at = pending.back();
+      pending.pop_back();
+      const auto producer = producers.find(at);
+      if (!seen.insert(at).second || producer == producers.end() || known.count(at) == 0) continue;
+      if (!folded.insert(producer->second->origin.op).second) continue;
+      each_argument(*producer->second, [&](ValueId input) { pending.push_back(input); });
+    }
+    constant.ops.assign(folded.begin(), folded.end());
+    program.values[id].known = static_cast<ConstantId>(program.constants.size());
+    program.constants.push_back(std::move(constant));
+  }
+  drop_unmentioned_values(program);
+}
+
+}  // namespace whence::recorder

@@ -1,0 +1,135 @@
+// Term: what the evaluator knows of one TorchScript value. Only tensors and the scalars computed from them are values
+// of the Program; modules, containers, functions and literals exist here alone and leave no trace in it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "recorder/base/runs.h"
+#include "recorder/base/torch_pch.h"
+#include "schema/program.h"
+
+namespace whence::recorder {
+
+struct Term {
+  // `unset` is what an early return or break leaves of a variable: nothing reads it. `optional` is None or something,
+  // as the data has it: a boolean, whether it is something, and what it is then.
+  enum class Kind : std::uint8_t { none, unset, literal, value, object, list, tuple, dict, optional };
+
+  Kind kind = Kind::none;
+  ValueId id = none_id;                      // value
+  PerRun<std::optional<c10::IValue>> seen;   // value: what each run computed; literal: seen[0]
+  bool known = false;                        // value: depends on no input, see Value::known
+  std::shared_ptr<const Term> number;        // tensor that prim::NumToTensor made of this number
+  std::shared_ptr<std::vector<Term>> items;  // list (shared: aliases see changes), tuple, dict (key, value, ...)
+  bool sequence = false;                     // value: a whole list of the Program; it is then the only item of a list
+  int depth = 0;                             // list, dict: data-dependent blocks around its creation
+  c10::intrusive_ptr<c10::ivalue::Object> object;
+
+  static Term nothing() {
+    Term term;
+    term.kind = Kind::unset;
+    return term;
+  }
+  static Term literal(c10::IValue value) {
+    Term term;
+    term.kind = value.isNone() ? Kind::none : Kind::literal;
+    if (!value.isNone()) term.seen[0] = std::move(value);
+    return term;
+  }
+  static Term container(Kind kind, std::vector<Term> items, int depth = 0) {
+    Term term;
+    term.kind = kind;
+    term.items = std::make_shared<std::vector<Term>>(std::move(items));
+    term.depth = depth;
+    return term;
+  }
+
+  // The same with containers of its own: what happens to the originals does not show in it.
+  Term copied() const {
+    if (!items) return *this;
+    std::vector<Term> own;
+    for (const Term& item : *items) own.push_back(item.copied());
+    return container(kind, std::move(own), depth);
+  }
+
+  // A list whose length depends on data: what its elements are, only the Program knows.
+  bool is_sequence() const { return kind == Kind::list && items->size() == 1 && items->front().sequence; }
+  // Elements that the evaluator holds.
+  bool is_container() const {
+    return (kind == Kind::list || kind == Kind::tuple || kind == Kind::dict || is_optional()) && !is_sequence();
+  }
+  bool is_optional() const { return kind == Kind::optional; }
+  const Term& given() const { return (*items)[0]; }    // optional
+  const Term& content() const { return (*items)[1]; }  // optional
+  // Of anything that may be None.
+  Term as_optional() const {
+    if (is_optional()) return *this;
+    if (kind == Kind::none) return container(Kind::optional, {literal(false), nothing()});
+    return container(Kind::optional, {literal(true), *this});
+  }
+  bool is_value() const { return kind == Kind::value; }
+  bool has_values() const {  // of the Program, at any depth
+    if (is_value()) return true;
+    if (items) {
+      for (const Term& item : *items) {
+        if (item.has_values()) return true;
+      }
+    }
+    return false;
+  }
+  // The host value of a literal, or of a value that is known; empty when it depends on an input.
+  std::optional<c10::IValue> settled() const {
+    if (kind == Kind::none) return c10::IValue();
+    if (kind == Kind::literal || (is_value() && known)) return seen[0];
+    return std::nullopt;
+  }
+};
+
+// The term as an argument of an operator whose schema has `type` there (may be null): dtypes and layouts are numbers in
+// TorchScript, and only the schema tells.
+Argument argument(const Term& term, const c10::Type* type);
+
+// The operation that `node` is, on these arguments: its names and arguments, without results and origin.
+Node operation_of(const torch::jit::Node& node, const std::vector<Term>& arguments);
+
+// What a program returns, containers flattened: names are dict keys and positions, joined by dots.
+void add_outputs(const Term& term, const std::string& name, std::vector<ProgramOutput>& outputs);
+
+// The value that run `run` sees; empty when it was never computed.
+std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run);
+
+// Of a number as a tensor without axes.
+DType dtype_of_number(const c10::IValue& number);
+
+// Of the elements of a list; undefined when no run put one in.
+DType element_dtype(const PerRun<std::optional<c10::IValue>>& lists);
+
+// Throws Error unless both dicts have the same keys in the same order: only what they hold can be a value.
+void check_same_keys(const Term& a, const Term& b);
+
+// The declared type of a container's i-th item, keys of dicts included; null where it is not declared.
+c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i);
+
+// Where the first run has the tensor; null for anything else.
+c10::StorageImpl* memory_of(const Term& term);
+
+// Those of an operation's arguments that it writes into: tensors, with their memory.
+std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments);
+
+// True if the operation writes into its first argument.
+bool changes_first_argument(const torch::jit::Node& node);
+
+// "x.17", as TorchScript makes a name unique -> "x".
+std::string base_name_of_value(const std::string& debug_name);
+
+// True if the two are the same value, the same container or equal literals.
+bool same_term(const Term& a, const Term& b);
+
+inline bool same_literal(const c10::IValue& a, const c10::IValue& b) {
+  return a.tagKind() == b.tagKind() && a.equals(b).toBool();
+}
+
+}  // namespace whence::recorder

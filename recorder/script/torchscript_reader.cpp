@@ -1,0 +1,175 @@
+// A TorchScript archive as a Program; the entry point through which the command reaches this library.
+#include <cstdlib>
+
+#include <torch/version.h>
+
+#include "recorder/base/torch_error.h"
+#include "recorder/inputs/example_inputs.h"
+#include "recorder/script/composite.h"
+#include "recorder/script/dropped_writes.h"
+#include "recorder/script/evaluator.h"
+#include "recorder/script/restore.h"
+#include "recorder_abi.h"
+#include "schema/recorder_api.h"
+#include "schema/tensor_digests.h"
+
+namespace whence::recorder {
+
+namespace {
+
+Program evaluate(Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes) {
+  Program program;
+  ModuleTree tree(archive, program);
+  const ExampleInputs inputs = make_inputs(archive, options, attempt);
+  if (!options.dynamic.empty() && !inputs.given) {
+    throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
+                "give one for each argument: --input 'NAME=float32[1,3,224,224]'",
+                {.file = options.path, .stage = "run"});
+  }
+  Evaluator evaluator(program, tree, inputs);
+  evaluator.run(archive.module());
+  notes = evaluator.notes();
+  return program;
+}
+
+// Of a live C++ module the archive is a means. Classes that C++ has in no namespace have none here either, and where
+// the archive is gone nothing refers to it.
+void settle_live(Program& program, Archive::Live live) {
+  if (live == Archive::Live::no) return;
+  constexpr std::string_view python_main = "__main__.";
+  for (Module& module : program.modules) {
+    if (module.type.starts_with(python_main)) module.type.erase(0, python_main.size());
+  }
+  if (live == Archive::Live::kept) return;
+  program.source = {"live", "", 0, ""};
+  for (Parameter& parameter : program.parameters) parameter.member.clear();
+}
+
+// Which sizes a model accepts is not known beforehand, so several second sizes are tried; what every one of them runs
+// into is what the model holds fixed.
+Program evaluate_at_some_size(Archive& archive, const ReadOptions& options, Diagnostics& notes) {
+  for (int attempt = 0;; ++attempt) {
+    try {
+      return evaluate(archive, options, attempt, notes);
+    } catch (const SecondRunFailed&) {
+      if (attempt + 1 == size_attempts) throw;
+    }
+  }
+}
+
+Diagnostic told_of(const Tie& tie) {
+  return {Code::baked_size,
+          Severity::warning,
+          "the model runs only where the sizes '" + tie.kept + "' and '" + tie.other + "' are equal: both are '" +
+              tie.kept + "' now",
+          {.stage = "run"},
+          "give the two axes one name",
+          1,
+          {}};
+}
+
+// Axes that have a name each may have to be of one size (a batch and its lengths). Two of one size in the example are
+// tied when that brings the model further than it came without, pair by pair, until it runs. Two pairs at once where
+// one does not: an LSTM's two states are read by one operation. Each try runs the model a few times, so that only so
+// many are made: where dozens of axes have a name each, the first refusal says what to do.
+std::vector<std::vector<Tie>> ties_to_try(Archive& archive, const ReadOptions& options) {
+  constexpr std::size_t most = 64;
+  const std::vector<Tie> ties = possible_ties(make_inputs(archive, options, 0));
+  std::vector<std::vector<Tie>> result;
+  for (const Tie& tie : ties) result.push_back({tie});
+  for (std::size_t i = 0; i < ties.size() && result.size() < most; ++i) {
+    for (std::size_t j = i + 1; j < ties.size(); ++j) result.push_back({ties[i], ties[j]});
+  }
+  if (result.size() > most) result.resize(most);
+  return result;
+}
+
+Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& notes) {
+  std::optional<SecondRunFailed> first, best;
+  std::vector<Tie> tied;
+  try {
+    return evaluate_at_some_size(archive, options, notes);
+  } catch (const SecondRunFailed& failure) {
+    first = best = failure;
+  }
+  for (;;) {
+    std::vector<Tie> better;
+    for (const std::vector<Tie>& ties : ties_to_try(archive, options)) {
+      if (ties.size() > 1 && !better.empty()) break;
+      ReadOptions with = options;
+      for (const Tie& tie : ties) apply_tie(with.dynamic, tie);
+      try {
+        Program program = evaluate_at_some_size(archive, with, notes);
+        tied.insert(tied.end(), ties.begin(), ties.end());
+        for (const Tie& each : tied) notes.push_back(told_of(each));
+        return program;
+      } catch (const SecondRunFailed& failure) {
+        if (failure.reached <= best->reached) continue;
+        best = failure;
+        better = ties;
+      }
+    }
+    if (better.empty()) throw *first;
+    for (const Tie& tie : better) apply_tie(options.dynamic, tie);
+    tied.insert(tied.end(), better.begin(), better.end());
+  }
+}
+
+Archive opened(const ReadOptions& options) {
+  volatile std::sig_atomic_t unobserved = 0;
+  volatile std::sig_atomic_t& reading = options.reading != nullptr ? *options.reading : unobserved;
+  const Restore done(reading);
+  reading = 1;
+  return Archive(options.path);
+}
+
+Program read(const ReadOptions& options, Diagnostics& notes) {
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(to_scalar_type(options.default_dtype))));
+  Archive archive = opened(options);
+  if (!archive.module().find_method("forward")) {
+    throw Error(Code::wrong_kind, "the module has no forward method",
+                "save a module whose forward was traced or scripted", {.file = options.path, .stage = "read"});
+  }
+  if (options.run) refuse_side_effects(archive);
+  Program program = evaluate_with_ties(archive, options, notes);
+  if (auto dropped = dropped_writes(options.path, program)) notes.push_back(std::move(*dropped));
+  const auto file = MappedFile::open(options.path);
+  program.source = {"torchscript", base_name(options.path), file->size(),
+                    options.digests ? digest_of_file(options.path) : ""};
+  settle_live(program, archive.live());
+  program.producer = "whence " WHENCE_VERSION ", PyTorch " TORCH_VERSION;
+  if (options.digests) compute_digests(program);
+  return program;
+}
+
+bool read_torchscript(const ReadOptions& options, Program& program, Diagnostics& diagnostics) {
+  try {
+    program = read(options, diagnostics);
+    return true;
+  } catch (const Error& error) {
+    diagnostics = error.diagnostics();
+  } catch (const std::exception& error) {
+    diagnostics.push_back({Code::internal,
+                           Severity::error,
+                           "unexpected failure: " + torch_message(error),
+                           {.file = options.path, .stage = "read"},
+                           "please report this with the archive",
+                           1,
+                           {}});
+  }
+  return false;
+}
+
+void operator_schemas(std::vector<std::string>& schemas) {
+  for (const auto& op : torch::jit::getAllOperators()) schemas.push_back(toString(op->schema()));
+}
+
+}  // namespace
+
+}  // namespace whence::recorder
+
+extern "C" __attribute__((visibility("default"))) const whence::RecorderApi* whence_recorder() {
+  static const whence::RecorderApi api{whence::recorder_abi, TORCH_VERSION, &whence::recorder::read_torchscript,
+                                       &whence::recorder::trace_composite, &whence::recorder::operator_schemas};
+  return &api;
+}

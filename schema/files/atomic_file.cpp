@@ -1,0 +1,293 @@
+// Writing files so that a failure leaves the target as it was: a new file in the same folder, renamed at the end.
+// Weights travel from file to file, inside the kernel where it can.
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "schema/files/files.h"
+#include "schema/files/temporary_names.h"
+
+namespace whence {
+namespace {
+
+constexpr std::size_t kBufferSize = std::size_t{1} << 18;  // small writes are gathered up to here
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kCompareAtOnce = std::size_t{1} << 24;
+constexpr std::size_t kCopyAtOnce = std::size_t{1} << 30;    // bytes for one call into the kernel
+constexpr std::size_t kSpanFromFile = std::size_t{1} << 14;  // below this, a copy from memory is cheaper
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string remedy_for(int error, const std::string& target) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      if (::access(folder_of(target).c_str(), F_OK) == 0) return "choose another folder: this one takes no files";
+      return "make the folder first: mkdir -p " + folder_of(target);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "name a folder that you may write to";
+    case ENAMETOOLONG:
+      return "give it a shorter name";
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return "free space on the disk, or write to another one";
+    default:
+      return "write to another folder or disk";
+  }
+}
+
+[[noreturn]] void fail(const std::string& target, int error) {
+  throw Error(Code::cannot_write, target + ": " + std::strerror(error), remedy_for(error, target),
+              {.file = target, .stage = "write"});
+}
+
+// A link stays a link: what it points to is replaced.
+std::string resolve(const std::string& target) {
+  char* real = ::realpath(target.c_str(), nullptr);
+  if (real == nullptr) return target;
+  std::string path(real);
+  std::free(real);
+  return path;
+}
+
+std::string new_name_beside(const std::string& target) {
+  static std::atomic<unsigned> counter{0};
+  return folder_of(target) + "/.whence-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
+}
+
+// Creates a file that did not exist, with the permissions that the user's umask leaves.
+int create_beside(const std::string& target, std::string& created) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    created = new_name_beside(target);
+    const int fd = ::open(created.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
+// Moves bytes from file to file inside the kernel and returns how many it could move; the rest is for a plain copy.
+// Not every pair of files allows this, and no error here is final: the plain copy meets it again and reports it.
+std::uint64_t copy_in_kernel(int from, std::uint64_t offset, int to, std::uint64_t size) {
+  std::uint64_t done = 0;
+  while (done < size) {
+    auto at = static_cast<off_t>(offset + done);
+    const ssize_t moved =
+        ::copy_file_range(from, &at, to, nullptr, std::min<std::uint64_t>(size - done, kCopyAtOnce), 0);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) break;
+    done += static_cast<std::uint64_t>(moved);
+  }
+  return done;
+}
+
+void write_all(int fd, const char* data, std::size_t size, const std::string& target) {
+  while (size > 0) {
+    const ssize_t put = ::write(fd, data, std::min(size, kCopyAtOnce));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail(target, errno);
+    data += put;
+    size -= static_cast<std::size_t>(put);
+  }
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
+  struct stat status {};
+  const bool exists = ::stat(target_.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) fail(target_, errno);
+  if (exists && S_ISDIR(status.st_mode)) {
+    throw Error(Code::cannot_write, target_ + " is a folder", "name a file in it", {.file = target_, .stage = "write"});
+  }
+  if (exists && !S_ISREG(status.st_mode)) {
+    // A device or pipe (/dev/null, /dev/stdout) is written to; replacing it by a file would harm the system.
+    fd_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    fd_ = create_beside(exists ? resolve(target_) : target_, temporary_);
+    if (fd_ < 0) temporary_.clear();
+  }
+  if (fd_ < 0) fail(target_, errno);
+  if (!temporary_.empty()) remember_temporary(temporary_.c_str());
+  exists_ = exists && !temporary_.empty();
+  if (!exists_) return;
+  mode_ = status.st_mode & 07777;
+  ::fchmod(fd_, mode_);
+}
+
+AtomicFile::~AtomicFile() {
+  forget_temporary(temporary_.c_str());
+  if (source_fd_ >= 0) ::close(source_fd_);
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!old_.empty()) ::unlink(old_.c_str());
+}
+
+void AtomicFile::flush() {
+  write_all(fd_, buffer_.data(), buffer_.size(), target_);
+  buffer_.clear();
+}
+
+void AtomicFile::write(const void* data, std::size_t size) {
+  position_ += size;
+  if (buffer_.size() + size > kBufferSize) flush();
+  if (size >= kBufferSize) {
+    write_all(fd_, static_cast<const char*>(data), size, target_);
+  } else {
+    buffer_.append(static_cast<const char*>(data), size);
+  }
+}
+
+void AtomicFile::copy_from(int fd, std::uint64_t offset, std::uint64_t size) {
+  flush();
+  // Blocks that lie alike in both files can be shared or moved whole. Others the kernel would piece together, page by
+  // page, at half the speed of a plain copy through a buffer that stays in the processor's cache.
+  const bool alike = offset % kPage == position_ % kPage;
+  std::uint64_t done = alike ? copy_in_kernel(fd, offset, fd_, size) : 0;
+  std::vector<char> buffer(done < size ? kBufferSize : 0);
+  while (done < size) {
+    // Each piece ends where a page of the target ends, so that no page is written twice.
+    const std::uint64_t room = buffer.size() - (position_ + done) % kPage;
+    const ssize_t got =
+        ::pread(fd, buffer.data(), std::min<std::uint64_t>(size - done, room), static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      throw Error(got < 0 ? Code::missing_file : Code::truncated_file,
+                  got < 0 ? std::string("a source file cannot be read: ") + std::strerror(errno)
+                          : "a source file became shorter while it was copied",
+                  "keep the source file unchanged until the command is done", {.file = source_path_, .stage = "write"});
+    }
+    write_all(fd_, buffer.data(), static_cast<std::size_t>(got), target_);
+    done += static_cast<std::uint64_t>(got);
+  }
+  position_ += size;
+}
+
+void AtomicFile::write(const Bytes& bytes) {
+  if (bytes.made_when_written()) return write(bytes.made());
+  const auto content = bytes.in_memory().value();
+  if (bytes.file().empty() || content.size() < kSpanFromFile) return write(content.data(), content.size());
+  if (bytes.file() != source_path_) {
+    if (source_fd_ >= 0) ::close(source_fd_);
+    source_fd_ = ::open(bytes.file().c_str(), O_RDONLY | O_CLOEXEC);
+    source_path_ = bytes.file();
+  }
+  // Removed or renamed since it was mapped: the mapping still holds the bytes.
+  if (source_fd_ < 0) return write(content.data(), content.size());
+  copy_from(source_fd_, bytes.offset(), content.size());
+}
+
+void AtomicFile::take(const std::string& finished) {
+  if (!temporary_.empty() && position_ == 0 && ::rename(finished.c_str(), temporary_.c_str()) == 0) {
+    if (exists_) ::chmod(temporary_.c_str(), mode_);
+    return;
+  }
+  copy(finished);
+}
+
+void AtomicFile::copy(const std::string& path) {
+  if (source_fd_ >= 0) ::close(source_fd_);
+  source_fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  source_path_ = path;
+  struct stat status {};
+  if (source_fd_ < 0 || ::fstat(source_fd_, &status) != 0) {
+    throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions",
+                {.file = path, .stage = "write"});
+  }
+  copy_from(source_fd_, 0, static_cast<std::uint64_t>(status.st_size));
+  // A copy is not readable by more users than its original.
+  struct stat own {};
+  if (!exists_ && !temporary_.empty() && ::fstat(fd_, &own) == 0) ::fchmod(fd_, own.st_mode & status.st_mode & 07777);
+}
+
+void AtomicFile::commit() {
+  finish();
+  give_name();
+}
+
+void AtomicFile::finish() {
+  flush();
+  const int fd = std::exchange(fd_, -1);
+  if (::close(fd) != 0) fail(target_, errno);  // some network file systems report a full disk only here
+}
+
+void AtomicFile::give_name() {
+  if (temporary_.empty()) return;
+  const std::string target = resolve(target_);
+  if (replaces_) {
+    if (::rename(temporary_.c_str(), target.c_str()) != 0) fail(target_, errno);
+    temporary_.clear();
+  } else if (::link(temporary_.c_str(), target.c_str()) != 0) {  // the destructor takes the first name away
+    if (errno == EEXIST) {
+      throw Error(Code::cannot_write, target_ + " was written by another process", "run the command again",
+                  {.file = target_, .stage = "write"});
+    }
+    // Some file systems have no second names.
+    if (::rename(temporary_.c_str(), target.c_str()) != 0) fail(target_, errno);
+    temporary_.clear();
+  }
+  named_ = true;
+}
+
+void AtomicFile::keep_old() {
+  if (!exists_) return;
+  const std::string target = resolve(target_), kept = new_name_beside(target);
+  struct stat status {};
+  if (::stat(target.c_str(), &status) != 0) return;  // it was taken away
+  if (!S_ISREG(status.st_mode)) fail(target_, EISDIR);
+  // Where a file cannot have two names, the old one gives its name up a moment before the new one takes it.
+  if (::link(target.c_str(), kept.c_str()) != 0 && ::rename(target.c_str(), kept.c_str()) != 0) fail(target_, errno);
+  old_ = kept;
+}
+
+void AtomicFile::put_back() {
+  if (named_ && !exists_) ::unlink(resolve(target_).c_str());
+  if (old_.empty()) return;
+  // Two names of one file are left as they are by rename(). What cannot be put back keeps its second name.
+  if (::rename(old_.c_str(), resolve(target_).c_str()) == 0) ::unlink(old_.c_str());
+  old_.clear();
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+bool same_content(const std::string& first, const std::string& second) {
+  const auto size_of = [](const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) return status.st_size;
+    throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions",
+                {.file = path, .stage = "read"});
+  };
+  const auto size = size_of(first);
+  if (size != size_of(second)) return false;
+  if (size == 0) return true;
+  const auto a = MappedFile::open(first), b = MappedFile::open(second);
+  for (std::size_t at = 0; at < a->size(); at += kCompareAtOnce) {
+    const std::size_t count = std::min(kCompareAtOnce, a->size() - at);
+    if (std::memcmp(a->data() + at, b->data() + at, count) != 0) return false;
+    a->release(at, count);
+    b->release(at, count);
+  }
+  return true;
+}
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace whence

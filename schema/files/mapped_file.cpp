@@ -1,0 +1,75 @@
+// Reading files by mapping them: only the pages that are looked at enter memory.
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "schema/files/files.h"
+
+namespace whence {
+
+std::shared_ptr<MappedFile> MappedFile::open(const std::string& path, const std::string& known_as) {
+  const Place place{.file = known_as.empty() ? path : known_as, .stage = "read"};
+  struct stat status {};
+  // Looked at before it is opened: opening a pipe would wait for its writer.
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      throw Error(Code::missing_file, "no such file: " + path, "check the name, or give its full path", place);
+    }
+    throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions", place);
+  }
+  if (S_ISDIR(status.st_mode)) {
+    throw Error(Code::wrong_kind, path + " is a folder, not a file", "name a file in it", place);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(Code::wrong_kind, path + " is not a regular file", "copy its content into a file first", place);
+  }
+  if (status.st_size == 0) {
+    throw Error(Code::empty_file, path + " has no bytes", "write the file again, or check the copy", place);
+  }
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions", place);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int error = errno;
+  ::close(fd);
+  if (data == MAP_FAILED) {
+    throw Error(Code::over_limit, path + " cannot be mapped: " + std::strerror(error),
+                "free memory, or raise the limit on address space (ulimit -v)", place);
+  }
+  std::shared_ptr<MappedFile> file(new MappedFile);
+  file->path_ = path;
+  file->known_as_ = place.file;
+  file->data_ = static_cast<const std::byte*>(data);
+  file->size_ = size;
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+Bytes MappedFile::slice(const std::shared_ptr<MappedFile>& self, std::size_t offset, std::size_t size) const {
+  if (offset > size_ || size > size_ - offset) {
+    throw Error(Code::truncated_file,
+                "bytes " + std::to_string(offset) + " to " + std::to_string(offset + size) + " lie beyond the end of " +
+                    path() + " (" + std::to_string(size_) + " bytes)",
+                "copy or download the file again", {.file = path(), .stage = "read"});
+  }
+  return Bytes::part_of(self, data_ + offset, size).stored_in(path_, offset);
+}
+
+void MappedFile::release(std::size_t offset, std::size_t size) const {
+  if (offset >= size_) return;
+  const std::size_t end = size > size_ - offset ? size_ : offset + size;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t first = (offset + page - 1) / page * page;  // whole pages only: neighbours may be in use
+  const std::size_t last = end == size_ ? end : end / page * page;
+  // Advice only: when the kernel declines, the pages just stay until it needs them.
+  if (first < last) ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+}
+
+}  // namespace whence

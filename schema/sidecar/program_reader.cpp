@@ -1,0 +1,358 @@
+// The tables of a sidecar to a Program. Each table checks its references, so that whoever holds a Program may follow
+// any index without looking.
+#include "schema/sidecar/program_reader.h"
+
+#include "schema/files/files.h"
+#include "schema/sidecar/base64.h"
+
+namespace whence {
+namespace {
+
+constexpr int kDeepestBlocks = 256;  // control flow within control flow
+
+class ProgramReader {
+ public:
+  ProgramReader(const Json& document, const SidecarText& text) : document_(document), text_(text) {}
+
+  // An order in which each table finds the ones that it refers to, or their number of rows.
+  Program read() {
+    value_count_ = rows_of(sidecar_form::values);
+    operation_count_ = rows_of(sidecar_form::operations);
+    read_symbols();
+    read_parameters();
+    read_modules();
+    read_scopes();
+    read_stacks();
+    read_signature();
+    read_stated_signature();
+    read_bases();
+    read_operations();
+    read_constants();
+    read_values();
+    return std::move(program_);
+  }
+
+ private:
+  TableReader table(const sidecar_form::Table& form) const { return {text_, document_, form}; }
+  std::size_t rows_of(const sidecar_form::Table& form) const { return table(form).size(); }
+
+  void read_symbols() {
+    program_.symbols = table(sidecar_form::symbols).read<Symbol>([](RowReader& row) {
+      const auto bound = [](const Cell& cell) {
+        return cell.is_null() ? std::nullopt : std::optional(cell.integer(INT64_MIN, INT64_MAX));
+      };
+      Symbol symbol;
+      symbol.name = row.next().text();
+      symbol.example = row.next().integer(INT64_MIN, INT64_MAX);
+      symbol.min = bound(row.next());
+      symbol.max = bound(row.next());
+      return symbol;
+    });
+  }
+
+  // Bytes that `shape` and `dtype` ask for must be those that the row states.
+  static void check_bytes(const Cell& cell, const TensorData& data) {
+    if (data.dtype == DType::undefined) return;
+    std::size_t expected = size_of(data.dtype);
+    for (const std::int64_t size : data.shape) {
+      if (__builtin_mul_overflow(expected, static_cast<std::size_t>(size), &expected)) {
+        cell.corrupt("the shape is larger than any memory");
+      }
+    }
+    if (expected != data.bytes.size()) {
+      cell.corrupt("dtype and shape make " + std::to_string(expected) + " bytes, the row says " +
+                   std::to_string(data.bytes.size()));
+    }
+  }
+
+  void read_parameters() {
+    program_.parameters = table(sidecar_form::parameters).read<Parameter>([](RowReader& row) {
+      Parameter parameter;
+      TensorData& data = parameter.data;
+      parameter.name = row.next().text();
+      parameter.aliases = row.next().texts();
+      parameter.kind = row.next().one_of<ParameterKind>(sidecar_form::parameter_kinds);
+      parameter.trainable = row.next().flag();
+      parameter.persistent = row.next().flag();
+      data.dtype = row.next().dtype();
+      data.shape = row.next().sizes();
+      std::string file = row.next().word_or_null();
+      parameter.member = row.next().word_or_null();
+      const auto offset = static_cast<std::uint64_t>(row.next().size());
+      const Cell bytes = row.next();
+      data.bytes = Bytes::left_out(static_cast<std::size_t>(bytes.size())).stored_in(std::move(file), offset);
+      check_bytes(bytes, data);
+      parameter.digest = row.next().word_or_null();
+      parameter.digest_transposed = row.next().word_or_null();
+      parameter.digest_float16 = row.next().word_or_null();
+      parameter.digest_bfloat16 = row.next().word_or_null();
+      return parameter;
+    });
+  }
+
+  void read_modules() {
+    const std::size_t count = rows_of(sidecar_form::modules);
+    if (count == 0) text_.corrupt("/modules/rows", "there is no root module");
+    program_.modules = table(sidecar_form::modules).read<Module>([&](RowReader& row) {
+      Module module;
+      module.path = row.next().text();
+      module.type = row.next().text();
+      module.parent = parent(row.next(), row.number());
+      module.aliases = row.next().texts();
+      module.children = row.next().indices(count);
+      module.level = static_cast<int>(row.next().integer(0, INT32_MAX));
+      module.standard = row.next().flag();
+      module.own_parameters = row.next().indices(program_.parameters.size());
+      module.parameters_total = row.next().size();
+      module.parameters_trainable = row.next().size();
+      return module;
+    });
+    check_children();
+  }
+
+  // Row 0 is the root and has no parent; every other row has one that stands before it.
+  static std::int32_t parent(const Cell& cell, std::size_t row) {
+    if (row > 0) return cell.index(row);
+    if (cell.integer(none_id, INT32_MAX) != none_id) cell.corrupt("the root has no parent");
+    return none_id;
+  }
+
+  // A shared module is a child in several places, but none is its own descendant: removing modules whose parents are
+  // all removed must remove every module that has any.
+  void check_children() {
+    const std::vector<Module>& modules = program_.modules;
+    std::vector<int> parents_left(modules.size());
+    for (const Module& module : modules) {
+      for (const ModuleId child : module.children) ++parents_left[child];
+    }
+    std::vector<ModuleId> removable;
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      if (parents_left[i] == 0) removable.push_back(static_cast<ModuleId>(i));
+    }
+    for (std::size_t i = 0; i < removable.size(); ++i) {
+      for (const ModuleId child : modules[removable[i]].children) {
+        if (--parents_left[child] == 0) removable.push_back(child);
+      }
+    }
+    if (removable.size() != modules.size()) text_.corrupt("/modules", "a module is its own descendant");
+  }
+
+  void read_scopes() {
+    if (rows_of(sidecar_form::scopes) == 0) text_.corrupt("/scopes/rows", "there is no scope of the root's call");
+    program_.scopes = table(sidecar_form::scopes).read<Scope>([&](RowReader& row) {
+      Scope scope;
+      scope.parent = parent(row.next(), row.number());
+      scope.module = row.next().index(program_.modules.size());
+      scope.call = static_cast<std::int32_t>(row.next().integer(0, INT32_MAX));
+      return scope;
+    });
+  }
+
+  void read_stacks() {
+    const auto frames = table(sidecar_form::frames).read<Frame>([](RowReader& row) {
+      Frame frame;
+      frame.file = row.next().text();
+      frame.line = static_cast<std::int32_t>(row.next().integer(INT32_MIN, INT32_MAX));
+      frame.function = row.next().text();
+      frame.text = row.next().text();
+      return frame;
+    });
+    program_.stacks = table(sidecar_form::stacks).read<Stack>([&](RowReader& row) {
+      Stack stack;
+      for (const std::int32_t frame : row.next().indices(frames.size())) stack.push_back(frames[frame]);
+      return stack;
+    });
+  }
+
+  void read_constants() {
+    program_.constants = table(sidecar_form::constants).read<Constant>([&](RowReader& row) {
+      Constant constant;
+      constant.name = row.next().text();
+      constant.data.dtype = row.next().dtype();
+      constant.data.shape = row.next().sizes();
+      const Cell size = row.next();
+      const Cell content = row.next();
+      if (content.is_null()) {
+        constant.data.bytes = Bytes::left_out(static_cast<std::size_t>(size.size()));
+      } else {
+        auto bytes = from_base64(content.word());
+        if (!bytes) content.corrupt("the data are not base64");
+        if (bytes->size() != static_cast<std::size_t>(size.size())) content.corrupt("the data have another size");
+        constant.data.bytes = Bytes::owned(std::move(*bytes));
+      }
+      check_bytes(size, constant.data);
+      constant.digest = row.next().word_or_null();
+      constant.ops = row.next().indices(operation_count_);
+      return constant;
+    });
+  }
+
+  void read_values() {
+    const std::size_t constants = program_.constants.size();
+    program_.values = table(sidecar_form::values).read<Value>([&](RowReader& row) {
+      Value value;
+      value.name = row.next().text();
+      value.type.kind = row.next().one_of<ValueKind>(sidecar_form::value_kinds);
+      value.type.dtype = row.next().dtype();
+      if (const Cell dims = row.next(); !dims.is_null()) {
+        std::vector<Dim>& read = value.type.dims.emplace(dims.length());
+        for (std::size_t i = 0; i < read.size(); ++i) read[i] = dim(dims.element(i));
+      }
+      value.source = row.next().one_of<ValueSource>(sidecar_form::value_sources);
+      value.index = source_index(row.next(), value.source);
+      value.known = row.next().index_or_none(constants);
+      return value;
+    });
+  }
+
+  Dim dim(const Cell& cell) const {
+    if (!cell.is_list()) return {cell.integer(-1, INT64_MAX), false, none_id};
+    if (cell.length() != 2) cell.corrupt("expected a dynamic size: [size, symbol or -1]");
+    return {cell.element(0).integer(-1, INT64_MAX), true, cell.element(1).index_or_none(program_.symbols.size())};
+  }
+
+  std::int32_t source_index(const Cell& cell, ValueSource source) const {
+    switch (source) {
+      case ValueSource::input:
+        return cell.index(program_.inputs.size());
+      case ValueSource::parameter:
+        return cell.index(program_.parameters.size());
+      case ValueSource::constant:
+        return cell.index(program_.constants.size());
+      case ValueSource::node:
+      case ValueSource::block_input:
+        return static_cast<std::int32_t>(cell.integer(none_id, INT32_MAX));
+    }
+    cell.corrupt("a source without an index");
+  }
+
+  void read_signature() {
+    program_.inputs = table(sidecar_form::inputs).read<ProgramInput>([&](RowReader& row) {
+      ProgramInput input;
+      input.name = row.next().text();
+      input.value = row.next().index(value_count_);
+      return input;
+    });
+    program_.outputs = table(sidecar_form::outputs).read<ProgramOutput>([&](RowReader& row) {
+      ProgramOutput output;
+      output.name = row.next().text();
+      output.value = row.next().argument(value_count_);
+      return output;
+    });
+  }
+
+  // As the archive states it: other than inputs and outputs it refers to nothing.
+  void read_stated_signature() {
+    enum class Role : std::uint8_t { input, output };
+    for (std::size_t i = 0; i < rows_of(sidecar_form::signature); ++i) {
+      RowReader row = table(sidecar_form::signature).row(i);
+      const auto role = row.next().one_of<Role>(sidecar_form::signature_roles);
+      SignatureEntry entry;
+      entry.kind = row.next().text();
+      entry.name = row.next().text();
+      if (const Cell target = row.next(); !target.is_null()) entry.target = target.text();
+      if (const Cell persistent = row.next(); !persistent.is_null()) entry.persistent = persistent.flag();
+      (role == Role::input ? program_.signature.inputs : program_.signature.outputs).push_back(std::move(entry));
+    }
+  }
+
+  // The two flat tables of operations and blocks become a tree.
+  struct FlatBlock {
+    std::int32_t operation = none_id;  // that holds it
+    Block block;
+    std::vector<std::int32_t> operations;
+  };
+
+  void read_operations() {
+    blocks_ = table(sidecar_form::blocks).read<FlatBlock>([&](RowReader& row) {
+      FlatBlock flat;
+      const Cell operation = row.next();
+      flat.operation = row.number() > 0 ? operation.index(operation_count_) : operation.index_or_none(0);
+      flat.block.inputs = row.next().indices(value_count_);
+      const Cell outputs = row.next();
+      for (std::size_t i = 0; i < outputs.length(); ++i) {
+        flat.block.outputs.push_back(outputs.element(i).argument(value_count_));
+      }
+      return flat;
+    });
+    if (blocks_.empty()) text_.corrupt("/blocks/rows", "there is no block for the program's body");
+    nodes_ = table(sidecar_form::operations).read<Node>([&](RowReader& row) { return operation(row); });
+    blocks_of_.resize(nodes_.size());
+    for (std::size_t i = 1; i < blocks_.size(); ++i) {
+      blocks_of_[blocks_[i].operation].push_back(static_cast<std::int32_t>(i));
+    }
+    program_.body = assemble(0, 0);
+    if (assembled_ != operation_count_) {
+      text_.corrupt("/operations", "operations or blocks do not stand in execution order");
+    }
+  }
+
+  Node operation(RowReader& row) {
+    Node node;
+    node.origin.op = static_cast<std::int32_t>(row.number());
+    node.origin.basis = bases_[node.origin.op];
+    node.target = row.next().text();
+    node.overload = row.next().text();
+    node.origin.scope = row.next().index(program_.scopes.size());
+    node.origin.stack = row.next().index_or_none(program_.stacks.size());
+    node.origin.name = row.next().text();
+    const Cell arguments = row.next();
+    if (arguments.length() % 2 != 0) arguments.corrupt("expected pairs of name and value");
+    for (std::size_t i = 0; i < arguments.length(); i += 2) {
+      node.arguments.push_back({arguments.element(i).text(), arguments.element(i + 1).argument(value_count_)});
+    }
+    node.outputs = row.next().indices(value_count_);
+    node.list_output = row.next().flag();
+    const std::int32_t block = row.next().index(blocks_.size());
+    blocks_[block].operations.push_back(node.origin.op);
+    node.origin.text = row.next().text();
+    return node;
+  }
+
+  // Execution order gives each operation one place: it follows what stands before it in its block and all they hold.
+  Block assemble(std::int32_t number, int depth) {
+    if (depth > kDeepestBlocks) text_.corrupt("/blocks", "blocks are nested too deeply");
+    FlatBlock& flat = blocks_[number];
+    Block block = std::move(flat.block);
+    for (const std::int32_t op : flat.operations) {
+      if (static_cast<std::size_t>(op) != assembled_++) {
+        text_.corrupt("/operations/rows/" + std::to_string(op), "the operation does not stand in execution order");
+      }
+      Node& node = block.nodes.emplace_back(std::move(nodes_[op]));
+      for (const std::int32_t nested : blocks_of_[op]) node.blocks.push_back(assemble(nested, depth + 1));
+    }
+    return block;
+  }
+
+  void read_bases() {
+    bases_.resize(operation_count_, ScopeBasis::observed);
+    for (std::size_t i = 0; i < sidecar_form::bases.size(); ++i) {
+      const std::string name(sidecar_form::bases[i]);
+      const auto list = document_.find(name);
+      if (list == document_.end()) continue;
+      if (!list->is_array()) text_.corrupt("/" + name, "expected an array");
+      for (const Json& op : *list) {
+        if (!op.is_number_unsigned() || op.get<std::uint64_t>() >= operation_count_) {
+          text_.corrupt("/" + name, "expected rows of operations");
+        }
+        bases_[op.get<std::size_t>()] = static_cast<ScopeBasis>(i + 1);
+      }
+    }
+  }
+
+  const Json& document_;
+  const SidecarText& text_;
+  std::vector<ScopeBasis> bases_;  // by operation
+  Program program_;
+  std::size_t value_count_ = 0, operation_count_ = 0;
+  std::vector<FlatBlock> blocks_;
+  std::vector<Node> nodes_;                           // in the order of the table, until assemble() takes them
+  std::vector<std::vector<std::int32_t>> blocks_of_;  // by operation
+  std::size_t assembled_ = 0;
+};
+
+}  // namespace
+
+Program read_program(const Json& document, const SidecarText& text) { return ProgramReader(document, text).read(); }
+
+}  // namespace whence

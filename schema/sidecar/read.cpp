@@ -1,0 +1,203 @@
+// Sidecar text to Sidecar: is it one, whole, and of a version that we read? Its tables go to sidecar_program_reader.
+#include <algorithm>
+
+#include "schema/files/files.h"
+#include "schema/sidecar/form.h"
+#include "schema/sidecar/program_reader.h"
+#include "schema/sidecar/row_reader.h"
+#include "schema/sidecar/sidecar.h"
+
+namespace whence {
+namespace {
+
+constexpr int kDeepestJson = 64;  // a sidecar of ours needs 9, plus the depth of nested list arguments
+
+// Refuses what is not a sidecar by its first bytes, and text nested so deeply that walking it could exhaust the stack.
+void check_text(std::string_view text, const Place& place) {
+  const std::size_t start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos) {
+    throw Error(Code::empty_file, "the file holds nothing", "write the file again with whence record", place);
+  }
+  if (text.starts_with("PK\x03\x04")) {
+    throw Error(Code::wrong_kind, "this is a zip archive (a PyTorch model?), not a sidecar",
+                "make its sidecar first: whence record MODEL -o model.whence.json", place);
+  }
+  if (text[start] != '{') {
+    throw Error(Code::wrong_kind, "this is not a sidecar: it does not start with '{'",
+                "give the .whence.json that whence record wrote", place);
+  }
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = start; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDeepestJson) {
+        throw Error(Code::corrupt_file,
+                    "nested deeper than " + std::to_string(kDeepestJson) + " levels at byte " + std::to_string(i),
+                    "write the file again with whence record", place);
+      }
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+}
+
+Json parse_json(std::string_view text, const Place& place) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    if (error.byte > text.size()) {
+      throw Error(Code::truncated_file, "the file ends in the middle", "copy it again, or write it with whence record",
+                  place);
+    }
+    throw Error(Code::corrupt_file, "not JSON at byte " + std::to_string(error.byte),
+                "write the file again with whence record", place);
+  } catch (const Json::exception& error) {
+    throw Error(Code::corrupt_file, std::string("not JSON: ") + error.what(), "write the file again with whence record",
+                place);
+  }
+}
+
+class Reader {
+ public:
+  Reader(const Json& document, const std::string& file) : document_(document), text_{file, {}} {}
+
+  Sidecar read() {
+    Sidecar sidecar;
+    sidecar.minor = minor_version();
+    read_strings();
+    sidecar.program = read_program(document_, text_);
+    read_header(sidecar.program);
+    sidecar.bindings = bindings();
+    if (document_.contains("complete")) sidecar.complete = field("complete", Json::value_t::boolean);
+    sidecar.unknown = unknown();
+    sidecar.unknown_columns = unknown_columns();
+    if (program_digest(sidecar.program) != field("program_digest", Json::value_t::string)) {
+      text_.corrupt("/program_digest", "the digest is not that of the operations: the file was changed");
+    }
+    return sidecar;
+  }
+
+ private:
+  const Json& field(const std::string& name, Json::value_t type) const {
+    const auto found = document_.find(name);
+    if (found == document_.end()) text_.corrupt("/" + name, "the field is missing");
+    if (found->type() != type) text_.corrupt("/" + name, std::string("expected ") + Json(type).type_name());
+    return *found;
+  }
+
+  int minor_version() const {
+    const Place place{.file = text_.file, .stage = "read"};
+    const auto format = document_.find("format");
+    if (format == document_.end() || *format != sidecar_form::format) {
+      throw Error(Code::wrong_kind, "this JSON file is not a sidecar: it lacks \"format\": \"whence-sidecar\"",
+                  "give the .whence.json that whence record wrote", place);
+    }
+    const std::string& version = field("version", Json::value_t::string).get_ref<const std::string&>();
+    const std::size_t dot = version.find('.');
+    const auto number = [&](std::string_view digits) {
+      const bool valid = !digits.empty() && digits.size() < 7 &&
+                         std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+      if (!valid) text_.corrupt("/version", "'" + version + "' is not a version: expected MAJOR.MINOR");
+      return std::stoi(std::string(digits));
+    };
+    const int major = number(std::string_view(version).substr(0, dot));
+    const int minor = number(dot == std::string::npos ? "" : std::string_view(version).substr(dot + 1));
+    if (major > sidecar_major) {
+      throw Error(Code::newer_version,
+                  "the sidecar has version " + version + "; this whence reads " + std::to_string(sidecar_major) + ".x",
+                  "use a newer whence, or record the model again with this one", place);
+    }
+    if (major < 1) text_.corrupt("/version", "there is no version " + version);
+    return minor;
+  }
+
+  void read_header(Program& program) const {
+    program.producer = field("producer", Json::value_t::string);
+    program.ran = field("ran", Json::value_t::boolean);
+    const Json& source = field("source", Json::value_t::object);
+    const auto part = [&](const char* name) -> std::string {
+      if (!source.contains(name) || !source[name].is_string()) {
+        text_.corrupt(std::string("/source/") + name, "expected a string");
+      }
+      return source[name];
+    };
+    if (!source.contains("size") || !source["size"].is_number_unsigned()) {
+      text_.corrupt("/source/size", "expected a number of bytes");
+    }
+    program.source = {part("kind"), part("file"), source["size"], part("digest")};
+  }
+
+  void read_strings() {
+    const Json& strings = field("strings", Json::value_t::array);
+    text_.strings.reserve(strings.size());
+    for (const Json& string : strings) {
+      if (!string.is_string()) {
+        text_.corrupt("/strings/" + std::to_string(text_.strings.size()), "expected a string");
+      }
+      text_.strings.push_back(string);
+    }
+  }
+
+  std::vector<Binding> bindings() const {
+    return TableReader(text_, document_, sidecar_form::bindings).read<Binding>([](RowReader& row) {
+      Binding binding;
+      binding.file = row.next().word();
+      binding.digest = row.next().word();
+      binding.opset = static_cast<int>(row.next().integer(0, INT32_MAX));
+      binding.nodes = row.next().size();
+      return binding;
+    });
+  }
+
+  std::shared_ptr<const std::string> unknown() const {
+    Json unknown = Json::object();
+    for (const auto& [name, content] : document_.items()) {
+      const auto& known = sidecar_form::fields;
+      const auto& bases = sidecar_form::bases;
+      const bool ours = std::find(known.begin(), known.end(), name) != known.end() ||
+                        std::find(bases.begin(), bases.end(), name) != bases.end() || name == sidecar_form::complete;
+      if (!ours) unknown[name] = content;
+    }
+    return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
+  }
+
+  std::shared_ptr<const std::string> unknown_columns() const {
+    Json unknown = Json::object();
+    for (const sidecar_form::Table* form : sidecar_form::tables) {
+      Json columns = TableReader(text_, document_, *form).unknown_columns();
+      if (!columns.is_null()) unknown[std::string(form->name)] = std::move(columns);
+    }
+    return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
+  }
+
+  const Json& document_;
+  SidecarText text_;
+};
+
+}  // namespace
+
+Result<Sidecar> parse_sidecar(std::string_view text, const std::string& file) {
+  return guarded([&] {
+    const Place place{.file = file, .stage = "read"};
+    check_text(text, place);
+    const Json document = parse_json(text, place);
+    return Reader(document, file).read();
+  });
+}
+
+Result<Sidecar> read_sidecar(const std::string& path) {
+  return guarded([&] {
+    const auto file = MappedFile::open(path);
+    Result<Sidecar> sidecar = parse_sidecar(file->text(), path);
+    if (!sidecar) throw Error(sidecar.diagnostics());
+    return std::move(*sidecar);
+  });
+}
+
+}  // namespace whence

@@ -1,0 +1,169 @@
+// Checks of single cells: types, ranges, references.
+#include "schema/sidecar/row_reader.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "schema/result.h"
+
+namespace whence {
+
+void SidecarText::corrupt(const std::string& pointer, const std::string& why) const {
+  throw Error(Code::corrupt_file, why, "write the file again with whence record",
+              {.file = file, .stage = "read", .source = pointer});
+}
+
+void Cell::corrupt(const std::string& why) const {
+  text_.corrupt("/" + std::string(table_) + "/rows/" + std::to_string(row_) + "/" + std::to_string(column_), why);
+}
+
+std::int64_t Cell::integer(std::int64_t least, std::int64_t most) const {
+  if (!json_.is_number_integer()) corrupt("expected an integer");
+  const bool beyond = json_.is_number_unsigned() && json_.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
+  const std::int64_t value = beyond ? INT64_MAX : json_.get<std::int64_t>();
+  if (beyond || value < least || value > most) {
+    corrupt(json_.dump() + " is not within " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value;
+}
+
+std::int32_t Cell::index(std::size_t count) const {
+  const auto value = static_cast<std::int32_t>(integer(0, std::numeric_limits<std::int32_t>::max()));
+  if (static_cast<std::size_t>(value) >= count) {
+    corrupt("refers to number " + std::to_string(value) + " of " + std::to_string(count));
+  }
+  return value;
+}
+
+std::int32_t Cell::index_or_none(std::size_t count) const {
+  return json_.is_number_integer() && json_ == none_id ? none_id : index(count);
+}
+
+double Cell::floating() const {
+  if (json_.is_number()) return json_.get<double>();
+  const std::string& name = word();
+  if (name == "inf") return std::numeric_limits<double>::infinity();
+  if (name == "-inf") return -std::numeric_limits<double>::infinity();
+  if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
+  corrupt("expected a number, \"inf\", \"-inf\" or \"nan\"");
+}
+
+bool Cell::flag() const {
+  if (!json_.is_boolean()) corrupt("expected true or false");
+  return json_.get<bool>();
+}
+
+const std::string& Cell::text() const { return text_.strings[static_cast<std::size_t>(index(text_.strings.size()))]; }
+
+const std::string& Cell::word() const {
+  if (!json_.is_string()) corrupt("expected a string");
+  return json_.get_ref<const std::string&>();
+}
+
+const std::string& Cell::word_or_null() const {
+  static const std::string nothing;
+  return json_.is_null() ? nothing : word();
+}
+
+std::size_t Cell::position_in(std::span<const std::string_view> words) const {
+  const auto found = std::find(words.begin(), words.end(), word());
+  if (found == words.end()) corrupt("'" + word() + "' is not a word of this column");
+  return static_cast<std::size_t>(found - words.begin());
+}
+
+DType Cell::dtype() const {
+  if (word() == name_of(DType::undefined)) return DType::undefined;
+  const auto dtype = parse_dtype(word());
+  if (!dtype || name_of(*dtype) != word()) corrupt("'" + word() + "' is not a dtype");
+  return *dtype;
+}
+
+std::size_t Cell::length() const {
+  if (!json_.is_array()) corrupt("expected a list");
+  return json_.size();
+}
+
+std::vector<std::int32_t> Cell::indices(std::size_t count) const {
+  std::vector<std::int32_t> items(length());
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = element(i).index(count);
+  return items;
+}
+
+std::vector<std::int64_t> Cell::sizes() const {
+  std::vector<std::int64_t> items(length());
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = element(i).size();
+  return items;
+}
+
+std::vector<std::string> Cell::texts() const {
+  std::vector<std::string> items(length());
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = element(i).text();
+  return items;
+}
+
+Argument Cell::argument(std::size_t value_count) const {
+  if (json_.is_null()) return {None{}};
+  if (json_.is_boolean()) return {json_.get<bool>()};
+  if (json_.is_number_integer()) return {integer(INT64_MIN, INT64_MAX)};
+  if (json_.is_object()) return marked_argument(value_count);
+  ArgumentList list(length());
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = element(i).argument(value_count);
+  return {std::move(list)};
+}
+
+Argument Cell::marked_argument(std::size_t value_count) const {
+  if (json_.size() != 1) corrupt("expected an argument with one mark");
+  const std::string& mark = json_.begin().key();
+  const Cell content(text_, json_.begin().value(), table_, row_, column_);
+  if (mark == "value") return {ValueRef{content.index(value_count)}};
+  if (mark == "float") return {content.floating()};
+  if (mark == "string") return {content.text()};
+  if (mark == "dtype") return {content.dtype()};
+  if (mark == "keyword") return {Keyword{content.text()}};
+  if (mark == "complex" && content.length() == 2) {
+    return {ComplexNumber{content.element(0).floating(), content.element(1).floating()}};
+  }
+  corrupt("'" + mark + "' does not mark an argument");
+}
+
+TableReader::TableReader(const SidecarText& text, const Json& document, const sidecar_form::Table& form)
+    : text_(text), form_(form) {
+  const std::string pointer = "/" + std::string(form.name);
+  const auto table = document.find(std::string(form.name));
+  if (table == document.end()) text.corrupt(pointer, "the table is missing");
+  if (!table->is_object() || !table->contains("columns") || !table->contains("rows")) {
+    text.corrupt(pointer, "expected a table: an object with columns and rows");
+  }
+  columns_ = &(*table)["columns"];
+  if (!columns_->is_array() || columns_->size() < form.columns.size() ||
+      !std::equal(form.columns.begin(), form.columns.end(), columns_->begin())) {
+    text.corrupt(pointer + "/columns", "expected the columns " + Json(form.columns).dump());
+  }
+  rows_ = &(*table)["rows"];
+  if (!rows_->is_array()) text.corrupt(pointer + "/rows", "expected a list of rows");
+  if (rows_->size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    text.corrupt(pointer + "/rows", "more rows than a 32-bit number can count");
+  }
+}
+
+RowReader TableReader::row(std::size_t i) const {
+  const Json& cells = (*rows_)[i];
+  if (!cells.is_array() || cells.size() != columns_->size()) {
+    text_.corrupt("/" + std::string(form_.name) + "/rows/" + std::to_string(i),
+                  "expected a row of " + std::to_string(columns_->size()) + " cells");
+  }
+  return {text_, cells, form_.name, i};
+}
+
+Json TableReader::unknown_columns() const {
+  const std::size_t known = form_.columns.size();
+  if (columns_->size() <= known) return nullptr;
+  const auto behind = [&](const Json& cells) {
+    return Json(Json::array_t(cells.begin() + static_cast<std::ptrdiff_t>(known), cells.end()));
+  };
+  Json rows = Json::array();
+  for (const Json& cells : *rows_) rows.push_back(behind(cells));
+  return {{"columns", behind(*columns_)}, {"rows", std::move(rows)}};
+}
+
+}  // namespace whence

@@ -1,0 +1,120 @@
+// Reads the rows of a sidecar's tables. A sidecar is a foreign file: every cell is checked for its type and
+// range, and a doubt ends in an Error that names the file and the cell.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/program.h"
+#include "schema/sidecar/form.h"
+
+namespace whence {
+
+using Json = nlohmann::ordered_json;
+
+// What every cell needs to be understood or refused.
+struct SidecarText {
+  std::string file;
+  std::vector<std::string> strings;  // the table of interned strings
+
+  // Throws Error(corrupt_file); `pointer` is a JSON pointer (RFC 6901) to the offending piece.
+  [[noreturn]] void corrupt(const std::string& pointer, const std::string& why) const;
+};
+
+// One value of a row, or an element of a list in it.
+class Cell {
+ public:
+  Cell(const SidecarText& text, const Json& json, std::string_view table, std::size_t row, std::size_t column)
+      : text_(text), json_(json), table_(table), row_(row), column_(column) {}
+
+  std::int64_t integer(std::int64_t least, std::int64_t most) const;
+  std::int64_t size() const { return integer(0, INT64_MAX); }
+  std::int32_t index(std::size_t count) const;          // 0 to count - 1
+  std::int32_t index_or_none(std::size_t count) const;  // also none_id
+  double floating() const;                              // a number, "inf", "-inf" or "nan"
+  bool flag() const;
+  const std::string& text() const;          // an interned string
+  const std::string& word() const;          // a string written out
+  const std::string& word_or_null() const;  // empty for null
+  DType dtype() const;
+  Argument argument(std::size_t value_count) const;  // value_count: how many values there are to refer to
+
+  // The number of a word among `words`, as the enumeration that lists them in this order.
+  template <class Enum>
+  Enum one_of(std::span<const std::string_view> words) const {
+    return static_cast<Enum>(position_in(words));
+  }
+
+  bool is_null() const { return json_.is_null(); }
+  bool is_list() const { return json_.is_array(); }
+  std::size_t length() const;  // of a list
+  Cell element(std::size_t i) const { return {text_, json_[i], table_, row_, column_}; }
+  std::vector<std::int32_t> indices(std::size_t count) const;  // a list of index()
+  std::vector<std::int64_t> sizes() const;                     // a list of size()
+  std::vector<std::string> texts() const;                      // a list of text()
+
+  [[noreturn]] void corrupt(const std::string& why) const;
+
+ private:
+  std::size_t position_in(std::span<const std::string_view> words) const;
+  Argument marked_argument(std::size_t value_count) const;
+
+  const SidecarText& text_;
+  const Json& json_;
+  std::string_view table_;
+  std::size_t row_, column_;
+};
+
+// Hands out the cells of one row from left to right.
+class RowReader {
+ public:
+  RowReader(const SidecarText& text, const Json& cells, std::string_view table, std::size_t row)
+      : text_(text), cells_(cells), table_(table), row_(row) {}
+  Cell next() {
+    static const Json absent;
+    const std::size_t column = column_++;
+    return {text_, column < cells_.size() ? cells_[column] : absent, table_, row_, column};
+  }
+  std::size_t number() const { return row_; }
+
+ private:
+  const SidecarText& text_;
+  const Json& cells_;
+  std::string_view table_;
+  std::size_t row_, column_ = 0;
+};
+
+// A table whose columns are those of `form`, perhaps less or more of the later ones; each row has one cell a column.
+class TableReader {
+ public:
+  TableReader(const SidecarText& text, const Json& document, const sidecar_form::Table& form);
+  std::size_t size() const { return rows_->size(); }
+  RowReader row(std::size_t i) const;
+
+  // Columns behind those of `form`: {columns, rows}, or null when there are none.
+  Json unknown_columns() const;
+
+  // One item a row.
+  template <class Item, class Read>
+  std::vector<Item> read(Read read_row) const {
+    std::vector<Item> items;
+    items.reserve(size());
+    for (std::size_t i = 0; i < size(); ++i) {
+      RowReader cells = row(i);
+      items.push_back(read_row(cells));
+    }
+    return items;
+  }
+
+ private:
+  const SidecarText& text_;
+  const sidecar_form::Table& form_;
+  const Json* columns_ = nullptr;
+  const Json* rows_ = nullptr;
+};
+
+}  // namespace whence

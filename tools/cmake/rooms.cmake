@@ -1,0 +1,89 @@
+# The rooms: which folder may include which. This list is the order; tests/guards/test_rooms.py reads it, and fails where
+# an #include is not allowed by it, where it allows one that no file has, and on a circle.
+#
+#   annotator_room(NAME [USES room...] [NEEDS library...])   annotator/NAME, after the rooms that it uses
+#   recorder_room(NAME [USES room...])                       recorder/NAME, the same
+#
+# A room is an object library of its own, whence_NAME or whence_recorder_NAME, and links the rooms that it uses; together
+# they make one static library and one shared one. Every room may include schema/ and
+# include/.
+
+function(annotator_room name)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES;NEEDS")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS annotator/${name}/*.cpp)
+  add_library(whence_${name} OBJECT ${sources})
+  target_compile_definitions(whence_${name} PRIVATE WHENCE_VERSION="${PROJECT_VERSION}" _GLIBCXX_ASSERTIONS)
+  target_precompile_headers(whence_${name} REUSE_FROM whence_schema)
+  list(TRANSFORM room_USES PREPEND whence_)
+  target_link_libraries(whence_${name} PUBLIC whence_schema ${room_USES} PRIVATE ${room_NEEDS})
+  set_property(GLOBAL APPEND PROPERTY annotator_rooms whence_${name})
+endfunction()
+
+annotator_room(text)
+annotator_room(program)
+annotator_room(origin)
+annotator_room(onnx_file USES text origin NEEDS nlohmann_json::nlohmann_json)
+annotator_room(graph USES program origin)
+annotator_room(convert USES program graph NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
+annotator_room(lower USES program convert)
+annotator_room(metadata USES text origin onnx_file graph convert NEEDS nlohmann_json::nlohmann_json)
+annotator_room(pt2 USES origin convert metadata NEEDS nlohmann_json::nlohmann_json)
+annotator_room(simplify USES program graph convert)
+annotator_room(write USES text origin onnx_file graph lower metadata NEEDS ONNX::onnx ONNX::onnx_proto)
+annotator_room(exporter USES text program origin graph convert lower simplify)
+annotator_room(match USES text program origin onnx_file graph metadata exporter NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
+annotator_room(annotation USES text origin onnx_file metadata exporter match NEEDS nlohmann_json::nlohmann_json)
+annotator_room(functions USES text origin onnx_file write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
+annotator_room(view USES text origin onnx_file metadata match functions NEEDS nlohmann_json::nlohmann_json)
+annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json)
+annotator_room(validation USES text origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
+annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json)
+annotator_room(app USES text origin onnx_file graph lower pt2 write exporter annotation functions validation NEEDS ${CMAKE_DL_LIBS})
+
+include(tools/cmake/report_page.cmake)
+target_include_directories(whence_report PRIVATE ${CMAKE_BINARY_DIR})
+target_include_directories(whence_app PRIVATE ${CMAKE_BINARY_DIR}/generated)
+
+get_property(rooms GLOBAL PROPERTY annotator_rooms)
+list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE room_objects)
+add_library(whence_annotator STATIC ${room_objects})
+set_target_properties(whence_annotator PROPERTIES LINKER_LANGUAGE CXX)
+target_link_libraries(whence_annotator PUBLIC whence_schema
+                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf)
+
+if(NOT WHENCE_RECORDER)
+  return()
+endif()
+
+function(recorder_room name)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES")
+  file(GLOB sources CONFIGURE_DEPENDS recorder/${name}/*.cpp)
+  list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/recorder/native/layers.cpp)
+  add_library(whence_recorder_${name} OBJECT ${sources})
+  target_compile_definitions(whence_recorder_${name} PRIVATE WHENCE_VERSION="${PROJECT_VERSION}")
+  if(name STREQUAL base)
+    target_precompile_headers(whence_recorder_base PRIVATE <recorder/base/torch_pch.h>)
+  else()
+    target_precompile_headers(whence_recorder_${name} REUSE_FROM whence_recorder_base)
+  endif()
+  target_include_directories(whence_recorder_${name} PRIVATE ${CMAKE_BINARY_DIR}/generated)
+  list(TRANSFORM room_USES PREPEND whence_recorder_)
+  target_link_libraries(whence_recorder_${name} PUBLIC whence_schema whence_torch ${room_USES}
+                        PRIVATE nlohmann_json::nlohmann_json ZLIB::ZLIB)
+  set_property(GLOBAL APPEND PROPERTY recorder_rooms whence_recorder_${name})
+endfunction()
+
+recorder_room(base)
+recorder_room(archive USES base)
+recorder_room(inputs USES base archive)
+recorder_room(program USES base archive)
+recorder_room(script USES base archive inputs program)
+recorder_room(live USES base archive program)
+recorder_room(native USES base inputs)
+
+get_property(rooms GLOBAL PROPERTY recorder_rooms)
+list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE room_objects)
+add_library(whence_recorder SHARED ${room_objects})
+set_target_properties(whence_recorder PROPERTIES OUTPUT_NAME whence_recorder_torch LINKER_LANGUAGE CXX)
+target_link_libraries(whence_recorder PUBLIC whence_schema whence_torch PRIVATE ZLIB::ZLIB nlohmann_json::nlohmann_json)
+include(tools/cmake/native.cmake)

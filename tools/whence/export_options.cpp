@@ -1,0 +1,159 @@
+// The table of an export's options. To add one: a row here, a field in include/whence/options.h with its line in
+// parse_export_options() and, for live C++ modules, in export_arguments() (recorder/native/record.cpp), a keyword in
+// python/whence/options.py.
+#include "tools/whence/export_options.h"
+
+#include <array>
+#include <charconv>
+
+#include "annotator/text/words.h"
+#include "tools/whence/option_table.h"
+
+namespace whence {
+namespace {
+
+using Kind = OptionRow::Kind;
+
+constexpr std::array inputs_table = {
+    OptionRow{"inputs", Kind::text, "FILE", "example inputs: a torch-saved tensor, tuple or dict, or an .npz",
+              "inputs_file", "args"},
+    OptionRow{"input", Kind::list, "SPEC",
+              "an example input to make, NAME=DTYPE[DIMS], with a range after it: 'ids=int64[1,16]<30522'", "inputs",
+              "args"},
+    OptionRow{"default-dtype", Kind::text, "DTYPE",
+              "what torch.set_default_dtype was given where the model is used; float32", "default_dtype", ""},
+    OptionRow{"library", Kind::list, "FILE", "a shared library that defines operators of the archive (TORCH_LIBRARY)",
+              "libraries", ""},
+};
+
+constexpr std::array export_table = {
+    OptionRow{"dynamic", Kind::list, "SPEC", "axes that may vary at run time: 'input_ids:0=batch,1=seq'",
+              "dynamic_axes", "dynamic_axes"},
+    OptionRow{"opset", Kind::text, "N", "13 to 23, 20 by default", "opset", "opset_version"},
+    OptionRow{"sidecar-out", Kind::output, "", "write the sidecar too, bound to the ONNX file", "sidecar", "sidecar"},
+    OptionRow{"annotate", Kind::flag, "", "annotate the file too, as `whence annotate` does", "annotate", ""},
+    OptionRow{"report", Kind::output, "",
+              "a Markdown report, also when the export fails: what is missing, where, operators, times", "report",
+              "report"},
+    OptionRow{"on-unsupported", Kind::text, "error|domain",
+              "what to do with operators that have no converter; error by default", "unsupported_as_domain",
+              "operator_export_type"},
+    OptionRow{"functions", Kind::text, "CHOICE",
+              "modules become ONNX functions, one for each unique block: auto, types=A,B, modules=GLOB,GLOB or depth=N "
+              "(`whence functions` says more)",
+              "functions", "export_modules_as_functions"},
+    OptionRow{
+        "converters", Kind::text, "FILE",
+        "your own converters: a model file with ONNX functions; `op` of the domain `whence.mylib` is for mylib::op",
+        "converters", "custom_translation_table"},
+    OptionRow{"keep-operator", Kind::list, "OPERATOR",
+              "write the operator, such as aten::gelu or aten::add.Tensor, as a node of the domain whence.aten, though "
+              "it has a converter",
+              "kept_operators", "custom_translation_table"},
+    OptionRow{"custom-opset", Kind::list, "NAME=VERSION",
+              "write operators of the namespace NAME that have no converter as nodes of the ONNX domain NAME",
+              "custom_opsets", "custom_opsets"},
+    OptionRow{"input-names", Kind::text, "A,B",
+              "names of the graph's inputs, in order; forward's argument names by default", "input_names",
+              "input_names"},
+    OptionRow{"output-names", Kind::text, "A,B", "names of the graph's outputs, in order", "output_names",
+              "output_names"},
+    OptionRow{"no-optimize", Kind::flag, "",
+              "leave the graph as it was converted: no folding, no merging, nothing shared", "optimize", "optimize"},
+    OptionRow{"weights-as-inputs", Kind::flag, "",
+              "leave the weights out: parameters and buffers become inputs, by qualified name", "weights_as_inputs",
+              "export_params"},
+    OptionRow{"keep-initializers-as-inputs", Kind::flag, "", "list the weights among the graph's inputs too",
+              "keep_initializers_as_inputs", "keep_initializers_as_inputs"},
+    OptionRow{"external-data", Kind::flag, "",
+              "keep the weights in a file beside the model (done by itself above 2 GiB)", "external_data",
+              "external_data"},
+    OptionRow{"external-data-per-tensor", Kind::flag, "", "a file for each of the weights: model.onnx.encoder.weight",
+              "external_data", "external_data"},
+    OptionRow{"external-data-threshold", Kind::text, "BYTES",
+              "weights that are not larger stay in the model file; 1024 by default", "external_data", "external_data"},
+    OptionRow{"external-data-alignment", Kind::text, "BYTES", "where weights start in the file; 4096 by default",
+              "external_data", "external_data"},
+};
+
+std::optional<std::uint64_t> bytes_option(const CommandLine& line, const std::string& name) {
+  if (!line.has(name)) return std::nullopt;
+  const std::int64_t bytes = line.integer_or(name, 0);
+  if (bytes >= 0) return static_cast<std::uint64_t>(bytes);
+  throw Error(Code::usage, "--" + name + " " + std::to_string(bytes) + " is not a number of bytes", "give 0 or more",
+              Place{.stage = "command line"});
+}
+
+// --custom-opset mylib=2.
+std::map<std::string, int> parse_custom_opsets(const CommandLine& line) {
+  std::map<std::string, int> versions;
+  for (const std::string& text : line.list("custom-opset")) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const std::string number = text.substr(std::min(equals + 1, text.size()));
+    int version = 0;
+    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), version);
+    if (failure != std::errc() || end != number.data() + number.size()) {
+      throw Error(Code::usage, "--custom-opset '" + text + "' is not a domain with a version",
+                  "give it as mylib=1; the version of ONNX's own operators is --opset", Place{.stage = "command line"});
+    }
+    versions[text.substr(0, equals)] = version;
+  }
+  return versions;
+}
+
+bool parse_on_unsupported(const CommandLine& line) {
+  const std::string choice = line.text_or("on-unsupported", "error");
+  if (choice == "error" || choice == "domain") return choice == "domain";
+  throw Error(Code::usage, "--on-unsupported=" + choice + " is not known",
+              "'error' stops and reports every such operator, 'domain' writes them in a domain of their own",
+              Place{.stage = "command line"});
+}
+
+int parse_opset(const CommandLine& line) {
+  const std::int64_t opset = line.integer_or("opset", Options{}.opset);
+  return static_cast<int>(std::clamp<std::int64_t>(opset, -1, 10000));  // what is out of range is refused later
+}
+
+}  // namespace
+
+void declare_inputs(CommandLine& line) { declare(line, inputs_table); }
+
+void parse_inputs(const CommandLine& line, Options& options) {
+  options.inputs_file = line.text_or("inputs", "");
+  options.inputs = line.list("input");
+  options.default_dtype = line.text_or("default-dtype", "");
+  options.libraries = line.list("library");
+}
+
+void declare_export_options(CommandLine& line) {
+  declare_inputs(line);
+  declare(line, export_table);
+}
+
+Options parse_export_options(const CommandLine& line) {
+  Options options;
+  parse_inputs(line, options);
+  options.dynamic = line.list("dynamic");
+  options.opset = parse_opset(line);
+  options.sidecar = line.text_or("sidecar-out", "");
+  options.annotate = line.has("annotate");
+  options.report = line.text_or("report", "");
+  options.unsupported_as_domain = parse_on_unsupported(line);
+  options.functions = line.text_or("functions", "");
+  options.converters = line.text_or("converters", "");
+  options.kept_operators = line.list("keep-operator");
+  options.custom_opsets = parse_custom_opsets(line);
+  options.input_names = text::split(line.text_or("input-names", ""), ',');
+  options.output_names = text::split(line.text_or("output-names", ""), ',');
+  options.optimize = !line.has("no-optimize");
+  options.weights_as_inputs = line.has("weights-as-inputs");
+  options.keep_initializers_as_inputs = line.has("keep-initializers-as-inputs");
+  options.external_data.always = line.has("external-data");
+  options.external_data.per_tensor = line.has("external-data-per-tensor");
+  options.external_data.threshold = bytes_option(line, "external-data-threshold");
+  options.external_data.alignment = bytes_option(line, "external-data-alignment");
+  options.external_data.overwrite = line.has("overwrite");
+  return options;
+}
+
+}  // namespace whence

@@ -1,0 +1,58 @@
+#include "tools/whence/printing.h"
+
+#include <iostream>
+#include <utility>
+
+namespace whence {
+
+using Json = nlohmann::ordered_json;
+
+void print_json(Json object, const Diagnostics& notes) {
+  object["diagnostics"] = Json::parse(json_array(notes));
+  std::cout << object.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+Json to_json(const FunctionsReport& report) {
+  Json functions = Json::array(), refused = Json::array();
+  for (const FunctionsReport::Function& each : report.functions) {
+    functions.push_back({{"name", each.name}, {"calls", each.calls}, {"nodes", each.nodes}, {"modules", each.modules}});
+  }
+  for (const FunctionsReport::Refused& each : report.refused) {
+    refused.push_back({{"module", each.module}, {"reason", each.reason}});
+  }
+  return {{"nodes_before", report.nodes_before},
+          {"nodes_after", report.nodes_after},
+          {"functions", functions},
+          {"refused", refused}};
+}
+
+std::string describe(const FunctionsReport& report) {
+  std::string text = std::to_string(report.functions.size()) +
+                     (report.functions.size() == 1 ? " function: " : " functions: ") +
+                     std::to_string(report.nodes_before) + " nodes became " + std::to_string(report.nodes_after);
+  if (!report.refused.empty()) text += "; " + std::to_string(report.refused.size()) + " modules were left as they are";
+  return text;
+}
+
+std::string describe(const NodeCounts& nodes) {
+  const std::pair<std::int64_t, const char*> counts[] = {{nodes.exact, "exact"},
+                                                         {nodes.matched, "matched"},
+                                                         {nodes.inferred, "inferred"},
+                                                         {nodes.ancestor, "ancestor"},
+                                                         {nodes.unattributed, "unattributed"}};
+  std::string text;
+  for (const auto& [count, word] : counts) {
+    if (count > 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + word;
+  }
+  return text;
+}
+
+void declare_model_output(CommandLine& line, const std::string& help, Target target) {
+  line.output("output,o", help, target);
+  line.flag(
+      "overwrite",
+      "weights in files of their own follow into another folder, under the output's name (out.onnx.data): replace "
+      "what stands there and holds other bytes, which is an error otherwise");
+}
+
+}  // namespace whence

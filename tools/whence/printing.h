@@ -1,0 +1,27 @@
+// What several subcommands print of the reports of the C++ API.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tools/whence/cli.h"
+#include "whence/annotate.h"
+#include "whence/functions.h"
+
+namespace whence {
+
+// The object of a subcommand on standard output, with the diagnostics as its last member. Names that are not UTF-8 are
+// printed with replacement characters.
+void print_json(nlohmann::ordered_json object, const Diagnostics& notes);
+
+nlohmann::ordered_json to_json(const FunctionsReport& report);
+// "4 functions: 94 nodes became 56", and how many modules were left as they are.
+std::string describe(const FunctionsReport& report);
+
+// "46 exact, 194 inferred, 20 ancestor": the words that occur; empty when there is no node.
+std::string describe(const NodeCounts& nodes);
+
+// `--output` and `--overwrite` of a subcommand that writes a model.
+void declare_model_output(CommandLine& line, const std::string& help, Target target);
+
+}  // namespace whence
