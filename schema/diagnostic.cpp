@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "schema/json_text.h"
 #include "schema/printable.h"
 #include "whence/diagnostics.h"
 
@@ -145,8 +146,15 @@ std::string to_json(const Diagnostic& diagnostic) {
     json["more_places"] = nlohmann::ordered_json::array();
     for (const Place& place : diagnostic.more_places) json["more_places"].push_back(place_json(place));
   }
-  // Names may hold bytes that are not UTF-8; a diagnostic must not fail over them.
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(json);
+}
+
+Diagnostic warning(Code code, std::string message, std::string remedy, Place where) {
+  return {code, Severity::warning, std::move(message), std::move(where), std::move(remedy), 1, {}};
+}
+
+Diagnostic note(Code code, std::string message, Place where) {
+  return {code, Severity::note, std::move(message), std::move(where), "", 1, {}};
 }
 
 ExitCode exit_code(const Diagnostics& diagnostics) {

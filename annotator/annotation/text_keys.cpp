@@ -7,6 +7,7 @@
 #include "annotator/metadata/node_keys.h"
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
+#include "schema/json_text.h"
 
 namespace whence::annotation {
 
@@ -58,7 +59,7 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
     if (key == keys::module) {
       result.emplace_back(key, reference_.scopes[match.scope].path);
     } else if (key == keys::modules && modules.size() > 1) {
-      result.emplace_back(key, nlohmann::json(modules).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      result.emplace_back(key, json_text(nlohmann::json(modules)));
     } else if (key == keys::confidence) {
       result.emplace_back(key, std::string(name_of(match.confidence)));
     } else if (key == keys::rule) {

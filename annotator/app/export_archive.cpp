@@ -56,13 +56,9 @@ std::optional<FunctionsReport> cut_functions(const std::string& draft, const Fun
   Result<FunctionsReport> outlined = functions::outline_file(draft, draft, choice);
   if (outlined || !choice.automatic()) return unwrap(std::move(outlined), notes);
   // No module was named, so that none to be cut out is not a mistake.
-  notes.push_back({Code::usage,
-                   Severity::warning,
-                   "no module is repeated, or none of three nodes or more: nothing became a function",
-                   {.file = draft, .stage = "functions"},
-                   "choose modules: --functions types=A,B or modules=GLOB",
-                   1,
-                   {}});
+  notes.push_back(
+      warning(Code::usage, "no module is repeated, or none of three nodes or more: nothing became a function",
+              "choose modules: --functions types=A,B or modules=GLOB", {.file = draft, .stage = "functions"}));
   return std::nullopt;
 }
 

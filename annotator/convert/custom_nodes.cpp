@@ -7,6 +7,7 @@
 
 #include "annotator/convert/convert.h"
 #include "annotator/program/program_facts.h"
+#include "schema/json_text.h"
 
 namespace whence::convert {
 
@@ -74,7 +75,7 @@ bool add_attribute(Attributes& to, const std::string& name, const Argument& valu
 std::string arguments_as_json(const Node& node, const std::vector<Argument>& inputs) {
   Json arguments = Json::object();
   for (const NamedArgument& each : node.arguments) arguments[each.name] = json_of(each.value, inputs);
-  return arguments.dump();
+  return json_text(arguments);
 }
 
 // A trace holds x + 1.5 as an operator of two tensors, where Python wrote a number.

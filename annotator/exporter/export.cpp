@@ -74,18 +74,13 @@ void separate_outputs(Graph& graph, std::size_t chosen) {
 // Keys of operators that have no converter, and the operations that they are.
 using Unconvertible = std::map<std::string, std::set<std::int32_t>>;
 
-void collect_unconvertible(const Block& block, Unconvertible& found) {
-  for (const Node& node : block.nodes) {
-    if (node.blocks.empty() && convert::OpTable::get().find(qualified(node)) == nullptr) {
-      found[qualified(node)].insert(node.origin.op);
-    }
-    for (const Block& nested : node.blocks) collect_unconvertible(nested, found);
-  }
-}
-
 Unconvertible unconvertible_in(const Program& lowered) {
   Unconvertible found;
-  collect_unconvertible(lowered.body, found);
+  for (const Node* node : operations(lowered)) {
+    if (node->blocks.empty() && convert::OpTable::get().find(qualified(*node)) == nullptr) {
+      found[qualified(*node)].insert(node->origin.op);
+    }
+  }
   return found;
 }
 
@@ -177,13 +172,9 @@ void tell_of_absent(const std::set<std::string>& kept, const Program& program, c
   for (const std::string& name : kept) {
     const auto named = [&](const Node& node) { return program::named_in({name}, qualified(node)) != nullptr; };
     if (program::any_node(program.body, named) || program::any_node(lowered.body, named)) continue;
-    notes.push_back({Code::unknown_node,
-                     Severity::warning,
-                     "the model has no operator " + name,
-                     Place{.stage = "export", .op = name},
-                     "names are PyTorch's: aten::add for all of its overloads, aten::add.Tensor for one",
-                     1,
-                     {}});
+    notes.push_back(warning(Code::unknown_node, "the model has no operator " + name,
+                            "names are PyTorch's: aten::add for all of its overloads, aten::add.Tensor for one",
+                            Place{.stage = "export", .op = name}));
   }
 }
 

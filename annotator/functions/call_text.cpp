@@ -7,6 +7,7 @@
 #include <set>
 
 #include "annotator/functions/node_values.h"
+#include "schema/json_text.h"
 #include "schema/printable.h"
 #include "schema/result.h"
 
@@ -26,7 +27,7 @@ std::map<std::string, std::string> entries(const onnx::NodeProto& node) {
 // Metadata may hold bytes that are not UTF-8, which JSON cannot: such a text is a mark and a character for each byte.
 constexpr char bytes_mark = '\x01';
 
-std::string json_text(const std::string& text) {
+std::string keepable(const std::string& text) {
   if (!text.starts_with(bytes_mark) && is_utf8(text)) return text;
   std::string widened(1, bytes_mark);
   for (const char c : text) {
@@ -94,15 +95,15 @@ std::string differences(const std::vector<const onnx::NodeProto*>& from_function
       if (theirs == want[i].end()) {
         column.push_back(ours == have[i].end() ? nlohmann::ordered_json() : nlohmann::ordered_json(false));
       } else if (ours == have[i].end() || ours->second != theirs->second) {
-        column.push_back(json_text(theirs->second));
+        column.push_back(keepable(theirs->second));
       } else {
         column.push_back(nullptr);
       }
       any |= !column.back().is_null();
     }
-    if (any) result[json_text(key)] = std::move(column);
+    if (any) result[keepable(key)] = std::move(column);
   }
-  return result.empty() ? std::string() : result.dump();
+  return result.empty() ? std::string() : json_text(result);
 }
 
 void apply_differences(const std::string& differences, const std::vector<onnx::NodeProto*>& nodes) {

@@ -13,6 +13,7 @@
 #include "annotator/origin/scope_path.h"
 #include "annotator/text/python_list.h"
 #include "annotator/text/unique_names.h"
+#include "schema/json_text.h"
 
 namespace whence::functions {
 
@@ -244,7 +245,7 @@ class Maker {
       set_metadata(call, keys::class_hierarchy, origin::python_repr(classes));
       set_metadata(call, keys::name_scopes, origin::python_repr(paths));
     }
-    if (!typed) set_metadata(call, keys::scopes, nlohmann::json(paths).dump());
+    if (!typed) set_metadata(call, keys::scopes, json_text(nlohmann::json(paths)));
     const Instance& instance = graph_.instances()[block.instance];
     set_metadata(call, keys::module, instance.path);
     set_metadata(call, keys::call, std::to_string(instance.call));

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 #include "schema/result.h"
 
 namespace whence::lower {
@@ -240,7 +241,7 @@ class ComplexPairs {
   bool touches(const Node& node) const {
     bool found = std::ranges::any_of(node.outputs, [&](ValueId id) { return pairs_.contains(id); });
     for (const NamedArgument& argument : node.arguments) {
-      program::for_each_value(argument.value, [&](ValueId id) { found |= pairs_.contains(id); });
+      each_value(argument.value, [&](ValueId id) { found |= pairs_.contains(id); });
     }
     return found;
   }

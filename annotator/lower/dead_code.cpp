@@ -6,6 +6,7 @@
 
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 
@@ -16,7 +17,7 @@ class Sweep {
   explicit Sweep(const Program& program) : program_(program) {}
 
   void need(const Argument& argument) {
-    program::for_each_value(argument, [this](ValueId id) {
+    each_value(argument, [this](ValueId id) {
       if (program_.values[id].source == ValueSource::node) needed_.insert(id);
     });
   }

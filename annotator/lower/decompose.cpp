@@ -9,6 +9,7 @@
 
 #include "annotator/lower/compose.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 #include "schema/result.h"
 
 namespace whence::lower {
@@ -147,30 +148,17 @@ class Decomposer {
 bool composite(const Node& node) { return compositions().contains(qualified(node)); }
 
 // Numbers operations by their place, and follows the constants that name them.
-class Renumber {
- public:
-  explicit Renumber(Program& program) : program_(program) {}
-
-  void run() {
-    run(program_.body);
-    for (Constant& constant : program_.constants) {
-      for (std::int32_t& op : constant.ops) op = first_of_[op];
-    }
+void renumber(Program& program) {
+  std::int32_t next = 0;
+  std::unordered_map<std::int32_t, std::int32_t> first_of;  // by the number from before
+  each_node(program.body, [&](Node& node) {
+    first_of.emplace(node.origin.op, next);
+    node.origin.op = next++;
+  });
+  for (Constant& constant : program.constants) {
+    for (std::int32_t& op : constant.ops) op = first_of[op];
   }
-
- private:
-  void run(Block& block) {
-    for (Node& node : block.nodes) {
-      first_of_.emplace(node.origin.op, next_);
-      node.origin.op = next_++;
-      for (Block& nested : node.blocks) run(nested);
-    }
-  }
-
-  Program& program_;
-  std::int32_t next_ = 0;
-  std::unordered_map<std::int32_t, std::int32_t> first_of_;  // by the number from before
-};
+}
 
 }  // namespace
 
@@ -183,7 +171,7 @@ void write_out_kernels(Program& program) {
   Diagnostics left_to_lower, notes;
   Lowering lowering{program, left_to_lower, notes};
   Decomposer(lowering).run();
-  Renumber(program).run();
+  renumber(program);
 }
 
 }  // namespace whence::lower

@@ -11,6 +11,7 @@
 #include "annotator/lower/functionalizer.h"
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 
@@ -85,7 +86,7 @@ void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
     overlaps |= lies && reads_what_it_overwrites(*target, *lies, !moves_elements(node));
   };
   for (const NamedArgument& argument : node.arguments) {
-    if (&argument.value != &written_argument(node)) program::for_each_value(argument.value, look);
+    if (&argument.value != &written_argument(node)) each_value(argument.value, look);
   }
   if (overlaps) reports_.warn_of_overlap(node);
 }

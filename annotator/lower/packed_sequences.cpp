@@ -9,6 +9,7 @@
 
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 
@@ -44,8 +45,8 @@ class PackedSequences {
   explicit PackedSequences(Lowering& lowering) : program_(lowering.program) {}
 
   void run() {
-    collect(program_.body);
-    check(program_.body);
+    each_node(program_.body, [this](const Node& node) { collect(node); });
+    each_node(program_.body, [this](const Node& node) { check(node); });
     for (const ProgramOutput& output : program_.outputs) check(output.value);
     if (!understood_) return;
     Replacements replaced;
@@ -62,13 +63,10 @@ class PackedSequences {
 
   // ---- is there any other reader?
 
-  void collect(const Block& block) {
-    for (const Node& node : block.nodes) {
-      note_length(node);
-      if (packs(node)) data_.insert(node.outputs[0]), sizes_.insert(node.outputs[1]);
-      if (recurs(node)) data_.insert(node.outputs[0]);
-      for (const Block& nested : node.blocks) collect(nested);
-    }
+  void collect(const Node& node) {
+    note_length(node);
+    if (packs(node)) data_.insert(node.outputs[0]), sizes_.insert(node.outputs[1]);
+    if (recurs(node)) data_.insert(node.outputs[0]);
   }
 
   // x.size(1), also by way of a tensor, as traces have it.
@@ -87,18 +85,17 @@ class PackedSequences {
     }
   }
 
-  void check(const Block& block) {
-    for (const Node& node : block.nodes) {
-      const bool takes_both = recurs(node) || (pads(node) && pads_with_zeros(node));
-      for (const NamedArgument& argument : node.arguments) {
-        if (takes_both && (argument.name == "data" || argument.name == "batch_sizes")) continue;
-        const bool counts = counts_sequences(program_, node) || counts_steps(program_, node);
-        if (counts && argument.name == "self" && !reads(argument.value, data_)) continue;
-        check(argument.value);
-      }
-      for (const Block& nested : node.blocks) check(nested);
+  void check(const Node& node) {
+    const bool takes_both = recurs(node) || (pads(node) && pads_with_zeros(node));
+    for (const NamedArgument& argument : node.arguments) {
+      if (takes_both && (argument.name == "data" || argument.name == "batch_sizes")) continue;
+      const bool counts = counts_sequences(program_, node) || counts_steps(program_, node);
+      if (counts && argument.name == "self" && !reads(argument.value, data_)) continue;
+      check(argument.value);
     }
-    for (const Argument& output : block.outputs) check(output);
+    for (const Block& block : node.blocks) {
+      for (const Argument& output : block.outputs) check(output);
+    }
   }
 
   void check(const Argument& argument) {
@@ -107,7 +104,7 @@ class PackedSequences {
 
   static bool reads(const Argument& argument, const std::unordered_set<ValueId>& values) {
     bool found = false;
-    program::for_each_value(argument, [&](ValueId id) { found |= values.contains(id); });
+    each_value(argument, [&](ValueId id) { found |= values.contains(id); });
     return found;
   }
 

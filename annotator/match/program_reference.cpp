@@ -14,6 +14,7 @@
 #include "annotator/origin/scope_path.h"
 #include "annotator/program/program_edit.h"
 #include "annotator/program/tensor_values.h"
+#include "schema/program_walk.h"
 
 namespace whence::match {
 
@@ -304,7 +305,7 @@ void add_parameters(const Program& program, Reference& reference) {
   }
   for (const Node* node : operations(program)) {
     for (const NamedArgument& argument : node->arguments) {
-      program::for_each_value(argument.value, [&](ValueId id) {
+      each_value(argument.value, [&](ValueId id) {
         const Value& value = program.values[id];
         if (value.source != ValueSource::parameter) return;
         auto& users = reference.parameters[value.index].units;

@@ -6,6 +6,7 @@
 #include "annotator/convert/op_table.h"
 #include "annotator/metadata/fx_namespace.h"
 #include "annotator/origin/python_text.h"
+#include "schema/program_walk.h"
 
 namespace whence::metadata {
 
@@ -38,13 +39,6 @@ const char* prefix(ParameterKind kind) {
       return "c_";
   }
   return "";
-}
-
-void collect_values(const Argument& argument, std::vector<ValueId>& values) {
-  if (const auto* value = argument.as<ValueRef>()) values.push_back(value->id);
-  if (const auto* list = argument.as<ArgumentList>()) {
-    for (const Argument& element : *list) collect_values(element, values);
-  }
 }
 
 // Every value of one reader ("a node") counts as one use.
@@ -106,14 +100,13 @@ void FxNames::count_users() const {
   users_.resize(program_.values.size());
   for (const Node* node : operations_) {
     std::vector<ValueId> values;
-    for (const NamedArgument& argument : node->arguments) collect_values(argument.value, values);
-    for (const Block& block : node->blocks) {
-      for (const Argument& output : block.outputs) collect_values(output, values);
-    }
+    each_argument(*node,
+                  [&](const Argument& argument) { each_value(argument, [&](ValueId id) { values.push_back(id); }); });
     count_once(std::move(values), users_);
   }
   std::vector<ValueId> returned;
-  for (const ProgramOutput& output : program_.outputs) collect_values(output.value, returned);
+  for (const ProgramOutput& output : program_.outputs)
+    each_value(output.value, [&](ValueId id) { returned.push_back(id); });
   count_once(std::move(returned), users_);
 }
 

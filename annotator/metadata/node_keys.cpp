@@ -8,6 +8,7 @@
 #include "annotator/origin/scope_path.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/text/python_list.h"
+#include "schema/json_text.h"
 #include "schema/source_stack.h"
 
 namespace whence::metadata {
@@ -31,9 +32,7 @@ std::string indented(const std::string& lines) {
   return text;
 }
 
-std::string to_way(const std::vector<std::string>& modules) {
-  return nlohmann::json(modules).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string to_way(const std::vector<std::string>& modules) { return json_text(nlohmann::json(modules)); }
 
 std::string* find_entry(KeyEntries& entries, std::string_view key) {
   const auto found = std::ranges::find(entries, key, &KeyEntries::value_type::first);
@@ -241,7 +240,7 @@ std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
     if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
   }
   if (paths.size() < 2) return std::nullopt;
-  return nlohmann::json(paths).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(nlohmann::json(paths));
 }
 
 }  // namespace whence::metadata

@@ -9,6 +9,7 @@
 #include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
 #include "schema/files/paths.h"
+#include "schema/json_text.h"
 
 namespace whence::onnx_file {
 
@@ -140,9 +141,7 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
   }
 }
 
-std::string CarriedData::former() const {
-  return former_.empty() ? "" : nlohmann::json(former_).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string CarriedData::former() const { return former_.empty() ? "" : json_text(nlohmann::json(former_)); }
 
 // Under a name that a file gives, nothing is written outside the output's folder.
 bool CarriedData::free_for(const std::string& location, const std::string& data) const {

@@ -320,14 +320,10 @@ class ProgramReader {
   }
 
   Diagnostic one_size(const DynamicAxis& axis, const std::string& name) const {
-    return {Code::input_mismatch,
-            Severity::warning,
-            "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' is always the size '" + name +
-                "': the name '" + axis.symbol + "' is not used",
-            place(),
-            "give both one name",
-            1,
-            {}};
+    return warning(Code::input_mismatch,
+                   "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' is always the size '" + name +
+                       "': the name '" + axis.symbol + "' is not used",
+                   "give both one name", place());
   }
 
   const ReadOptions& options_;

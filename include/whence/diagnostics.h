@@ -102,6 +102,11 @@ struct Diagnostic {
 
 using Diagnostics = std::vector<Diagnostic>;
 
+// What may not be as the user expects, although the work was done.
+Diagnostic warning(Code code, std::string message, std::string remedy, Place where = {});
+// What was done, where nothing is wrong.
+Diagnostic note(Code code, std::string message, Place where = {});
+
 // `E0301 no converter: aten::foo.bar (x14) at encoder.layers.0.attn, model.py:88; try: ...`
 std::string to_text(const Diagnostic& diagnostic);
 // A JSON object as text: code, name, severity, message, where, remedy, count.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "schema/files/files.h"
+#include "schema/json_text.h"
 #include "schema/sidecar/form.h"
 #include "schema/sidecar/program_reader.h"
 #include "schema/sidecar/row_reader.h"
@@ -164,7 +165,7 @@ class Reader {
                         std::find(bases.begin(), bases.end(), name) != bases.end() || name == sidecar_form::complete;
       if (!ours) unknown[name] = content;
     }
-    return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
+    return unknown.empty() ? nullptr : std::make_shared<const std::string>(json_text(unknown));
   }
 
   std::shared_ptr<const std::string> unknown_columns() const {
@@ -173,7 +174,7 @@ class Reader {
       Json columns = TableReader(text_, document_, *form).unknown_columns();
       if (!columns.is_null()) unknown[std::string(form->name)] = std::move(columns);
     }
-    return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
+    return unknown.empty() ? nullptr : std::make_shared<const std::string>(json_text(unknown));
   }
 
   const Json& document_;

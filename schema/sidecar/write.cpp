@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "schema/files/files.h"
+#include "schema/json_text.h"
 #include "schema/sidecar/base64.h"
 #include "schema/sidecar/form.h"
 #include "schema/sidecar/row_writer.h"
@@ -58,7 +59,7 @@ class Writer {
       tables_.append(column == form.columns.front() ? "\"" : ", \"").append(column).append("\"");
     }
     if (later != nullptr) {
-      for (const auto& column : (*later)["columns"]) tables_.append(", ").append(column.dump());
+      for (const auto& column : (*later)["columns"]) tables_.append(", ").append(json_text(column));
     }
     tables_ += "], \"rows\": [";
     std::size_t written = 0;
@@ -67,7 +68,7 @@ class Writer {
       RowWriter row(tables_, strings_);
       write_row(row, item);
       if (later != nullptr) {
-        for (const auto& cell : (*later)["rows"][written]) row.raw(cell.dump());
+        for (const auto& cell : (*later)["rows"][written]) row.raw(json_text(cell));
       }
       tables_ += ']';
       ++written;
@@ -115,7 +116,7 @@ class Writer {
     std::string out;
     const auto fields = nlohmann::ordered_json::parse(*sidecar_.unknown);
     for (const auto& [name, content] : fields.items()) {
-      out += ",\n" + json_string(name) + ": " + content.dump();
+      out += ",\n" + json_string(name) + ": " + json_text(content);
     }
     return out;
   }

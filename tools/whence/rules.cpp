@@ -7,6 +7,7 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 
@@ -44,7 +45,7 @@ ExitCode run(int argc, char** argv) {
                       {"why", rule->why},
                       {"remedy", rule->remedy}});
     }
-    std::cout << nlohmann::ordered_json{{"rules", list}}.dump(2) << "\n";
+    print_json({{"rules", list}});
     return ExitCode::ok;
   }
   if (line.has("rule")) {

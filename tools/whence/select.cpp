@@ -9,6 +9,7 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 
@@ -28,14 +29,14 @@ void print_names(const std::vector<SelectedNode>& nodes) {
 void print_ort_quant(const std::vector<SelectedNode>& nodes) {
   Json names = Json::array();
   for (const SelectedNode& node : nodes) names.push_back(node.name);
-  std::cout << Json{{"nodes_to_exclude", names}}.dump(2) << "\n";
+  print_json({{"nodes_to_exclude", names}});
 }
 
 // Which nodes each module has: what partitioners and per-layer annotations of ONNX Runtime take.
 void print_by_module(const std::vector<SelectedNode>& nodes) {
   Json modules = Json::object();
   for (const SelectedNode& node : nodes) modules[node.module].push_back(node.name);
-  std::cout << modules.dump(2) << "\n";
+  print_json(modules);
 }
 
 void print_json(const std::vector<SelectedNode>& nodes, const Diagnostics& notes) {
@@ -46,7 +47,7 @@ void print_json(const std::vector<SelectedNode>& nodes, const Diagnostics& notes
                     {"module", node.module},
                     {"confidence", origin::name_of(node.confidence)}});
   }
-  std::cout << Json{{"nodes", list}, {"diagnostics", Json::parse(json_array(notes))}}.dump(2) << "\n";
+  whence::print_json({{"nodes", list}}, notes);
 }
 
 // A list of names is of no use where nodes have none.
