@@ -120,6 +120,8 @@ Error ConvertSession::defect(const Node& node, const std::string& what) const {
 
 void ConvertSession::convert_node(const Node& node) {
   const Node* enclosing = std::exchange(node_, &node);
+  const std::size_t depth = frames_.size();
+  const auto leave_bodies = [&] { frames_.resize(depth); };  // of a converter that failed inside of one
   try {
     if (node.target == "prim::If") {
       convert_if(node);
@@ -131,8 +133,10 @@ void ConvertSession::convert_node(const Node& node) {
       convert_with_table(node);
     }
   } catch (const Poisoned&) {
+    leave_bodies();
     poison_outputs(node);
   } catch (const Error& error) {
+    leave_bodies();
     const Code code = error.diagnostics().front().code;
     if (options_.unsupported_as_domain ? code != Code::internal
                                        : code == Code::no_converter && is_passed_through(node)) {
@@ -144,6 +148,7 @@ void ConvertSession::convert_node(const Node& node) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& other) {
+    leave_bodies();
     record(defect(node, other.what()));
     poison_outputs(node);
   }

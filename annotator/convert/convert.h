@@ -82,6 +82,14 @@ class ConvertSession {
   std::vector<graph::GraphValueId> emit_widened(std::string_view op_type, std::vector<graph::GraphValueId> inputs,
                                                 Attributes attributes, const WidenedTypes& widened);
 
+  // Opens a body graph: what is emitted until it is closed stands in it. Closing gives it as an attribute's graph.
+  void open_body();
+  graph::GraphValueId add_body_input(graph::GraphValue value);
+  void add_body_output(graph::GraphValueId value);
+  std::shared_ptr<graph::Graph> close_body();
+  // A value of the graph that the body stands in, as seen from the body.
+  graph::GraphValueId from_around(graph::GraphValueId value);
+
   // The size of a dynamic axis as an int64 scalar. One node serves all that ask, also for other values whose axis has
   // the same symbol.
   graph::GraphValueId dim_of(graph::GraphValueId value, int axis);
@@ -95,6 +103,7 @@ class ConvertSession {
   // One graph being filled, with what is visible only in it.
   struct Frame {
     graph::Graph* graph = nullptr;
+    std::shared_ptr<graph::Graph> body;  // the graph, where it is a body
     std::unordered_map<ValueId, graph::GraphValueId> values;
     std::unordered_map<graph::GraphValueId, graph::GraphValueId> captures;  // enclosing graph's value -> ours
     std::map<std::tuple<graph::GraphValueId, int, int>, graph::GraphValueId> shape_slices;
@@ -121,14 +130,11 @@ class ConvertSession {
   // control_flow.cpp
   void convert_if(const Node& node);
   void convert_loop(const Node& node);
-  struct Body {
-    std::shared_ptr<graph::Graph> graph;
-    std::vector<bool> poisoned;  // which of its results failed
-  };
   graph::GraphValueId copied(graph::GraphValueId value);
   graph::GraphValueId unread(const Type& type);
   // `results`: the types that its results must have, of dtype undefined where any will do.
-  Body convert_body(const Block& block, const std::vector<Type>& results, bool loop);
+  // nullptr where a result failed.
+  std::shared_ptr<graph::Graph> convert_body(const Block& block, const std::vector<Type>& results, bool loop);
 
   graph::GraphValueId from_outer(std::size_t depth, graph::GraphValueId outer_value, std::size_t outer_depth);
   graph::GraphValueId parameter(ParameterId id);

@@ -298,6 +298,42 @@ Val Ctx::cast(Val value, DType dtype) {
   return emit("Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}});
 }
 
+std::vector<Val> Ctx::loop(Val count, const std::vector<Val>& initial, const LoopBody& body) {
+  const auto typed_as = [&](GraphValueId id) {
+    const graph::GraphValue& value = session_.graph().values[id];
+    graph::GraphValue input;
+    input.dtype = value.dtype;
+    input.dims = value.dims;
+    return input;
+  };
+  std::vector<graph::GraphValue> inputs;
+  std::vector<GraphValueId> ids = {count.id, graph::no_value};
+  for (const Val value : initial) {
+    inputs.push_back(typed_as(value.id));
+    ids.push_back(value.id);
+  }
+  session_.open_body();
+  const Val iteration{session_.add_body_input(graph_value({ValueKind::integer, DType::int64, std::vector<Dim>()}))};
+  const GraphValueId condition =
+      session_.add_body_input(graph_value({ValueKind::boolean, DType::boolean, std::vector<Dim>()}));
+  std::vector<Val> carried;
+  for (const graph::GraphValue& input : inputs) carried.push_back(Val{session_.add_body_input(input)});
+  const std::vector<Val> next = body(iteration, carried);
+  session_.add_body_output(condition);
+  for (const Val value : next) session_.add_body_output(value.id);
+  const auto graph = session_.close_body();
+  std::vector<Val> last;
+  for (const GraphValueId id : session_.emit("", "Loop", ids, {{"body", graph}}, static_cast<int>(initial.size()))) {
+    graph::GraphValue& value = session_.graph().values[id];
+    value.dtype = inputs[last.size()].dtype;
+    value.dims = inputs[last.size()].dims;
+    last.push_back(Val{id});
+  }
+  return last;
+}
+
+Val Ctx::from_around(Val value) { return Val{session_.from_around(value.id)}; }
+
 // ---- results ----------------------------------------------------------------------------------------------------
 
 void Ctx::yield(Val value) { yield(std::vector<Val>{value}); }

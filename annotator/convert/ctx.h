@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -100,6 +101,13 @@ class Ctx {
   Val emit_in(std::string_view domain, std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
   // States the type of an emitted value, for converters that ask dtype() or rank() of their own intermediate results.
   Val typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims = std::nullopt);
+
+  // `count` rounds of `body`, which is given the number of the round and the carried values, and returns the next ones;
+  // the result is what the last round returned. Dtypes and sizes stay those of `initial`. The body is a graph of its
+  // own: a value from the graph around it enters by from_around(); constants need nothing.
+  using LoopBody = std::function<std::vector<Val>(Val iteration, const std::vector<Val>& carried)>;
+  std::vector<Val> loop(Val count, const std::vector<Val>& initial, const LoopBody& body);
+  Val from_around(Val value);
 
   // Constants; equal small ones are shared across the graph.
   Val constant_ints(const Ints& values);           // int64, rank 1
