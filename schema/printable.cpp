@@ -82,7 +82,7 @@ std::string printable(std::string_view text) {
 std::string shown(std::string_view text) {
   constexpr std::size_t longest = 500, kept_in_front = 300, kept_behind = 100;
   const std::string whole = printable(text);
-  const auto inside = [&](std::size_t at) {  // of a character of several bytes
+  const auto inside = [&](std::size_t at) {  // true inside a character of several bytes
     return at < whole.size() && (static_cast<unsigned char>(whole[at]) & 0xc0U) == 0x80U;
   };
   std::string out;

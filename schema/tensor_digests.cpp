@@ -109,7 +109,7 @@ std::uint16_t to_bfloat16(float value) {
 template <class T, std::uint16_t (*narrow)(float)>
 std::string cast_digest(std::span<const std::byte> content) {
   const std::size_t count = content.size() / sizeof(T);
-  constexpr std::size_t most = std::size_t{1} << 13;  // what stays in the first cache
+  constexpr std::size_t most = std::size_t{1} << 13;  // elements that fit into the first cache
   std::array<T, most> read;
   std::array<std::uint16_t, most> cast;
   Hasher hasher;

@@ -220,7 +220,7 @@ void require_no_other_annotation(const OnnxSummary& model, const Program& progra
               "give that record, or take its annotation off first: `whence strip " + place.file + " -o ...`", place);
 }
 
-// What both doors without a sidecar share.
+// Annotates without a sidecar; shared by annotate_from_file and annotate_alone.
 AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, const AnnotateOptions& options,
                            const std::string& digest, const std::function<match::Reference(const OnnxSummary&)>& make,
                            const std::vector<const OnnxNode*>& before, const std::string& program, Diagnostics& notes) {

@@ -31,7 +31,7 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // of nodes in the file -> their number
+using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // a node's offset in the file -> its number
 
 Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes) {
   Offsets offsets;
@@ -176,7 +176,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
     if (!name.empty() && given.insert(name).second) known_names[i] = name;
   }
   onnx_file::ModelEdit edit = annotation_of_model(model);
-  // Where every node says its place, nothing is matched: the file stays that of the record that it was annotated with.
+  // If every node has its place, nothing is matched: the file keeps the program that it was annotated with.
   const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
   if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;

@@ -22,7 +22,7 @@ using origin::OriginKind;
 
 namespace {
 
-// What one node said of its operation, which holds for the node that took its place as well.
+// True for keys that describe one node's operation, which hold for the node that took its place as well.
 bool taken_over(std::string_view key) {
   return key == keys::name_space || key == keys::class_hierarchy || key == keys::name_scopes || key == keys::fx_node ||
          key == keys::stack_trace || key == keys::call || key == keys::calls || key == keys::scopes ||

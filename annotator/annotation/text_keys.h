@@ -25,7 +25,7 @@ class TextKeys : public KeySource {
   std::string_view own_name(const match::NodeMatch& match, std::string_view op_type) const override;
   bool wants(std::string_view key) const override;
   std::string program() const override { return program_; }
-  // What the stamps of the nodes say together.
+  // The operations of all the nodes' stamps together; nullopt if one of them has no stamp.
   std::optional<origin::NodeOrigin> origin_of(const match::NodeMatch& match) const override;
 
  private:

@@ -62,7 +62,7 @@ std::optional<FunctionsReport> cut_functions(const std::string& draft, const Fun
   return std::nullopt;
 }
 
-// What stands beside the model in the scratch folder: its weights.
+// Adds the model's weights, which lie beside it in the scratch folder.
 void add_data_files(const ScratchFolder& scratch, const onnx_file::ModelOutput& output, OutputFiles& files) {
   std::set<fs::path> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(scratch.path())) names.insert(entry.path().filename());

@@ -17,7 +17,8 @@ using program::single_integer;
 
 namespace {
 
-// What PyTorch takes for a Python number: literals, scalar values, and the 0-d constants that tracing makes of numbers.
+// True if PyTorch takes it for a Python number: literals, scalar values, and the 0-d constants that tracing makes of
+// numbers.
 bool is_number(const Program& program, const Argument& argument) {
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr) return true;
@@ -284,7 +285,7 @@ Val Ctx::constant_number(double value, DType dtype) {
 }
 
 Val Ctx::cast(Val value, DType dtype) {
-  // Of an operation that no example run could carry out, such as one in a branch for other sizes, no dtype is known.
+  // The dtype is not known if no example run could carry out the operation, such as one in a branch for other sizes.
   if (this->dtype(value) == dtype || dtype == DType::undefined) return value;
   if (is_complex(dtype) || is_complex(this->dtype(value))) {
     refuse("ONNX operators do not compute with complex numbers", "compute with real and imaginary parts");
@@ -315,7 +316,7 @@ void Ctx::yield(const std::vector<Val>& values) {
     if (value) {
       const DType recorded = output_dtype(static_cast<int>(i));
       const bool known = recorded != DType::undefined && dtype(value) != DType::undefined;
-      // What an operator computes in need not be what PyTorch stores; later operators rely on what PyTorch says.
+      // An operator need not compute in the dtype that PyTorch stores; later operators rely on PyTorch's.
       if (known && !is_complex(recorded)) value = cast(value, recorded);
     }
     session_.bind(node_.outputs[i], value.id);

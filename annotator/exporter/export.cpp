@@ -84,7 +84,7 @@ Unconvertible unconvertible_in(const Program& lowered) {
   return found;
 }
 
-// What was opened in vain: operators of `wanted` with a step that has no converter either.
+// Operators of `wanted` with a step that has no converter either, so that it is of no use to open them.
 std::set<std::string> opened_in_vain(const Program& program, const std::set<std::string>& wanted,
                                      const Unconvertible& left) {
   std::set<std::int32_t> ops;

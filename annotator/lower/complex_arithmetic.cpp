@@ -241,7 +241,7 @@ Argument full(PairSteps& c) { return filled_with(c, number(c, c.argument("fill_v
 Argument zeros(PairSteps& c) { return filled_with(c, {0, 0}); }
 Argument ones(PairSteps& c) { return filled_with(c, {1, 0}); }
 
-// Of at most two operands: the product is linear in each, so its parts are sums of products of theirs.
+// Takes at most two operands: the product is linear in each, so its parts are sums of products of their parts.
 Argument einsum(PairSteps& c) {
   const auto* operands = c.argument("tensors").as<ArgumentList>();
   if (operands == nullptr || operands->empty() || operands->size() > 2) {

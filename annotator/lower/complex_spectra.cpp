@@ -40,7 +40,7 @@ std::vector<std::int64_t> integers(PairSteps& c, const Argument& argument) {
   return found;
 }
 
-// Of the operators that transform one axis (`n`), or several (`s`).
+// The axes and sizes of a transform, for the operators of one axis (`n`) and of several (`s`).
 Axes axes_of(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwise) {
   Axes result;
   const auto rank = static_cast<std::int64_t>(axes_in(c, x));

@@ -45,7 +45,7 @@ class Compose {
 
   Program& program_;
   const Node& whole_;
-  ScopeId scope_;  // of the nodes to come
+  ScopeId scope_;  // the scope of the nodes to come
   std::vector<Node> nodes_;
 };
 

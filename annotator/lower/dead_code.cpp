@@ -42,7 +42,7 @@ class Sweep {
   }
 
  private:
-  // What both sides of a branch leave and nothing reads.
+  // Drops results that both sides of a branch leave and nothing reads.
   void drop_unneeded_results(Node& branch) const {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < branch.outputs.size(); ++i) {

@@ -34,7 +34,7 @@ bool writes_list(const Node& node) { return written_argument(node).as<ArgumentLi
 
 void Functionalizer::run() {
   run(program_.body, 0);
-  memory_.sink = &program_.body.nodes;  // what an output needs to be made anew stands at the end
+  memory_.sink = &program_.body.nodes;  // nodes that make an output anew stand at the end
   for (ProgramOutput& output : program_.outputs) {
     if (const auto* value = output.value.as<ValueRef>()) reports_.withdraw_write(memory_.renamed(value->id));
     memory_.resolve(output.value);
@@ -153,7 +153,7 @@ void Functionalizer::stand_for(const Node& node, ValueId self, ValueId result) {
   memory_.stand_for(result, source);
 }
 
-// What a name stands for is not handed out of a branch or loop body.
+// Reports a branch or loop body that gives a tensor from outside of it another shape.
 void Functionalizer::stay_inside(const Node& node, ValueId self) {
   const auto depth = depth_of_.find(self);
   if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {

@@ -28,7 +28,7 @@ std::string functional_name(const std::string& target) {
   return target.substr(0, target.size() - 1);
 }
 
-// Where the functional form is not called by that rule, or takes other arguments. By key.
+// Operators whose functional form has another name than that rule gives, or takes other arguments. By key.
 struct Exception {
   std::string target;
   std::vector<NamedArgument> added = {};  // that it wants, and the in-place form has a default for

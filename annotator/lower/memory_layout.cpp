@@ -43,7 +43,7 @@ struct View {
   const Program& program;
   const Node& node;
   std::size_t output;
-  MemoryLayout layout;  // of what is viewed
+  MemoryLayout layout;  // the viewed argument's
 
   std::optional<std::int64_t> integer(std::string_view name) const {
     const Argument* given = node.find(name);

@@ -57,7 +57,7 @@ class PackedSequences {
  private:
   struct Padded {
     Argument sequences, lengths;  // [T, N, F], [N]
-    ValueId input = none_id;      // what was packed, and its axis of T
+    ValueId input = none_id;      // the packed tensor, and its axis of T
     std::int64_t time_axis = 0;
   };
 

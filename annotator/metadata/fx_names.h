@@ -42,7 +42,7 @@ class FxNames {
   // Else:
   std::vector<std::string> nodes_;   // by operation
   std::vector<std::string> values_;  // by value
-  // Of each value: how many nodes. Counted when the first text is made.
+  // The number of nodes that read each value. Counted when the first text is made.
   mutable std::vector<std::int32_t> users_;
 };
 

@@ -105,12 +105,12 @@ class ExportedGraph {
   Reading& reading_;
   Names names_;
   FlatMap<std::string, SymbolId> symbols_;
-  ScopeId scope_ = 0;  // of the operation around, for nodes that say nothing of themselves
+  ScopeId scope_ = 0;  // the enclosing operation's, for nodes that do not name one themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
   std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
   bool texts_ = true;
-  std::string text_;  // of the node being read
+  std::string text_;  // text of the node being read
 };
 
 }  // namespace whence::pt2

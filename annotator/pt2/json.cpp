@@ -105,7 +105,7 @@ class JsonParser {
     }
   }
 
-  // What is open is collected in open_, and moved to its place in one piece when it closes.
+  // The content of an open value is collected in open_, and moved to its place in one piece when it closes.
   void close(JsonValue& to, JsonValue::Kind kind, std::size_t start) {
     to.kind = kind;
     to.first = json_.values_.size();

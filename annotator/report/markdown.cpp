@@ -137,7 +137,7 @@ std::string repeated(std::string_view text, std::size_t times) {
   return all;
 }
 
-// Of the recorded operations and parameters, what became of them; of modules, those that lack something.
+// Shows the fates of the recorded operations and parameters; and of modules, those that lack something.
 std::string hierarchy(const Validation& validation) {
   if (!validation.hierarchy || !validation.hierarchy->belongs || validation.hierarchy->modules.empty()) return "";
   const validation::Hierarchy& all = *validation.hierarchy;

@@ -1,8 +1,8 @@
 // Hands out names that are not taken yet: the wanted one, else with `_1`, `_2`, ... appended.
 // Cost: constant per name in the usual case, also for a thousand claims of one name.
 //
-// Of a name that is taken its hash is kept: were two names ever to share one, the second would get a number that it
-// did not need.
+// A name that is taken is kept as its hash: were two names ever to share one, the second would get a number that it did
+// not need.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace whence::validation {
 struct ModuleHierarchy {
   std::string path, type;
   int level = 0;
-  std::int64_t calls = 0;  // of the module itself
+  std::int64_t calls = 0;  // calls of the module itself
   std::int64_t nodes = 0;  // that arrived; one of several modules counts for each
   std::array<std::int64_t, fate_count> operations{};
   std::array<std::int64_t, arrival_count> parameters{};  // and buffers
@@ -34,9 +34,9 @@ struct ModuleHierarchy {
 
 // An operation without a node of its own.
 struct LostOperation {
-  std::int32_t index = 0;  // of the recorded operation
+  std::int32_t index = 0;  // the recorded operation's
   std::string op, module;  // "aten::dropout"; qualified name
-  std::int32_t call = 0;   // of the module
+  std::int32_t call = 0;   // the module's call
   Fate fate = Fate::unknown;
   Elimination reason = Elimination::none;
 };

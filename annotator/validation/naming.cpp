@@ -40,7 +40,7 @@ bool is_camel_case(const std::string& text) {
 
 std::string last_part(const std::string& type) { return type.substr(type.rfind('.') + 1); }
 
-// What the sidecar knows of names: without one, the form of a name alone decides.
+// The sidecar's modules, to check names by; without a sidecar, the form of a name alone decides.
 class KnownModules {
  public:
   explicit KnownModules(const Program* program) : given_(program != nullptr) {

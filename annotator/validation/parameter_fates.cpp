@@ -14,7 +14,7 @@ namespace whence::validation {
 
 namespace {
 
-// Of the operations that read a parameter.
+// The operations that read a parameter.
 struct Readers {
   std::array<bool, fate_count> by{};
   bool needed = false;
@@ -84,7 +84,7 @@ class Initializers {
   bool is_input(std::string_view name) const { return inputs_.count(name) > 0; }
   std::vector<Entry>& all() { return tensors_; }
 
-  // Of the bytes as the file has them; empty where they lie in typed fields, or cannot be read, which checks report.
+  // The digest of the bytes in the file; empty if they lie in typed fields, or cannot be read, which checks report.
   const std::string& digest(Entry& entry) {
     if (!entry.digest.empty()) return entry.digest;
     try {
@@ -137,7 +137,7 @@ class Search {
       if (entry == nullptr && !initializers_.is_input(name)) continue;
       fates_[i].arrival = Arrival::name;
       if (entry != nullptr) entry->claimed = true;
-      // What was computed of it may stand under its name: weight_g and weight_v become the weight.
+      // A value computed of the parameter may have its name: weight_g and weight_v become the weight.
       if (entry != nullptr && only_folded(readers_[i]) && !has_bytes(parameter, initializers_.digest(*entry))) {
         fates_[i].arrival = Arrival::folded;
       }

@@ -227,7 +227,7 @@ def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception
         with warnings.catch_warnings(record=True) as told, quiet():
             warnings.simplefilter("always", WhenceWarning)
             done = replace(_native_export(job, call, axes), backend="native-export")
-    except Exception as second:  # of every kind
+    except Exception as second:  # any kind
         raise second if isinstance(second, WhenceError) and not isinstance(failure, WhenceError) else failure from None
     for each in told:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
@@ -314,7 +314,7 @@ def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: Whenc
         with job.stage("run_decompositions"):
             parts = program.run_decompositions()
         _saved(job, parts, axes, folder)
-    except Exception:  # of every kind: what the model holds is what the user can change
+    except Exception:  # any kind: what the model holds is what the user can change
         raise failure from None
     job.archive = str(parts)
 

@@ -31,10 +31,10 @@ class Call:
     """The arguments of one call of ``forward``, opened to their leaves."""
 
     arguments: dict[str, Any]           # by name, in the order of forward's signature; *args is one of them, a tuple
-    names: dict[nested.Path, str]       # of all leaves, in order
+    names: dict[nested.Path, str]       # names of all leaves, in order
     tensors: dict[str, torch.Tensor]    # the inputs of the exported file
     constants: dict[str, Any]           # leaves that are fixed in it
-    changeable: dict[str, Any]          # those of them that forward may change
+    changeable: dict[str, Any]          # the leaves that forward may change
     close: nested.Close
     signature: inspect.Signature
 
@@ -131,7 +131,7 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
     return Call(arguments, names, tensors, constants, changeable, close, signature)
 
 
-_SIGNATURE = "_whence_signature"  # of a module that was made of a function
+_SIGNATURE = "_whence_signature"  # attribute of a module that was made of a function
 
 
 def as_module(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any, Any]:

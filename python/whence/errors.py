@@ -32,7 +32,7 @@ class Diagnostic:
                 + (f"; try: {self.remedy}" if self.remedy else ""))
 
 
-# What the command calls its options, in remedies, and what `export` calls them.
+# Options of the command, as remedies name them, and the same options of `export`.
 _OPTIONS = (
     (r"add a converter \(annotator/convert/README\.md\) or give one with --converters FILE",
      "give a converter in custom_translation_table"),

@@ -139,7 +139,7 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
         if spec.is_leaf():
             return spec
         children = [plain(child) for child in spec.children()]
-        try:  # of leaves alone, so that what fails is this container
+        try:  # the children become leaves, so that only this container can fail
             pytree.treespec_dumps(pytree.TreeSpec(spec.type, spec.context, [pytree.LeafSpec()] * len(children)))
             return pytree.TreeSpec(spec.type, spec.context, children)
         except NotImplementedError:

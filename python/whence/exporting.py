@@ -109,7 +109,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     checked.refuse_what_backends_lack(chain, given)
     options = _options(given, chain)
     checked.log_decisions(given, options)
-    # Of this moment, for the program too: what the caller does with a cache later is another call.
+    # The inputs are copied now, for the program too: what the caller does with a cache later belongs to another call.
     given["args"], given["kwargs"] = nested.copied((given["args"], given["kwargs"]))
     folder = None if isinstance(f, (str, os.PathLike)) else Folder()
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"

@@ -14,7 +14,7 @@ import torch
 
 from . import nested
 
-# What is itself wherever it goes.
+# Types whose values are compared by identity.
 _ITSELF = (type, torch.dtype, torch.layout, torch.memory_format, types.ModuleType)
 
 

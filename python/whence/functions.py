@@ -28,7 +28,7 @@ class FunctionsReport:
     functions: tuple[Function, ...]
     refused: tuple[tuple[str, str], ...]
     nodes_before: int
-    nodes_after: int  # of the graph and of the functions
+    nodes_after: int  # nodes of the graph and of the functions
 
 
 def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = None, modules: Sequence[str] = (),

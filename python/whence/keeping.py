@@ -181,7 +181,7 @@ def _same_place(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape or a.device != b.device:
         return False
-    with suppress(NotImplementedError, RuntimeError):  # of dtypes and layouts that cannot be compared
+    with suppress(NotImplementedError, RuntimeError):  # some dtypes and layouts cannot be compared
         return bool(((a == b) | ((a != a) & (b != b))).all())
     return False
 

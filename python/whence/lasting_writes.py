@@ -25,7 +25,7 @@ from .keeping import Change, changes, kept
 from .surroundings import log
 from .tracing import alike, computed
 
-TRACE, EXPORTED = "trace", "exported program"  # what a model is captured in
+TRACE, EXPORTED = "trace", "exported program"  # the two forms in which a model is captured
 
 _STARTS_ANEW = "each run of the ONNX file starts from the value before"
 _AS_OUTPUT = "return the new value as an output and take it as an input, if later runs need it"
@@ -175,7 +175,7 @@ def _results(model: torch.nn.Module, program: Callable[[], Callable], tensors: t
              seed: int = 0) -> list[torch.Tensor] | None:
     try:
         return computed(model, program(), tensors, seed)
-    except Exception as failure:  # of every kind; what cannot run is for the exporter to say
+    except Exception as failure:  # any kind: the exporter reports what cannot run
         log.info("writes are not compared with the model's: %s", failure)
         return None
 
@@ -189,7 +189,7 @@ def diagnostics_of(seen: Observed | None, by_exporter: Sequence[Diagnostic], inp
     if seen is None:
         return list(by_exporter)
     said, named = [], set()
-    unnamed: list[int] = []  # where it says of tensors of which the exporter does not know the name
+    unnamed: list[int] = []  # positions of diagnostics on tensors whose names the exporter does not know
     for each in by_exporter:
         if "its input '" in each.message:
             name = next((name for name in input_names if _names(each, name) or _names(each, nested.identifier(name))),

@@ -93,7 +93,7 @@ class NodeRecorder:
         """An initializer, one for all that are equal."""
         if isinstance(value, torch.Tensor):
             value = ir.tensor(value.detach().cpu().contiguous())
-        elif isinstance(value, complex):  # as a pair, which is what complex tensors are in the file
+        elif isinstance(value, complex):  # a pair, like complex tensors in the file
             value = ir.tensor([value.real, value.imag], dtype=dtype)
         elif not isinstance(value, ir.TensorProtocol):
             value = ir.tensor(value, dtype=dtype)
@@ -113,7 +113,7 @@ class NodeRecorder:
         if op.domain == "" and op.name == "Constant" and not args:
             return self._given_constant(kwargs)
         schema = self._schema(op)
-        if schema is None:  # of a domain that onnx knows nothing of
+        if schema is None:  # onnx does not know the domain
             self.opset_imports[op.domain] = op.opset.version
             return self._node(op.domain, op.name, [self.operand(each, None) for each in args], kwargs, 1)
         signature = ir.schemas.OpSignature.from_op_schema(schema)

@@ -228,7 +228,7 @@ def for_torch_alone(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in names} | {"report": bool(given["report"])}
 
 
-# Of older versions of torch.onnx.export, which no version of whence has, and what to do.
+# Options of older versions of torch.onnx.export, which no version of whence has, and what to do instead.
 _REMEDIES = {
     "fallback": "backend=['native', 'native-export', 'torch-dynamo'] is a chain; which one did it is said",
     "export_options": "give the options by name: dynamic_shapes=..., external_data=...",

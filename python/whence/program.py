@@ -32,8 +32,8 @@ class Exported:
     annotated: AnnotateReport
     validation: ValidationReport
     exported_program: Any = None  # torch.export.ExportedProgram, where the backend went through one
-    backend: str = ""             # where it is another than the one that was asked
-    archive: str = ""             # what was written down of it for people: code of the program, or a trace's graph
+    backend: str = ""             # the backend that made it, if that is not the requested one
+    archive: str = ""             # readable text: the program's code, or a trace's graph
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class ONNXProgram:
         if args is None and kwargs is None:
             args, kwargs = self._source.args, self._source.kwargs
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", WhenceWarning)  # of the mode: the export has told
+            warnings.simplefilter("ignore", WhenceWarning)  # the export has already warned about the mode
             with select_model_mode_for_export(self._source.model, self._source.training):
                 return verify(self.path, self._source.model, () if args is None else args, kwargs=kwargs, rtol=rtol,
                               atol=atol, input_names=self._source.input_names)

@@ -155,7 +155,7 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
         return []
     names = _names_in(function.__code__)
     cells = list(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    if package == __package__:  # what stands in the place of a user's forward
+    if package == __package__:  # a wrapper of this package in place of a user's forward
         return [(name, cell.cell_contents, owner) for name, cell in cells
                 if _is_full(cell) and isinstance(cell.cell_contents, (types.FunctionType, types.MethodType))]
     held: list[Item] = [(name, cell, _ELEMENTS) for name, cell in cells if _is_full(cell) and (

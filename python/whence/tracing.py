@@ -29,7 +29,7 @@ Place = tuple[str, int]  # file, line
 _LEAVING = ("to a NumPy array", "to a Python list")
 
 
-# Where PyTorch itself reads values that the export does not bake in: lengths of packed sequences.
+# Files of PyTorch that read values which the export does not bake in: lengths of packed sequences.
 _READ_IN_VAIN = ("torch/nn/utils/rnn.py", "torch/nn/modules/rnn.py")
 
 

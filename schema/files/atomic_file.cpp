@@ -249,7 +249,7 @@ void AtomicFile::keep_old() {
   struct stat status {};
   if (::stat(target.c_str(), &status) != 0) return;  // it was taken away
   if (!S_ISREG(status.st_mode)) fail(target_, EISDIR);
-  // Where a file cannot have two names, the old one gives its name up a moment before the new one takes it.
+  // If a file cannot have two names, the old one gives its name up a moment before the new one takes it.
   if (::link(target.c_str(), kept.c_str()) != 0 && ::rename(target.c_str(), kept.c_str()) != 0) fail(target_, errno);
   old_ = kept;
 }

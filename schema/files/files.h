@@ -63,15 +63,15 @@ class AtomicFile {
   void commit();
 
  private:
-  friend class OutputFiles;  // which commits several in these steps
+  friend class OutputFiles;  // commits several files in these steps
   void finish();             // all bytes are in the new file, or Error(cannot_write)
   void give_name();
-  void keep_old();  // what stands under the name gets a second one, until the object goes
+  void keep_old();  // gives the old file a second name, until the object goes
   void put_back();
 
   std::string target_, temporary_, old_;
   bool exists_ = false, named_ = false, replaces_ = true;
-  unsigned mode_ = 0;  // of the file that is replaced
+  unsigned mode_ = 0;  // mode of the file that is replaced
   int fd_ = -1;
   std::uint64_t position_ = 0;
   std::string buffer_;

@@ -16,7 +16,7 @@ namespace whence {
 
 using Json = nlohmann::ordered_json;
 
-// What every cell needs to be understood or refused.
+// The context that every cell needs to be read or refused.
 struct SidecarText {
   std::string file;
   std::vector<std::string> strings;  // the table of interned strings
@@ -51,7 +51,7 @@ class Cell {
 
   bool is_null() const { return json_.is_null(); }
   bool is_list() const { return json_.is_array(); }
-  std::size_t length() const;  // of a list
+  std::size_t length() const;  // length of a list
   Cell element(std::size_t i) const { return {text_, json_[i], table_, row_, column_}; }
   std::vector<std::int32_t> indices(std::size_t count) const;  // a list of index()
   std::vector<std::int64_t> sizes() const;                     // a list of size()

@@ -21,7 +21,7 @@ void embedding_renorm(Ctx& c) {
   const Val rows = c.typed(c.emit("Gather", {weight, index}), dtype, std::vector{Dim{}, c.dims(weight)[1]});
   const Val norm = vector_norm(c, rows, c.number("norm_type"), {1}, true);
   const Val limit = c.constant_number(c.number("max_norm"), dtype);
-  // As ATen has it, so that the length is a little below.
+  // ATen adds 1e-7 too, so that the length is a little below the limit.
   const Val factor = c.emit("Div", {limit, c.emit("Add", {norm, c.constant_number(1e-7, dtype)})});
   const Val cut = c.emit("Where", {c.emit("Greater", {norm, limit}), c.emit("Mul", {rows, factor}), rows});
   c.yield(c.emit("ScatterND", {weight, c.unsqueeze(c.cast(index, DType::int64), {1}), cut}));
@@ -41,7 +41,7 @@ Bags read(Ctx& c) {
   bags.mode = static_cast<BagMode>(c.integer("mode"));
   bags.last_offset_included = c.flag("include_last_offset");
   if (c.schema().find("padding_idx") && c.has("padding_idx")) {
-    // Where None is not possible -1 stands for it.
+    // -1 stands for None in schemas that do not allow None.
     const std::int64_t padding = c.integer("padding_idx");
     const bool optional = c.schema().find("padding_idx")->type.optional;
     if (padding >= 0) bags.padding = padding;

@@ -68,7 +68,7 @@ void vstack(Ctx& c) {
 
 // ---- apart ------------------------------------------------------------------------------------------------------
 
-// As many equal pieces as the operator had results; the last may be smaller.
+// Yields one equal piece for each of the operator's results; the last may be smaller.
 void split_evenly(Ctx& c, Val x, std::int64_t axis) {
   const int pieces = c.output_count();
   if (pieces == 1) return c.yield(std::vector{x});

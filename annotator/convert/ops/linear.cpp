@@ -112,7 +112,7 @@ void mm(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("mat2")})
 void mv(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("vec")})); }
 void dot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("tensor")})); }
 
-// Of real vectors, which are their own conjugates.
+// Real vectors only, which are their own conjugates.
 void vdot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("other")})); }
 
 // [n] x [m] -> [n, m]

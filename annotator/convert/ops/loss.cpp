@@ -154,8 +154,8 @@ void by_probability(Ctx& c, Val scores, Val target, double smoothing) {
   c.yield(c.emit("Neg", {rank == 1 ? each : reduced(c, each)}));
 }
 
-// Of the loss by class a share e goes to all classes alike: (1 - e) loss - e / C * sum over all classes of weight *
-// log softmax. Ignored targets count for neither; the mean divides by the weights of the targets that count.
+// Spreads a share e of the loss by class over all classes: (1 - e) loss - e / C * sum over all classes of weight * log
+// softmax. Ignored targets count for neither; the mean divides by the weights of the targets that count.
 void smoothed(Ctx& c, double smoothing) {
   const DType dtype = c.output_dtype();
   Val scores = c.tensor("self"), target = c.tensor("target");
@@ -196,8 +196,8 @@ void cross_entropy_loss(Ctx& c) {
   by_class(c, "SoftmaxCrossEntropyLoss");
 }
 
-// Of scores x [N, C], or [C], and the right class y of each: the mean over the classes j of
-// weight[y] * max(0, margin - x[y] + x[j])^p, where that of y itself is 0.
+// For scores x [N, C] or [C], and the right class y of each: the mean over the classes j of weight[y] * max(0, margin -
+// x[y] + x[j])^p, where the term of y itself is 0.
 void multi_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val given = c.tensor("self");
@@ -219,7 +219,7 @@ void multi_margin_loss(Ctx& c) {
   c.yield(reduction(c) == "none" && c.rank(c.tensor("target")) == 0 ? c.squeeze(loss, {0}) : loss);
 }
 
-// Of scores x [N, C], or [C], and the right classes y of each, up to the first -1: the sum over these and over all
+// For scores x [N, C] or [C], and the right classes y of each, up to the first -1: the sum over these and over all
 // other classes i of max(0, 1 - x[y] + x[i]), divided by C.
 void multilabel_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();

@@ -178,8 +178,8 @@ bool is_output_alone(Ctx& c) {
          std::ranges::all_of(c.session().uses().of(result), [](const ProgramUse& use) { return use.node == nullptr; });
 }
 
-// Those of `axes` go that are 1 when the graph runs. ONNX wants a rank for each output, so the file says that of the
-// example, or else that all of them go; runtimes take others, too.
+// Drops those of `axes` that are 1 when the graph runs. ONNX requires a rank for each output, so the file states that
+// of the example, or else the rank without any of them; runtimes accept others, too.
 void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
   Val squeezed;
   if (std::ssize(axes) == c.rank(x)) {
@@ -206,8 +206,8 @@ void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
   c.yield(squeezed);
 }
 
-// Of `axes`, those of size 1 go; a dynamic axis stays or goes as it did when the example inputs ran, which the rank of
-// the result tells, except in a result of the program itself. Squeeze fails at run time where an axis that went is
+// Drops those of `axes` that have size 1. A dynamic axis stays or goes as it did when the example inputs ran, which the
+// rank of the result tells, except in a result of the program itself. Squeeze fails at run time if an axis that went is
 // not 1.
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
   const auto uncertain = [&](std::int64_t axis) { return may_be_one(c, x, axis); };

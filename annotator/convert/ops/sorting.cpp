@@ -192,7 +192,8 @@ void unique(Ctx& c) {
 
 void unique_dim(Ctx& c) { c.yield(distinct(c, c.axis(c.integer("dim"), c.rank(c.tensor("self"))))); }
 
-// Of each run of equal elements (or slices along an axis) one, which run each element is in, and how long each is.
+// Yields one of each run of equal elements (or slices along an axis), which run each element is in, and each run's
+// length.
 void unique_consecutive(Ctx& c) {
   const Val self = c.tensor("self");
   const bool whole = !c.has("dim");

@@ -62,7 +62,7 @@ Val dft(Ctx& c, Val x, std::int64_t axis, bool forward, bool onesided) {
   return c.emit("DFT", std::move(inputs), std::move(attributes));
 }
 
-// What runtimes take as a signal has a batch in front.
+// Gives a signal the batch axis that runtimes expect in front.
 template <class Transform>
 Val with_batch(Ctx& c, Val x, int rank, const Transform& transform) {
   if (rank > 1) return transform(x, 0);

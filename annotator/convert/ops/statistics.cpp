@@ -18,7 +18,7 @@ struct Spread {
   Val input;
   Ints axes;  // not negative, all of them when PyTorch got none
   bool keep = false;
-  double correction = 1;  // what the count of elements is reduced by
+  double correction = 1;  // subtracted from the count of elements
 };
 
 Spread read_spread(Ctx& c) {

@@ -58,7 +58,7 @@ std::optional<TensorData> range(const Evaluation& e) {
   return tensor_of(dtype, {*count}, numbers);
 }
 
-// Where the blocks begin, in bytes, that the index tuples of GatherND and ScatterND mean: `indices` [..., depth] into
+// The offsets in bytes of the blocks that the index tuples of GatherND and ScatterND name: `indices` [..., depth] into
 // the first `depth` axes of `shape`.
 struct Blocks {
   std::size_t size = 0;  // bytes of one
@@ -246,7 +246,7 @@ std::optional<Sizes> resized_shape(const Evaluation& e) {
   return shape;
 }
 
-// As PyTorch takes the nearest: the element at floor(position / scale) of each axis.
+// PyTorch's nearest: the element at floor(position / scale) of each axis.
 std::optional<TensorData> evaluate_resize(const Evaluation& e) {
   const TensorData& x = e.input(0);
   const auto is = [&](const char* name, std::string_view wanted) {
@@ -263,7 +263,7 @@ std::optional<TensorData> evaluate_resize(const Evaluation& e) {
   for_each_index(*shape, [&](const Sizes& index) {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < index.size(); ++i) {
-      const float scale = static_cast<float>((*shape)[i]) / static_cast<float>(x.shape[i]);  // as runtimes compute it
+      const float scale = static_cast<float>((*shape)[i]) / static_cast<float>(x.shape[i]);  // runtimes compute it so
       const auto place = static_cast<std::int64_t>(std::floor(static_cast<float>(index[i]) / scale));
       at += std::min(place, x.shape[i] - 1) * strides[i];
     }
