@@ -1,4 +1,4 @@
-"""What torch.export makes while a recording runs, recorded from the program itself.
+"""Records programs that torch.export makes while a recording runs, from the program itself.
 
 torch.export shows nothing to a plugin of LibTorch: it runs the model on fake tensors, in Python. What it returns says
 more than a trace would, so that is what is kept: the functions that return a program are replaced for the time of the
@@ -154,7 +154,7 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
 
 
 def write(program: torch.export.ExportedProgram, sidecar: Path) -> tuple[dict, list[Diagnostic]]:
-    """Writes the record of ``program``; returns the row for Recording.files and what is to be told.
+    """Writes the sidecar of ``program``; returns the row for Recording.files and the diagnostics to report.
 
     Raises WhenceError: E0303 for a program that PyTorch cannot save, E0401.
     """

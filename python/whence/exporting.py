@@ -94,7 +94,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     autograd_inlining  False keeps each torch.autograd.Function as whence_autograd::Name ("native-export").
 
     Raises WhenceError with the command's codes: E0301 for operators without a converter, E0104 for arguments that do
-    not fit, E0101 for options that do not, E0303 for what the backend cannot do, E0106 when the record is incomplete
+    not fit, E0101 for options that do not, E0303 for what the backend cannot do, E0106 when the sidecar is incomplete
     (``f`` then holds the export without annotation). Exceptions of PyTorch's own exporters pass through.
     """
     model, args, kwargs = as_module(model, args, kwargs)
@@ -258,7 +258,7 @@ def _cut(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | No
 
 
 def _classes_in(path: Path) -> set[str]:
-    """Of the modules that nodes of the file belong to, by the last part of their names."""
+    """The classes of the modules that nodes of the file belong to, by the last part of their names."""
     from .running import needs
 
     graph = needs("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph

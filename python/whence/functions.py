@@ -22,7 +22,7 @@ class Function:
 
 @dataclass(frozen=True)
 class FunctionsReport:
-    """What became of a file. ``refused``: chosen modules that are not a single part of the graph, with the reason."""
+    """The functions of a file. ``refused``: chosen modules that are not a single part of the graph, with the reason."""
 
     path: Path
     functions: tuple[Function, ...]

@@ -155,7 +155,7 @@ class _Walk:
         self._inside: list[int] = []
 
     def walk(self, value: Any, path: Path) -> Callable[[Iterator[Any], dict[int, Any]], Any]:
-        """What closes ``value`` around the leaves that an iterator gives, and notes the objects that it made."""
+        """A function that rebuilds ``value`` from an iterator's leaves, and notes the objects that it made."""
         if id(value) in self._seen:
             self._references += 1
             return lambda given, made: made[id(value)]
@@ -264,7 +264,7 @@ def _within(memory: torch.UntypedStorage, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _copied_leaf(leaf: Any) -> Any:
-    """Of what can be changed in place another one, where that is possible."""
+    """A copy of a leaf that can be changed in place, if it can be copied; else the leaf itself."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone()
     if isinstance(leaf, torch.Generator):

@@ -23,7 +23,7 @@ from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
 
 @dataclass(frozen=True)
 class Options:
-    """What both the command and torch.onnx.export are told, each in its own words."""
+    """The options of an export, for the command and for torch.onnx.export."""
 
     opset: int
     input_names: Sequence[str]
@@ -63,7 +63,7 @@ class Options:
         return words + [flag for flag, given in flags.items() if given]
 
     def makers(self) -> dict[str, Maker]:
-        """What Python makes call by call: "mylib::op" -> what makes it."""
+        """The operators that Python converts call by call: "mylib::op" -> the function that does it."""
         made: dict[str, Maker] = {name: lambda call: symbolics.part_of(call, self.opset, self.custom_opsets)
                                   for name in self.symbolics}
         for name, each in self.translations.items():
@@ -174,7 +174,7 @@ def unsupported_as_domain(operator_export_type: Any) -> bool:
 
 
 def check_function_modules(asked: Any) -> dict[str, Any] | None:
-    """What ``functions`` is asked for: every module for True, classes by their names; None when nothing is asked."""
+    """The choice for ``functions``: every module for True, classes by their names; None for no functions."""
     if asked is True:
         return {"modules": ["**"]}
     if not asked:
@@ -223,7 +223,7 @@ def _is_program(model: Any) -> bool:
 
 
 def for_torch_alone(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What torch.onnx.export(dynamo=True) serves itself."""
+    """The options that torch.onnx.export(dynamo=True) serves itself."""
     names = ("dump_exported_program", "artifacts_dir", "profile", "verbose", "custom_translation_table")
     return {name: given[name] for name in names} | {"report": bool(given["report"])}
 
@@ -251,7 +251,7 @@ def refuse_unknown(unknown: Mapping[str, Any], known: Sequence[str]) -> None:
 
 
 def log_decisions(requested: Mapping[str, Any], options: Options) -> None:
-    """What the file will be like where that is not what the words of the request say."""
+    """Logs where the file will differ from the wording of the request."""
     if not requested["do_constant_folding"] and requested["optimize"]:
         log.info("do_constant_folding=False: nothing at all is optimised (optimize=False)")
     if requested["keep_initializers_as_inputs"] is None:

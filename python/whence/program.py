@@ -1,4 +1,4 @@
-"""What an export yields: the model, in a file or in memory, that can be run, saved and compared."""
+"""The result of an export: the model, in a file or in memory, that can be run, saved and compared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .verifying import Verification, verify
 
 @dataclass(frozen=True)
 class Exported:
-    """What a backend made."""
+    """The files and reports that a backend made."""
 
     path: Path
     sidecar: Path
@@ -120,7 +120,7 @@ class ONNXProgram:
         return running.run(session, self._feed(session, positional, kwargs or {}))
 
     def call_reference(self, *args: Any, **kwargs: Any) -> tuple:
-        """As a call, by onnx's reference implementation in the place of ONNX Runtime."""
+        """Runs the model like a call, by onnx's reference implementation in place of ONNX Runtime."""
         running.needs("onnx", "call_reference")
         evaluator = running.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
         feed = self._feed(running.session(self.path), args, kwargs)

@@ -1,4 +1,4 @@
-"""What can be reached from a model, by name: its state, wherever it keeps it.
+"""Finds the values that can be reached from a model, by name: its state, wherever it keeps it.
 
 Reached are the attributes of modules and of other objects, and the elements of lists, dicts and sets, at any depth; and
 what the code of forward names: globals, variables of closures, defaults, attributes of its class, also in the functions

@@ -88,7 +88,7 @@ def operator_name(operator: Any) -> str:
 
 
 def _schemas(name: str) -> list[Any]:
-    """Of the operator, or of the overload that is named."""
+    """The schemas of the operator, or of the overload that is named."""
     import torch
 
     operator, _, overload = name.partition(".")
