@@ -109,11 +109,11 @@ def _of_own_archive(said: Diagnostic, archive: Path) -> Diagnostic:
 
 
 @contextmanager
-def _staged(job: Job, wanted: bool) -> Iterator[tuple[Path, Path]]:
+def _staged(job: Job, is_staged: bool) -> Iterator[tuple[Path, Path]]:
     """Paths to write to if the files are not finished when the command is done: in a folder of their own, from which
     they move when all went well, so that a failure leaves older files as they were."""
     target, sidecar = job.target, job.sidecar
-    if not wanted or not target.parent.is_dir() or not sidecar.parent.is_dir():
+    if not is_staged or not target.parent.is_dir() or not sidecar.parent.is_dir():
         yield target, sidecar
         return
     with tempfile.TemporaryDirectory(prefix=".whence-", dir=target.parent) as made, \
