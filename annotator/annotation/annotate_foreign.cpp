@@ -111,13 +111,13 @@ class ForeignEditor : public onnx_file::NodeEditor {
   }
 
   void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
-    std::string wanted(known_names_[index]);
+    std::string new_name(known_names_[index]);
     const NodeMatch& match = found_.nodes[index];
-    if (wanted.empty())
-      wanted = unique_.claim(origin::node_name(source_.path_of(match), node.op_type, match.confidence));
-    if (wanted == node.name) return;
+    if (new_name.empty())
+      new_name = unique_.claim(origin::node_name(source_.path_of(match), node.op_type, match.confidence));
+    if (new_name == node.name) return;
     edit.added.emplace_back(keys::original_name, std::string(node.name));
-    edit.name = std::move(wanted);
+    edit.name = std::move(new_name);
     ++report_.renamed;
   }
 

@@ -17,8 +17,11 @@ class TextKeys : public KeySource {
   // `nodes`: those that the reference's units are, or none. `program`: whose operations their stamps name, or empty.
   // Reference and nodes outlive the keys.
   TextKeys(const match::Reference& reference, const std::vector<const onnx_file::OnnxNode*>& nodes, std::string program,
-           std::vector<std::string_view> wanted)
-      : reference_(reference), nodes_(nodes), program_(std::move(program)), wanted_(std::move(wanted)) {}
+           std::vector<std::string_view> requested_keys)
+      : reference_(reference),
+        nodes_(nodes),
+        program_(std::move(program)),
+        requested_keys_(std::move(requested_keys)) {}
 
   std::vector<std::pair<std::string_view, std::string>> keys_of(const match::NodeMatch& match) const override;
   std::string path_of(const match::NodeMatch& match) const override;
@@ -35,7 +38,7 @@ class TextKeys : public KeySource {
   const match::Reference& reference_;
   const std::vector<const onnx_file::OnnxNode*>& nodes_;
   std::string program_;
-  std::vector<std::string_view> wanted_;
+  std::vector<std::string_view> requested_keys_;
 };
 
 }  // namespace whence::annotation

@@ -143,8 +143,8 @@ class ArchiveExport {
     run_.stages.begin("convert");
     graph_ = unwrap(exporter::export_program(sidecar_.program, conversion_), run_.diagnostics);
     if (graph_->outputs.empty()) {
-      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph has to have a result",
-                  "return what is to be computed", {.file = run_.archive, .stage = "export"});
+      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph must have a result",
+                  "return the result as a tensor", {.file = run_.archive, .stage = "export"});
     }
     run_.graph = &*graph_;
   }

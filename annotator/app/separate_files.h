@@ -1,5 +1,5 @@
-// The files of one use, held against each other before any work is done: what is written is never what is read, nor the
-// weights of a model that is read.
+// Compares the files of one use before any work is done: an output never replaces an input, nor the weights of a model
+// that is an input.
 #pragma once
 
 #include <string>

@@ -20,7 +20,7 @@ class PairSteps {
 
   const Node& node() const { return node_; }
   const Argument& argument(std::string_view name) const { return steps.argument(name); }
-  bool given(std::string_view name) const { return !argument(name).is_none(); }
+  bool has(std::string_view name) const { return !argument(name).is_none(); }
   bool is_pair(const Argument& argument) const;
   bool result_is_pair() const { return pairs_.contains(node_.outputs.front()); }
   DType real_dtype() const;              // the result's, or that of its parts

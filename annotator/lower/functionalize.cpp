@@ -61,7 +61,7 @@ void Functionalizer::run(Block& block, int depth) {
 void Functionalizer::step(Node node) {
   if (is_in_place(node)) return writes_list(node) ? write_list(node) : write(node);
   if (only_writes(node)) {
-    reports_.report(reports_.refusal(node, "it returns nothing, so all that it does is to write to what it is given"));
+    reports_.report(reports_.refusal(node, "it returns nothing and only writes to its arguments"));
   }
   if (node.target == "prim::If") return branch(std::move(node));
   if (node.target == "prim::Loop") return loop(std::move(node));
@@ -73,8 +73,8 @@ void Functionalizer::step(Node node) {
   memory_.sink->push_back(std::move(node));
 }
 
-// y[1:] = y[:-1]: what PyTorch makes of it depends on the order in which it goes through memory, and on the device. The
-// value that is written here is computed of what was there before.
+// y[1:] = y[:-1]: PyTorch's result depends on the order in which it goes through memory, and on the device. The value
+// that is written here is computed of the contents before the write.
 void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
   const auto target = memory_.layout(self);
   if (!target) return;

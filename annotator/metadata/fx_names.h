@@ -23,7 +23,7 @@ class FxNames {
 
   std::string name(std::int32_t op) const;              // "linear_2"
   const std::string& value_name(ValueId value) const {  // "p_encoder_weight"
-    return given_ ? program_.values[value].name : values_[value];
+    return from_fx_ ? program_.values[value].name : values_[value];
   }
   std::string target(std::int32_t op) const;  // "aten.linear.default", "<built-in function mul>"
   std::string format(std::int32_t op) const;
@@ -37,7 +37,7 @@ class FxNames {
   FxLine line_of(const Node& node) const;
 
   const Program& program_;
-  const bool given_;  // the program was an fx graph, so everything has its name
+  const bool from_fx_;  // the program was an fx graph, so everything has its name
   std::vector<const Node*> operations_;
   // Else:
   std::vector<std::string> nodes_;   // by operation

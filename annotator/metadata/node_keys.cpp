@@ -86,10 +86,15 @@ std::optional<std::string_view> find_annotation_key(std::string_view name) {
   return std::nullopt;
 }
 
-NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> wanted)
-    : program_(program), wanted_(std::move(wanted)), operations_(operations(program)), names_(program) {}
+NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> requested_keys)
+    : program_(program),
+      requested_keys_(std::move(requested_keys)),
+      operations_(operations(program)),
+      names_(program) {}
 
-bool NodeKeys::wants(std::string_view key) const { return std::ranges::find(wanted_, key) != wanted_.end(); }
+bool NodeKeys::wants(std::string_view key) const {
+  return std::ranges::find(requested_keys_, key) != requested_keys_.end();
+}
 
 bool NodeKeys::knows(const NodeOrigin& origin) const {
   return std::ranges::all_of(origin.ops,
@@ -120,7 +125,7 @@ std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOri
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePlace& place) const {
   std::vector<std::pair<std::string_view, std::string>> result;
-  for (const std::string_view key : wanted_) {
+  for (const std::string_view key : requested_keys_) {
     if (auto text = value(key, place)) result.emplace_back(key, std::move(*text));
   }
   state_confidence(place.confidence, result);

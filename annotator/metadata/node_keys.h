@@ -47,7 +47,7 @@ struct NodePlace {
 class NodeKeys {
  public:
   // `program` must outlive the keys. `wanted`: full keys.
-  NodeKeys(const Program& program, std::vector<std::string_view> wanted);
+  NodeKeys(const Program& program, std::vector<std::string_view> requested_keys);
 
   bool wants(std::string_view key) const;
   bool knows(const origin::NodeOrigin& origin) const;  // the operations are the program's
@@ -74,7 +74,7 @@ class NodeKeys {
   std::optional<std::string> modules(const origin::NodeOrigin& origin) const;
 
   const Program& program_;
-  std::vector<std::string_view> wanted_;
+  std::vector<std::string_view> requested_keys_;
   std::vector<const Node*> operations_;
   FxNames names_;
 };

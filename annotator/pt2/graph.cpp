@@ -52,8 +52,8 @@ void ExportedGraph::read_symbols(const Part& range_constraints) {
   range_constraints.entries([&](const std::string& name, const Part& range) {
     reading_.entry = "range of '" + name + "'";
     Symbol& entry = program_.symbols[symbol(name, 0)];
-    if (const Part least = range.at("min_val"); !least.is_null()) entry.min = least.integer();
-    if (const Part most = range.at("max_val"); !most.is_null()) entry.max = most.integer();
+    if (const Part minimum = range.at("min_val"); !minimum.is_null()) entry.min = minimum.integer();
+    if (const Part maximum = range.at("max_val"); !maximum.is_null()) entry.max = maximum.integer();
   });
 }
 

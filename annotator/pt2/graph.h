@@ -71,7 +71,7 @@ class ExportedGraph {
   void read_functional_arguments(const Part& inputs, Node& node);
   void read_functional_results(const Part& graph, const Part& outputs, Node& node);
   // The operations of a graph that is given values, into `block`; what it returns.
-  std::vector<Argument> read_body(const Part& inner, const std::vector<Argument>& given, Block& block);
+  std::vector<Argument> read_body(const Part& inner, const std::vector<Argument>& arguments, Block& block);
   void append(const Part& operand, std::vector<Argument>& to);  // an operand, or those in a list
   ValueId iteration();
   Argument length_of(const Argument& scanned, const Origin& origin, Block& block);

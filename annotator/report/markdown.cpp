@@ -147,7 +147,7 @@ std::string hierarchy(const Validation& validation) {
   text += " parameters | kept | merged | unused | missing |\n|---" + repeated("|--:", fate_count + 7) + "|\n";
   std::size_t shown = 0, left = 0;
   for (const validation::ModuleHierarchy& module : all.modules) {
-    if (module.level > levels_shown || (module.whole() && module.calls > 0 && module.level > 0)) continue;
+    if (module.level > levels_shown || (module.complete() && module.calls > 0 && module.level > 0)) continue;
     if (shown++ >= modules_shown) {
       ++left;
       continue;

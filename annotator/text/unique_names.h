@@ -14,19 +14,19 @@ namespace whence::text {
 
 class UniqueNames {
  public:
-  std::string claim(const std::string& wanted) {
-    if (take(wanted)) return wanted;
-    std::int64_t& next = next_number_[wanted];
+  std::string claim(const std::string& name) {
+    if (take(name)) return name;
+    std::int64_t& next = next_number_[name];
     while (true) {
-      std::string candidate = wanted + "_" + std::to_string(++next);
+      std::string candidate = name + "_" + std::to_string(++next);
       if (take(candidate)) return candidate;
     }
   }
 
  private:
-  bool take(const std::string& name) { return taken_.insert(StringHash()(name)).second; }
+  bool take(const std::string& name) { return name_hashes_.insert(StringHash()(name)).second; }
 
-  FlatSet<std::size_t> taken_;
+  FlatSet<std::size_t> name_hashes_;
   FlatMap<std::string, std::int64_t> next_number_;
 };
 

@@ -29,7 +29,7 @@ struct ModuleHierarchy {
   std::int64_t kept_parameters() const;    // have an initializer of their own
   std::int64_t merged_parameters() const;  // their numbers went into those of other initializers
   // Everything recorded has nodes of its own, and every parameter is there.
-  bool whole() const { return (*this)[Fate::arrived] == recorded() && kept_parameters() == recorded_parameters(); }
+  bool complete() const { return (*this)[Fate::arrived] == recorded() && kept_parameters() == recorded_parameters(); }
 };
 
 // An operation without a node of its own.
@@ -49,7 +49,7 @@ struct FoundParameter {
 
 struct Hierarchy {
   // False: the file was neither exported from the sidecar's program nor annotated with it, so its nodes do not say
-  // which operations they stand for. Then operations are unknown, and parameters are all there is to say.
+  // which operations they stand for. Then operations are unknown, and only parameters are reported.
   bool belongs = false;
   std::vector<ModuleHierarchy> modules;  // depth first, the root first: the root's figures are those of the file
   std::vector<LostOperation> lost;       // fused ones too; in execution order

@@ -124,7 +124,7 @@ std::string modules_text(const Hierarchy& hierarchy, const ReportExtent& extent,
       ++shown;
     } else {
       ++left;
-      left_partly += module.whole() ? 0 : 1;
+      left_partly += module.complete() ? 0 : 1;
     }
   }
   std::string text = table.text();

@@ -75,7 +75,7 @@ Report export_onnx(torch::nn::Module& module, const Inputs& inputs, const Forwar
                    const Options& options, const char* torch_version = TORCH_VERSION);
 // Throws Error(needs_libtorch) unless whence was built with this version too.
 void check_torch_version(const std::string& built_with);
-[[noreturn]] void refuse_input_count(std::size_t given, const std::vector<std::size_t>& accepted);
+[[noreturn]] void refuse_input_count(std::size_t inputs, const std::vector<std::size_t>& accepted);
 
 // Convert what forward returns to what the tracer takes: tensors, and tuples and lists of them.
 inline c10::IValue to_output(const at::Tensor& tensor) { return tensor; }
@@ -157,13 +157,13 @@ template <class Callable>
 Report record_call(torch::nn::Module& module, const std::vector<at::Tensor>& inputs, Callable&& forward,
                    const std::string& path, const Options& options = {}) {
   return native::record(
-      module, inputs, [&](native::Inputs& given) { return native::to_output(forward(given)); }, path, options);
+      module, inputs, [&](native::Inputs& tensors) { return native::to_output(forward(tensors)); }, path, options);
 }
 template <class Callable>
 Report export_onnx_call(torch::nn::Module& module, const std::vector<at::Tensor>& inputs, Callable&& forward,
                         const std::string& path, const Options& options = {}) {
   return native::export_onnx(
-      module, inputs, [&](native::Inputs& given) { return native::to_output(forward(given)); }, path, options);
+      module, inputs, [&](native::Inputs& tensors) { return native::to_output(forward(tensors)); }, path, options);
 }
 
 }  // namespace whence

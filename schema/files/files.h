@@ -49,7 +49,8 @@ class AtomicFile {
 
   void write(const void* data, std::size_t size);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  // Copies bytes from another file: inside the kernel where pages lie alike (copy_file_range), else by a small buffer.
+  // Copies bytes from another file: inside the kernel (copy_file_range) if both places have the same offset within a
+  // page, else by a small buffer.
   void copy_from(int fd, std::uint64_t offset, std::uint64_t size);
   // Bytes that may lie in a file: copied as a span when they do, so weights never enter this process's memory.
   void write(const Bytes& bytes);

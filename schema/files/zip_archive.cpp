@@ -162,11 +162,11 @@ std::string_view ZipArchive::text(std::string_view name) const {
 }
 
 Bytes ZipArchive::bytes(std::string_view name, std::uint64_t offset, std::uint64_t size) const {
-  const std::string_view whole = text(name);
-  if (offset > whole.size() || size > whole.size() - offset) {
+  const std::string_view content = text(name);
+  if (offset > content.size() || size > content.size() - offset) {
     corrupt("'" + std::string(name) + "' is shorter than the tensor in it");
   }
-  return file_->slice(file_, static_cast<std::size_t>(whole.data() - file_->text().data()) + offset, size);
+  return file_->slice(file_, static_cast<std::size_t>(content.data() - file_->text().data()) + offset, size);
 }
 
 }  // namespace whence

@@ -31,7 +31,7 @@ class Cell {
   Cell(const SidecarText& text, const Json& json, std::string_view table, std::size_t row, std::size_t column)
       : text_(text), json_(json), table_(table), row_(row), column_(column) {}
 
-  std::int64_t integer(std::int64_t least, std::int64_t most) const;
+  std::int64_t integer(std::int64_t minimum, std::int64_t maximum) const;
   std::int64_t size() const { return integer(0, INT64_MAX); }
   std::int32_t index(std::size_t count) const;          // 0 to count - 1
   std::int32_t index_or_none(std::size_t count) const;  // also none_id

@@ -109,8 +109,8 @@ Val membership(Ctx& c, const Bags& bags) {
 // The greatest of each bag's rows, element by element; 0 for a bag without any.
 Val greatest_rows(Ctx& c, const Bags& bags, Val member) {
   const DType dtype = c.output_dtype();
-  const Val least = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
-  const Val rows = c.emit("Where", {c.unsqueeze(member, {2}), looked_up(c, bags), least});
+  const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
+  const Val rows = c.emit("Where", {c.unsqueeze(member, {2}), looked_up(c, bags), minus_infinity});
   const Val greatest = reduce(c, "ReduceMax", c.typed(rows, dtype), {1}, false);
   const Val filled = c.cast(reduce(c, "ReduceMax", c.cast(member, DType::int32), {1}, true), DType::boolean);
   return c.emit("Where", {filled, greatest, c.constant_number(0, dtype)});

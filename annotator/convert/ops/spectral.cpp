@@ -9,14 +9,14 @@ namespace whence::convert {
 namespace {
 
 // The window of a frame: `given`, or ones, with zeros on both sides where it is shorter than the frame.
-Val framed_window(Ctx& c, Val given, std::int64_t length, std::int64_t frame, DType dtype) {
+Val framed_window(Ctx& c, Val window, std::int64_t length, std::int64_t frame, DType dtype) {
   const std::int64_t left = (frame - length) / 2, right = frame - length - left;
-  if (!given) {
+  if (!window) {
     return c.constant_tensor(
         concatenated({filled({left}, 0, dtype), filled({length}, 1, dtype), filled({right}, 0, dtype)}));
   }
-  given = c.cast(given, dtype);
-  return length == frame ? given : c.emit("Pad", {given, c.constant_ints({left, right})});
+  window = c.cast(window, dtype);
+  return length == frame ? window : c.emit("Pad", {window, c.constant_ints({left, right})});
 }
 
 // [signal] or [batch, signal] -> [(batch,) frequencies, frames, 2]

@@ -197,7 +197,7 @@ float factor(const graph::GraphNode& node, std::string_view name) {
   return attribute == nullptr ? 1.0F : std::get<float>(attribute->value);
 }
 
-// [m, k], or [k, m] that is to be transposed.
+// Returns [m, k]; transposes [k, m] if `transposed`.
 std::vector<double> matrix_of(const TensorData& data, bool transposed) {
   std::vector<double> numbers = numbers_of<double>(data);
   if (!transposed) return numbers;
