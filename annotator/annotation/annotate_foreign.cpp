@@ -31,7 +31,7 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // of nodes in the file -> their number
+using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // a node's offset in the file -> its number
 
 Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes) {
   Offsets offsets;
@@ -111,13 +111,13 @@ class ForeignEditor : public onnx_file::NodeEditor {
   }
 
   void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
-    std::string wanted(known_names_[index]);
+    std::string new_name(known_names_[index]);
     const NodeMatch& match = found_.nodes[index];
-    if (wanted.empty())
-      wanted = unique_.claim(origin::node_name(source_.path_of(match), node.op_type, match.confidence));
-    if (wanted == node.name) return;
+    if (new_name.empty())
+      new_name = unique_.claim(origin::node_name(source_.path_of(match), node.op_type, match.confidence));
+    if (new_name == node.name) return;
     edit.added.emplace_back(keys::original_name, std::string(node.name));
-    edit.name = std::move(wanted);
+    edit.name = std::move(new_name);
     ++report_.renamed;
   }
 
@@ -176,7 +176,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
     if (!name.empty() && given.insert(name).second) known_names[i] = name;
   }
   onnx_file::ModelEdit edit = annotation_of_model(model);
-  // Where every node says its place, nothing is matched: the file stays that of the record that it was annotated with.
+  // If every node has its place, nothing is matched: the file keeps the program that it was annotated with.
   const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
   if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;

@@ -22,7 +22,7 @@ using origin::OriginKind;
 
 namespace {
 
-// What one node said of its operation, which holds for the node that took its place as well.
+// True for keys that describe one node's operation, which hold for the node that took its place as well.
 bool taken_over(std::string_view key) {
   return key == keys::name_space || key == keys::class_hierarchy || key == keys::name_scopes || key == keys::fx_node ||
          key == keys::stack_trace || key == keys::call || key == keys::calls || key == keys::scopes ||
@@ -55,7 +55,7 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
   const OnnxNode* only = only_node(match);
   const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
   std::vector<std::pair<std::string_view, std::string>> result;
-  for (const std::string_view key : wanted_) {
+  for (const std::string_view key : requested_keys_) {
     if (key == keys::module) {
       result.emplace_back(key, reference_.scopes[match.scope].path);
     } else if (key == keys::modules && modules.size() > 1) {
@@ -85,7 +85,7 @@ std::string_view TextKeys::own_name(const NodeMatch& match, std::string_view op_
 }
 
 bool TextKeys::wants(std::string_view key) const {
-  return std::find(wanted_.begin(), wanted_.end(), key) != wanted_.end();
+  return std::find(requested_keys_.begin(), requested_keys_.end(), key) != requested_keys_.end();
 }
 
 std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {

@@ -53,7 +53,7 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
   return unwrap(annotation::annotate_file(input, recorded, output, what), notes);
 }
 
-// A file to which nothing is to be added.
+// Copies a file without adding anything.
 void copy_as_it_is(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
   class NoEdit : public onnx_file::NodeEditor {
     onnx_file::NodeEdit edit(const onnx_file::NodeView&) override { return {}; }

@@ -29,8 +29,8 @@ GraphValueId ConvertSession::copied(GraphValueId value) {
   return emit("", "Identity", {value}, {}, 1).front();
 }
 
-// What a side that returned before gives for a result of the other: it is never read, but ONNX wants a value of the
-// type there.
+// Returns a placeholder for a result that only the other side gives, because this side returned before. It is never
+// read, but ONNX requires a value of the type there.
 GraphValueId ConvertSession::unread(const Type& type) {
   const DType dtype = type.dtype == DType::undefined ? DType::float32 : type.dtype;
   if (type.kind == ValueKind::sequence) {

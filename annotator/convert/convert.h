@@ -36,7 +36,7 @@ struct ConvertOptions {
 // Thrown by value_of() for a result of a node that failed; the driver catches it, so that nothing is reported twice.
 struct Poisoned {};
 
-// Where a size that the graph computes comes from: the size of axis `axis` of `value`.
+// The source of a size that the graph computes: axis `axis` of `value`.
 struct SizeSource {
   graph::GraphValueId value = graph::no_value;
   int axis = 0;
@@ -57,7 +57,7 @@ class ConvertSession {
 
   const Program& program() const { return program_; }
   int opset() const { return options_.opset; }
-  const ProgramUses& uses();                                // of program(), which is lowered; built on first call
+  const ProgramUses& uses();  // the uses in program(), which is lowered; built on first call
   graph::Graph& graph() { return *frames_.back()->graph; }  // the innermost one: a branch while it is being converted
   bool as_other_exporters() const { return options_.as_other_exporters; }
   std::int32_t current_op() const { return node_->origin.op; }
@@ -73,7 +73,7 @@ class ConvertSession {
   // An initializer with this content; equal ones are one, wherever they are used.
   graph::GraphValueId constant(TensorData data);
 
-  // What stands for what in the outermost graph, as far as it was converted.
+  // The graph value of each program value in the outermost graph, as far as it was converted.
   const std::unordered_map<ValueId, graph::GraphValueId>& outermost_values() const { return frames_.front()->values; }
 
   // Adds a node stamped with the current operation; outputs get what types can be inferred.

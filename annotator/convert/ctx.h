@@ -93,7 +93,7 @@ class Ctx {
   const std::vector<Dim>* output_dims(int index = 0) const;  // nullptr when unknown
   int output_count() const;                                  // number of elements for list results
   bool yields_sequence() const;                              // a list result whose length depends on sizes or data
-  bool result_used(int index) const;                         // whether anything reads the operation's i-th result
+  bool result_used(int index) const;                         // true if anything reads the operation's i-th result
 
   // ---- making nodes
   Val emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
@@ -130,7 +130,8 @@ class Ctx {
   std::optional<std::int64_t> static_size(const Size& size) const;
   // Both operands cast to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a category.
   std::pair<Val, Val> promoted(Val a, Val b);
-  // That dtype for any number of operands (torch.result_type). Python floats count as float32, the default dtype.
+  // The dtype that any number of operands promote to (torch.result_type). Python floats count as float32, the default
+  // dtype.
   DType promoted_dtype(const std::vector<Val>& operands) const;
 
   // ---- results

@@ -51,7 +51,7 @@ std::vector<To> elements(const ArgumentList& list) {
   return values;
 }
 
-// What an ONNX attribute can say of an argument; false for what it cannot, a tensor above all.
+// Adds an argument as an ONNX attribute; false if an attribute cannot hold it, as with a tensor.
 bool add_attribute(Attributes& to, const std::string& name, const Argument& value) {
   const auto add = [&](auto attribute) {
     to.push_back({name, std::move(attribute)});
@@ -145,7 +145,8 @@ bool ConvertSession::is_passed_through(const Node& node) const {
   return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) && !is_written_as_it_is(node);
 }
 
-// Where a function and a replacement are given, the one that says more of the overload counts, then the replacement.
+// If an operator has both a function and a replacement, the one whose name gives the overload wins, then the
+// replacement.
 bool ConvertSession::is_kept(const Node& node) const {
   const std::string *function = named_in(options_.custom_operators, qualified(node)),
                     *kept = named_in(options_.kept_operators, qualified(node));

@@ -16,7 +16,7 @@ namespace whence::lower {
 
 const Argument& Compose::argument(std::string_view name) const {
   static const Argument none;
-  const Argument* given = whole_.find(name);
+  const Argument* given = composite_.find(name);
   return given == nullptr ? none : *given;
 }
 
@@ -49,7 +49,7 @@ Argument Compose::add(std::string_view target, std::vector<NamedArgument> argume
   node.target = std::string(target.substr(0, dot));
   if (dot != std::string_view::npos) node.overload = std::string(target.substr(dot + 1));
   node.arguments = std::move(arguments);
-  node.origin = whole_.origin;
+  node.origin = composite_.origin;
   node.origin.scope = scope_;
   Value value;
   value.name = node.target.substr(node.target.find("::") + 2) + "." + std::to_string(program_.values.size());
@@ -67,7 +67,7 @@ Compose::Inside::Inside(Compose& compose, const Argument& weight) : compose_(com
   const auto* reference = weight.as<ValueRef>();
   if (reference == nullptr || program.values[reference->id].source != ValueSource::parameter) return;
   const ParameterId parameter = program.values[reference->id].index;
-  const std::string& outer = program.module_path(compose.whole_.origin.scope);
+  const std::string& outer = program.module_path(compose.composite_.origin.scope);
   for (std::size_t i = 0; i < program.modules.size(); ++i) {
     const Module& module = program.modules[i];
     const bool below = outer.empty() || module.path.starts_with(outer + ".");
@@ -84,16 +84,16 @@ ScopeId Compose::scope_inside(ModuleId module) {
   std::int32_t call = 0;
   for (std::size_t i = 0; i < program_.scopes.size(); ++i) {
     if (program_.scopes[i].module != module) continue;
-    if (program_.scopes[i].parent == whole_.origin.scope) return static_cast<ScopeId>(i);
+    if (program_.scopes[i].parent == composite_.origin.scope) return static_cast<ScopeId>(i);
     ++call;
   }
-  program_.scopes.push_back({whole_.origin.scope, module, call});
+  program_.scopes.push_back({composite_.origin.scope, module, call});
   return static_cast<ScopeId>(program_.scopes.size()) - 1;
 }
 
 void Compose::refuse(const std::string& why, const std::string& remedy) const {
-  throw Error(Code::converter_refused, qualified(whole_) + ": " + why, remedy,
-              program::place_of(program_, whole_, "lower"));
+  throw Error(Code::converter_refused, qualified(composite_) + ": " + why, remedy,
+              program::place_of(program_, composite_, "lower"));
 }
 
 namespace {

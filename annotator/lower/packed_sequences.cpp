@@ -57,7 +57,7 @@ class PackedSequences {
  private:
   struct Padded {
     Argument sequences, lengths;  // [T, N, F], [N]
-    ValueId input = none_id;      // what was packed, and its axis of T
+    ValueId input = none_id;      // the packed tensor, and its axis of T
     std::int64_t time_axis = 0;
   };
 
@@ -145,10 +145,10 @@ class PackedSequences {
   }
 
   Argument longest(const Node& node, const Padded& padded, std::vector<Node>& to, ValueId output) {
-    const Argument most = add(node, "aten::max", "", {{"self", padded.lengths}},
-                              {ValueKind::tensor, DType::int64, std::vector<Dim>()}, to);
-    return add(node, "aten::Int", "Tensor", {{"a", most}}, {ValueKind::integer, DType::int64, std::nullopt}, to,
-               output);
+    const Argument longest_length = add(node, "aten::max", "", {{"self", padded.lengths}},
+                                        {ValueKind::tensor, DType::int64, std::vector<Dim>()}, to);
+    return add(node, "aten::Int", "Tensor", {{"a", longest_length}}, {ValueKind::integer, DType::int64, std::nullopt},
+               to, output);
   }
 
   void recur(const Node& node, const Padded& padded, std::vector<Node>& to) {
@@ -216,16 +216,16 @@ class PackedSequences {
   }
 
   // The first two axes in each other's place.
-  Argument swapped(const Node& whole, const Argument& x, std::vector<Node>& to, ValueId output) {
+  Argument swapped(const Node& replaced_node, const Argument& x, std::vector<Node>& to, ValueId output) {
     Type type = program_.values[x.as<ValueRef>()->id].type;
     if (type.dims && type.dims->size() > 1) std::swap((*type.dims)[0], (*type.dims)[1]);
-    return add(whole, "aten::transpose", "int", {{"self", x}, {"dim0", {std::int64_t{0}}}, {"dim1", {std::int64_t{1}}}},
-               type, to, output);
+    return add(replaced_node, "aten::transpose", "int",
+               {{"self", x}, {"dim0", {std::int64_t{0}}}, {"dim1", {std::int64_t{1}}}}, type, to, output);
   }
 
-  // A step in the place of `whole`; without `output` its result is a new value.
-  Argument add(const Node& whole, const char* target, const char* overload, std::vector<NamedArgument> arguments,
-               Type type, std::vector<Node>& to, ValueId output = none_id) {
+  // A step in the place of `replaced_node`; without `output` its result is a new value.
+  Argument add(const Node& replaced_node, const char* target, const char* overload,
+               std::vector<NamedArgument> arguments, Type type, std::vector<Node>& to, ValueId output = none_id) {
     if (output == none_id) {
       output = static_cast<ValueId>(program_.values.size());
       Value value;
@@ -237,7 +237,7 @@ class PackedSequences {
     node.target = target;
     node.overload = overload;
     node.arguments = std::move(arguments);
-    node.origin = whole.origin;
+    node.origin = replaced_node.origin;
     node.outputs = {output};
     to.push_back(std::move(node));
     return {ValueRef{output}};

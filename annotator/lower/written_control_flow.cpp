@@ -112,7 +112,7 @@ std::vector<ValueId> Functionalizer::carry(Block& body, std::size_t variables, c
   return carried;
 }
 
-// What the first iteration writes to, and later ones may not.
+// Owners of the memory that the first iteration writes to, and later iterations need not.
 std::vector<ValueId> Functionalizer::first_written(const Node& loop, const OuterWrites& writes) const {
   const auto& initial = *loop.arguments.back().value.as<ArgumentList>();
   std::vector<ValueId> memory;

@@ -56,8 +56,8 @@ std::string torch_target(const Node& node) {
 }
 
 FxNames::FxNames(const Program& program)
-    : program_(program), given_(!program.signature.empty()), operations_(operations(program)) {
-  if (!given_) name_all();
+    : program_(program), from_fx_(!program.signature.empty()), operations_(operations(program)) {
+  if (!from_fx_) name_all();
 }
 
 // In torch.export's order: parameters and buffers, inputs, then nodes.
@@ -86,7 +86,7 @@ void FxNames::name_all() {
   }
 }
 
-std::string FxNames::name(std::int32_t op) const { return given_ ? given_name(*operations_[op]) : nodes_[op]; }
+std::string FxNames::name(std::int32_t op) const { return from_fx_ ? given_name(*operations_[op]) : nodes_[op]; }
 
 // The text of an fx node begins with "%name : ".
 std::string FxNames::given_name(const Node& node) {

@@ -11,7 +11,7 @@
 
 namespace whence::program {
 
-// What takes a value's place: another value, or a literal.
+// The replacement for each value: another value, or a literal.
 using Replacements = std::unordered_map<ValueId, Argument>;
 
 void replace(Argument& argument, const Replacements& replacements);  // in lists too; follows chains of replacements

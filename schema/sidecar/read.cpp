@@ -161,9 +161,10 @@ class Reader {
     for (const auto& [name, content] : document_.items()) {
       const auto& known = sidecar_form::fields;
       const auto& bases = sidecar_form::bases;
-      const bool ours = std::find(known.begin(), known.end(), name) != known.end() ||
-                        std::find(bases.begin(), bases.end(), name) != bases.end() || name == sidecar_form::complete;
-      if (!ours) unknown[name] = content;
+      const bool known_key = std::find(known.begin(), known.end(), name) != known.end() ||
+                             std::find(bases.begin(), bases.end(), name) != bases.end() ||
+                             name == sidecar_form::complete;
+      if (!known_key) unknown[name] = content;
     }
     return unknown.empty() ? nullptr : std::make_shared<const std::string>(json_text(unknown));
   }

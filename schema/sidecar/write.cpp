@@ -45,7 +45,7 @@ class Writer {
   }
 
  private:
-  // What a newer version's columns say of rows holds as long as the rows are the same in number.
+  // Columns of a newer version still describe the rows as long as the number of rows is the same.
   const nlohmann::ordered_json* later_columns(const sidecar_form::Table& form, std::size_t rows) const {
     const auto found = later_.find(std::string(form.name));
     return found != later_.end() && (*found)["rows"].size() == rows ? &*found : nullptr;

@@ -1,4 +1,4 @@
-// What several subcommands print of the reports of the C++ API.
+// Prints the parts of reports of the C++ API that several subcommands share.
 #pragma once
 
 #include <nlohmann/json.hpp>

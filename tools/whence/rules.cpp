@@ -28,8 +28,8 @@ ExitCode run(int argc, char** argv) {
 
   std::vector<const Rule*> rules;
   for (const Rule* rule : validation::all_rules()) {
-    const std::string wanted = line.text_or("rule", "");
-    if (wanted.empty() || wanted == rule->code || wanted == rule->name) rules.push_back(rule);
+    const std::string rule_name = line.text_or("rule", "");
+    if (rule_name.empty() || rule_name == rule->code || rule_name == rule->name) rules.push_back(rule);
   }
   if (rules.empty()) {
     throw Error(Code::usage, "there is no rule '" + line.text("rule") + "'", "`whence rules` lists them",

@@ -61,13 +61,14 @@ void require_names(const std::vector<SelectedNode>& nodes, const std::string& fi
 }
 
 // Nodes of a function have one name for all calls, so no list can name those of one module.
-void require_outside_functions(const OnnxSummary& model, const view::NodeSelection& wanted, const std::string& file) {
+void require_outside_functions(const OnnxSummary& model, const view::NodeSelection& selection,
+                               const std::string& file) {
   try {
-    select_nodes(model, wanted, nullptr);
+    select_nodes(model, selection, nullptr);
   } catch (const Error& error) {
     const Result<OnnxSummary> flat = functions::read_flat_summary(file);
     if (!flat) throw;
-    select_nodes(*flat, wanted, nullptr);  // throws when nothing matches there either
+    select_nodes(*flat, selection, nullptr);  // throws when nothing matches there either
     throw Error(Code::usage, "the nodes that are asked for stand in functions, where they have no name of their own",
                 "`whence inline` the file first, or select the module that is called",
                 {.file = file, .stage = "select"});
@@ -101,9 +102,10 @@ ExitCode run(int argc, char** argv) {
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
   std::optional<metadata::Recorded> recorded;
   if (sidecar && metadata::belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
-  const view::NodeSelection wanted{line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ',')};
-  if (functions::has_cut_functions(model)) require_outside_functions(model, wanted, file);
-  const auto nodes = select_nodes(model, wanted, recorded ? &*recorded : nullptr);
+  const view::NodeSelection selection{line.list("modules"), line.list("not"),
+                                      text::split(line.text_or("ops", ""), ',')};
+  if (functions::has_cut_functions(model)) require_outside_functions(model, selection, file);
+  const auto nodes = select_nodes(model, selection, recorded ? &*recorded : nullptr);
   if (line.json()) {
     print_json(nodes, notes);
     return ExitCode::ok;
