@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "annotator/match/index.h"
+
 namespace whence::match {
 
 constexpr std::size_t most_readers = 64;  // a value with more proposes no pairs by itself
@@ -13,8 +15,9 @@ constexpr double bridged = 0.7;
 constexpr double needed = 0.6;  // support without which likeness is not enough
 constexpr double clear_gap = 0.25, small_gap = 0.05;
 
-inline std::uint64_t pair_key(std::int32_t a, std::int32_t b) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
+inline std::uint64_t pair_key(ForeignNode f, ReferenceNode r) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(f.number())) << 32 |
+         static_cast<std::uint32_t>(r.number());
 }
 
 }  // namespace whence::match

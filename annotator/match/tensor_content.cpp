@@ -41,17 +41,16 @@ std::string columns_of(std::string_view bytes, std::size_t row_size, std::size_t
 }  // namespace
 
 WantedContent::WantedContent(const Reference& reference) {
-  for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
+  for (const ParameterIndex i : reference.parameters.keys()) {
     const ReferenceParameter& parameter = reference.parameters[i];
-    const auto number = static_cast<std::int32_t>(i);
-    add(number, parameter.digest, parameter.element_size, parameter.dims);
-    add(number, parameter.digest_transposed, parameter.element_size, parameter.dims);
-    add(number, parameter.digest_float16, 2, parameter.dims);
-    add(number, parameter.digest_bfloat16, 2, parameter.dims);
+    add(i, parameter.digest, parameter.element_size, parameter.dims);
+    add(i, parameter.digest_transposed, parameter.element_size, parameter.dims);
+    add(i, parameter.digest_float16, 2, parameter.dims);
+    add(i, parameter.digest_bfloat16, 2, parameter.dims);
   }
 }
 
-void WantedContent::add(std::int32_t parameter, const std::string& digest, std::size_t element_size,
+void WantedContent::add(ParameterIndex parameter, const std::string& digest, std::size_t element_size,
                         const std::vector<std::int64_t>& dims) {
   if (digest.empty()) return;
   auto& known = digests_[digest];
@@ -96,7 +95,7 @@ class ContentSearch {
   void look_up(std::string_view bytes, How how) {
     const auto known = wanted_.digests_.find(digest_of(bytes.data(), bytes.size()));
     if (known == wanted_.digests_.end() || known->second.size() > most_alike) return;
-    for (const std::int32_t parameter : known->second) {
+    for (const ParameterIndex parameter : known->second) {
       found_.push_back({parameter, how, static_cast<double>(known->second.size())});
     }
   }

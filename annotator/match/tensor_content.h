@@ -33,10 +33,10 @@ class WantedContent {
  private:
   friend class ContentSearch;
 
-  void add(std::int32_t parameter, const std::string& digest, std::size_t element_size,
+  void add(ParameterIndex parameter, const std::string& digest, std::size_t element_size,
            const std::vector<std::int64_t>& dims);
 
-  std::unordered_map<std::string, std::vector<std::int32_t>> digests_;
+  std::unordered_map<std::string, std::vector<ParameterIndex>> digests_;
   std::set<std::size_t> sizes_;                                                      // bytes of what has a digest
   std::map<std::size_t, std::set<std::pair<std::int64_t, std::int64_t>>> matrices_;  // rows, columns by element size
   std::map<std::size_t, std::set<std::int64_t>> vectors_;                            // lengths by element size

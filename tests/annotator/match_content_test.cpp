@@ -35,7 +35,7 @@ class MatchContent : public ::testing::Test {
     entry.dims = std::move(dims);
     entry.element_size = sizeof(std::int32_t);
     entry.digest = digest_of(content.data(), content.size() * sizeof(std::int32_t));
-    reference.parameters.push_back(entry);
+    reference.parameters.add(entry);
   }
 
   static StructureTensor tensor(const Numbers& content, std::vector<std::int64_t> dims) {
@@ -50,7 +50,7 @@ class MatchContent : public ::testing::Test {
   static std::string text(const std::vector<TensorSource>& sources) {
     std::string result;
     for (const TensorSource& source : sources) {
-      result += (result.empty() ? "" : " ") + std::to_string(source.parameter) +
+      result += (result.empty() ? "" : " ") + std::to_string(source.parameter.number()) +
                 (source.how == How::bytes  ? ":bytes"
                  : source.how == How::part ? ":part"
                                            : ":other");
@@ -88,7 +88,7 @@ TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
   entry.element_size = sizeof(float);
   const std::vector<std::uint16_t> cast = {1, 2, 3, 4, 5, 6}, turned = {1, 4, 2, 5, 3, 6};
   entry.digest_bfloat16 = digest_of(cast.data(), 12);
-  reference.parameters.push_back(entry);
+  reference.parameters.add(entry);
   for (const auto& [content, dims] :
        {std::pair(&cast, std::vector<std::int64_t>{2, 3}), std::pair(&turned, std::vector<std::int64_t>{3, 2})}) {
     StructureTensor narrow;
