@@ -8,7 +8,7 @@
 #include "annotator/annotation/model_edit.h"
 #include "annotator/annotation/text_keys.h"
 #include "annotator/exporter/export.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/match.h"
 #include "annotator/metadata/attribution.h"
 #include "annotator/metadata/node_keys.h"

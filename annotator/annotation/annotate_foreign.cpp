@@ -7,7 +7,7 @@
 #include "annotator/annotation/carry_name.h"
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/annotation/model_edit.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/origin/keys.h"

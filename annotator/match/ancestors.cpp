@@ -1,7 +1,8 @@
-// What is only known to lie somewhere below a module: that module must be high enough. A node without partner stands
-// for one of the operations that its readers' operations are computed by, as far back as values that the foreign file
-// has as well, or is part of how one of the readers is written. It runs between what it reads and what reads it, so a
-// module around both is active then. The module that encloses all of these encloses its own.
+// Raises the module of each `ancestor`, a node that is only known to lie somewhere below a module, until that module
+// encloses all that the node can stand for. A node without partner stands for one of the operations that its readers'
+// operations are computed by, as far back as values that the foreign file has as well, or is part of how one of the
+// readers is written. It runs between what it reads and what reads it, so a module around both is active then. The
+// module that encloses all of these encloses its own.
 //
 //   reference  equal -> where -> add(mask)     of block, block, block.attention
 //   foreign    ?     -> ?     -> Add           both: block or below
@@ -57,9 +58,7 @@ class Ancestors {
     return is_element(node) || std::ranges::any_of(placement_.readers(node), is_element);
   }
 
-  ScopeIndex together(ScopeIndex a, ScopeIndex b) const {
-    return !a.exists() ? b : !b.exists() ? a : placement_.reference.common_scope(a, b);
-  }
+  ScopeIndex together(ScopeIndex a, ScopeIndex b) const { return placement_.reference.together(a, b); }
 
   ScopeIndex scope_of(ForeignNode node) const {
     ScopeIndex scope = together(placement_.matches[node].scope, std::max(bounds_[node], root_scope));
@@ -71,7 +70,7 @@ class Ancestors {
     return puts_into_list(node) ? std::max(placement_.reference.scopes[scope].parent, root_scope) : scope;
   }
 
-  // What was put in for readers that were raised goes up with them.
+  // Inserted nodes go up with the readers that they serve.
   ScopeIndex scope_with_readers(ForeignNode node) const {
     ScopeIndex scope = placement_.matches[node].scope;
     for (const ForeignNode reader : placement_.readers(node)) {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/metadata/node_keys.h"

@@ -55,29 +55,29 @@ class Cone {
 };
 
 std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, ReferenceNode r) {
-  const ForeignStructure& ours = placement.foreign;
-  const ReferenceStructure& theirs = placement.reference.structure;
+  const ForeignStructure& foreign = placement.foreign;
+  const ReferenceStructure& reference = placement.reference.structure;
   // Sizes are the same before and behind much else.
-  if (ours.nodes[f].op_type == "Shape" || ours.nodes[f].op_type == "Size") return {};
+  if (foreign.nodes[f].op_type == "Shape" || foreign.nodes[f].op_type == "Size") return {};
   std::vector<ReferenceValue> stops;
-  for (const ForeignValue input : ours.data_inputs(f)) {
+  for (const ForeignValue input : foreign.data_inputs(f)) {
     if (!input.exists()) continue;
     if (!placement.pairs.value(input).exists()) return {};  // what lies before it is not known
     stops.push_back(placement.pairs.value(input));
   }
   std::vector<UnitIndex> units;
-  for (const ReferenceValue input : theirs.data_inputs(r)) {
+  for (const ReferenceValue input : reference.data_inputs(r)) {
     if (!input.exists() || std::find(stops.begin(), stops.end(), input) != stops.end()) continue;
     Cone cone(placement, stops);
     // A Pad that a convolution takes in changes its padding.
-    cone.pads_vanished = ours.nodes[f].padding == theirs.nodes[r].padding;
-    cone.has_weights = ours.reads_weights(f);
+    cone.pads_vanished = foreign.nodes[f].padding == reference.nodes[r].padding;
+    cone.has_weights = foreign.reads_weights(f);
     if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
   }
   // Behind it: when its result corresponds to a later value than the reference node's own.
-  if (!ours.nodes[f].outputs.empty() && !theirs.nodes[r].outputs.empty()) {
-    const ReferenceValue own = theirs.loose(theirs.nodes[r].outputs[0]);
-    const ForeignValue result = ours.loose(ours.nodes[f].outputs[0]);
+  if (!foreign.nodes[f].outputs.empty() && !reference.nodes[r].outputs.empty()) {
+    const ReferenceValue own = reference.loose(reference.nodes[r].outputs[0]);
+    const ForeignValue result = foreign.loose(foreign.nodes[f].outputs[0]);
     const ReferenceValue later = result.exists() ? placement.pairs.value(result) : ReferenceValue();
     if (own.exists() && later.exists() && later != own) {
       Cone cone(placement, {own});
@@ -97,16 +97,16 @@ std::ptrdiff_t vectors_read(const Structure<S>& s, NodeIndex<S> node) {
   });
 }
 
-// What a neighbour in the foreign file does itself: a reference node with Pad and BatchNormalization folded in may be
-// the partner of a Conv that has its Pad beside it.
+// Takes out what a neighbour in the foreign file does itself: a reference node with Pad and BatchNormalization folded
+// in may be the partner of a Conv that has its Pad beside it.
 void leave_to_neighbours(const Placement& placement, ForeignNode f, std::vector<UnitIndex>& units) {
   const ForeignStructure& s = placement.foreign;
   const auto leave = [&](ForeignNode neighbour) {
     const ReferenceNode partner = placement.pairs.node(neighbour);
     if (!partner.exists() || neighbour == f) return;
-    const auto& theirs = placement.reference.units_of_node[partner];
-    if (theirs.size() != 1 || units.size() < 2) return;
-    std::erase(units, theirs.front());
+    const auto& partner_units = placement.reference.units_of_node[partner];
+    if (partner_units.size() != 1 || units.size() < 2) return;
+    std::erase(units, partner_units.front());
   };
   for (const ForeignValue input : s.data_inputs(f)) {
     if (!input.exists()) continue;
@@ -123,20 +123,20 @@ void leave_to_neighbours(const Placement& placement, ForeignNode f, std::vector<
 // A product that the reference follows by a bias and the foreign file does not: its reader adds the bias
 // (SkipLayerNormalization, BiasGelu) when it reads more vectors than its operation needs.
 std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f, std::ptrdiff_t needed) {
-  const ForeignStructure& ours = placement.foreign;
-  if (ours.nodes[f].domain != "com.microsoft" || vectors_read(ours, f) <= needed) return {};
-  for (const ForeignValue input : ours.nodes[f].inputs) {
-    if (!input.exists() || ours.values[input].constant) continue;
-    // Straight from the product, no bias in between.
-    for (const ForeignNode maker : ours.values[input].producers) {
+  const ForeignStructure& foreign = placement.foreign;
+  if (foreign.nodes[f].domain != "com.microsoft" || vectors_read(foreign, f) <= needed) return {};
+  for (const ForeignValue input : foreign.nodes[f].inputs) {
+    if (!input.exists() || foreign.values[input].constant) continue;
+    // The input comes straight from the product, without a bias in between.
+    for (const ForeignNode maker : foreign.values[input].producers) {
       const ReferenceNode partner = placement.pairs.node(maker);
-      if (!partner.exists() || ours.nodes[maker].op_type != "MatMul") continue;
-      const ReferenceStructure& theirs = placement.reference.structure;
-      const auto& product = theirs.nodes[partner];
+      if (!partner.exists() || foreign.nodes[maker].op_type != "MatMul") continue;
+      const ReferenceStructure& reference = placement.reference.structure;
+      const auto& product = reference.nodes[partner];
       if (product.op_type == "Gemm" && product.inputs.size() > 2) return placement.reference.units_of_node[partner];
-      for (const auto& use : theirs.values[product.outputs[0]].uses) {
-        if (!use.node.exists() || theirs.nodes[use.node].op_type != "Add") continue;
-        if (theirs.nodes[use.node].kind == NodeKind::transparent) return placement.reference.units_of_node[use.node];
+      for (const auto& use : reference.values[product.outputs[0]].uses) {
+        if (!use.node.exists() || reference.nodes[use.node].op_type != "Add") continue;
+        if (reference.nodes[use.node].kind == NodeKind::transparent) return placement.reference.units_of_node[use.node];
       }
     }
   }

@@ -80,14 +80,15 @@ class Constants {
     ReferenceNode near;
     for (std::size_t k = 0; k <= operands.size(); ++k) {  // the same slot first
       const std::size_t j = k == 0 ? slot : k - 1;
-      const ReferenceNode theirs = j < operands.size() ? any_maker(operands[j]) : ReferenceNode();
-      if (!theirs.exists()) continue;
-      if (!near.exists()) near = theirs;
-      if (f_.nodes[mine].op_class != r_.nodes[theirs].op_class) continue;
+      const ReferenceNode counterpart = j < operands.size() ? any_maker(operands[j]) : ReferenceNode();
+      if (!counterpart.exists()) continue;
+      if (!near.exists()) near = counterpart;
+      if (f_.nodes[mine].op_class != r_.nodes[counterpart].op_class) continue;
       if (!placement_.placed(mine)) {
-        placement_.place(mine, placement_.reference.units_of_node[theirs], Confidence::inferred, MatchRule::structure);
+        placement_.place(mine, placement_.reference.units_of_node[counterpart], Confidence::inferred,
+                         MatchRule::structure);
       }
-      if (depth < 16) pair_operands(mine, theirs, depth + 1);
+      if (depth < 16) pair_operands(mine, counterpart, depth + 1);
       return true;
     }
     if (!near.exists() || placement_.placed(mine)) return false;
@@ -100,10 +101,10 @@ class Constants {
 
   // Units of a constant node and of all that it is computed from.
   std::vector<UnitIndex> units_behind(ReferenceNode r) const {
-    constexpr std::size_t most = 64;
+    constexpr std::size_t max_nodes = 64;
     std::vector<ReferenceNode> nodes = {r};
     std::vector<UnitIndex> units;
-    for (std::size_t i = 0; i < nodes.size() && nodes.size() < most; ++i) {
+    for (std::size_t i = 0; i < nodes.size() && nodes.size() < max_nodes; ++i) {
       const auto& own = placement_.reference.units_of_node[nodes[i]];
       units.insert(units.end(), own.begin(), own.end());
       for (const ReferenceValue input : r_.nodes[nodes[i]].inputs) {

@@ -1,4 +1,4 @@
-// Where growth starts, and its order: seeds, then pairs, the best supported first.
+// Growth of the correspondence in its order: seeds, then pairs, the best supported first.
 #include "annotator/match/correspondence.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace whence::match {
 namespace {
 
-constexpr std::size_t most_rivals = 96;  // partners kept for a node
-constexpr int most_bridges = 64;         // rounds of looking past nodes without partner; each looks everywhere
+constexpr std::size_t max_rivals = 96;  // partners kept for a node
+constexpr int max_bridges = 64;         // rounds of looking past nodes without partner; each looks everywhere
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void Correspondence::grow() {
     link_joint_products();
     settle(small_gap);
     if (!queue_.empty()) continue;
-    if (bridges_++ < most_bridges && bridge()) continue;
+    if (bridges_++ < max_bridges && bridge()) continue;
     if (seed_shapes()) continue;
     if (break_ties()) continue;
     break;
@@ -58,18 +58,20 @@ void Correspondence::seed_interface() {
   std::unordered_map<std::string_view, ReferenceValue> inputs, outputs;
   for (const ReferenceValue value : r_.inputs) inputs.emplace(r_.values[value].name, value);
   for (const ReferenceValue value : r_.outputs) outputs.emplace(r_.values[value].name, value);
-  const auto seed = [&](const std::vector<ForeignValue>& ours, const std::vector<ReferenceValue>& theirs,
+  const auto seed = [&](const std::vector<ForeignValue>& foreign_values,
+                        const std::vector<ReferenceValue>& reference_values,
                         const std::unordered_map<std::string_view, ReferenceValue>& by_name) {
     std::size_t named = 0;
-    for (const ForeignValue value : ours) {
+    for (const ForeignValue value : foreign_values) {
       const auto found = by_name.find(f_.values[value].name);
       if (found == by_name.end()) continue;
       ++named;
       link(f_.loose(value), r_.loose(found->second));
     }
-    if (named > 0 || ours.size() != theirs.size()) return;
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      if (may_be_same(f_.loose(ours[i]), r_.loose(theirs[i]))) link(f_.loose(ours[i]), r_.loose(theirs[i]));
+    if (named > 0 || foreign_values.size() != reference_values.size()) return;
+    for (std::size_t i = 0; i < foreign_values.size(); ++i) {
+      if (may_be_same(f_.loose(foreign_values[i]), r_.loose(reference_values[i])))
+        link(f_.loose(foreign_values[i]), r_.loose(reference_values[i]));
     }
   };
   seed(f_.inputs, r_.inputs, inputs);
@@ -156,7 +158,7 @@ void Correspondence::propose(ForeignNode f, ReferenceNode r) {
   if (kernels_differ(f, r) || f_.nodes[f].computes_sizes != r_.nodes[r].computes_sizes) return;
   auto& rivals = rivals_of_f_[f];
   if (std::find(rivals.begin(), rivals.end(), r) == rivals.end()) {
-    if (rivals.size() >= most_rivals || rivals_of_r_[r].size() >= most_rivals) return;
+    if (rivals.size() >= max_rivals || rivals_of_r_[r].size() >= max_rivals) return;
     rivals.push_back(r);
     rivals_of_r_[r].push_back(f);
   }
@@ -301,7 +303,7 @@ void Correspondence::accept(ForeignNode f, ReferenceNode r, bool certain) {
   foreign_node_of_[r] = f;
   certain_[f] = certain;
   linking_certain_ = certain;
-  if (!certain) tie_scope_[f] = together(tie_scope_[f], scope_of_ties_around(f, r));
+  if (!certain) tie_scope_[f] = reference_.together(tie_scope_[f], scope_of_ties_around(f, r));
   linking_scope_ = tie_scope_[f];
   link_inputs(f, r);
   link_outputs(f, r);

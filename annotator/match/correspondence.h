@@ -21,7 +21,7 @@ namespace whence::match {
 
 class Correspondence {
  public:
-  // All outlive it.
+  // All arguments outlive it.
   Correspondence(const ForeignStructure& foreign, const Reference& reference, const EvidenceTable& evidence);
 
   void grow();
@@ -36,8 +36,8 @@ class Correspondence {
     const auto found = joint_.find(foreign);
     return found == joint_.end() ? none : found->second;
   }
-  // The pair stands without a broken tie: no other one was as good, nor is what supports it due to a broken tie; or all
-  // that were as good are of the same module.
+  // Returns true if the pair stands without a broken tie: no other one was as good, nor is what supports it due to a
+  // broken tie; or all that were as good are of the same module.
   bool certain(ForeignNode foreign) const { return certain_[foreign] || sure_of_scope_[foreign]; }
   // The scope around all nodes among which a broken tie chose the partner, or that of what led to it; none when the
   // pair is certain, or all of them are of one scope.
@@ -98,7 +98,6 @@ class Correspondence {
   }
   bool same_units(ReferenceNode a, ReferenceNode b) const;
 
-  ScopeIndex together(ScopeIndex a, ScopeIndex b) const;  // the scope around both, of which one may be none
   ScopeIndex scope_of_tie(ForeignNode f, ReferenceNode r) const;
   ScopeIndex scope_of_ties_around(ForeignNode f, ReferenceNode r) const;
   bool stands_alone(ForeignNode f, ReferenceNode r) const;

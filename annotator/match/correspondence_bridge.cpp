@@ -34,7 +34,7 @@ class Lookout {
     std::map<std::uint16_t, Nearest<S>> found;
     std::vector<std::pair<Value, int>> values = {{value, 0}};
     std::vector<Node> seen;
-    for (std::size_t i = 0; i < values.size() && seen.size() < most_nodes; ++i) {
+    for (std::size_t i = 0; i < values.size() && seen.size() < max_nodes; ++i) {
       const auto [at, distance] = values[i];
       if (distance >= farthest) break;
       for (const Node node : next(at)) {
@@ -55,13 +55,13 @@ class Lookout {
   }
 
  private:
-  static constexpr std::size_t most_nodes = 32;
+  static constexpr std::size_t max_nodes = 32;
   static constexpr int farthest = 8;
 
   std::vector<Node> next(Value value) const {
     if (!down_) return s_.makers(value);
     std::vector<Node> nodes;
-    if (s_.heavy_uses(value).size() > most_readers) return nodes;
+    if (s_.heavy_uses(value).size() > max_readers) return nodes;
     for (const auto& use : s_.heavy_uses(value)) nodes.push_back(use.node);
     return nodes;
   }
@@ -88,7 +88,7 @@ class Lookout {
 
 }  // namespace
 
-// Where growth stopped, looks past nodes without partner for an operator whose nearest occurrence is one on each side:
+// Looks, where growth stopped, past nodes without partner for an operator whose nearest occurrence is one on each side:
 // from values that correspond, and upwards from operands of corresponding nodes that do not. Proposes these pairs; true
 // when there are new ones.
 bool Correspondence::bridge() {

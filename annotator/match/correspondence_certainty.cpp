@@ -6,14 +6,14 @@
 
 namespace whence::match {
 
-// Without what broken ties led to, the pair has support and clearly more of it than any rival.
+// Returns true if the pair has support without what broken ties led to, and clearly more of it than any rival.
 bool Correspondence::stands_alone(ForeignNode f, ReferenceNode r) const {
   return support(f, r, Trust::certain) >= needed &&
          score(f, r, Trust::certain) - best_rival(f, r, Trust::certain) >= small_gap &&
          leads_by_support(f, r, Trust::certain);
 }
 
-// All that the node could as well correspond to is of the same scopes.
+// Returns true if all that the node could as well correspond to is of the same scopes.
 bool Correspondence::rivals_share_scope(ForeignNode f, ReferenceNode r) const {
   const auto scopes = [&](ReferenceNode node) {
     std::vector<ScopeIndex> found;
@@ -38,10 +38,6 @@ bool Correspondence::rivals_share_scope(ForeignNode f, ReferenceNode r) const {
   });
 }
 
-ScopeIndex Correspondence::together(ScopeIndex a, ScopeIndex b) const {
-  return !a.exists() ? b : !b.exists() ? a : reference_.common_scope(a, b);
-}
-
 // The scope around all that the two could as well be of; none where that is one scope.
 ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
   ScopeIndex scope;
@@ -50,7 +46,7 @@ ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
     for (const UnitIndex unit : reference_.units_of_node[node]) {
       const ScopeIndex other = reference_.units[unit].scope;
       one = one && (!scope.exists() || !other.exists() || other == scope);
-      scope = together(scope, other);
+      scope = reference_.together(scope, other);
     }
   };
   add(r);
@@ -65,12 +61,13 @@ ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
 ScopeIndex Correspondence::scope_of_ties_around(ForeignNode f, ReferenceNode r) const {
   ScopeIndex scope;
   const auto see = [&](ForeignValue fv) {
-    if (fv.exists() && value_of_[fv].exists()) scope = together(scope, value_tie_scope_[fv]);
+    if (fv.exists() && value_of_[fv].exists()) scope = reference_.together(scope, value_tie_scope_[fv]);
   };
   for (const ForeignValue value : f_.data_inputs(f)) see(value);
   for (const ForeignValue output : f_.nodes[f].outputs) see(f_.loose(output));
   if (!scope.exists()) return scope;
-  for (const UnitIndex unit : reference_.units_of_node[r]) scope = together(scope, reference_.units[unit].scope);
+  for (const UnitIndex unit : reference_.units_of_node[r])
+    scope = reference_.together(scope, reference_.units[unit].scope);
   return scope;
 }
 
@@ -83,9 +80,10 @@ void Correspondence::confirm_values(ForeignNode f, ReferenceNode r) {
   const auto b = r_.data_inputs(r);
   const bool by_place = !f_.nodes[f].commutative && a.size() == b.size();
   for (std::size_t i = 0; by_place && i < a.size(); ++i) agree(a[i], b[i]);
-  const auto& ours = f_.nodes[f].outputs;
-  const auto& theirs = r_.nodes[r].outputs;
-  for (std::size_t i = 0; i < ours.size() && i < theirs.size(); ++i) agree(f_.loose(ours[i]), r_.loose(theirs[i]));
+  const auto& f_outputs = f_.nodes[f].outputs;
+  const auto& r_outputs = r_.nodes[r].outputs;
+  for (std::size_t i = 0; i < f_outputs.size() && i < r_outputs.size(); ++i)
+    agree(f_.loose(f_outputs[i]), r_.loose(r_outputs[i]));
 }
 
 // Pairs that a tie was broken for may be confirmed by what was found later from elsewhere.

@@ -1,4 +1,4 @@
-// What an accepted pair says of the values around it, also over nodes that only one side has.
+// Follows an accepted pair to the values around it, also over nodes that only one side has.
 #include <algorithm>
 #include <utility>
 
@@ -9,9 +9,9 @@
 namespace whence::match {
 namespace {
 
-constexpr int longest_step = 3;        // nodes that growth steps over on one side
-constexpr std::size_t few_uses = 4;    // of a value, beyond which growth does not step over its readers
-constexpr std::size_t most_forms = 5;  // in which a reference writes one operation, each a use of the same value
+constexpr int longest_step = 3;       // nodes that growth steps over on one side
+constexpr std::size_t few_uses = 4;   // of a value, beyond which growth does not step over its readers
+constexpr std::size_t max_forms = 5;  // in which a reference writes one operation, each a use of the same value
 
 // Cheap arithmetic without weights, of which one side may have more: scaling, masking, an activation. Whatever reads a
 // weight, or what is computed from weights by channel, is in both files.
@@ -41,11 +41,11 @@ std::vector<ValueIndex<S>> upward(const Structure<S>& s, ValueIndex<S> value) {
 }
 
 template <Side S>
-std::vector<ValueIndex<S>> downward(const Structure<S>& s, ValueIndex<S> value, std::size_t most_uses) {
+std::vector<ValueIndex<S>> downward(const Structure<S>& s, ValueIndex<S> value, std::size_t max_uses) {
   std::vector<ValueIndex<S>> chain = {value};
   for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
     const auto& uses = s.heavy_uses(chain[i]);
-    if (uses.size() > most_uses) continue;
+    if (uses.size() > max_uses) continue;
     for (const auto& use : uses) {
       const auto& node = s.nodes[use.node];
       if (node.outputs.empty() || !node.outputs[0].exists()) continue;
@@ -71,11 +71,11 @@ void Correspondence::link(ForeignValue fv, ReferenceValue rv) {
   if (!foreign_of_[rv].exists()) foreign_of_[rv] = fv;
   if (value_of_[fv] != rv) return;
   if (!news) return;
-  const auto& ours = f_.heavy_uses(fv);
-  const auto& theirs = r_.heavy_uses(rv);
-  if (ours.size() <= most_readers && theirs.size() <= 4 * most_readers) {
-    for (const auto& a : ours) {
-      for (const auto& b : theirs) {
+  const auto& f_uses = f_.heavy_uses(fv);
+  const auto& r_uses = r_.heavy_uses(rv);
+  if (f_uses.size() <= max_readers && r_uses.size() <= 4 * max_readers) {
+    for (const auto& a : f_uses) {
+      for (const auto& b : r_uses) {
         const std::uint16_t op = f_.nodes[a.node].op_class;
         if (op != r_.nodes[b.node].op_class) continue;
         const bool slots_matter =
@@ -133,7 +133,7 @@ void Correspondence::link_down(ForeignValue fv, ReferenceValue rv) {
     target = {mine, other};
   };
   if (best < 1) {
-    for (const ReferenceValue other : downward(r_, rv, most_forms * few_uses)) try_pair(fv, other);
+    for (const ReferenceValue other : downward(r_, rv, max_forms * few_uses)) try_pair(fv, other);
     for (const ForeignValue mine : downward(f_, fv, few_uses)) try_pair(mine, rv);
   }
   if (best == 0) {
@@ -156,7 +156,7 @@ void Correspondence::link_down(ForeignValue fv, ReferenceValue rv) {
   }
 }
 
-// Made by what tools fold into a product before it: an activation, or arithmetic by channel.
+// Returns true for a value made by what tools fold into a product before it: an activation, or arithmetic by channel.
 bool Correspondence::taken_in_by_product(ReferenceValue value) const {
   const auto& makers = r_.makers(value);
   return std::any_of(makers.begin(), makers.end(), [&](ReferenceNode maker) {
@@ -164,8 +164,8 @@ bool Correspondence::taken_in_by_product(ReferenceValue value) const {
   });
 }
 
-// The result of a product with weights, which could take in a scaling, read by plain operators alone, which could not:
-// what is fused, and products with weights of their own, may have done it instead.
+// Returns true for the result of a product with weights, which could take in a scaling, that plain operators alone
+// read, which could not: what is fused, and products with weights of their own, may have done it instead.
 bool Correspondence::may_have_taken_in(ForeignValue fv) const {
   const auto weighs = [&](ForeignNode node) { return is_product(f_.nodes[node].op_class) && f_.reads_weights(node); };
   const auto& uses = f_.heavy_uses(fv);
@@ -174,7 +174,7 @@ bool Correspondence::may_have_taken_in(ForeignValue fv) const {
          });
 }
 
-// Scales or shifts, and is an operation of its own: not part of how another one is written.
+// Returns true if the node scales or shifts and is an operation of its own, not part of how another one is written.
 bool Correspondence::is_own_scaling(ReferenceNode r) const {
   const auto& units = reference_.units_of_node[r];
   if (units.size() != 1 || !may_be_folded(r_.nodes[r].op_class)) return false;
@@ -216,8 +216,8 @@ ReferenceValue Correspondence::behind_folded(ForeignValue fv, ReferenceValue rv)
   const bool weights = !products.empty() && std::ranges::all_of(products, [&](ForeignNode maker) {
     return is_product(f_.nodes[maker].op_class) && f_.reads_weights(maker);
   });
-  const auto& ours = f_.heavy_uses(fv);
-  const bool may_have = weights && !ours.empty() && std::ranges::none_of(ours, [&](const auto& use) {
+  const auto& f_uses = f_.heavy_uses(fv);
+  const bool may_have = weights && !f_uses.empty() && std::ranges::none_of(f_uses, [&](const auto& use) {
                           return !use.node.exists() || !f_.nodes[use.node].domain.empty() || scales(f_, use.node);
                         });
   ReferenceValue value = rv;
@@ -255,21 +255,21 @@ void Correspondence::link_inputs(ForeignNode f, ReferenceNode r) {
     }
     return;
   }
-  std::vector<ForeignValue> ours;
-  std::vector<ReferenceValue> theirs;
+  std::vector<ForeignValue> f_open;
+  std::vector<ReferenceValue> r_open;
   for (const ForeignValue value : a) {
-    if (value.exists() && !value_of_[value].exists()) ours.push_back(value);
+    if (value.exists() && !value_of_[value].exists()) f_open.push_back(value);
   }
   for (const ReferenceValue value : b) {
-    if (value.exists() && !foreign_of_[value].exists()) theirs.push_back(value);
+    if (value.exists() && !foreign_of_[value].exists()) r_open.push_back(value);
   }
-  if (ours.size() == 1 && theirs.size() == 1) return link_up(ours[0], theirs[0]);
-  if (ours.size() == 2 && theirs.size() == 2) {
-    const bool straight = producers_alike(ours[0], theirs[0]) && producers_alike(ours[1], theirs[1]);
-    const bool crossed = producers_alike(ours[0], theirs[1]) && producers_alike(ours[1], theirs[0]);
+  if (f_open.size() == 1 && r_open.size() == 1) return link_up(f_open[0], r_open[0]);
+  if (f_open.size() == 2 && r_open.size() == 2) {
+    const bool straight = producers_alike(f_open[0], r_open[0]) && producers_alike(f_open[1], r_open[1]);
+    const bool crossed = producers_alike(f_open[0], r_open[1]) && producers_alike(f_open[1], r_open[0]);
     if (straight == crossed) return;
-    link_up(ours[0], theirs[straight ? 0 : 1]);
-    link_up(ours[1], theirs[straight ? 1 : 0]);
+    link_up(f_open[0], r_open[straight ? 0 : 1]);
+    link_up(f_open[1], r_open[straight ? 1 : 0]);
   }
 }
 
@@ -285,15 +285,16 @@ void Correspondence::link_behind_sum(ForeignValue fv, ReferenceValue rv) {
 // One side reads more than the other, which computes it first: SkipLayerNormalization(a, b) and
 // LayerNormalization(Add(a, b)). Pairs what is made alike, and only where there is no choice.
 void Correspondence::link_unlike_inputs(const std::vector<ForeignValue>& a, const std::vector<ReferenceValue>& b) {
-  std::vector<ReferenceValue> theirs;
+  std::vector<ReferenceValue> candidates;
   for (const ReferenceValue value : b) {
-    if (value.exists()) theirs.push_back(value);
+    if (value.exists()) candidates.push_back(value);
   }
-  for (std::size_t i = 0; i < theirs.size() && theirs.size() < 16; ++i) {
-    for (const ReferenceNode maker : r_.makers(theirs[i])) {
+  for (std::size_t i = 0; i < candidates.size() && candidates.size() < 16; ++i) {
+    for (const ReferenceNode maker : r_.makers(candidates[i])) {
       if (!may_be_stepped_over(r_, maker)) continue;
       for (const ReferenceValue input : r_.data_inputs(maker)) {
-        if (input.exists() && std::find(theirs.begin(), theirs.end(), input) == theirs.end()) theirs.push_back(input);
+        if (input.exists() && std::find(candidates.begin(), candidates.end(), input) == candidates.end())
+          candidates.push_back(input);
       }
     }
   }
@@ -301,7 +302,7 @@ void Correspondence::link_unlike_inputs(const std::vector<ForeignValue>& a, cons
     if (!mine.exists() || value_of_[mine].exists() || f_.makers(mine).empty()) continue;
     ReferenceValue only;
     int count = 0;
-    for (const ReferenceValue other : theirs) {
+    for (const ReferenceValue other : candidates) {
       if (foreign_of_[other].exists() || !producers_alike(mine, other)) continue;
       only = other;
       ++count;
@@ -315,16 +316,16 @@ void Correspondence::link_unlike_inputs(const std::vector<ForeignValue>& a, cons
 }
 
 void Correspondence::link_outputs(ForeignNode f, ReferenceNode r) {
-  const auto& ours = f_.nodes[f];
-  const auto& theirs = r_.nodes[r];
-  for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
-    link_down(f_.loose(ours.outputs[i]), r_.loose(theirs.outputs[i]));
+  const auto& f_node = f_.nodes[f];
+  const auto& r_node = r_.nodes[r];
+  for (std::size_t i = 0; i < f_node.outputs.size() && i < r_node.outputs.size(); ++i) {
+    link_down(f_.loose(f_node.outputs[i]), r_.loose(r_node.outputs[i]));
   }
   // Skip...Normalization also hands on the sum that it normalizes.
   constexpr std::size_t sum = 3;
-  if (ours.op_type.starts_with("Skip") && ours.outputs.size() > sum && !theirs.op_type.starts_with("Skip")) {
+  if (f_node.op_type.starts_with("Skip") && f_node.outputs.size() > sum && !r_node.op_type.starts_with("Skip")) {
     for (const ReferenceValue input : r_.data_inputs(r)) {
-      if (input.exists()) link(f_.loose(ours.outputs[sum]), input);
+      if (input.exists()) link(f_.loose(f_node.outputs[sum]), input);
     }
   }
 }

@@ -40,16 +40,16 @@ double Correspondence::evidence_for(ForeignNode f, ReferenceNode r) const {
 }
 
 double Correspondence::support(ForeignNode f, ReferenceNode r, Trust trust) const {
-  const auto& ours = f_.nodes[f];
-  const auto& theirs = r_.nodes[r];
+  const auto& f_node = f_.nodes[f];
+  const auto& r_node = r_.nodes[r];
   const auto trusted = [&](ForeignValue fv) { return trust == Trust::all || value_certain_[fv]; };
   const auto partner = [&](ForeignValue fv) { return trusted(fv) ? value_of_[fv] : ReferenceValue(); };
   const auto taken = [&](ReferenceValue rv) { return foreign_of_[rv].exists() && trusted(foreign_of_[rv]); };
   double total = evidence_for(f, r);
   const auto a = f_.data_inputs(f);
   const auto b = r_.data_inputs(r);
-  if (ours.commutative || a.size() != b.size()) {
-    // As sets: values that correspond, wherever they stand.
+  if (f_node.commutative || a.size() != b.size()) {
+    // The inputs are compared as sets: values that correspond count wherever they stand.
     for (const ForeignValue value : a) {
       if (!value.exists() || !partner(value).exists()) continue;
       total += std::find(b.begin(), b.end(), partner(value)) != b.end() ? input_agrees : input_half_known;
@@ -66,9 +66,9 @@ double Correspondence::support(ForeignNode f, ReferenceNode r, Trust trust) cons
       }
     }
   }
-  for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
-    const ForeignValue x = f_.loose(ours.outputs[i]);
-    const ReferenceValue y = r_.loose(theirs.outputs[i]);
+  for (std::size_t i = 0; i < f_node.outputs.size() && i < r_node.outputs.size(); ++i) {
+    const ForeignValue x = f_.loose(f_node.outputs[i]);
+    const ReferenceValue y = r_.loose(r_node.outputs[i]);
     if (!x.exists() || !y.exists()) continue;
     if (partner(x) == y) {
       total += output_agrees;
@@ -91,13 +91,13 @@ double Correspondence::constants_alike(ForeignNode f, ReferenceNode r) const {
       if (!y.exists() || !r_.values[y].constant) continue;
       const ReferenceTensor b = r_.root_tensor(y);
       if (!b.exists()) continue;
-      const StructureTensor& ours = f_.tensors[a];
-      const StructureTensor& theirs = r_.tensors[b];
+      const StructureTensor& f_tensor = f_.tensors[a];
+      const StructureTensor& r_tensor = r_.tensors[b];
       comparable = true;
-      if (ours.single && theirs.single) {
-        const double scale = std::max(std::abs(ours.number), std::abs(theirs.number));
-        agrees |= std::abs(ours.number - theirs.number) <= 1e-3 * scale;
-      } else if (!ours.dims.empty() && sorted_sizes(ours) == sorted_sizes(theirs)) {
+      if (f_tensor.single && r_tensor.single) {
+        const double scale = std::max(std::abs(f_tensor.number), std::abs(r_tensor.number));
+        agrees |= std::abs(f_tensor.number - r_tensor.number) <= 1e-3 * scale;
+      } else if (!f_tensor.dims.empty() && sorted_sizes(f_tensor) == sorted_sizes(r_tensor)) {
         agrees = true;
       }
     }
@@ -115,8 +115,8 @@ bool Correspondence::kernels_differ(ForeignNode f, ReferenceNode r) const {
     return tensor.exists() && s.tensors[tensor].dims.size() > 2 ? &s.tensors[tensor] : nullptr;
   };
   if (!is_product(f_.nodes[f].op_class)) return false;
-  const StructureTensor *ours = kernel(f_, f_.nodes[f].inputs), *theirs = kernel(r_, r_.nodes[r].inputs);
-  return ours != nullptr && theirs != nullptr && sorted_sizes(*ours) != sorted_sizes(*theirs);
+  const StructureTensor *f_kernel = kernel(f_, f_.nodes[f].inputs), *r_kernel = kernel(r_, r_.nodes[r].inputs);
+  return f_kernel != nullptr && r_kernel != nullptr && sorted_sizes(*f_kernel) != sorted_sizes(*r_kernel);
 }
 
 bool Correspondence::producers_alike(ForeignValue fv, ReferenceValue rv) const {
@@ -143,20 +143,20 @@ bool Correspondence::does_the_same(ForeignNode f, ReferenceNode r) const {
 
 // How much of what the foreign value's readers do is done by the reference value's readers as well, 0 to 1.
 double Correspondence::consumers_alike(ForeignValue fv, ReferenceValue rv) const {
-  const auto& ours = f_.heavy_uses(fv);
-  const auto& theirs = r_.heavy_uses(rv);
+  const auto& f_uses = f_.heavy_uses(fv);
+  const auto& r_uses = r_.heavy_uses(rv);
   double met = 0, all = 0;
   const auto look_for = [&](ForeignNode reader) {
     all += 1;
     met +=
-        std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
+        std::any_of(r_uses.begin(), r_uses.begin() + static_cast<std::ptrdiff_t>(std::min(r_uses.size(), max_readers)),
                     [&](const auto& use) { return does_the_same(reader, use.node); });
   };
-  for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) {
+  for (std::size_t i = 0; i < f_uses.size() && i < max_readers; ++i) {
     // Exporters ask for sizes where they see fit.
-    if (f_.nodes[ours[i].node].op_type != "Shape") look_for(ours[i].node);
+    if (f_.nodes[f_uses[i].node].op_type != "Shape") look_for(f_uses[i].node);
   }
-  if (all == 0) return theirs.empty() ? 1 : 0;
+  if (all == 0) return r_uses.empty() ? 1 : 0;
   return met / all;
 }
 
@@ -169,9 +169,9 @@ bool Correspondence::fx_name_agrees_with(ForeignNode f, ReferenceNode r) const {
 }
 
 double Correspondence::likeness(ForeignNode f, ReferenceNode r) const {
-  const auto& ours = f_.nodes[f];
-  const auto& theirs = r_.nodes[r];
-  double total = ours.attributes == theirs.attributes ? attributes_agree : 0;
+  const auto& f_node = f_.nodes[f];
+  const auto& r_node = r_.nodes[r];
+  double total = f_node.attributes == r_node.attributes ? attributes_agree : 0;
   total += constants_alike(f, r);
   if (fx_name_agrees_with(f, r)) total += fx_name_agrees;
   const auto a = f_.data_inputs(f);
@@ -183,8 +183,8 @@ double Correspondence::likeness(ForeignNode f, ReferenceNode r) const {
     alike += producers_alike(a[i], b[i]);
   }
   if (compared > 0) total += neighbours_alike * alike / compared;
-  if (!ours.outputs.empty() && !theirs.outputs.empty() && ours.outputs[0].exists() && theirs.outputs[0].exists()) {
-    total += neighbours_alike * consumers_alike(f_.loose(ours.outputs[0]), r_.loose(theirs.outputs[0]));
+  if (!f_node.outputs.empty() && !r_node.outputs.empty() && f_node.outputs[0].exists() && r_node.outputs[0].exists()) {
+    total += neighbours_alike * consumers_alike(f_.loose(f_node.outputs[0]), r_.loose(r_node.outputs[0]));
   }
   return total;
 }

@@ -1,4 +1,4 @@
-// What the files of Correspondence share: limits, worths, and the number of a pair.
+// The limits and worths that the files of Correspondence share, and the number of a pair.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace whence::match {
 
-constexpr std::size_t most_readers = 64;  // a value with more proposes no pairs by itself
+constexpr std::size_t max_readers = 64;  // a value with more proposes no pairs by itself
 
 // Worth of what speaks for a pair; one agreeing neighbour is 1 (see correspondence_support.cpp).
 constexpr double bridged = 0.7;

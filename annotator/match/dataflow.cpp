@@ -1,5 +1,6 @@
-// What is left serves nodes that are placed: constants, sizes, index arithmetic. It belongs to its readers: to their
-// scope when they have one, else to the scope that encloses them. A node without a place goes with what it reads.
+// The nodes that are left serve nodes that are placed: constants, sizes, index arithmetic. Each belongs to its readers:
+// to their scope when they have one, else to the scope that encloses them. A node without a place goes with what it
+// reads.
 #include <algorithm>
 
 #include "annotator/match/op_class.h"
@@ -12,7 +13,7 @@ using origin::Confidence;
 namespace {
 
 void place_with_readers(Placement& placement, ForeignNode node) {
-  constexpr std::size_t most_units = 64;
+  constexpr std::size_t max_units = 64;
   std::vector<UnitIndex> units;
   ScopeIndex scope;
   ForeignNode first;
@@ -25,8 +26,8 @@ void place_with_readers(Placement& placement, ForeignNode node) {
     weakest = std::max(weakest, reader.confidence);
     one_scope &= !scope.exists() || scope == reader.scope;
     one_answer &= reader.units == placement.matches[first].units && reader.scope == placement.matches[first].scope;
-    scope = !scope.exists() ? reader.scope : placement.reference.common_scope(scope, reader.scope);
-    if (units.size() < most_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
+    scope = placement.reference.together(scope, reader.scope);
+    if (units.size() < max_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
   if (!first.exists()) return;
   // Index and size arithmetic may stem from a module that encloses its readers, so their scope is not a certain answer;
@@ -59,7 +60,7 @@ void place_with_sources(Placement& placement, ForeignNode node) {
   }
 }
 
-// All placed neighbours are of one scope, and there are some before and behind.
+// Places a node whose placed neighbours are all of one scope, if there are some before and behind.
 void place_if_enclosed(Placement& placement, ForeignNode node) {
   const auto before = placement.sources(node), after = placement.readers(node);
   ScopeIndex scope;

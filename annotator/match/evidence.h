@@ -35,11 +35,11 @@ std::string_view sentence_of(std::string_view rule);
 
 struct Evidence {
   MatchRule rule = MatchRule::none;
-  UnitIndex unit;    // of the reference, when the rule says so much
-  ScopeIndex scope;  // else where the node belongs
+  UnitIndex unit;    // set when the rule knows the operation
+  ScopeIndex scope;  // set when it knows the module alone
   double strength = 0;
   std::string_view from = {};  // the name or key that says it, in the file; may be empty
-  // Of evidence for a scope: the most that a node can be by it. Names that whence gave are no surer than the node was.
+  // The most that a node can be by evidence for a scope. Names that whence gave are no surer than the node was.
   origin::Confidence surest = origin::Confidence::matched;
 };
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace whence::match {
 template <class Kind>
 class Index {
  public:
-  constexpr Index() = default;  // of nothing
+  constexpr Index() = default;  // the index of nothing
   constexpr explicit Index(std::integral auto number) : number_(static_cast<std::int32_t>(number)) {}
 
   constexpr bool exists() const { return number_ >= 0; }
@@ -56,30 +57,9 @@ class IndexedVector {
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
 
-  class Keys {
-   public:
-    class Iterator {
-     public:
-      explicit Iterator(std::size_t at) : at_(at) {}
-      Key operator*() const { return Key(at_); }
-      Iterator& operator++() {
-        ++at_;
-        return *this;
-      }
-      bool operator==(const Iterator&) const = default;
-
-     private:
-      std::size_t at_;
-    };
-
-    explicit Keys(std::size_t size) : size_(size) {}
-    Iterator begin() const { return Iterator(0); }
-    Iterator end() const { return Iterator(size_); }
-
-   private:
-    std::size_t size_;
-  };
-  Keys keys() const { return Keys(size()); }
+  auto keys() const {
+    return std::views::iota(std::size_t{0}, size()) | std::views::transform([](std::size_t at) { return Key(at); });
+  }
 
  private:
   Items items_;

@@ -48,8 +48,8 @@ class Inserted {
  private:
   static constexpr std::array<std::string_view, 2> where_the_program_has_none = {"Cast", "Transpose"};
 
-  // Between the operations before and behind it the program has one that no form of the reference writes, such as a
-  // conversion to the type that the value has already.
+  // Returns true if the program has, between the operations before and behind the node, one that no form of the
+  // reference writes, such as a conversion to the type that the value has already.
   bool may_be_recorded(ForeignNode node) const {
     UnitIndex from(0), to(vanished_.size() - 1);
     if (const ForeignNode maker = source(node); maker.exists()) {
@@ -115,7 +115,7 @@ class Inserted {
   }
 
   void place_with(const std::vector<ForeignNode>& served, ForeignNode node) {
-    constexpr std::size_t most_units = 64;
+    constexpr std::size_t max_units = 64;
     NodeMatch together;
     bool one_answer = true;
     for (const ForeignNode other : served) {
@@ -128,7 +128,7 @@ class Inserted {
       one_answer &= match.scope == together.scope;
       together.scope = placement_.reference.common_scope(together.scope, match.scope);
       together.confidence = std::max(together.confidence, match.confidence);
-      if (match.units != together.units && together.units.size() < most_units) {
+      if (match.units != together.units && together.units.size() < max_units) {
         together.units.insert(together.units.end(), match.units.begin(), match.units.end());
         together.shared = true;
       }

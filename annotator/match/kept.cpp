@@ -19,16 +19,16 @@ class Kept {
   }
 
   void place(ForeignNode node) {
-    const auto& ours = f_.nodes[node];
-    if (ours.outputs.empty() || !ours.outputs[0].exists()) return;
-    const ReferenceValue result = known(ours.outputs[0]);
+    const auto& f_node = f_.nodes[node];
+    if (f_node.outputs.empty() || !f_node.outputs[0].exists()) return;
+    const ReferenceValue result = known(f_node.outputs[0]);
     if (!result.exists() || r_.values[result].producers.empty()) return;
     const ReferenceNode maker = r_.values[result].producers.front();
-    const auto& theirs = r_.nodes[maker];
-    const bool rearranged = ours.kind == NodeKind::transparent && theirs.kind == NodeKind::transparent;
-    if (ours.op_type != theirs.op_type && !rearranged) return;
+    const auto& r_node = r_.nodes[maker];
+    const bool rearranged = f_node.kind == NodeKind::transparent && r_node.kind == NodeKind::transparent;
+    if (f_node.op_type != r_node.op_type && !rearranged) return;
     std::vector<UnitIndex> units = placement_.reference.units_of_node[maker];
-    if (rearranged && ours.op_type == theirs.op_type) add_merged(ours, theirs, units);
+    if (rearranged && f_node.op_type == r_node.op_type) add_merged(f_node, r_node, units);
     placement_.place(node, std::move(units), origin::Confidence::matched, MatchRule::kept_values);
   }
 
@@ -39,17 +39,17 @@ class Kept {
   }
 
   // Nodes of the same operator straight before, up to the value that the foreign node reads.
-  void add_merged(const StructureNode<Side::foreign>& ours, const StructureNode<Side::reference>& theirs,
+  void add_merged(const StructureNode<Side::foreign>& f_node, const StructureNode<Side::reference>& r_node,
                   std::vector<UnitIndex>& units) const {
-    if (ours.inputs.empty() || theirs.inputs.empty() || !ours.inputs[0].exists()) return;
-    const ReferenceValue from = known(ours.inputs[0]);
+    if (f_node.inputs.empty() || r_node.inputs.empty() || !f_node.inputs[0].exists()) return;
+    const ReferenceValue from = known(f_node.inputs[0]);
     if (!from.exists()) return;
     std::vector<UnitIndex> between;
-    for (ReferenceValue at = theirs.inputs[0]; at.exists() && at != from;) {
+    for (ReferenceValue at = r_node.inputs[0]; at.exists() && at != from;) {
       if (r_.values[at].producers.empty()) return;
       const ReferenceNode maker = r_.values[at].producers.front();
       const auto& node = r_.nodes[maker];
-      if (node.op_type != theirs.op_type || node.inputs.empty()) return;
+      if (node.op_type != r_node.op_type || node.inputs.empty()) return;
       const auto& more = placement_.reference.units_of_node[maker];
       between.insert(between.end(), more.begin(), more.end());
       at = node.inputs[0];

@@ -68,36 +68,38 @@ class Ways {
 
   // Each operand of `f` with the operand of `r`, or of another form of it, whose way is most like it.
   void align_into(ForeignNode f, ReferenceNode r) {
-    const auto& ours = f_.nodes[f];
-    for (std::size_t i = 0; i < ours.inputs.size(); ++i) {
-      const ForeignValue value = ours.inputs[i];
+    const auto& node = f_.nodes[f];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ForeignValue value = node.inputs[i];
       if (!value.exists() || f_.values[value].constant) continue;
-      const auto way = way_to(f_, value, ours_known());
+      const auto way = way_to(f_, value, known_in_foreign());
       if (way.empty()) continue;
-      const ReferenceValue wanted = placement_.pairs.value(origin(f_, way, value));
+      const ReferenceValue start = placement_.pairs.value(origin(f_, way, value));
       std::vector<ReferenceNode> best;
-      int most = -1;
+      int best_worth = -1;
       const auto consider = [&](ReferenceValue operand) {
         if (!operand.exists() || r_.values[operand].constant) return;
-        const auto theirs = way_to(r_, operand, theirs_known());
-        if (origin(r_, theirs, operand) != wanted) return;
+        const auto reference_way = way_to(r_, operand, known_in_reference());
+        if (origin(r_, reference_way, operand) != start) return;
         int worth = 0;
-        for (const auto& [a, b] : pair_up(way, theirs)) worth += worth_of(way[a], theirs[b]);
-        worth = std::max(worth * 16 - static_cast<int>(theirs.size()), 0);
-        if (worth <= most) return;
-        most = worth;
-        best = theirs;
+        for (const auto& [a, b] : pair_up(way, reference_way)) worth += worth_of(way[a], reference_way[b]);
+        worth = std::max(worth * 16 - static_cast<int>(reference_way.size()), 0);
+        if (worth <= best_worth) return;
+        best_worth = worth;
+        best = reference_way;
       };
       for (const ReferenceNode form : forms_of(r)) {
-        const auto& theirs = r_.nodes[form];
-        if (i < theirs.inputs.size()) consider(theirs.inputs[i]);
-        for (const ReferenceValue operand : theirs.inputs) consider(operand);
+        const auto& inputs = r_.nodes[form].inputs;
+        if (i < inputs.size()) consider(inputs[i]);
+        for (const ReferenceValue operand : inputs) consider(operand);
       }
       vote(way, best);
     }
   }
 
-  void align(ForeignValue fv, ReferenceValue rv) { vote(way_to(f_, fv, ours_known()), way_to(r_, rv, theirs_known())); }
+  void align(ForeignValue fv, ReferenceValue rv) {
+    vote(way_to(f_, fv, known_in_foreign()), way_to(r_, rv, known_in_reference()));
+  }
 
   void decide() {
     for (const ForeignNode f : votes_.keys()) {
@@ -120,7 +122,7 @@ class Ways {
     bool complete;
   };
 
-  Known<Side::foreign> ours_known() const {
+  Known<Side::foreign> known_in_foreign() const {
     return [this](ForeignValue value) {
       const auto& makers = f_.makers(value);
       return placement_.pairs.value(value).exists() &&
@@ -129,7 +131,7 @@ class Ways {
               }));
     };
   }
-  Known<Side::reference> theirs_known() const {
+  Known<Side::reference> known_in_reference() const {
     return [this](ReferenceValue value) { return placement_.pairs.foreign_value(value).exists(); };
   }
 
@@ -144,10 +146,10 @@ class Ways {
     return forms;
   }
 
-  std::vector<std::pair<std::size_t, std::size_t>> pair_up(const std::vector<ForeignNode>& ours,
-                                                           const std::vector<ReferenceNode>& theirs) const {
-    return align_sequences(ours.size(), theirs.size(),
-                           [&](std::size_t i, std::size_t j) { return worth_of(ours[i], theirs[j]); });
+  std::vector<std::pair<std::size_t, std::size_t>> pair_up(const std::vector<ForeignNode>& f_way,
+                                                           const std::vector<ReferenceNode>& r_way) const {
+    return align_sequences(f_way.size(), r_way.size(),
+                           [&](std::size_t i, std::size_t j) { return worth_of(f_way[i], r_way[j]); });
   }
 
   // Rearrangements that the program asks for come before those that belong to how a computation is written.
@@ -162,24 +164,24 @@ class Ways {
                        [&](UnitIndex unit) { return placement_.reference.nodes_of_unit[unit].empty(); });
   }
 
-  void vote(const std::vector<ForeignNode>& ours, const std::vector<ReferenceNode>& theirs) {
+  void vote(const std::vector<ForeignNode>& f_way, const std::vector<ReferenceNode>& r_way) {
     const auto worth = [&](std::size_t i, std::size_t j) {
-      return alike(f_.nodes[ours[i]].op_type, r_.nodes[theirs[j]].op_type);
+      return alike(f_.nodes[f_way[i]].op_type, r_.nodes[r_way[j]].op_type);
     };
-    const auto pairs = pair_up(ours, theirs);
+    const auto pairs = pair_up(f_way, r_way);
     for (std::size_t p = 0; p < pairs.size(); ++p) {
       const auto [i, j] = pairs[p];
-      std::vector<UnitIndex> units = placement_.reference.units_of_node[theirs[j]];
+      std::vector<UnitIndex> units = placement_.reference.units_of_node[r_way[j]];
       // Reshapes that follow each other are merged by many tools: one of ours, all of theirs up to the next pair.
       const std::size_t before = p == 0 ? 0 : pairs[p - 1].second + 1;
-      const std::size_t after = p + 1 == pairs.size() ? theirs.size() : pairs[p + 1].second;
-      const bool alone = (i == 0 || worth(i - 1, j) == 0) && (i + 1 == ours.size() || worth(i + 1, j) == 0);
-      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1 && rearranges_only(theirs[k]);)
-        add(units, theirs[k]);
-      for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1 && rearranges_only(theirs[k]); ++k) {
-        add(units, theirs[k]);
+      const std::size_t after = p + 1 == pairs.size() ? r_way.size() : pairs[p + 1].second;
+      const bool alone = (i == 0 || worth(i - 1, j) == 0) && (i + 1 == f_way.size() || worth(i + 1, j) == 0);
+      for (std::size_t k = j; alone && k-- > before && worth(i, k) > 1 && rearranges_only(r_way[k]);)
+        add(units, r_way[k]);
+      for (std::size_t k = j + 1; alone && k < after && worth(i, k) > 1 && rearranges_only(r_way[k]); ++k) {
+        add(units, r_way[k]);
       }
-      votes_[ours[i]].push_back({units, ours.size() == theirs.size() && pairs.size() == ours.size()});
+      votes_[f_way[i]].push_back({units, f_way.size() == r_way.size() && pairs.size() == f_way.size()});
     }
   }
 
@@ -260,9 +262,9 @@ void place_layout(Placement& placement) {
     if (placement.pairs.node(node).exists()) ways.align_into(node, placement.pairs.node(node));
   }
   for (const ForeignValue output : f.outputs) {
-    const ReferenceValue wanted = placement.pairs.value(f.loose(output));
+    const ReferenceValue partner = placement.pairs.value(f.loose(output));
     for (const ReferenceValue other : r.outputs) {
-      if (wanted.exists() && r.loose(other) == wanted) {
+      if (partner.exists() && r.loose(other) == partner) {
         ways.align(output, other);
         break;
       }

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "annotator/match/correspondence.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/model_fit.h"
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
@@ -28,7 +28,7 @@ struct ListedRule {
 constexpr ListedRule rules[] = {
     {MatchRule::carried, carried_keys},          // what an exporter or whence said of this very node
     {MatchRule::tokens, carried_tokens},         // what annotate --carry said of it before a tool
-    {MatchRule::kept_values, kept_values},       // of the file before the tool, when that is given
+    {MatchRule::kept_values, kept_values},       // names of the file before the tool, when there is one
     {MatchRule::names, scopes_in_names},         // survives most tools, but for renaming
     {MatchRule::initializers, parameters_read},  // names and bytes of the weights it reads
     {MatchRule::shapes, weight_surroundings},    // a start where there is no better one
@@ -49,7 +49,7 @@ const Evidence* said_scope(const std::vector<Evidence>& evidence, const Referenc
   return best;
 }
 
-// No surer than who says it.
+// Takes the answer over, no surer than who says it.
 void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
@@ -139,7 +139,7 @@ std::string evidence_text(const std::vector<Evidence>& evidence, const Reference
   return text;
 }
 
-// From structure nodes to the file's.
+// Collects the answers for the file's nodes from those for the structure's.
 MatchReport collect(const RuleContext& context, const EvidenceTable& evidence,
                     const IndexedVector<ForeignNode, NodeMatch>& weighed) {
   const FileStructure<Side::foreign>& foreign = context.foreign;
@@ -192,7 +192,7 @@ void leave_folded_to_parent(Placement& placement, const ForeignStructure& struct
   match.confidence = Confidence::ancestor;
 }
 
-// Without a structure to compare with: what names and keys say, and what lies between nodes of one module.
+// Matches without a structure to compare with, by names and keys, and by what lies between nodes of one module.
 MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) {
   const ForeignStructure& structure = context.foreign.structure;
   static const EvidenceTable no_evidence;

@@ -51,7 +51,8 @@ std::vector<ForeignTensor> matrices_of(const ForeignStructure& s, const Structur
   return matrices;
 }
 
-// One number throughout: what an exporter writes where an operator wants a scale or bias that the model does not have.
+// Returns true for one number throughout: what an exporter writes where an operator wants a scale or bias that the
+// model does not have.
 bool uniform(const StructureTensor& tensor) {
   const DType dtype = from_onnx(tensor.data_type);
   const std::size_t element = dtype == DType::undefined ? tensor.bytes.size() : size_of(dtype);
@@ -59,14 +60,14 @@ bool uniform(const StructureTensor& tensor) {
          tensor.bytes.substr(element) == tensor.bytes.substr(0, tensor.bytes.size() - element);
 }
 
-// One of the parameters that these units read has the sizes of one of the matrices.
+// Returns true if one of the parameters that these units read has the sizes of one of the matrices.
 bool fits(const ForeignStructure& s, const std::vector<ForeignTensor>& matrices, const Reference& reference,
           const std::vector<UnitIndex>& units) {
   for (const UnitIndex unit : units) {
     for (const ParameterIndex id : reference.parameters_of_unit[unit]) {
-      const std::vector<std::int64_t> wanted = sorted_sizes(reference.parameters[id].dims);
+      const std::vector<std::int64_t> sizes = sorted_sizes(reference.parameters[id].dims);
       if (std::any_of(matrices.begin(), matrices.end(),
-                      [&](ForeignTensor tensor) { return sorted_sizes(s.tensors[tensor].dims) == wanted; })) {
+                      [&](ForeignTensor tensor) { return sorted_sizes(s.tensors[tensor].dims) == sizes; })) {
         return true;
       }
     }

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/origin/carried_token.h"

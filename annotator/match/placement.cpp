@@ -8,11 +8,7 @@ using origin::Confidence;
 
 ScopeIndex Placement::scope_of(const std::vector<UnitIndex>& units) const {
   ScopeIndex scope;
-  for (const UnitIndex unit : units) {
-    const ScopeIndex other = reference.units[unit].scope;
-    if (!other.exists()) continue;
-    scope = !scope.exists() ? other : reference.common_scope(scope, other);
-  }
+  for (const UnitIndex unit : units) scope = reference.together(scope, reference.units[unit].scope);
   return scope;
 }
 

@@ -21,7 +21,7 @@
 
 #include "annotator/match/correspondence.h"
 #include "annotator/match/evidence.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/structure.h"
 

@@ -104,7 +104,7 @@ class Overlay {
     }
     for (const auto& [id, value] : program_value) {
       if (form.ids[id].exists() || graph->values[id].initializer >= 0) continue;
-      // Only where the form still has it: some node makes it.
+      // The form still has the value only where some node makes it.
       const std::int32_t producer = graph->values[id].producer;
       if (producer < 0 || static_cast<std::size_t>(producer) >= graph->nodes.size()) continue;
       const auto& outputs = graph->nodes[producer].outputs;

@@ -13,6 +13,10 @@ ScopeIndex Reference::common_scope(ScopeIndex a, ScopeIndex b) const {
   return std::max(std::min(a, b), root_scope);
 }
 
+ScopeIndex Reference::together(ScopeIndex a, ScopeIndex b) const {
+  return !a.exists() ? b : !b.exists() ? a : common_scope(a, b);
+}
+
 void Reference::index_units() {
   nodes_of_unit.assign(units.size(), {});
   parameters_of_unit.assign(units.size(), {});

@@ -60,8 +60,8 @@ class ScopeTree {
 };
 
 struct Reference {
-  bool values_keep_names = false;      // made from what the foreign file was made from
-  std::optional<std::string> program;  // digest of the program that it was made from: stamps may be of this one
+  bool values_keep_names = false;      // the reference is the file that the foreign file was made from
+  std::optional<std::string> program;  // digest of the program behind it; stamps may be of this one
   ReferenceStructure structure;
   IndexedVector<ReferenceNode, std::vector<UnitIndex>> units_of_node;  // of the structure; ascending
   IndexedVector<UnitIndex, ReferenceUnit> units;
@@ -72,7 +72,8 @@ struct Reference {
   IndexedVector<UnitIndex, std::set<std::uint16_t>> classes_of_unit;  // operators that some form uses for it
 
   ScopeIndex common_scope(ScopeIndex a, ScopeIndex b) const;
-  void index_units();  // fills nodes_of_unit, parameters_of_unit, classes_of_unit
+  ScopeIndex together(ScopeIndex a, ScopeIndex b) const;  // the common scope, or the one that exists
+  void index_units();                                     // fills nodes_of_unit, parameters_of_unit, classes_of_unit
 
   std::vector<std::shared_ptr<const void>> owners;  // of the text that structure points to
 };
@@ -80,9 +81,10 @@ struct Reference {
 // `opset`: of the foreign file. Operators without a converter become nodes of their own. Throws what export throws for
 // programs that it refuses altogether.
 Reference make_reference(const Program& program, int opset);
-// From an annotated file; also one that carries PyTorch's keys only. `annotated` must outlive the result.
+// Reads the reference from an annotated file; PyTorch's keys are enough. `annotated` must outlive the result.
 Reference make_reference(const onnx_file::OnnxSummary& annotated);
-// From the foreign file's own names, when there is nothing else: scopes and parameters, no structure.
+// Reads the reference from the foreign file's own names, when there is nothing else: scopes and parameters, no
+// structure.
 Reference make_reference_of_names(const onnx_file::OnnxSummary& model);
 
 // The module that a node's metadata names; nullopt when it names none.

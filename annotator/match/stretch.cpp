@@ -65,12 +65,12 @@ class Stretch {
     if (nodes_.size() == 1 && place_beside(nodes_.front())) return;
     if (below_.empty() && place_with_neighbours()) return;
     find_reference_nodes();
-    if (theirs_.empty()) {
+    if (reference_nodes_.empty()) {
       place_with_neighbours();
       return;
     }
     std::vector<UnitIndex> all;
-    for (const ReferenceNode r : theirs_) {
+    for (const ReferenceNode r : reference_nodes_) {
       const auto& units = placement_.reference.units_of_node[r];
       all.insert(all.end(), units.begin(), units.end());
     }
@@ -97,13 +97,13 @@ class Stretch {
   void see_operand(const StructureUse<Side::foreign>& use) {
     const ReferenceNode partner = placement_.pairs.node(use.node);
     if (!partner.exists()) return;
-    const auto ours = f_.data_inputs(use.node);
-    const auto theirs = r_.data_inputs(partner);
+    const auto f_inputs = f_.data_inputs(use.node);
+    const auto r_inputs = r_.data_inputs(partner);
     const auto slot = static_cast<std::size_t>(use.slot);
-    const bool same_slots = ours.size() == theirs.size() || is_product(f_.nodes[use.node].op_class);
-    if (!same_slots || slot >= theirs.size() || !theirs[slot].exists()) return;
+    const bool same_slots = f_inputs.size() == r_inputs.size() || is_product(f_.nodes[use.node].op_class);
+    if (!same_slots || slot >= r_inputs.size() || !r_inputs[slot].exists()) return;
     if (is_commutative(f_.nodes[use.node].op_class)) return;
-    if (!placement_.pairs.foreign_value(theirs[slot]).exists()) below_.push_back(theirs[slot]);
+    if (!placement_.pairs.foreign_value(r_inputs[slot]).exists()) below_.push_back(r_inputs[slot]);
   }
 
   // A node that growth stepped over on both sides: the reference has one operator of this kind on the same value, too.
@@ -203,10 +203,10 @@ class Stretch {
   void find_reference_nodes() {
     std::unordered_set<ReferenceNode> seen;
     std::vector<ReferenceValue> values = below_;
-    for (std::size_t i = 0; i < values.size() && theirs_.size() < longest; ++i) {
+    for (std::size_t i = 0; i < values.size() && reference_nodes_.size() < longest; ++i) {
       for (const ReferenceNode producer : r_.makers(values[i])) {
         if (r_.nodes[producer].kind != NodeKind::heavy || !seen.insert(producer).second) continue;
-        theirs_.push_back(producer);
+        reference_nodes_.push_back(producer);
         for (const ReferenceValue input : r_.data_inputs(producer)) {
           if (!input.exists()) continue;
           (!placement_.pairs.foreign_value(input).exists() ? values : read_).push_back(input);
@@ -217,7 +217,7 @@ class Stretch {
   }
 
   void order_theirs() {
-    std::sort(theirs_.begin(), theirs_.end(), [&](auto a, auto b) {
+    std::sort(reference_nodes_.begin(), reference_nodes_.end(), [&](auto a, auto b) {
       const auto key = [&](ReferenceNode r) {
         const auto& units = placement_.reference.units_of_node[r];
         return std::pair(units.empty() ? UnitIndex(0) : units.front(), position_r_[r]);
@@ -229,11 +229,11 @@ class Stretch {
   // Right five times out of six as measured by tests/accuracy, which is less than `inferred` promises.
   void align(const std::vector<UnitIndex>& all) {
     if (nodes_.size() > longest) return;
-    const auto pairs = align_sequences(nodes_.size(), theirs_.size(), [&](std::size_t i, std::size_t j) {
-      return f_.nodes[nodes_[i]].op_class == r_.nodes[theirs_[j]].op_class ? 1 : 0;
+    const auto pairs = align_sequences(nodes_.size(), reference_nodes_.size(), [&](std::size_t i, std::size_t j) {
+      return f_.nodes[nodes_[i]].op_class == r_.nodes[reference_nodes_[j]].op_class ? 1 : 0;
     });
     for (const auto& [i, j] : pairs) {
-      placement_.place(nodes_[i], placement_.reference.units_of_node[theirs_[j]], Confidence::ancestor,
+      placement_.place(nodes_[i], placement_.reference.units_of_node[reference_nodes_[j]], Confidence::ancestor,
                        MatchRule::structure);
     }
     // The rest between two aligned ones of one scope is of that scope.
@@ -271,7 +271,7 @@ class Stretch {
   const IndexedVector<ForeignNode, std::int32_t>& position_f_;
   const IndexedVector<ReferenceNode, std::int32_t>& position_r_;
   std::vector<ForeignNode> nodes_;
-  std::vector<ReferenceNode> theirs_;
+  std::vector<ReferenceNode> reference_nodes_;
   std::vector<ReferenceValue> above_, below_;  // reference values
   std::vector<ReferenceValue> read_;           // reference values that `theirs_` read and the foreign file has
   bool certain_ = true;                        // that they are those of the foreign values

@@ -108,7 +108,7 @@ bool Structure<S>::has_no_effect(Node index) const {
   return is_neutral(node.inputs[1]) || (node.commutative && is_neutral(node.inputs[0]));
 }
 
-// Add(product, vector)
+// Returns true for Add(product, vector).
 template <Side S>
 bool Structure<S>::adds_bias(const StructureNode<S>& node) {
   if (node.op_type != "Add" || node.inputs.size() != 2) return false;
@@ -129,21 +129,22 @@ bool Structure<S>::adds_bias(const StructureNode<S>& node) {
   return false;
 }
 
-// Slice(data, 0, the largest integer): `x[:]`, which some exporters write out; references write it without bounds.
+// Returns true for Slice(data, 0, the largest integer): `x[:]`, which some exporters write out; references write it
+// without bounds.
 template <Side S>
 bool Structure<S>::cuts_nothing(const StructureNode<S>& node) const {
   constexpr double open_end = 2147483647;
   if (node.op_type != "Slice" || node.inputs.empty() || !node.inputs[0].exists()) return false;
   if (node.inputs.size() < 3) return node.attributes == 0;
-  const auto is = [&](std::size_t slot, auto wanted) {
+  const auto is = [&](std::size_t slot, auto test) {
     const Tensor tensor = root_tensor(node.inputs[slot]);
-    return tensor.exists() && tensors[tensor].single && wanted(tensors[tensor].number);
+    return tensor.exists() && tensors[tensor].single && test(tensors[tensor].number);
   };
   return is(1, [](double start) { return start == 0; }) && is(2, [](double end) { return end >= open_end; }) &&
          (node.inputs.size() < 5 || !node.inputs[4].exists() || is(4, [](double step) { return step == 1; }));
 }
 
-// Mul(x, Sigmoid(x)), Mul(x, Tanh(Softplus(x))): an activation that others have an operator for.
+// Returns true for Mul(x, Sigmoid(x)), Mul(x, Tanh(Softplus(x))): an activation that others have an operator for.
 template <Side S>
 bool Structure<S>::gates_itself(const StructureNode<S>& node) {
   if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
@@ -164,7 +165,7 @@ bool Structure<S>::gates_itself(const StructureNode<S>& node) {
   return false;
 }
 
-// Mul(Cast(MatMulInteger(...)), scale found at run time)
+// Returns true for Mul(Cast(MatMulInteger(...)), scale found at run time).
 template <Side S>
 bool Structure<S>::scales_integer_product(const StructureNode<S>& node) {
   if (node.op_type != "Mul" || node.inputs.size() != 2) return false;
@@ -178,8 +179,8 @@ bool Structure<S>::scales_integer_product(const StructureNode<S>& node) {
   return false;
 }
 
-// Arithmetic on constants, of which one is a vector and none a matrix: what batch norms with fixed statistics scale and
-// shift by.
+// Returns true for arithmetic on constants, of which one is a vector and none a matrix: what batch norms with fixed
+// statistics scale and shift by.
 template <Side S>
 bool Structure<S>::computes_per_channel(const StructureNode<S>& node) const {
   if (!may_be_without_effect(node.op_class) && !is_transparent(node.op_type)) return false;
@@ -278,7 +279,7 @@ void Structure<S>::classify() {
   }
 }
 
-// Shape(x), and what is computed from nothing else: Gather, Add, Div, Concat, ...
+// Returns true for Shape(x), and for what is computed from nothing else: Gather, Add, Div, Concat, ...
 template <Side S>
 bool Structure<S>::computes_sizes(const StructureNode<S>& node) const {
   if (node.op_type == "Shape" || node.op_type == "Size") return true;

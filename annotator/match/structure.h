@@ -91,11 +91,12 @@ class Structure {
   Tensor root_tensor(Value value) const;
   // The heavy nodes that compute a loose value: one, but for references made of several forms.
   const std::vector<Node>& makers(Value loose) const { return makers_[loose]; }
-  // A scale or zero point that is found at run time.
+  // Returns true for a scale or zero point that is found at run time.
   bool is_run_time_scale(Value value) const { return value.exists() && side_[value]; }
-  // A constant operand of more than one element, or what is computed from vectors: weight / sqrt(variance + eps).
+  // Returns true if an operand is constant and of more than one element, or computed from vectors:
+  // weight / sqrt(variance + eps).
   bool reads_weights(Node node) const;
-  // Multiplies or divides by one, adds or subtracts zero.
+  // Returns true if the node multiplies or divides by one, adds or subtracts zero.
   bool has_no_effect(Node node) const;
   // For each node, how many stand before it in `order`.
   IndexedVector<Node, std::int32_t> positions() const;

@@ -1,4 +1,4 @@
-// WantedContent: the digests of a reference's parameters, and where an initializer's bytes show one of them: as they
+// ParameterContent: the digests of a reference's parameters, and where an initializer's bytes show one of them: as they
 // are, transposed, as float16 or bfloat16, as one of several blocks (a fused query, key and value; both directions of a
 // recurrent layer), with recurrent gates in ONNX's order, or as one piece of a weight that a tool split.
 #pragma once
@@ -18,9 +18,9 @@
 
 namespace whence::match {
 
-class WantedContent {
+class ParameterContent {
  public:
-  explicit WantedContent(const Reference& reference);
+  explicit ParameterContent(const Reference& reference);
 
   bool empty() const { return digests_.empty(); }
 

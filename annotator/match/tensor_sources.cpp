@@ -26,7 +26,7 @@ std::vector<std::string_view> shortened(std::string_view name) {
   return names;
 }
 
-// What quantisers and converters append.
+// The name without what quantisers and converters append.
 std::string_view without_suffix(std::string_view name) {
   constexpr std::array<std::string_view, 7> suffixes = {"_quantized", "_scale",  "_zero_point",      "_transposed",
                                                         "_fp16",      "_merged", "_DequantizeLinear"};
@@ -75,15 +75,15 @@ void TensorSources::match_names(const ForeignStructure& foreign, const Reference
 
 void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign,
                                 const Reference& reference) {
-  const WantedContent wanted(reference);
-  if (wanted.empty()) return;
+  const ParameterContent content(reference);
+  if (content.empty()) return;
   std::atomic<std::size_t> next{0};
   IndexedVector<ForeignTensor, std::vector<TensorSource>> found(foreign.tensors.size());
   const auto work = [&] {
     for (std::size_t i = next++; i < foreign.tensors.size(); i = next++) {
       const StructureTensor& tensor = foreign.tensors[ForeignTensor(i)];
       if (tensor.bytes.empty()) continue;
-      found[ForeignTensor(i)] = wanted.find(tensor);
+      found[ForeignTensor(i)] = content.find(tensor);
       release_bytes(model, tensor);
     }
   };
@@ -91,7 +91,7 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const Forei
   for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
-  wanted.find_split(foreign.tensors.items(), found.items());
+  content.find_split(foreign.tensors.items(), found.items());
   for (const ForeignTensor i : found.keys()) {
     sources_[i].insert(sources_[i].end(), found[i].begin(), found[i].end());
   }

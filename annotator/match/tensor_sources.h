@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 
 namespace whence::match {

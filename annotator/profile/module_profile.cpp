@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "annotator/functions/flat_summary.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/match.h"
 #include "annotator/profile/inlined_names.h"
 #include "annotator/view/node_graph.h"

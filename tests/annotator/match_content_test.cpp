@@ -9,9 +9,9 @@
 
 namespace whence {
 
+using match::ParameterContent;
 using match::StructureTensor;
 using match::TensorSource;
-using match::WantedContent;
 
 namespace {
 
@@ -59,7 +59,7 @@ class MatchContent : public ::testing::Test {
   }
 
   std::string find(const Numbers& content, std::vector<std::int64_t> dims) {
-    return text(WantedContent(reference).find(tensor(content, std::move(dims))));
+    return text(ParameterContent(reference).find(tensor(content, std::move(dims))));
   }
 
   match::Reference reference;
@@ -95,7 +95,7 @@ TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
     narrow.data_type = onnx::TensorProto::BFLOAT16;
     narrow.dims = dims;
     narrow.bytes = {reinterpret_cast<const char*>(content->data()), 12};
-    EXPECT_EQ(text(WantedContent(reference).find(narrow)), "0:bytes");
+    EXPECT_EQ(text(ParameterContent(reference).find(narrow)), "0:bytes");
   }
 }
 
@@ -104,7 +104,7 @@ TEST_F(MatchContent, FindsPiecesOfASplitWeight) {
   const Numbers top = {1, 2, 3, 4}, bottom = {5, 6, 7, 8}, left = {1, 3, 5, 7}, other = {9, 9, 9, 9};
   std::vector<StructureTensor> tensors = {tensor(other, {2, 2}), tensor(top, {2, 2}), tensor(bottom, {2, 2})};
   std::vector<std::vector<TensorSource>> found(3);
-  WantedContent(reference).find_split(tensors, found);
+  ParameterContent(reference).find_split(tensors, found);
   EXPECT_EQ(text(found[0]), "");
   EXPECT_EQ(text(found[1]), "0:bytes");
   EXPECT_EQ(text(found[2]), "0:bytes");
@@ -112,7 +112,7 @@ TEST_F(MatchContent, FindsPiecesOfASplitWeight) {
   const Numbers right = {2, 4, 6, 8};  // columns, each a tensor
   tensors = {tensor(left, {4, 1}), tensor(right, {4, 1})};
   found.assign(2, {});
-  WantedContent(reference).find_split(tensors, found);
+  ParameterContent(reference).find_split(tensors, found);
   EXPECT_EQ(text(found[0]) + text(found[1]), "0:bytes0:bytes");
 }
 

@@ -1,7 +1,7 @@
 // What the match engine sees of a file: bodies and functions laid flat, rearrangements and constants told apart.
 #include <map>
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "tests/annotator/match_file.h"
 #include "tests/schema/expect_error.h"
 

@@ -7,17 +7,17 @@ namespace whence::match {
 void kept_values(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_value = 2.5, by_node = 0.5;
   if (!context.reference.values_keep_names) return;
-  const ReferenceStructure& theirs = context.reference.structure;
+  const ReferenceStructure& reference = context.reference.structure;
   std::unordered_map<std::string_view, ReferenceNode> makers, nodes;
-  for (const ReferenceNode i : theirs.nodes.keys()) {
-    const auto& node = theirs.nodes[i];
+  for (const ReferenceNode i : reference.nodes.keys()) {
+    const auto& node = reference.nodes[i];
     if (context.reference.units_of_node[i].empty()) continue;
     if (!node.name.empty()) nodes.emplace(node.name, i);
     for (const ReferenceValue output : node.outputs) {
-      if (output.exists()) makers.emplace(theirs.values[output].name, i);
+      if (output.exists()) makers.emplace(reference.values[output].name, i);
     }
   }
-  const ForeignStructure& ours = context.foreign.structure;
+  const ForeignStructure& foreign = context.foreign.structure;
   const auto say = [&](ForeignNode node, const auto& index, std::string_view name, double strength) {
     const auto found = index.find(name);
     if (found == index.end()) return;
@@ -25,11 +25,11 @@ void kept_values(const RuleContext& context, EvidenceTable& table) {
       table[node].push_back({MatchRule::kept_values, unit, {}, strength, name});
     }
   };
-  for (const ForeignNode i : ours.nodes.keys()) {
-    for (const ForeignValue output : ours.nodes[i].outputs) {
-      if (output.exists()) say(i, makers, ours.values[output].name, by_value);
+  for (const ForeignNode i : foreign.nodes.keys()) {
+    for (const ForeignValue output : foreign.nodes[i].outputs) {
+      if (output.exists()) say(i, makers, foreign.values[output].name, by_value);
     }
-    if (!ours.nodes[i].name.empty()) say(i, nodes, ours.nodes[i].name, by_node);
+    if (!foreign.nodes[i].name.empty()) say(i, nodes, foreign.nodes[i].name, by_node);
   }
 }
 

@@ -8,7 +8,7 @@ namespace whence::match {
 
 void parameters_read(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_name = 1.8, by_bytes = 2, by_shape = 0.4;
-  constexpr std::size_t most_readers = 64;  // what more read points nowhere
+  constexpr std::size_t max_readers = 64;  // what more read points nowhere
   const ForeignStructure& structure = context.foreign.structure;
   for (const ForeignNode i : structure.nodes.keys()) {
     const auto& node = structure.nodes[i];
@@ -18,7 +18,7 @@ void parameters_read(const RuleContext& context, EvidenceTable& table) {
           node.kind == NodeKind::constant ? structure.values[input].tensor : structure.root_tensor(input);
       if (!tensor.exists()) continue;
       for (const TensorSource& source : context.tensors.of(tensor)) {
-        if (context.reference.parameters[source.parameter].units.size() > most_readers) continue;
+        if (context.reference.parameters[source.parameter].units.size() > max_readers) continue;
         for (const UnitIndex unit : context.reference.parameters[source.parameter].units) {
           const double strength = source.by_content()                      ? by_bytes
                                   : source.how == TensorSource::How::shape ? by_shape

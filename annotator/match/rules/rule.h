@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "annotator/match/evidence.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/match/tensor_sources.h"

@@ -11,9 +11,9 @@
 namespace whence::match {
 namespace {
 
-constexpr int rounds = 6;             // how far the surroundings reach, in nodes that read matrices
-constexpr std::size_t most_near = 8;  // neighbours that a node's colour takes in
-constexpr double strength = 0;        // a place to start, no support for a pair that has others
+constexpr int rounds = 6;            // how far the surroundings reach, in nodes that read matrices
+constexpr std::size_t max_near = 8;  // neighbours that a node's colour takes in
+constexpr double strength = 0;       // a place to start, no support for a pair that has others
 
 template <Side S>
 using Nodes = std::vector<NodeIndex<S>>;
@@ -42,7 +42,7 @@ void join(Nodes<S>& into, const Nodes<S>& more) {
   into.insert(into.end(), more.begin(), more.end());
   std::sort(into.begin(), into.end());
   into.erase(std::unique(into.begin(), into.end()), into.end());
-  if (into.size() > most_near) into.resize(most_near);
+  if (into.size() > max_near) into.resize(max_near);
 }
 
 template <Side S>
@@ -118,8 +118,8 @@ class Surroundings {
 void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
   const ForeignStructure& foreign = context.foreign.structure;
   const ReferenceStructure& reference = context.reference.structure;
-  Surroundings ours(foreign);
-  Surroundings theirs(reference);
+  Surroundings foreign_surroundings(foreign);
+  Surroundings reference_surroundings(reference);
   IndexedVector<ForeignNode, bool> found(foreign.nodes.size(), false);
   for (int round = 0; round < rounds; ++round) {
     struct Holders {
@@ -129,15 +129,15 @@ void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
     };
     std::unordered_map<std::uint64_t, Holders> holders;
     for (const ReferenceNode i : reference.nodes.keys()) {
-      if (theirs.colour(i) == 0 || context.reference.units_of_node[i].size() != 1) continue;
-      Holders& entry = holders[theirs.colour(i)];
+      if (reference_surroundings.colour(i) == 0 || context.reference.units_of_node[i].size() != 1) continue;
+      Holders& entry = holders[reference_surroundings.colour(i)];
       const UnitIndex unit = context.reference.units_of_node[i].front();
       entry.several = entry.several || (entry.unit.exists() && entry.unit != unit);
       entry.unit = unit;
     }
     for (const ForeignNode i : foreign.nodes.keys()) {
-      if (ours.colour(i) == 0) continue;
-      const auto entry = holders.find(ours.colour(i));
+      if (foreign_surroundings.colour(i) == 0) continue;
+      const auto entry = holders.find(foreign_surroundings.colour(i));
       if (entry == holders.end()) continue;
       entry->second.several = entry->second.several || entry->second.node.exists();
       entry->second.node = i;
@@ -147,8 +147,8 @@ void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
       found[entry.node] = true;
       table[entry.node].push_back({MatchRule::shapes, entry.unit, {}, strength, foreign.nodes[entry.node].name});
     }
-    ours.widen();
-    theirs.widen();
+    foreign_surroundings.widen();
+    reference_surroundings.widen();
   }
 }
 

@@ -1,5 +1,5 @@
 // Field numbers: onnx/onnx.proto of ONNX 1.20.
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 
 #include <algorithm>
 #include <bit>
@@ -27,7 +27,7 @@ namespace {
 using wire::Field;
 using wire::FieldReader;
 
-constexpr std::size_t most_nodes = 4'000'000;
+constexpr std::size_t max_nodes = 4'000'000;
 constexpr int deepest_call = 64;
 constexpr std::uint64_t largest_number = 16;  // bytes of a tensor that may be one element
 
@@ -71,7 +71,7 @@ class Builder {
   }
 
  private:
-  // What a graph or function declares; a body also sees what encloses it.
+  // The names that a graph or function declares; a body also sees those of what encloses it.
   struct Names {
     std::unordered_map<std::string_view, Value> own;
     Names* outer = nullptr;
@@ -166,8 +166,8 @@ class Builder {
   }
 
   void add_node(const OnnxNode& node, Names& names, int depth) {
-    if (s().nodes.size() > most_nodes) {
-      throw Error(Code::over_limit, "local functions lay out to more than " + std::to_string(most_nodes) + " nodes",
+    if (s().nodes.size() > max_nodes) {
+      throw Error(Code::over_limit, "local functions lay out to more than " + std::to_string(max_nodes) + " nodes",
                   "inline the functions of the model", place_);
     }
     if (const auto found = functions_.find(key(node.domain, node.op_type)); found != functions_.end()) {

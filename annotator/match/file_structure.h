@@ -1,5 +1,5 @@
-// FileStructure: the Structure of an ONNX file as read: names resolved through bodies, local functions laid out at each
-// call, attributes digested, small constants read.
+// FileStructure: the Structure of an ONNX file as read. Names are resolved through bodies, local functions laid out at
+// each call, attributes digested, small constants read.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct FileStructure {
   Structure<S> structure;
   std::shared_ptr<onnx_file::ExternalBytes> external;                   // keeps weights beside the model mapped
   IndexedVector<FileNodeIndex, const onnx_file::OnnxNode*> file_nodes;  // nodes_with_functions()
-  // By file node that calls a local function: the structure nodes of each call's body; empty for all others.
+  // The structure nodes that stand for the body of the local function that a node calls; empty for all others.
   IndexedVector<FileNodeIndex, std::vector<NodeIndex<S>>> callee_nodes;
 };
 
