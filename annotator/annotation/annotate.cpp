@@ -8,7 +8,7 @@
 #include "annotator/annotation/model_edit.h"
 #include "annotator/annotation/text_keys.h"
 #include "annotator/exporter/export.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/match.h"
 #include "annotator/metadata/attribution.h"
 #include "annotator/metadata/node_keys.h"
@@ -152,18 +152,20 @@ class ProgramKeys : public KeySource {
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
     metadata::NodePlace place;
     place.origin = origin_of(match).value_or(NodeOrigin{});
-    place.scope = match.scope;
+    place.scope = match.scope.number();
     place.confidence = match.confidence;
     place.rule = match::name_of(match.rule);
     return keys_.of(place);
   }
-  std::string path_of(const NodeMatch& match) const override { return origin::scope_path(program_, match.scope); }
+  std::string path_of(const NodeMatch& match) const override {
+    return origin::scope_path(program_, match.scope.number());
+  }
   bool wants(std::string_view key) const override { return keys_.wants(key); }
   std::string program() const override { return digest_; }
   std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override {
     if (match.units.empty()) return std::nullopt;
     NodeOrigin origin;
-    origin.ops = match.units;
+    for (const match::UnitIndex unit : match.units) origin.ops.push_back(unit.number());
     if (match.units.size() > 1) origin.kind = match.shared ? origin::OriginKind::shared : origin::OriginKind::fused;
     return origin;
   }

@@ -7,7 +7,7 @@
 #include "annotator/annotation/carry_name.h"
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/annotation/model_edit.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/origin/keys.h"
@@ -73,7 +73,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
     const bool annotated = says_something(node.metadata);
     NodeEdit edit = annotated ? NodeEdit{} : annotation_of(node, index, match);
     const Confidence confidence = confidence_after(node, edit, match.confidence);
-    if (options_.carry && (annotated || match.scope >= 0)) carry_name(node, confidence, edit);
+    if (options_.carry && (annotated || match.scope.exists())) carry_name(node, confidence, edit);
     report_.nodes.add(confidence);
     return edit;
   }
@@ -81,7 +81,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
  private:
   NodeEdit annotation_of(const NodeView& node, std::size_t index, const NodeMatch& match) {
     NodeEdit edit;
-    if (match.scope < 0) {
+    if (!match.scope.exists()) {
       edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
       keep_what_was_there(node, edit);
       if (of_another_) set_aside(entries_in_the_way(node, keys::op), edit);
@@ -164,7 +164,9 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const Offsets offsets = offsets_of(model, nodes);
   std::vector<std::string_view> known_names(nodes.size());
   std::unordered_set<std::string_view> given;
-  const auto keeps = [&](std::size_t i) { return says_something(nodes[i]->metadata) || found.nodes[i].scope < 0; };
+  const auto keeps = [&](std::size_t i) {
+    return says_something(nodes[i]->metadata) || !found.nodes[i].scope.exists();
+  };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!keeps(i)) continue;
     known_names[i] = nodes[i]->name;

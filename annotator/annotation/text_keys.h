@@ -32,6 +32,7 @@ class TextKeys : public KeySource {
   std::optional<origin::NodeOrigin> origin_of(const match::NodeMatch& match) const override;
 
  private:
+  const onnx_file::OnnxNode* node_of(match::UnitIndex unit) const;            // null when units are not nodes
   const onnx_file::OnnxNode* only_node(const match::NodeMatch& match) const;  // null when there are several or none
   std::vector<std::string> modules_of(const match::NodeMatch& match) const;
 
