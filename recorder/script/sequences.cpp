@@ -90,9 +90,10 @@ Term sequence_of(Recording& recording, const Term& list, const c10::TypePtr& typ
   node.arguments.push_back({"elements", {std::move(elements)}});
   const Lockstep& runs = recording.runs;
   Seen seen = runs.each([&](int run) { return runs.takes_part(run) ? host(list, type, run) : std::nullopt; });
-  Term made = Term::of_value(new_sequence(recording, seen, dtype), std::move(seen));
+  const ValueId id = new_sequence(recording, seen, dtype);
+  Term made = Term::of_value(id, std::move(seen));
   made.sequence = true;
-  node.outputs.push_back(made.id);
+  node.outputs.push_back(id);
   sink.push_back(std::move(node));
   return made;
 }
