@@ -39,7 +39,7 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
     const nlohmann::ordered_json object = {{"file", output},
                                            {"nodes", graph.nodes.size()},
                                            {"modules", graph.tree.rows.size()},
-                                           {"edges", graph.edges.size()},
+                                           {"edges", graph.index.edges().size()},
                                            {"size", size_of_file(output)},
                                            {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
     std::cout << object.dump(2) << "\n";
@@ -47,7 +47,7 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
   }
   print_text(notes);
   std::cout << output << ": " << graph.nodes.size() << " nodes in " << graph.tree.rows.size() << " modules, "
-            << graph.edges.size() << " edges\n";
+            << graph.index.edges().size() << " edges\n";
   return ExitCode::ok;
 }
 
