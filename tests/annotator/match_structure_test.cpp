@@ -1,5 +1,6 @@
 // What the match engine sees of a file: bodies and functions laid flat, rearrangements and constants told apart.
 #include <map>
+#include <type_traits>
 
 #include "annotator/match/file_structure.h"
 #include "tests/annotator/match_file.h"
@@ -14,6 +15,12 @@ using match::Side;
 using FileStructure = match::FileStructure<Side::foreign>;
 
 namespace {
+
+// Each kind and side has its own index, of the size of an integer.
+static_assert(!std::is_constructible_v<ForeignNode, match::ForeignValue>);
+static_assert(!std::is_constructible_v<ForeignNode, match::ReferenceNode>);
+static_assert(!std::is_convertible_v<int, ForeignNode> && !std::is_convertible_v<ForeignNode, int>);
+static_assert(sizeof(ForeignNode) == sizeof(std::int32_t));
 
 class MatchStructure : public ::testing::Test {
  protected:
