@@ -18,8 +18,4 @@ void refuse(const std::string& why, const std::string& remedy) {
   throw Error(Code::unsupported_feature, first_line(why), remedy, {.stage = "read"});
 }
 
-Diagnostic warning(Code code, std::string message, std::string remedy, Place where) {
-  return {code, Severity::warning, std::move(message), std::move(where), std::move(remedy), 1, {}};
-}
-
 }  // namespace whence::recorder

@@ -15,6 +15,4 @@ std::string torch_message(const std::exception& error);
 // Throws Error unsupported_feature. The evaluator adds the place: that of the node which is being evaluated.
 [[noreturn]] void refuse(const std::string& why, const std::string& remedy);
 
-Diagnostic warning(Code code, std::string message, std::string remedy, Place where);
-
 }  // namespace whence::recorder
