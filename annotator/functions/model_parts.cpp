@@ -47,7 +47,7 @@ Message parsed(std::string_view text, const Place& place) {
   throw Error(Code::corrupt_file, "not what onnx.proto describes", "export or download the file again", place);
 }
 
-// The place of a fault in a part whose file is not at hand.
+// For messages that were checked when the file was read, or made here: they have no faults.
 const Place& any_place() {
   static const Place place{.stage = "read"};
   return place;
@@ -139,11 +139,9 @@ std::optional<Bytes> raw_data(const ModelParts& parts, const OnnxTensor& tensor)
 }
 
 // The initializer without its raw data.
-onnx::TensorProto header_of(const OnnxTensor& tensor) {
-  return parsed<onnx::TensorProto>(
-      split_message(tensor.message, any_place(),
-                    [](const wire::Field& field) { return field.is_bytes(proto::tensor::raw_data); }),
-      any_place());
+onnx::TensorProto header_of(const OnnxTensor& tensor, const Place& place) {
+  const auto is_raw = [](const wire::Field& field) { return field.is_bytes(proto::tensor::raw_data); };
+  return parsed<onnx::TensorProto>(split_message(tensor.message, place, is_raw), place);
 }
 
 onnx_file::DataFiles data_files_of(ModelParts& parts) {
@@ -151,8 +149,29 @@ onnx_file::DataFiles data_files_of(ModelParts& parts) {
   std::swap(structure.graph, parts.graph), structure.functions.swap(parts.functions);
   onnx_file::DataFiles files = onnx_file::data_files_of(structure);
   std::swap(structure.graph, parts.graph), structure.functions.swap(parts.functions);
+  for (const onnx::SparseTensorProto& sparse : parts.frame.graph().sparse_initializer()) {
+    for (const onnx::TensorProto* tensor : {&sparse.values(), &sparse.indices()}) {
+      if (tensor->data_location() != onnx::TensorProto::EXTERNAL) continue;
+      const auto text = [&](std::string_view key) -> std::string_view {
+        for (const onnx::StringStringEntryProto& entry : tensor->external_data()) {
+          if (entry.key() == key) return entry.value();
+        }
+        return {};
+      };
+      files.add(text("location"), text("offset"), text("length"));
+    }
+  }
   files.former = former_names(parts.frame);
   return files;
+}
+
+// Fails for parts of the file that onnx.proto does not describe, so that no later use of them does.
+void check_messages(const ModelParts& parts) {
+  const Place place = parts.place();
+  for (const OnnxNode& node : parts.graph.nodes) parsed<onnx::NodeProto>(node.message, place);
+  for (const OnnxValue& value : parts.graph.value_info) parsed<onnx::ValueInfoProto>(value.message, place);
+  for (const OnnxFunction& function : parts.functions) parsed<onnx::FunctionProto>(function.message, place);
+  for (const OnnxTensor& tensor : parts.graph.initializers) header_of(tensor, place);
 }
 
 }  // namespace
@@ -249,6 +268,7 @@ ModelParts parts_of(OnnxSummary summary) {
   *parts.frame.mutable_graph() = parsed<onnx::GraphProto>(graph, place);
   std::erase_if(parts.graph.initializers,
                 [&](const OnnxTensor& tensor) { return sparse.contains(tensor.message.data()); });
+  check_messages(parts);
   return parts;
 }
 
@@ -294,7 +314,7 @@ void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
   lay_out_frame(std::move(parts.frame), layout);
   std::deque<Bytes> raw;
   for (const OnnxTensor& tensor : parts.graph.initializers) {
-    onnx::TensorProto header = header_of(tensor);
+    onnx::TensorProto header = header_of(tensor, parts.place());
     relocation.apply(header);
     std::optional<Bytes> bytes = raw_data(parts, tensor);
     const Bytes* const kept = bytes ? &raw.emplace_back(std::move(*bytes)) : nullptr;
