@@ -1,4 +1,4 @@
-# What goes into the wheel, beside the Python files: whence/bin and whence/lib.
+# Installs the parts of the wheel beside the Python files: whence/bin and whence/lib.
 install(TARGETS whence RUNTIME DESTINATION bin COMPONENT python)
 if(TARGET whence_recorder)
   install(TARGETS whence_recorder whence_recorder_entry LIBRARY DESTINATION lib COMPONENT python)

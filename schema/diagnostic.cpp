@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "schema/json_text.h"
 #include "schema/printable.h"
 #include "whence/diagnostics.h"
 
@@ -72,7 +73,7 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::wrong_kind, "wrong_kind", ExitCode::malformed, "A file is not of the kind that the command reads."},
       {Code::corrupt_file, "corrupt_file", ExitCode::malformed, "A file is of the right kind, but its content contradicts itself."},
       {Code::newer_version, "newer_version", ExitCode::malformed, "A file was written in a format newer than this whence reads."},
-      {Code::sidecar_mismatch, "sidecar_mismatch", ExitCode::malformed, "A sidecar, or another record of a model, and an ONNX file do not belong together."},
+      {Code::sidecar_mismatch, "sidecar_mismatch", ExitCode::malformed, "A sidecar, or the file given with --from, and an ONNX file do not belong together."},
       {Code::run_failed, "run_failed", ExitCode::malformed, "PyTorch failed while it ran the model on the example inputs."},
       {Code::libtorch_crash, "libtorch_crash", ExitCode::malformed, "LibTorch crashed while it read an archive."},
       {Code::file_changed, "file_changed", ExitCode::malformed, "An input became shorter while it was read."},
@@ -145,8 +146,15 @@ std::string to_json(const Diagnostic& diagnostic) {
     json["more_places"] = nlohmann::ordered_json::array();
     for (const Place& place : diagnostic.more_places) json["more_places"].push_back(place_json(place));
   }
-  // Names may hold bytes that are not UTF-8; a diagnostic must not fail over them.
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(json);
+}
+
+Diagnostic warning(Code code, std::string message, std::string remedy, Place where) {
+  return {code, Severity::warning, std::move(message), std::move(where), std::move(remedy), 1, {}};
+}
+
+Diagnostic note(Code code, std::string message, Place where) {
+  return {code, Severity::note, std::move(message), std::move(where), "", 1, {}};
 }
 
 ExitCode exit_code(const Diagnostics& diagnostics) {

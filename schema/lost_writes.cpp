@@ -27,14 +27,10 @@ std::string message_of(WrittenTo kind, const std::string& name) {
 
 Diagnostic lost_write(WrittenTo kind, const std::string& name, Place where) {
   const bool input = kind == WrittenTo::input;
-  return {Code::state_not_kept,
-          Severity::warning,
-          message_of(kind, name),
-          std::move(where),
-          input ? "return the new value as an output, if the caller needs it"
-                : "return the new value as an output and take it as an input, if later runs need it",
-          1,
-          {}};
+  return warning(Code::state_not_kept, message_of(kind, name),
+                 input ? "return the new value as an output, if the caller needs it"
+                       : "return the new value as an output and take it as an input, if later runs need it",
+                 std::move(where));
 }
 
 }  // namespace whence

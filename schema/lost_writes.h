@@ -8,8 +8,8 @@
 
 namespace whence {
 
-// What is written to: a parameter or buffer; a tensor that the model holds in another way (an attribute, a global, an
-// element of a list), which archives keep as a constant; an attribute that is set anew; an input.
+// The target of a write: a parameter or buffer; a tensor that the model holds in another way (an attribute, a global,
+// an element of a list), which archives keep as a constant; an attribute that is set anew; an input.
 enum class WrittenTo : std::uint8_t { state, constant, attribute, input };
 
 // `name`: as users know it; empty, or a number that TorchScript gave, where a constant has none.

@@ -32,9 +32,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::vector<std::string> nearest_names(std::string_view wanted, const std::vector<std::string_view>& names,
+std::vector<std::string> nearest_names(std::string_view unknown_name, const std::vector<std::string_view>& names,
                                        std::size_t count) {
-  const std::string want = lower(wanted);
+  const std::string want = lower(unknown_name);
   std::vector<std::pair<std::size_t, std::string_view>> ranked;
   for (const std::string_view name : names) {
     const std::string have = lower(name);
@@ -48,23 +48,23 @@ std::vector<std::string> nearest_names(std::string_view wanted, const std::vecto
   return nearest;
 }
 
-std::string nearest_remedy(std::string_view wanted, const std::vector<std::string_view>& names,
+std::string nearest_remedy(std::string_view unknown_name, const std::vector<std::string_view>& names,
                            const std::string& otherwise) {
   constexpr std::size_t shown = 3;
   std::string near;
-  for (const std::string& name : nearest_names(wanted, names, shown)) {
+  for (const std::string& name : nearest_names(unknown_name, names, shown)) {
     if (!name.empty()) near += (near.empty() ? "" : ", ") + name;
   }
   return near.empty() ? otherwise : "the nearest are " + near;
 }
 
-std::optional<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known) {
+std::optional<std::string> nearest(std::string_view unknown_name, const std::vector<std::string>& names) {
   std::optional<std::string> best;
-  std::size_t best_distance = std::max<std::size_t>(2, wanted.size() / 3) + 1;
-  for (const std::string& word : known) {
+  std::size_t best_distance = std::max<std::size_t>(2, unknown_name.size() / 3) + 1;
+  for (const std::string& word : names) {
     // A beginning of at least three letters is an abbreviation, however much is missing.
-    const bool prefix = wanted.size() >= 3 && word.starts_with(wanted);
-    const std::size_t distance = prefix ? 1 : edit_distance(wanted, word);
+    const bool prefix = unknown_name.size() >= 3 && word.starts_with(unknown_name);
+    const std::size_t distance = prefix ? 1 : edit_distance(unknown_name, word);
     if (distance < best_distance && distance < word.size()) {
       best = word;
       best_distance = distance;

@@ -30,9 +30,9 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& wanted) const {
+  [[noreturn]] void fail(const std::string& expected) const {
     throw Error(Code::internal,
-                "operator schema '" + std::string(text_) + "': expected " + wanted + " before '" +
+                "operator schema '" + std::string(text_) + "': expected " + expected + " before '" +
                     std::string(text_.substr(at_, 20)) + "'",
                 "correct the schema string in the operator table");
   }

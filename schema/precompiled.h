@@ -1,5 +1,6 @@
-// What most sources of the schema, the annotator and the command include, compiled once a target. It holds nothing that
-// changes often. Sources include what they use all the same: clang-tidy reads them without it (`make lint`).
+// Headers that most sources of the schema, the annotator and the command include, compiled once per target. None of
+// them changes often. Sources include what they use all the same: clang-tidy reads them without this file (`make
+// lint`).
 #pragma once
 
 #include <algorithm>

@@ -2,18 +2,9 @@
 #include "schema/program.h"
 
 #include "schema/files/files.h"
+#include "schema/program_walk.h"
 
 namespace whence {
-namespace {
-
-void collect(const Block& block, std::vector<const Node*>& found) {
-  for (const Node& node : block.nodes) {
-    found.push_back(&node);
-    for (const Block& nested : node.blocks) collect(nested, found);
-  }
-}
-
-}  // namespace
 
 const Argument* Node::find(std::string_view name) const {
   for (const NamedArgument& argument : arguments) {
@@ -48,7 +39,7 @@ ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scop
 
 std::vector<const Node*> operations(const Program& program) {
   std::vector<const Node*> found;
-  collect(program.body, found);
+  each_node(program.body, [&](const Node& node) { found.push_back(&node); });
   return found;
 }
 

@@ -113,7 +113,7 @@ constexpr bool is_scalar(ValueKind kind) {
 
 struct Type {
   ValueKind kind = ValueKind::tensor;
-  DType dtype = DType::undefined;        // of tensors; of scalars: int64, float64, boolean; of a sequence's elements
+  DType dtype = DType::undefined;  // a tensor's; a scalar's: int64, float64, boolean; or that of a sequence's elements
   std::optional<std::vector<Dim>> dims;  // tensors and optionals; absent when the rank is unknown
 };
 
@@ -146,9 +146,9 @@ struct Parameter {
   TensorData data;                // data.bytes.file() and offset() say where in the archive
   std::string member;             // archive member, "model/data/3"; empty when materialised
   std::string digest;             // xxh3-128 of the contiguous bytes, 32 hex digits; empty when not asked for
-  std::string digest_transposed;  // of the transpose, matrices only
-  std::string digest_float16;     // of the float16 cast, float32 and float64 only
-  std::string digest_bfloat16;    // of the bfloat16 cast, float32 and float64 only
+  std::string digest_transposed;  // digest of the transpose, matrices only
+  std::string digest_float16;     // digest of the float16 cast, float32 and float64 only
+  std::string digest_bfloat16;    // digest of the bfloat16 cast, float32 and float64 only
 };
 
 // ---- nodes ------------------------------------------------------------------------------------------------------
@@ -209,7 +209,8 @@ struct Node {
   const Argument* find(std::string_view name) const;
 };
 
-// Of aten::as_strided alone, and only where it matters: storage offset and strides of `self`, [offset, stride, ...].
+// An argument of aten::as_strided alone, and only where it matters: storage offset and strides of `self`, [offset,
+// stride, ...].
 inline constexpr std::string_view memory_argument = "memory_of_self";
 
 // "aten::add.Tensor", "aten::linear"
@@ -231,7 +232,7 @@ struct SignatureEntry {
   std::string kind;                   // "PARAMETER", "USER_INPUT", "BUFFER_MUTATION", ...
   std::string name;                   // the graph's name of the value; empty for a constant
   std::optional<std::string> target;  // the parameter, buffer or input meant
-  std::optional<bool> persistent;     // of buffers
+  std::optional<bool> persistent;     // for buffers
 
   bool operator==(const SignatureEntry&) const = default;
 };
@@ -261,7 +262,7 @@ struct Program {
   std::vector<Value> values;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
-  Signature signature;  // as a torch.export archive states it; empty from TorchScript
+  Signature signature;  // stated by a torch.export archive; empty from TorchScript
   Block body;
   bool ran = false;  // example inputs were run, so dtype and shape are known
 

@@ -43,7 +43,8 @@ struct ReadOptions {
   bool digests = false;                  // compute those of parameters and of the archive
   bool texts = true;                     // read the text of each fx node of a torch.export archive
   std::uint64_t seed = 0;
-  // Of floating numbers that a script makes of others: 3 / 2 (torch.set_default_dtype). An archive does not say it.
+  // The dtype of floating numbers that a script makes of others: 3 / 2 (torch.set_default_dtype). An archive does not
+  // say it.
   DType default_dtype = DType::float32;
   // Set while LibTorch reads the archive, for a process that handles signals: a crash there is LibTorch's.
   volatile std::sig_atomic_t* reading = nullptr;
@@ -63,19 +64,19 @@ struct RecorderApi {
   const char* torch_version;
   // Fills `program`; false when diagnostics hold an error. Never throws.
   bool (*read_torchscript)(const ReadOptions& options, Program& program, Diagnostics& diagnostics);
-  // What `call` calls, as the body of a program with its inputs, constants and outputs. False when diagnostics hold an
-  // error, and when the operator is not a composite: then there are none. Never throws.
+  // Traces the operator that `call` calls into the body of a program with its inputs, constants and outputs. Returns
+  // false when diagnostics hold an error, and when the operator is not a composite: then there are none. Never throws.
   bool (*trace_composite)(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
   // Every operator schema that LibTorch's dispatcher knows, for the table check.
   void (*operator_schemas)(std::vector<std::string>& schemas);
 };
 
-// What the command finds in libwhence_recorder.so: loads LibTorch and libwhence_recorder_torch.so. Returns null, with
-// message and remedy, where that is not to be had: no LibTorch, or another version than the recorder was built for.
+// The function that the command finds in libwhence_recorder.so. It loads LibTorch and libwhence_recorder_torch.so. It
+// returns null, with message and remedy, if there is no LibTorch or another version than the recorder was built for.
 inline constexpr const char* open_recorder = "whence_open_recorder";
 using OpenRecorder = const RecorderApi* (*)(const char** message, const char** remedy);
 
-// What that finds in libwhence_recorder_torch.so.
+// The function that open_recorder finds in libwhence_recorder_torch.so.
 inline constexpr const char* recorder_entry = "whence_recorder";
 using RecorderEntry = const RecorderApi* (*)();
 

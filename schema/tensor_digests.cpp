@@ -109,12 +109,12 @@ std::uint16_t to_bfloat16(float value) {
 template <class T, std::uint16_t (*narrow)(float)>
 std::string cast_digest(std::span<const std::byte> content) {
   const std::size_t count = content.size() / sizeof(T);
-  constexpr std::size_t most = std::size_t{1} << 13;  // what stays in the first cache
-  std::array<T, most> read;
-  std::array<std::uint16_t, most> cast;
+  constexpr std::size_t chunk = std::size_t{1} << 13;  // elements that fit into the first cache
+  std::array<T, chunk> read;
+  std::array<std::uint16_t, chunk> cast;
   Hasher hasher;
-  for (std::size_t first = 0; first < count; first += most) {
-    const std::size_t here = std::min(most, count - first);
+  for (std::size_t first = 0; first < count; first += chunk) {
+    const std::size_t here = std::min(chunk, count - first);
     std::memcpy(read.data(), content.data() + first * sizeof(T), here * sizeof(T));  // it may not be aligned
     for (std::size_t i = 0; i < here; ++i) cast[i] = narrow(static_cast<float>(read[i]));
     hasher.add(cast.data(), here * sizeof(std::uint16_t));

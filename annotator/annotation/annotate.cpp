@@ -8,7 +8,7 @@
 #include "annotator/annotation/model_edit.h"
 #include "annotator/annotation/text_keys.h"
 #include "annotator/exporter/export.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/match.h"
 #include "annotator/metadata/attribution.h"
 #include "annotator/metadata/node_keys.h"
@@ -46,7 +46,7 @@ namespace {
 // The keys to write, in the order of annotation_keys().
 std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
   if (options.keys.empty()) return annotation_keys();
-  std::vector<std::string_view> wanted;
+  std::vector<std::string_view> requested_keys;
   for (const std::string& name : options.keys) {
     const auto key = metadata::find_annotation_key(name);
     if (!key) {
@@ -54,11 +54,11 @@ std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
       for (const std::string_view each : annotation_keys()) known += (known.empty() ? "" : ", ") + std::string(each);
       throw Error(Code::usage, "no such metadata key: " + name, "choose among " + known, {.stage = "command line"});
     }
-    wanted.push_back(*key);
+    requested_keys.push_back(*key);
   }
   std::vector<std::string_view> ordered;
   for (const std::string_view key : annotation_keys()) {
-    if (std::ranges::find(wanted, key) != wanted.end()) ordered.push_back(key);
+    if (std::ranges::find(requested_keys, key) != requested_keys.end()) ordered.push_back(key);
   }
   return ordered;
 }
@@ -97,12 +97,12 @@ class AnnotateEditor : public onnx_file::NodeEditor {
   }
 
   void rename(const NodeView& node, const NodeOrigin& origin, NodeEdit& edit) {
-    std::string wanted = unique_.claim(path(keys_.scope(origin)) + "/" + std::string(node.op_type));
-    if (wanted == node.name) return;
+    std::string new_name = unique_.claim(path(keys_.scope(origin)) + "/" + std::string(node.op_type));
+    if (new_name == node.name) return;
     if (!find_property(node.metadata, keys::original_name)) {
       edit.added.emplace_back(keys::original_name, std::string(node.name));
     }
-    edit.name = std::move(wanted);
+    edit.name = std::move(new_name);
     ++report_.renamed;
   }
 
@@ -152,18 +152,20 @@ class ProgramKeys : public KeySource {
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
     metadata::NodePlace place;
     place.origin = origin_of(match).value_or(NodeOrigin{});
-    place.scope = match.scope;
+    place.scope = match.scope.number();
     place.confidence = match.confidence;
     place.rule = match::name_of(match.rule);
     return keys_.of(place);
   }
-  std::string path_of(const NodeMatch& match) const override { return origin::scope_path(program_, match.scope); }
+  std::string path_of(const NodeMatch& match) const override {
+    return origin::scope_path(program_, match.scope.number());
+  }
   bool wants(std::string_view key) const override { return keys_.wants(key); }
   std::string program() const override { return digest_; }
   std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override {
     if (match.units.empty()) return std::nullopt;
     NodeOrigin origin;
-    origin.ops = match.units;
+    for (const match::UnitIndex unit : match.units) origin.ops.push_back(unit.number());
     if (match.units.size() > 1) origin.kind = match.shared ? origin::OriginKind::shared : origin::OriginKind::fused;
     return origin;
   }
@@ -215,12 +217,12 @@ void require_no_other_annotation(const OnnxSummary& model, const Program& progra
   if (by == recorded) return;
   require_fit(match_model(model, make_reference(program, opset_of(model))).fit, options, place, "the sidecar");
   throw Error(Code::sidecar_mismatch,
-              "the file is annotated already, with another record of the model: program " + std::string(by) +
-                  "; this one holds program " + recorded,
-              "give that record, or take its annotation off first: `whence strip " + place.file + " -o ...`", place);
+              "the file is annotated already, from another sidecar of the model: program " + std::string(by) +
+                  "; the given one holds program " + recorded,
+              "give that sidecar, or take its annotation off first: `whence strip " + place.file + " -o ...`", place);
 }
 
-// What both doors without a sidecar share.
+// Annotates without a sidecar; shared by annotate_from_file and annotate_alone.
 AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, const AnnotateOptions& options,
                            const std::string& digest, const std::function<match::Reference(const OnnxSummary&)>& make,
                            const std::vector<const OnnxNode*>& before, const std::string& program, Diagnostics& notes) {

@@ -18,14 +18,14 @@ struct AnnotateOptions {
   std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of annotation_keys()
   bool names = true;                     // name nodes after their module
   bool carry = false;                    // also write the names into doc_strings, which many tools leave alone
-  bool allow_different_weights = false;  // of foreign files: go on when the parameters are not the sidecar's
+  bool allow_different_weights = false;  // foreign files: go on when the parameters are not the sidecar's
 };
 
 struct AnnotateReport {
-  origin::Counts nodes;  // those of bodies included, as the keys that they have now say it
+  origin::Counts nodes;  // nodes of bodies included, counted by the keys that they have now
   std::int64_t renamed = 0;
   bool changed = false;  // false: the file said all of this already
-  match::ModelFit fit;   // of matched files; all zero for others
+  match::ModelFit fit;   // for matched files; all zero for others
 };
 
 // Writes `input` with annotations to `output`, which may be the same file. Metadata that is there already stays: a key

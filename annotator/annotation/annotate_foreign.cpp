@@ -7,7 +7,7 @@
 #include "annotator/annotation/carry_name.h"
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/annotation/model_edit.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/origin/keys.h"
@@ -31,7 +31,7 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // of nodes in the file -> their number
+using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // a node's offset in the file -> its number
 
 Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes) {
   Offsets offsets;
@@ -73,7 +73,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
     const bool annotated = says_something(node.metadata);
     NodeEdit edit = annotated ? NodeEdit{} : annotation_of(node, index, match);
     const Confidence confidence = confidence_after(node, edit, match.confidence);
-    if (options_.carry && (annotated || match.scope >= 0)) carry_name(node, confidence, edit);
+    if (options_.carry && (annotated || match.scope.exists())) carry_name(node, confidence, edit);
     report_.nodes.add(confidence);
     return edit;
   }
@@ -81,7 +81,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
  private:
   NodeEdit annotation_of(const NodeView& node, std::size_t index, const NodeMatch& match) {
     NodeEdit edit;
-    if (match.scope < 0) {
+    if (!match.scope.exists()) {
       edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
       keep_what_was_there(node, edit);
       if (of_another_) set_aside(entries_in_the_way(node, keys::op), edit);
@@ -111,13 +111,13 @@ class ForeignEditor : public onnx_file::NodeEditor {
   }
 
   void rename(const NodeView& node, std::size_t index, NodeEdit& edit) {
-    std::string wanted(known_names_[index]);
+    std::string new_name(known_names_[index]);
     const NodeMatch& match = found_.nodes[index];
-    if (wanted.empty())
-      wanted = unique_.claim(origin::node_name(source_.path_of(match), node.op_type, match.confidence));
-    if (wanted == node.name) return;
+    if (new_name.empty())
+      new_name = unique_.claim(origin::node_name(source_.path_of(match), node.op_type, match.confidence));
+    if (new_name == node.name) return;
     edit.added.emplace_back(keys::original_name, std::string(node.name));
-    edit.name = std::move(wanted);
+    edit.name = std::move(new_name);
     ++report_.renamed;
   }
 
@@ -164,7 +164,9 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const Offsets offsets = offsets_of(model, nodes);
   std::vector<std::string_view> known_names(nodes.size());
   std::unordered_set<std::string_view> given;
-  const auto keeps = [&](std::size_t i) { return says_something(nodes[i]->metadata) || found.nodes[i].scope < 0; };
+  const auto keeps = [&](std::size_t i) {
+    return says_something(nodes[i]->metadata) || !found.nodes[i].scope.exists();
+  };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!keeps(i)) continue;
     known_names[i] = nodes[i]->name;
@@ -176,7 +178,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
     if (!name.empty() && given.insert(name).second) known_names[i] = name;
   }
   onnx_file::ModelEdit edit = annotation_of_model(model);
-  // Where every node says its place, nothing is matched: the file stays that of the record that it was annotated with.
+  // If every node has its place, nothing is matched: the file keeps the program that it was annotated with.
   const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
   if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
   AnnotateReport report;

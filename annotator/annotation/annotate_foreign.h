@@ -15,7 +15,7 @@
 
 namespace whence::annotation {
 
-// What a decision becomes in the file: the keys, and the path that node names begin with.
+// Turns a decision into entries of the file: the keys, and the path that node names begin with.
 class KeySource {
  public:
   virtual ~KeySource() = default;

@@ -18,14 +18,10 @@ onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model) {
 }
 
 Diagnostic raised_ir_version(std::int64_t before, const Place& place) {
-  return {Code::unsupported_feature,
-          Severity::note,
-          "the IR version was raised from " + std::to_string(before) + " to " +
-              std::to_string(oldest_ir_with_node_metadata) + ": older versions have no metadata of nodes",
-          place,
-          "",
-          1,
-          {}};
+  return note(Code::unsupported_feature,
+              "the IR version was raised from " + std::to_string(before) + " to " +
+                  std::to_string(oldest_ir_with_node_metadata) + ": older versions have no metadata of nodes",
+              place);
 }
 
 }  // namespace whence::annotation

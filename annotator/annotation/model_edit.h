@@ -1,4 +1,4 @@
-// What annotating adds to the model itself, whoever exported it.
+// The entries and names that annotating adds to the model itself, for files of any exporter.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace whence::annotation {
 
 inline constexpr std::int64_t oldest_ir_with_node_metadata = 10;
 
-// That annotate ran, and the IR version that node metadata needs.
+// The entries that say that annotate ran, and the IR version that node metadata needs.
 onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model);
 Diagnostic raised_ir_version(std::int64_t before, const Place& place);
 

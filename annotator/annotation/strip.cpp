@@ -21,10 +21,10 @@ using onnx_file::NodeView;
 namespace {
 
 // "a,b" holds "a" and "b", by whole items.
-bool lists(std::string_view items, std::string_view wanted) {
+bool lists(std::string_view items, std::string_view item) {
   while (!items.empty()) {
     const std::size_t comma = std::min(items.find(','), items.size());
-    if (items.substr(0, comma) == wanted) return true;
+    if (items.substr(0, comma) == item) return true;
     items.remove_prefix(std::min(comma + 1, items.size()));
   }
   return false;

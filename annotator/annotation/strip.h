@@ -10,7 +10,7 @@
 namespace whence::annotation {
 
 struct StripReport {
-  std::int64_t nodes = 0;     // those of bodies included
+  std::int64_t nodes = 0;     // nodes of bodies included
   std::int64_t stripped = 0;  // nodes that changed
   bool changed = false;       // false: whence had not annotated the file
 };

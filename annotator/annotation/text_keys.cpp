@@ -7,6 +7,7 @@
 #include "annotator/metadata/node_keys.h"
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
+#include "schema/json_text.h"
 
 namespace whence::annotation {
 
@@ -21,7 +22,7 @@ using origin::OriginKind;
 
 namespace {
 
-// What one node said of its operation, which holds for the node that took its place as well.
+// True for keys that describe one node's operation, which hold for the node that took its place as well.
 bool taken_over(std::string_view key) {
   return key == keys::name_space || key == keys::class_hierarchy || key == keys::name_scopes || key == keys::fx_node ||
          key == keys::stack_trace || key == keys::call || key == keys::calls || key == keys::scopes ||
@@ -35,15 +36,16 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
   const auto add = [&](std::string path) {
     if (std::find(modules.begin(), modules.end(), path) == modules.end()) modules.push_back(std::move(path));
   };
-  for (const std::int32_t unit : match.units) {
-    if (static_cast<std::size_t>(unit) >= nodes_.size()) continue;
-    const auto list = find_property(nodes_[unit]->metadata, keys::modules);
+  for (const match::UnitIndex unit : match.units) {
+    const OnnxNode* node = node_of(unit);
+    if (node == nullptr) continue;
+    const auto list = find_property(node->metadata, keys::modules);
     const auto json = nlohmann::json::parse(list.value_or(""), nullptr, /*allow_exceptions=*/false);
     if (json.is_array() && !json.empty()) {
       for (const auto& each : json) {
         if (each.is_string()) add(each.get<std::string>());
       }
-    } else if (reference_.units[unit].scope >= 0) {
+    } else if (reference_.units[unit].scope.exists()) {
       add(reference_.scopes[reference_.units[unit].scope].path);
     }
   }
@@ -54,11 +56,11 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
   const OnnxNode* only = only_node(match);
   const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
   std::vector<std::pair<std::string_view, std::string>> result;
-  for (const std::string_view key : wanted_) {
+  for (const std::string_view key : requested_keys_) {
     if (key == keys::module) {
       result.emplace_back(key, reference_.scopes[match.scope].path);
     } else if (key == keys::modules && modules.size() > 1) {
-      result.emplace_back(key, nlohmann::json(modules).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      result.emplace_back(key, json_text(nlohmann::json(modules)));
     } else if (key == keys::confidence) {
       result.emplace_back(key, std::string(name_of(match.confidence)));
     } else if (key == keys::rule) {
@@ -73,9 +75,13 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
   return result;
 }
 
+const OnnxNode* TextKeys::node_of(match::UnitIndex unit) const {
+  const auto position = static_cast<std::size_t>(unit.number());
+  return position < nodes_.size() ? nodes_[position] : nullptr;
+}
+
 const OnnxNode* TextKeys::only_node(const NodeMatch& match) const {
-  if (match.units.size() != 1 || static_cast<std::size_t>(match.units[0]) >= nodes_.size()) return nullptr;
-  return nodes_[match.units[0]];
+  return match.units.size() == 1 ? node_of(match.units[0]) : nullptr;
 }
 
 std::string_view TextKeys::own_name(const NodeMatch& match, std::string_view op_type) const {
@@ -84,15 +90,16 @@ std::string_view TextKeys::own_name(const NodeMatch& match, std::string_view op_
 }
 
 bool TextKeys::wants(std::string_view key) const {
-  return std::find(wanted_.begin(), wanted_.end(), key) != wanted_.end();
+  return std::find(requested_keys_.begin(), requested_keys_.end(), key) != requested_keys_.end();
 }
 
 std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {
   if (match.units.empty()) return std::nullopt;
   std::vector<NodeOrigin> all;
-  for (const std::int32_t unit : match.units) {
-    if (static_cast<std::size_t>(unit) >= nodes_.size()) return std::nullopt;
-    auto origin = origin::parse_stamp(find_property(nodes_[unit]->metadata, keys::op).value_or(""));
+  for (const match::UnitIndex unit : match.units) {
+    const OnnxNode* node = node_of(unit);
+    if (node == nullptr) return std::nullopt;
+    auto origin = origin::parse_stamp(find_property(node->metadata, keys::op).value_or(""));
     if (!origin) return std::nullopt;
     all.push_back(std::move(*origin));
   }

@@ -17,25 +17,29 @@ class TextKeys : public KeySource {
   // `nodes`: those that the reference's units are, or none. `program`: whose operations their stamps name, or empty.
   // Reference and nodes outlive the keys.
   TextKeys(const match::Reference& reference, const std::vector<const onnx_file::OnnxNode*>& nodes, std::string program,
-           std::vector<std::string_view> wanted)
-      : reference_(reference), nodes_(nodes), program_(std::move(program)), wanted_(std::move(wanted)) {}
+           std::vector<std::string_view> requested_keys)
+      : reference_(reference),
+        nodes_(nodes),
+        program_(std::move(program)),
+        requested_keys_(std::move(requested_keys)) {}
 
   std::vector<std::pair<std::string_view, std::string>> keys_of(const match::NodeMatch& match) const override;
   std::string path_of(const match::NodeMatch& match) const override;
   std::string_view own_name(const match::NodeMatch& match, std::string_view op_type) const override;
   bool wants(std::string_view key) const override;
   std::string program() const override { return program_; }
-  // What the stamps of the nodes say together.
+  // The operations of all the nodes' stamps together; nullopt if one of them has no stamp.
   std::optional<origin::NodeOrigin> origin_of(const match::NodeMatch& match) const override;
 
  private:
+  const onnx_file::OnnxNode* node_of(match::UnitIndex unit) const;            // null when units are not nodes
   const onnx_file::OnnxNode* only_node(const match::NodeMatch& match) const;  // null when there are several or none
   std::vector<std::string> modules_of(const match::NodeMatch& match) const;
 
   const match::Reference& reference_;
   const std::vector<const onnx_file::OnnxNode*>& nodes_;
   std::string program_;
-  std::vector<std::string_view> wanted_;
+  std::vector<std::string_view> requested_keys_;
 };
 
 }  // namespace whence::annotation

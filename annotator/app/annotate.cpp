@@ -46,18 +46,14 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
   if (sidecar.empty()) return unwrap(annotation::annotate_alone(input, output, what), notes);
   const Sidecar recorded = unwrap(read_sidecar(sidecar), notes);
   if (!recorded.complete) {
-    notes.push_back({Code::sidecar_mismatch,
-                     Severity::warning,
-                     "the sidecar is incomplete: its recording ended before the model did",
-                     {.file = sidecar, .stage = "read"},
-                     "record the model again",
-                     1,
-                     {}});
+    notes.push_back(warning(Code::sidecar_mismatch,
+                            "the sidecar is incomplete: its recording ended before the model did",
+                            "record the model again", {.file = sidecar, .stage = "read"}));
   }
   return unwrap(annotation::annotate_file(input, recorded, output, what), notes);
 }
 
-// A file to which nothing is to be added.
+// Copies a file without adding anything.
 void copy_as_it_is(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
   class NoEdit : public onnx_file::NodeEditor {
     onnx_file::NodeEdit edit(const onnx_file::NodeView&) override { return {}; }

@@ -56,17 +56,13 @@ std::optional<FunctionsReport> cut_functions(const std::string& draft, const Fun
   Result<FunctionsReport> outlined = functions::outline_file(draft, draft, choice);
   if (outlined || !choice.automatic()) return unwrap(std::move(outlined), notes);
   // No module was named, so that none to be cut out is not a mistake.
-  notes.push_back({Code::usage,
-                   Severity::warning,
-                   "no module is repeated, or none of three nodes or more: nothing became a function",
-                   {.file = draft, .stage = "functions"},
-                   "choose modules: --functions types=A,B or modules=GLOB",
-                   1,
-                   {}});
+  notes.push_back(
+      warning(Code::usage, "no module is repeated, or none of three nodes or more: nothing became a function",
+              "choose modules: --functions types=A,B or modules=GLOB", {.file = draft, .stage = "functions"}));
   return std::nullopt;
 }
 
-// What stands beside the model in the scratch folder: its weights.
+// Adds the model's weights, which lie beside it in the scratch folder.
 void add_data_files(const ScratchFolder& scratch, const onnx_file::ModelOutput& output, OutputFiles& files) {
   std::set<fs::path> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(scratch.path())) names.insert(entry.path().filename());
@@ -147,8 +143,8 @@ class ArchiveExport {
     run_.stages.begin("convert");
     graph_ = unwrap(exporter::export_program(sidecar_.program, conversion_), run_.diagnostics);
     if (graph_->outputs.empty()) {
-      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph has to have a result",
-                  "return what is to be computed", {.file = run_.archive, .stage = "export"});
+      throw Error(Code::unsupported_feature, "the model returns no tensor, and an ONNX graph must have a result",
+                  "return the result as a tensor", {.file = run_.archive, .stage = "export"});
     }
     run_.graph = &*graph_;
   }

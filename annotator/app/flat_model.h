@@ -17,7 +17,7 @@ class FlatModel {
   FlatModel(const std::string& file, const std::string& beside, Diagnostics& notes);
 
   onnx_file::ModelSource source() const { return {path_, file_}; }   // the file itself without functions of whence's
-  const std::optional<FunctionChoice>& cut() const { return cut_; }  // what would make the functions again
+  const std::optional<FunctionChoice>& cut() const { return cut_; }  // the choice that makes the functions again
 
  private:
   std::string file_, path_;

@@ -7,7 +7,7 @@
 
 namespace whence::app {
 
-// What took the place of cutting by the structure of the graph alone.
+// The remedy for a choice that is gone: to cut by the structure of the graph alone.
 inline constexpr const char* annotate_first =
     "`whence annotate` the file with a sidecar or --from, then cut it by its modules: `whence functions` without a "
     "choice takes the repeated ones";

@@ -1,4 +1,4 @@
-// What a path names, for uses that take any kind of file that knows modules.
+// Files of any kind that knows modules: recognises the kind, and reads the program.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the recorder and the reader of torch.export archives are asked for, of the options of a use.
+// The options of a use that the recorder and the reader of torch.export archives need.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
 // The recorder library, loaded when a subcommand needs LibTorch and not before: loading costs a quarter of a second
 // and needs PyTorch on the machine, which annotate, validate and show do not.
 //
-// Where it is looked for: WHENCE_RECORDER (the file itself), else lib/ beside the command's bin/.
-// Where LibTorch is looked for: WHENCE_TORCH_DIR or TORCH_DIR (the folder that holds lib/libtorch_cpu.so), else where
-// it was when whence was built.
+// Searched in this order: WHENCE_RECORDER (the file itself), then lib/ beside the command's bin/.
+// LibTorch is searched in WHENCE_TORCH_DIR or TORCH_DIR (the folder that holds lib/libtorch_cpu.so), then in the folder
+// it had when whence was built.
 #pragma once
 
 #include <csignal>

@@ -21,7 +21,7 @@ bool is_device(const std::string& path) {
   return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
 }
 
-// What the command finds wrong with the file it says when it reads it.
+// Reports no errors: the command does so when it reads the file.
 std::vector<std::string> weights_of(const std::string& path) {
   std::error_code ignored;
   std::vector<std::string> files;

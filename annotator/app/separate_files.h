@@ -1,5 +1,5 @@
-// The files of one use, held against each other before any work is done: what is written is never what is read, nor the
-// weights of a model that is read.
+// Compares the files of one use before any work is done: an output never replaces an input, nor the weights of a model
+// that is an input.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace whence::app {
 
 struct NamedFile {
-  std::string name;  // as the user calls it: "--report", "the model"
+  std::string name;  // the user's name for it: "--report", "the model"
   std::string path;  // empty: not given
 };
 
@@ -19,7 +19,7 @@ struct NamedFile {
 void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
                       const std::string& in_place);
 
-enum class InPlace { refused, allowed };  // whether the output may be the first input
+enum class InPlace { refused, allowed };  // says if the output may be the first input
 
 // The output of a use that writes a model, held against its inputs, none of which is ever replaced.
 onnx_file::ModelOutput model_output(const std::vector<NamedFile>& inputs, const NamedFile& output, InPlace in_place,

@@ -29,8 +29,8 @@ GraphValueId ConvertSession::copied(GraphValueId value) {
   return emit("", "Identity", {value}, {}, 1).front();
 }
 
-// What a side that returned before gives for a result of the other: it is never read, but ONNX wants a value of the
-// type there.
+// Returns a placeholder for a result that only the other side gives, because this side returned before. It is never
+// read, but ONNX requires a value of the type there.
 GraphValueId ConvertSession::unread(const Type& type) {
   const DType dtype = type.dtype == DType::undefined ? DType::float32 : type.dtype;
   if (type.kind == ValueKind::sequence) {
@@ -44,66 +44,82 @@ GraphValueId ConvertSession::unread(const Type& type) {
       .front();
 }
 
-// Inputs of a loop's body: iteration, condition (which PyTorch's body does not have), carried values.
-ConvertSession::Body ConvertSession::convert_body(const Block& block, const std::vector<Type>& results, bool loop) {
-  Body body{std::make_shared<graph::Graph>(), {}};
-  body.graph->outer = &graph();
-  body.graph->symbols = program_.symbols;
+void ConvertSession::open_body() {
+  auto body = std::make_shared<graph::Graph>();
+  body->outer = &graph();
+  body->symbols = program_.symbols;
   frames_.push_back(std::make_unique<Frame>());
-  Frame& frame = *frames_.back();
-  frame.graph = body.graph.get();
-  const auto add_input = [&](const Type& type) {
-    graph::GraphValue value = graph_value(type);
-    value.is_input = true;
-    const GraphValueId id = body.graph->add_value(std::move(value));
-    body.graph->inputs.push_back(id);
-    return id;
-  };
+  frames_.back()->graph = body.get();
+  frames_.back()->body = std::move(body);
+}
+
+GraphValueId ConvertSession::add_body_input(graph::GraphValue value) {
+  value.is_input = true;
+  const GraphValueId id = graph().add_value(std::move(value));
+  graph().inputs.push_back(id);
+  return id;
+}
+
+void ConvertSession::add_body_output(GraphValueId value) {
+  const auto& outputs = graph().outputs;
+  const bool taken = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+  const GraphValueId own = graph().values[value].producer < 0 || taken ? copied(value) : value;
+  graph().outputs.push_back(own);
+}
+
+std::shared_ptr<graph::Graph> ConvertSession::close_body() {
+  std::shared_ptr<graph::Graph> body = std::move(frames_.back()->body);
+  frames_.pop_back();
+  return body;
+}
+
+GraphValueId ConvertSession::from_around(GraphValueId value) {
+  return from_outer(frames_.size() - 1, value, frames_.size() - 2);
+}
+
+// Inputs of a loop's body: iteration, condition (which PyTorch's body does not have), carried values.
+std::shared_ptr<graph::Graph> ConvertSession::convert_body(const Block& block, const std::vector<Type>& results,
+                                                           bool loop) {
+  open_body();
   for (std::size_t i = 0; i < block.inputs.size(); ++i) {
-    frame.values[block.inputs[i]] = add_input(program_.values[block.inputs[i]].type);
-    if (loop && i == 0) add_input(Type{ValueKind::boolean, DType::boolean, std::nullopt});
+    frames_.back()->values[block.inputs[i]] = add_body_input(graph_value(program_.values[block.inputs[i]].type));
+    if (loop && i == 0) add_body_input(graph_value(Type{ValueKind::boolean, DType::boolean, std::nullopt}));
   }
   const Node* owner = node_;
   convert_nodes(block.nodes);
   node_ = owner;
+  bool failed = false;
   for (std::size_t i = 0; i < block.outputs.size(); ++i) {
-    body.poisoned.push_back(false);
     try {
       const bool typed = i < results.size();
       GraphValueId value = typed && block.outputs[i].is_none() ? unread(results[i]) : value_of(block.outputs[i]);
-      if (typed && differ(body.graph->values[value].dtype, results[i].dtype)) {
+      if (typed && differ(graph().values[value].dtype, results[i].dtype)) {
         value = emit("", "Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(results[i].dtype))}}, 1).front();
       }
-      const auto& outputs = body.graph->outputs;
-      const bool taken = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
-      if (body.graph->values[value].producer < 0 || taken) value = copied(value);
-      body.graph->outputs.push_back(value);
+      add_body_output(value);
     } catch (const Poisoned&) {
-      body.poisoned.back() = true;
+      failed = true;
     } catch (const Error& error) {
       record(error);
-      body.poisoned.back() = true;
+      failed = true;
     }
   }
-  frames_.pop_back();
-  return body;
+  std::shared_ptr<graph::Graph> body = close_body();
+  return failed ? nullptr : body;
 }
 
 // Arguments: condition. Blocks: then, else; both end with the node's results.
 void ConvertSession::convert_if(const Node& node) {
   std::vector<Type> types;
   for (const ValueId output : node.outputs) types.push_back(program_.values[output].type);
-  const Body then_body = convert_body(node.blocks[0], types, false);
-  const Body else_body = convert_body(node.blocks[1], types, false);
-  const auto failed = [](const Body& body) {
-    return std::find(body.poisoned.begin(), body.poisoned.end(), true) != body.poisoned.end();
-  };
+  const auto then_body = convert_body(node.blocks[0], types, false);
+  const auto else_body = convert_body(node.blocks[1], types, false);
   const GraphValueId condition = value_of(node.arguments.front().value);
-  if (failed(then_body) || failed(else_body)) throw Poisoned{};
-  const auto results = emit("", "If", {condition}, {{"then_branch", then_body.graph}, {"else_branch", else_body.graph}},
+  if (!then_body || !else_body) throw Poisoned{};
+  const auto results = emit("", "If", {condition}, {{"then_branch", then_body}, {"else_branch", else_body}},
                             static_cast<int>(node.outputs.size()));
   for (std::size_t i = 0; i < results.size(); ++i) {
-    graph().values[results[i]].dtype = then_body.graph->values[then_body.graph->outputs[i]].dtype;
+    graph().values[results[i]].dtype = then_body->values[then_body->outputs[i]].dtype;
     bind(node.outputs[i], results[i]);
   }
 }
@@ -128,12 +144,11 @@ void ConvertSession::convert_loop(const Node& node) {
     types.push_back(program_.values[node.blocks.front().inputs[i - 1]].type);
     types.back().dtype = graph().values[inputs[i]].dtype;
   }
-  const Body body = convert_body(node.blocks.front(), types, true);
-  if (std::find(body.poisoned.begin(), body.poisoned.end(), true) != body.poisoned.end()) throw Poisoned{};
-  const auto results =
-      emit("", "Loop", std::move(inputs), {{"body", body.graph}}, static_cast<int>(node.outputs.size()));
+  const auto body = convert_body(node.blocks.front(), types, true);
+  if (!body) throw Poisoned{};
+  const auto results = emit("", "Loop", std::move(inputs), {{"body", body}}, static_cast<int>(node.outputs.size()));
   for (std::size_t i = 0; i < results.size(); ++i) {
-    graph().values[results[i]].dtype = body.graph->values[body.graph->outputs[i + 1]].dtype;
+    graph().values[results[i]].dtype = body->values[body->outputs[i + 1]].dtype;
     bind(node.outputs[i], results[i]);
   }
 }

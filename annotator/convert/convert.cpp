@@ -84,14 +84,14 @@ void ConvertSession::add_outputs() {
     if (output.value.is_none()) continue;
     try {
       GraphValueId value = value_of(output.value);
-      GraphValue& held = graph().values[value];
+      GraphValue& output_value = graph().values[value];
       const auto& outputs = graph().outputs;
-      if (held.producer < 0 || std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
+      if (output_value.producer < 0 || std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
         // ONNX wants each output to be some node's own result. No operation made this one, unless it is a folded one.
         origin::NodeOrigin origin{OriginKind::shared, {}};
-        if (held.initializer >= 0) origin.ops = graph().initializers[held.initializer].origin.ops;
-        if (held.producer >= 0) origin = graph().nodes[held.producer].origin;
-        GraphValue copy = held;
+        if (output_value.initializer >= 0) origin.ops = graph().initializers[output_value.initializer].origin.ops;
+        if (output_value.producer >= 0) origin = graph().nodes[output_value.producer].origin;
+        GraphValue copy = output_value;
         copy.initializer = -1;
         copy.is_input = false;
         const GraphValueId named = graph().add_value(std::move(copy));
@@ -120,6 +120,8 @@ Error ConvertSession::defect(const Node& node, const std::string& what) const {
 
 void ConvertSession::convert_node(const Node& node) {
   const Node* enclosing = std::exchange(node_, &node);
+  const std::size_t depth = frames_.size();
+  const auto leave_bodies = [&] { frames_.resize(depth); };  // of a converter that failed inside of one
   try {
     if (node.target == "prim::If") {
       convert_if(node);
@@ -131,8 +133,10 @@ void ConvertSession::convert_node(const Node& node) {
       convert_with_table(node);
     }
   } catch (const Poisoned&) {
+    leave_bodies();
     poison_outputs(node);
   } catch (const Error& error) {
+    leave_bodies();
     const Code code = error.diagnostics().front().code;
     if (options_.unsupported_as_domain ? code != Code::internal
                                        : code == Code::no_converter && is_passed_through(node)) {
@@ -144,6 +148,7 @@ void ConvertSession::convert_node(const Node& node) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& other) {
+    leave_bodies();
     record(defect(node, other.what()));
     poison_outputs(node);
   }
@@ -229,13 +234,13 @@ GraphValueId ConvertSession::value_of(ValueId id) {
       const Constant& folded = program_.constants[content];
       entry->second = outermost_constant(folded.data);
       Graph& graph = *frames_.front()->graph;
-      GraphValue& made = graph.values[entry->second];
+      GraphValue& initializer_value = graph.values[entry->second];
       // A tensor that the model holds keeps its name, `scale` of self.scale = torch.tensor(2.). Literals have names,
       // too, which say nothing: numbers in TorchScript, "lifted_tensor_0" in torch.export.
       const bool literal = folded.name.substr(folded.name.rfind('.') + 1).starts_with("lifted_tensor_");
-      const bool held = folded.ops.empty() && program_.source.kind == "torch.export" && !literal;
-      if (held && made.name.empty()) made.name = folded.name;
-      origin::NodeOrigin& origin = graph.initializers[made.initializer].origin;
+      const bool keeps_name = folded.ops.empty() && program_.source.kind == "torch.export" && !literal;
+      if (keeps_name && initializer_value.name.empty()) initializer_value.name = folded.name;
+      origin::NodeOrigin& origin = graph.initializers[initializer_value.initializer].origin;
       origin = origin::merge_origins(origin, {OriginKind::shared, folded.ops}, OriginKind::shared);
     }
     return outermost(entry->second);
@@ -295,8 +300,8 @@ const ProgramUses& ConvertSession::uses() {
 GraphValueId ConvertSession::parameter(ParameterId id) {
   auto [entry, first] = parameters_.try_emplace(id, no_value);
   if (first) {
-    const Parameter& held = program_.parameters[id];
-    entry->second = frames_.front()->graph->add_initializer(held.name, held.data, {}, true);
+    const Parameter& parameter = program_.parameters[id];
+    entry->second = frames_.front()->graph->add_initializer(parameter.name, parameter.data, {}, true);
   }
   return outermost(entry->second);
 }
@@ -319,12 +324,12 @@ GraphValueId ConvertSession::from_outer(std::size_t depth, GraphValueId outer_va
   Frame& frame = *frames_[depth];
   auto [entry, first] = frame.captures.try_emplace(enclosing, no_value);
   if (first) {
-    const GraphValue& seen = frames_[depth - 1]->graph->values[enclosing];
+    const GraphValue& outer = frames_[depth - 1]->graph->values[enclosing];
     GraphValue captured;
-    captured.dtype = seen.dtype;
-    captured.dims = seen.dims;
-    captured.sequence = seen.sequence;
-    captured.optional = seen.optional;
+    captured.dtype = outer.dtype;
+    captured.dims = outer.dims;
+    captured.sequence = outer.sequence;
+    captured.optional = outer.optional;
     captured.captured = enclosing;
     entry->second = frame.graph->add_value(std::move(captured));
   }
@@ -337,11 +342,11 @@ std::vector<GraphValueId> ConvertSession::emit(std::string_view domain, std::str
                                                std::vector<GraphValueId> inputs, Attributes attributes, int outputs) {
   Graph& graph = this->graph();
   if (domain.empty() && op_type != "Cast") {
-    std::vector<DType> given;
+    std::vector<DType> input_types;
     for (const GraphValueId input : inputs) {
-      given.push_back(input == no_value ? DType::undefined : graph.values[input].dtype);
+      input_types.push_back(input == no_value ? DType::undefined : graph.values[input].dtype);
     }
-    if (const auto widened = widened_types(op_type, opset(), given, outputs)) {
+    if (const auto widened = widened_types(op_type, opset(), input_types, outputs)) {
       if (widened->refused != DType::undefined) {
         throw Error(Code::converter_refused,
                     "ONNX has no " + std::string(op_type) + " of " + std::string(name_of(widened->refused)),

@@ -36,7 +36,7 @@ struct ConvertOptions {
 // Thrown by value_of() for a result of a node that failed; the driver catches it, so that nothing is reported twice.
 struct Poisoned {};
 
-// Where a size that the graph computes comes from: the size of axis `axis` of `value`.
+// The source of a size that the graph computes: axis `axis` of `value`.
 struct SizeSource {
   graph::GraphValueId value = graph::no_value;
   int axis = 0;
@@ -57,7 +57,7 @@ class ConvertSession {
 
   const Program& program() const { return program_; }
   int opset() const { return options_.opset; }
-  const ProgramUses& uses();                                // of program(), which is lowered; built on first call
+  const ProgramUses& uses();  // the uses in program(), which is lowered; built on first call
   graph::Graph& graph() { return *frames_.back()->graph; }  // the innermost one: a branch while it is being converted
   bool as_other_exporters() const { return options_.as_other_exporters; }
   std::int32_t current_op() const { return node_->origin.op; }
@@ -73,7 +73,7 @@ class ConvertSession {
   // An initializer with this content; equal ones are one, wherever they are used.
   graph::GraphValueId constant(TensorData data);
 
-  // What stands for what in the outermost graph, as far as it was converted.
+  // The graph value of each program value in the outermost graph, as far as it was converted.
   const std::unordered_map<ValueId, graph::GraphValueId>& outermost_values() const { return frames_.front()->values; }
 
   // Adds a node stamped with the current operation; outputs get what types can be inferred.
@@ -81,6 +81,14 @@ class ConvertSession {
                                         std::vector<graph::GraphValueId> inputs, Attributes attributes, int outputs);
   std::vector<graph::GraphValueId> emit_widened(std::string_view op_type, std::vector<graph::GraphValueId> inputs,
                                                 Attributes attributes, const WidenedTypes& widened);
+
+  // Opens a body graph: what is emitted until it is closed stands in it. Closing gives it as an attribute's graph.
+  void open_body();
+  graph::GraphValueId add_body_input(graph::GraphValue value);
+  void add_body_output(graph::GraphValueId value);
+  std::shared_ptr<graph::Graph> close_body();
+  // A value of the graph that the body stands in, as seen from the body.
+  graph::GraphValueId from_around(graph::GraphValueId value);
 
   // The size of a dynamic axis as an int64 scalar. One node serves all that ask, also for other values whose axis has
   // the same symbol.
@@ -95,6 +103,7 @@ class ConvertSession {
   // One graph being filled, with what is visible only in it.
   struct Frame {
     graph::Graph* graph = nullptr;
+    std::shared_ptr<graph::Graph> body;  // the graph, where it is a body
     std::unordered_map<ValueId, graph::GraphValueId> values;
     std::unordered_map<graph::GraphValueId, graph::GraphValueId> captures;  // enclosing graph's value -> ours
     std::map<std::tuple<graph::GraphValueId, int, int>, graph::GraphValueId> shape_slices;
@@ -121,14 +130,11 @@ class ConvertSession {
   // control_flow.cpp
   void convert_if(const Node& node);
   void convert_loop(const Node& node);
-  struct Body {
-    std::shared_ptr<graph::Graph> graph;
-    std::vector<bool> poisoned;  // which of its results failed
-  };
   graph::GraphValueId copied(graph::GraphValueId value);
   graph::GraphValueId unread(const Type& type);
   // `results`: the types that its results must have, of dtype undefined where any will do.
-  Body convert_body(const Block& block, const std::vector<Type>& results, bool loop);
+  // nullptr where a result failed.
+  std::shared_ptr<graph::Graph> convert_body(const Block& block, const std::vector<Type>& results, bool loop);
 
   graph::GraphValueId from_outer(std::size_t depth, graph::GraphValueId outer_value, std::size_t outer_depth);
   graph::GraphValueId parameter(ParameterId id);

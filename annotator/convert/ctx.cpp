@@ -17,7 +17,8 @@ using program::single_integer;
 
 namespace {
 
-// What PyTorch takes for a Python number: literals, scalar values, and the 0-d constants that tracing makes of numbers.
+// True if PyTorch takes it for a Python number: literals, scalar values, and the 0-d constants that tracing makes of
+// numbers.
 bool is_number(const Program& program, const Argument& argument) {
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr) return true;
@@ -34,9 +35,9 @@ bool is_number(const Program& program, const Argument& argument) {
 
 Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
     : session_(session), node_(node), schema_(schema) {
-  for (const NamedArgument& given : node.arguments) {
-    if (schema.find(given.name) == nullptr && given.name != memory_argument) {
-      refuse("argument '" + given.name + "' is not part of " + schema.key() + " as whence knows it",
+  for (const NamedArgument& argument : node.arguments) {
+    if (schema.find(argument.name) == nullptr && argument.name != memory_argument) {
+      refuse("argument '" + argument.name + "' is not part of " + schema.key() + " as whence knows it",
              "record the model with the PyTorch version whence was built with");
     }
   }
@@ -45,12 +46,12 @@ Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
 // ---- arguments --------------------------------------------------------------------------------------------------
 
 const Argument& Ctx::argument(std::string_view name) const {
-  if (const Argument* given = node_.find(name)) {
-    if (is_sequence(*given)) {
+  if (const Argument* node_argument = node_.find(name)) {
+    if (is_sequence(*node_argument)) {
       refuse("argument '" + std::string(name) + "' is a list whose length depends on data",
              "make it one tensor first, with torch.stack or torch.cat");
     }
-    return *given;
+    return *node_argument;
   }
   const SchemaArgument* declared = schema_.find(name);
   if (declared == nullptr) {
@@ -267,9 +268,9 @@ std::vector<Val> Ctx::emit_many(std::string_view op_type, std::vector<Val> input
 }
 
 Val Ctx::typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims) {
-  graph::GraphValue& held = session_.graph().values[value.id];
-  held.dtype = dtype;
-  if (dims) held.dims = std::move(dims);
+  graph::GraphValue& graph_value = session_.graph().values[value.id];
+  graph_value.dtype = dtype;
+  if (dims) graph_value.dims = std::move(dims);
   return value;
 }
 
@@ -284,19 +285,55 @@ Val Ctx::constant_number(double value, DType dtype) {
 }
 
 Val Ctx::cast(Val value, DType dtype) {
-  // Of an operation that no example run could carry out, such as one in a branch for other sizes, no dtype is known.
+  // The dtype is not known if no example run could carry out the operation, such as one in a branch for other sizes.
   if (this->dtype(value) == dtype || dtype == DType::undefined) return value;
   if (is_complex(dtype) || is_complex(this->dtype(value))) {
     refuse("ONNX operators do not compute with complex numbers", "compute with real and imaginary parts");
   }
   constexpr std::int64_t largest_folded = 4096;  // elements
-  const graph::GraphValue& held = session_.graph().values[value.id];
+  const graph::GraphValue& graph_value = session_.graph().values[value.id];
   const TensorData* data = constant(value);
-  if (data != nullptr && held.name.empty() && data->element_count() <= largest_folded) {
+  if (data != nullptr && graph_value.name.empty() && data->element_count() <= largest_folded) {
     if (auto folded = program::cast_tensor(*data, dtype)) return constant_tensor(std::move(*folded));
   }
   return emit("Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}});
 }
+
+std::vector<Val> Ctx::loop(Val count, const std::vector<Val>& initial, const LoopBody& body) {
+  const auto typed_as = [&](GraphValueId id) {
+    const graph::GraphValue& value = session_.graph().values[id];
+    graph::GraphValue input;
+    input.dtype = value.dtype;
+    input.dims = value.dims;
+    return input;
+  };
+  std::vector<graph::GraphValue> inputs;
+  std::vector<GraphValueId> ids = {count.id, graph::no_value};
+  for (const Val value : initial) {
+    inputs.push_back(typed_as(value.id));
+    ids.push_back(value.id);
+  }
+  session_.open_body();
+  const Val iteration{session_.add_body_input(graph_value({ValueKind::integer, DType::int64, std::vector<Dim>()}))};
+  const GraphValueId condition =
+      session_.add_body_input(graph_value({ValueKind::boolean, DType::boolean, std::vector<Dim>()}));
+  std::vector<Val> carried;
+  for (const graph::GraphValue& input : inputs) carried.push_back(Val{session_.add_body_input(input)});
+  const std::vector<Val> next = body(iteration, carried);
+  session_.add_body_output(condition);
+  for (const Val value : next) session_.add_body_output(value.id);
+  const auto graph = session_.close_body();
+  std::vector<Val> last;
+  for (const GraphValueId id : session_.emit("", "Loop", ids, {{"body", graph}}, static_cast<int>(initial.size()))) {
+    graph::GraphValue& value = session_.graph().values[id];
+    value.dtype = inputs[last.size()].dtype;
+    value.dims = inputs[last.size()].dims;
+    last.push_back(Val{id});
+  }
+  return last;
+}
+
+Val Ctx::from_around(Val value) { return Val{session_.from_around(value.id)}; }
 
 // ---- results ----------------------------------------------------------------------------------------------------
 
@@ -315,7 +352,7 @@ void Ctx::yield(const std::vector<Val>& values) {
     if (value) {
       const DType recorded = output_dtype(static_cast<int>(i));
       const bool known = recorded != DType::undefined && dtype(value) != DType::undefined;
-      // What an operator computes in need not be what PyTorch stores; later operators rely on what PyTorch says.
+      // An operator need not compute in the dtype that PyTorch stores; later operators rely on PyTorch's.
       if (known && !is_complex(recorded)) value = cast(value, recorded);
     }
     session_.bind(node_.outputs[i], value.id);

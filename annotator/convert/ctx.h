@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -92,7 +93,7 @@ class Ctx {
   const std::vector<Dim>* output_dims(int index = 0) const;  // nullptr when unknown
   int output_count() const;                                  // number of elements for list results
   bool yields_sequence() const;                              // a list result whose length depends on sizes or data
-  bool result_used(int index) const;                         // whether anything reads the operation's i-th result
+  bool result_used(int index) const;                         // true if anything reads the operation's i-th result
 
   // ---- making nodes
   Val emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
@@ -100,6 +101,13 @@ class Ctx {
   Val emit_in(std::string_view domain, std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
   // States the type of an emitted value, for converters that ask dtype() or rank() of their own intermediate results.
   Val typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims = std::nullopt);
+
+  // `count` rounds of `body`, which is given the number of the round and the carried values, and returns the next ones;
+  // the result is what the last round returned. Dtypes and sizes stay those of `initial`. The body is a graph of its
+  // own: a value from the graph around it enters by from_around(); constants need nothing.
+  using LoopBody = std::function<std::vector<Val>(Val iteration, const std::vector<Val>& carried)>;
+  std::vector<Val> loop(Val count, const std::vector<Val>& initial, const LoopBody& body);
+  Val from_around(Val value);
 
   // Constants; equal small ones are shared across the graph.
   Val constant_ints(const Ints& values);           // int64, rank 1
@@ -122,7 +130,8 @@ class Ctx {
   std::optional<std::int64_t> static_size(const Size& size) const;
   // Both operands cast to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a category.
   std::pair<Val, Val> promoted(Val a, Val b);
-  // That dtype for any number of operands (torch.result_type). Python floats count as float32, the default dtype.
+  // The dtype that any number of operands promote to (torch.result_type). Python floats count as float32, the default
+  // dtype.
   DType promoted_dtype(const std::vector<Val>& operands) const;
 
   // ---- results

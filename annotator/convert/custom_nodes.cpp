@@ -7,6 +7,7 @@
 
 #include "annotator/convert/convert.h"
 #include "annotator/program/program_facts.h"
+#include "schema/json_text.h"
 
 namespace whence::convert {
 
@@ -50,7 +51,7 @@ std::vector<To> elements(const ArgumentList& list) {
   return values;
 }
 
-// What an ONNX attribute can say of an argument; false for what it cannot, a tensor above all.
+// Adds an argument as an ONNX attribute; false if an attribute cannot hold it, as with a tensor.
 bool add_attribute(Attributes& to, const std::string& name, const Argument& value) {
   const auto add = [&](auto attribute) {
     to.push_back({name, std::move(attribute)});
@@ -74,7 +75,7 @@ bool add_attribute(Attributes& to, const std::string& name, const Argument& valu
 std::string arguments_as_json(const Node& node, const std::vector<Argument>& inputs) {
   Json arguments = Json::object();
   for (const NamedArgument& each : node.arguments) arguments[each.name] = json_of(each.value, inputs);
-  return arguments.dump();
+  return json_text(arguments);
 }
 
 // A trace holds x + 1.5 as an operator of two tensors, where Python wrote a number.
@@ -144,7 +145,8 @@ bool ConvertSession::is_passed_through(const Node& node) const {
   return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) && !is_written_as_it_is(node);
 }
 
-// Where a function and a replacement are given, the one that says more of the overload counts, then the replacement.
+// If an operator has both a function and a replacement, the one whose name gives the overload wins, then the
+// replacement.
 bool ConvertSession::is_kept(const Node& node) const {
   const std::string *function = named_in(options_.custom_operators, qualified(node)),
                     *kept = named_in(options_.kept_operators, qualified(node));

@@ -1,4 +1,4 @@
-// What an attention mask can do to a row: decides whether the zeros that PyTorch gives for fully masked rows have to be
+// Finds out whether an attention mask can mask a row fully. If so, the zeros that PyTorch gives for such rows are
 // written into the graph. Called by the attention converter only while exporting; looks at constants, never at data.
 #pragma once
 

@@ -75,7 +75,7 @@ Least least_of_node(const Graph& graph, const GraphNode& node, Rule rule, int st
     }
     return all;
   }
-  if (rule == Rule::difference) {  // of a number
+  if (rule == Rule::difference) {  // the bound of a number minus a constant
     const auto numbers = graph.integers(node.inputs[1]);
     if (!first || !numbers || numbers->empty()) return std::nullopt;
     return bounded(*first - std::clamp(*std::ranges::max_element(*numbers), -far, far));

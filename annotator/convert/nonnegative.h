@@ -1,5 +1,5 @@
-// What can be shown of the sign of integers in the graph. Sizes are never negative, and a division of such numbers
-// rounds alike towards zero and downwards, which saves the nodes that would make the difference.
+// Proves that integers in the graph are not negative. Sizes never are, and a division of such numbers rounds towards
+// zero and downwards to the same result, which saves the nodes that would make the difference.
 #pragma once
 
 #include "annotator/convert/ctx.h"

@@ -11,15 +11,15 @@ namespace {
 
 std::vector<OpFamily> families() {
   return {
-      activation_ops(),     arithmetic_ops(),   comparison_ops(), reduction_ops(),        shape_ops(),
-      creation_ops(),       index_ops(),        cast_ops(),       division_ops(),         joining_ops(),
-      scatter_ops(),        slicing_ops(),      unary_ops(),      linear_ops(),           einsum_ops(),
-      grouped_matmul_ops(), convolution_ops(),  pooling_ops(),    adaptive_pooling_ops(), normalization_ops(),
-      softmax_ops(),        attention_ops(),    embedding_ops(),  recurrent_ops(),        resize_ops(),
-      grid_ops(),           rearrange_ops(),    padding_ops(),    sorting_ops(),          repeat_ops(),
-      random_ops(),         statistics_ops(),   quantile_ops(),   vector_ops(),           matrix_ops(),
-      loss_ops(),           quantization_ops(), running_ops(),    spectral_ops(),         symbolic_ops(),
-      sequence_ops(),       special_ops(),      detection_ops(),  onnx_native_ops(),
+      activation_ops(),     arithmetic_ops(),  comparison_ops(),   reduction_ops(),        shape_ops(),
+      creation_ops(),       index_ops(),       cast_ops(),         division_ops(),         joining_ops(),
+      scatter_ops(),        slicing_ops(),     unary_ops(),        linear_ops(),           einsum_ops(),
+      grouped_matmul_ops(), convolution_ops(), pooling_ops(),      adaptive_pooling_ops(), normalization_ops(),
+      softmax_ops(),        attention_ops(),   embedding_ops(),    recurrent_ops(),        resize_ops(),
+      grid_ops(),           rearrange_ops(),   padding_ops(),      sorting_ops(),          repeat_ops(),
+      random_ops(),         statistics_ops(),  quantile_ops(),     vector_ops(),           matrix_ops(),
+      solve_ops(),          loss_ops(),        quantization_ops(), running_ops(),          spectral_ops(),
+      symbolic_ops(),       sequence_ops(),    special_ops(),      detection_ops(),        onnx_native_ops(),
   };
 }
 

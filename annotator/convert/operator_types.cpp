@@ -29,7 +29,7 @@ bool takes_tensors(const onnx::OpSchema::FormalParameter& parameter) {
   return std::ranges::any_of(parameter.GetTypes(), [](const auto& type) { return type->starts_with("tensor("); });
 }
 
-// Where to go from a dtype, nearest first.
+// The dtypes to try in place of `dtype`, nearest first.
 std::vector<DType> wider(DType dtype) {
   if (is_floating(dtype)) return {DType::float32};
   if (dtype == DType::int64 || !(is_integral(dtype) || dtype == DType::boolean)) return {};

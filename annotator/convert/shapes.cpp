@@ -19,7 +19,7 @@ struct Ctx::ReshapeTarget {
   enum class Kind { literal, copied, inferred, computed } kind = Kind::literal;
   std::int64_t literal = 0;
   Val computed;
-  std::optional<Dim> dim = std::nullopt;  // what is known of the result
+  std::optional<Dim> dim = std::nullopt;  // the result's size, if it is known
 };
 
 // ---- what is known ----------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ bool Ctx::all_static(Val value) const {
 
 std::int64_t Ctx::axis(std::int64_t axis, int rank) const {
   const std::int64_t wrapped = axis < 0 ? axis + rank : axis;
-  if (rank == 0 && (axis == 0 || axis == -1)) {  // what PyTorch takes for the one axis that a number has not
+  if (rank == 0 && (axis == 0 || axis == -1)) {  // PyTorch takes these for a number, which has no axis
     refuse("it is asked for an axis of a number", "give it x.unsqueeze(0)");
   }
   if (wrapped < 0 || wrapped >= rank) {

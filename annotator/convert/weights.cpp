@@ -93,16 +93,17 @@ bool transpose_from_file(const TensorData& matrix, std::byte* to) {
   const auto step =
       static_cast<std::int64_t>(std::max<std::size_t>(at_once / std::max<std::size_t>(row, 1), cache_line));
   const Room piece(static_cast<std::size_t>(std::min(step, rows)) * row);
-  bool whole = true;
-  for (std::int64_t r = 0; r < rows && whole; r += step) {
+  bool complete = true;
+  for (std::int64_t r = 0; r < rows && complete; r += step) {
     const std::int64_t count = std::min(step, rows - r);
     const std::size_t size = static_cast<std::size_t>(count) * row;
     const auto offset = static_cast<off_t>(matrix.bytes.offset() + static_cast<std::size_t>(r) * row);
-    whole = ::pread(fd, piece.bytes.get(), size, offset) == static_cast<ssize_t>(size);
-    if (whole) transpose_of(width)(piece.bytes.get(), to + static_cast<std::size_t>(r) * width, count, columns, rows);
+    complete = ::pread(fd, piece.bytes.get(), size, offset) == static_cast<ssize_t>(size);
+    if (complete)
+      transpose_of(width)(piece.bytes.get(), to + static_cast<std::size_t>(r) * width, count, columns, rows);
   }
   ::close(fd);
-  return whole;
+  return complete;
 }
 
 TensorData with_bytes(DType dtype, Ints shape, std::string bytes) {
@@ -114,8 +115,8 @@ TensorData with_bytes(DType dtype, Ints shape, std::string bytes) {
 TensorData permuted(const TensorData& tensor, const Ints& permutation) {
   const std::size_t rank = tensor.shape.size();
   const std::size_t width = size_of(tensor.dtype);
-  const bool whole = static_cast<std::size_t>(tensor.element_count()) * width == tensor.bytes.size();
-  if (permutation.size() != rank || !whole) {
+  const bool dense = static_cast<std::size_t>(tensor.element_count()) * width == tensor.bytes.size();
+  if (permutation.size() != rank || !dense) {
     throw Error(Code::corrupt_file, "a constant of rank " + std::to_string(rank) + " is said to have another shape",
                 "save the model again with torch.export.save");
   }

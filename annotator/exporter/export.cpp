@@ -66,39 +66,34 @@ void separate_outputs(Graph& graph, std::size_t chosen) {
   for (std::size_t i = chosen; i < graph.outputs.size(); ++i) {
     std::string& name = graph.values[graph.outputs[i]].name;
     if (name.empty()) continue;
-    const std::string wanted = name;
-    for (int n = 1; !taken.insert(name).second; ++n) name = wanted + "_" + std::to_string(n);
+    const std::string base_name = name;
+    for (int n = 1; !taken.insert(name).second; ++n) name = base_name + "_" + std::to_string(n);
   }
 }
 
 // Keys of operators that have no converter, and the operations that they are.
 using Unconvertible = std::map<std::string, std::set<std::int32_t>>;
 
-void collect_unconvertible(const Block& block, Unconvertible& found) {
-  for (const Node& node : block.nodes) {
-    if (node.blocks.empty() && convert::OpTable::get().find(qualified(node)) == nullptr) {
-      found[qualified(node)].insert(node.origin.op);
-    }
-    for (const Block& nested : node.blocks) collect_unconvertible(nested, found);
-  }
-}
-
 Unconvertible unconvertible_in(const Program& lowered) {
   Unconvertible found;
-  collect_unconvertible(lowered.body, found);
+  for (const Node* node : operations(lowered)) {
+    if (node->blocks.empty() && convert::OpTable::get().find(qualified(*node)) == nullptr) {
+      found[qualified(*node)].insert(node->origin.op);
+    }
+  }
   return found;
 }
 
-// What was opened in vain: operators of `wanted` with a step that has no converter either.
-std::set<std::string> opened_in_vain(const Program& program, const std::set<std::string>& wanted,
+// Operators of `wanted` with a step that has no converter either, so that it is of no use to open them.
+std::set<std::string> opened_in_vain(const Program& program, const std::set<std::string>& opened,
                                      const Unconvertible& left) {
   std::set<std::int32_t> ops;
   for (const auto& [key, places] : left) {
-    if (!wanted.contains(key)) ops.insert(places.begin(), places.end());
+    if (!opened.contains(key)) ops.insert(places.begin(), places.end());
   }
   std::set<std::string> keys;
   for (const Node* node : operations(program)) {
-    if (ops.contains(node->origin.op) && wanted.contains(qualified(*node))) keys.insert(qualified(*node));
+    if (ops.contains(node->origin.op) && opened.contains(qualified(*node))) keys.insert(qualified(*node));
   }
   return keys;
 }
@@ -124,30 +119,30 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
   std::set<std::string> written_as_they_are = options.custom_operators;
   written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
   Program lowered = lower::lower(program, own_failures, own_notes, written_as_they_are);
-  std::set<std::string> wanted = refused_before;
+  std::set<std::string> keys = refused_before;
   if (options.trace_composite) {
     for (const auto& [key, places] : unconvertible_in(lowered)) {
       const bool written_as_it_is = program::named_in(written_as_they_are, key) != nullptr ||
                                     options.passed_through.contains(key.substr(0, key.find(':')));
-      if (!written_as_it_is) wanted.insert(key);
+      if (!written_as_it_is) keys.insert(key);
     }
   }
-  if (!wanted.empty()) add_in_place_forms(program, wanted);
-  while (!wanted.empty()) {
+  if (!keys.empty()) add_in_place_forms(program, keys);
+  while (!keys.empty()) {
     own_failures.clear(), own_notes.clear();
     Program opened = program;
     Diagnostics refused;
     lower::Lowering opening{opened, refused, own_notes};
-    lower::expand_composites(opening, wanted, options.trace_composite);
+    lower::expand_composites(opening, keys, options.trace_composite);
     lowered = lower::lower(opened, own_failures, own_notes, written_as_they_are);
     for (Diagnostic& diagnostic : refused) {
       if (options.unsupported_as_domain) diagnostic.severity = Severity::warning;
       (options.unsupported_as_domain ? own_notes : own_failures).push_back(std::move(diagnostic));
     }
-    const std::set<std::string> in_vain = opened_in_vain(program, wanted, unconvertible_in(lowered));
+    const std::set<std::string> in_vain = opened_in_vain(program, keys, unconvertible_in(lowered));
     if (in_vain.empty()) break;
-    for (const std::string& key : in_vain) wanted.erase(key);
-    if (wanted.empty()) {
+    for (const std::string& key : in_vain) keys.erase(key);
+    if (keys.empty()) {
       own_failures.clear(), own_notes.clear();
       lowered = lower::lower(program, own_failures, own_notes, written_as_they_are);
     }
@@ -177,13 +172,9 @@ void tell_of_absent(const std::set<std::string>& kept, const Program& program, c
   for (const std::string& name : kept) {
     const auto named = [&](const Node& node) { return program::named_in({name}, qualified(node)) != nullptr; };
     if (program::any_node(program.body, named) || program::any_node(lowered.body, named)) continue;
-    notes.push_back({Code::unknown_node,
-                     Severity::warning,
-                     "the model has no operator " + name,
-                     Place{.stage = "export", .op = name},
-                     "names are PyTorch's: aten::add for all of its overloads, aten::add.Tensor for one",
-                     1,
-                     {}});
+    notes.push_back(warning(Code::unknown_node, "the model has no operator " + name,
+                            "names are PyTorch's: aten::add for all of its overloads, aten::add.Tensor for one",
+                            Place{.stage = "export", .op = name}));
   }
 }
 

@@ -30,8 +30,9 @@ struct ExportOptions {
   // Parameters and buffers become inputs of the graph, behind the others and under their qualified names: a model
   // without its weights. What would be computed from them while exporting is computed by nodes.
   bool weights_as_inputs = false;
-  // As other exporters write: operators that turn out to do nothing (a pad by zero) still become a node, a tied weight
-  // is transposed by one. For comparison only: nodes that do nothing lack the inputs that would make them run.
+  // Writes what other exporters write: operators that turn out to do nothing (a pad by zero) still become a node, a
+  // tied weight is transposed by one. For comparison only: nodes that do nothing lack the inputs that would make them
+  // run.
   bool as_other_exporters = false;
   // Asked for operators that have no converter, once it is known that there are some; none: they are refused.
   lower::TraceComposite trace_composite;

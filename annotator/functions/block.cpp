@@ -10,6 +10,10 @@
 #include "annotator/functions/node_values.h"
 
 namespace whence::functions {
+
+using onnx_file::OnnxNode;
+using onnx_file::OnnxTensor;
+
 namespace {
 
 std::uint64_t hash(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
@@ -26,9 +30,9 @@ bool counts_or_flags(int data_type) {
 // Eight numbers are the scales of a Resize; more are a weight.
 constexpr std::int64_t most_scalars = 8;
 
-std::int64_t element_count(const onnx::TensorProto& tensor) {
+std::int64_t element_count(const OnnxTensor& tensor) {
   std::int64_t count = 1;
-  for (const std::int64_t size : tensor.dims()) count *= size;
+  for (const std::int64_t size : tensor.dims) count *= size;
   return count;
 }
 
@@ -64,25 +68,25 @@ class Maker {
   const WorkNode& node(std::size_t local) const { return graph_.nodes()[region_.nodes[local]]; }
 
   // The local number of the node that makes a value; nullopt for values from outside.
-  std::optional<std::size_t> maker(WorkValueId id) const {
+  std::optional<std::size_t> maker(ValueId id) const {
     const auto found = local_.find(graph_.value(id).producer);
     return found == local_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  bool is_parameter(WorkValueId id) const {
+  bool is_parameter(ValueId id) const {
     const WorkValue& value = graph_.value(id);
     const std::size_t dot = value.name.rfind('.');
     return value.initializer >= 0 && dot != std::string::npos &&
            graph_.instances().is_module(std::string_view(value.name).substr(0, dot));
   }
 
-  const onnx::TensorProto* small_constant(WorkValueId id) const {
-    const onnx::TensorProto* tensor = is_parameter(id) ? nullptr : graph_.constant(id);
+  const OnnxTensor* small_constant(ValueId id) const {
+    const OnnxTensor* tensor = is_parameter(id) ? nullptr : graph_.constant(id);
     if (tensor == nullptr) return nullptr;
-    return counts_or_flags(tensor->data_type()) || element_count(*tensor) <= most_scalars ? tensor : nullptr;
+    return counts_or_flags(tensor->data_type) || element_count(*tensor) <= most_scalars ? tensor : nullptr;
   }
 
-  static std::size_t output_index(const WorkNode& node, WorkValueId id) {
+  static std::size_t output_index(const WorkNode& node, ValueId id) {
     return std::ranges::find(node.writes, id) - node.writes.begin();
   }
 
@@ -91,14 +95,14 @@ class Maker {
   void set_labels() {
     std::vector<std::uint64_t> forward;
     for (std::size_t i = 0; i < region_.nodes.size(); ++i) {
-      std::uint64_t label = hash(normal_form(node(i).node, [&](const std::string& name) {
-        const WorkValueId id = graph_.find(name);
+      std::uint64_t label = hash(normal_form(*node(i).node, [&](const std::string& name) {
+        const ValueId id = graph_.find(name);
         if (const auto made_by = maker(id)) {
           if (*made_by >= forward.size()) return std::string("own");  // its own output
           return std::to_string(forward[*made_by]) + "." + std::to_string(output_index(node(*made_by), id));
         }
-        if (const onnx::TensorProto* tensor = small_constant(id)) {
-          if (!counts_or_flags(tensor->data_type())) return std::string("scalar");
+        if (const OnnxTensor* tensor = small_constant(id)) {
+          if (!counts_or_flags(tensor->data_type)) return std::string("scalar");
           const std::string content = content_of(*tensor);
           return digest_of(content.data(), content.size());
         }
@@ -109,12 +113,12 @@ class Maker {
     labels_ = forward;
     for (std::size_t i = region_.nodes.size(); i-- > 0;) {
       std::vector<std::uint64_t> readers;
-      for (const WorkValueId id : node(i).writes) {
+      for (const ValueId id : node(i).writes) {
         if (id < 0) continue;
         for (const std::int32_t reader : graph_.value(id).readers) {
           const auto found = local_.find(reader);
           if (found == local_.end()) continue;
-          const auto& inputs = node(found->second).node.input();
+          const auto& inputs = node(found->second).node->inputs;
           const auto slot = std::find(inputs.begin(), inputs.end(), graph_.value(id).name) - inputs.begin();
           readers.push_back(mix(labels_[found->second], static_cast<std::uint64_t>(slot)));
         }
@@ -132,7 +136,7 @@ class Maker {
     };
     std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> ready(later);
     for (std::size_t i = 0; i < waits.size(); ++i) {
-      for (const WorkValueId id : node(i).reads) waits[i] += maker(id) ? 1 : 0;
+      for (const ValueId id : node(i).reads) waits[i] += maker(id) ? 1 : 0;
       if (waits[i] == 0) ready.push(i);
     }
     position_.resize(waits.size());
@@ -141,7 +145,7 @@ class Maker {
       ready.pop();
       position_[next] = block_.nodes.size();
       block_.nodes.push_back(region_.nodes[next]);
-      for (const WorkValueId id : node(next).writes) {
+      for (const ValueId id : node(next).writes) {
         if (id < 0) continue;
         for (const std::int32_t reader : graph_.value(id).readers) {
           const auto found = local_.find(reader);
@@ -155,14 +159,14 @@ class Maker {
     std::string all;
     for (const std::int32_t index : block_.nodes) {
       const std::string form =
-          normal_form(graph_.nodes()[index].node, [&](const std::string& name) { return token(graph_.find(name)); });
+          normal_form(*graph_.nodes()[index].node, [&](const std::string& name) { return token(graph_.find(name)); });
       all += std::to_string(form.size()) + ":" + form;
     }
     const XXH128_hash_t digest = XXH3_128bits(all.data(), all.size());
     block_.key = std::to_string(digest.high64) + "-" + std::to_string(digest.low64);
   }
 
-  std::string token(WorkValueId id) {
+  std::string token(ValueId id) {
     if (const auto made_by = maker(id)) {
       return "n" + std::to_string(position_[*made_by]) + "." + std::to_string(output_index(node(*made_by), id));
     }
@@ -170,14 +174,14 @@ class Maker {
     return tokens_[id] = outer_token(id);
   }
 
-  std::string outer_token(WorkValueId id) {
-    const onnx::TensorProto* tensor = small_constant(id);
+  std::string outer_token(ValueId id) {
+    const OnnxTensor* tensor = small_constant(id);
     if (tensor == nullptr) {
       block_.inputs.push_back(id);
       return "i" + std::to_string(block_.inputs.size() - 1);
     }
     const std::string content = content_of(*tensor);
-    if (counts_or_flags(tensor->data_type())) {
+    if (counts_or_flags(tensor->data_type)) {
       if (seen_constants_.try_emplace(content, id).second) block_.constants.push_back(id);
       return "c" + digest_of(content.data(), content.size());
     }
@@ -206,16 +210,16 @@ class Maker {
   std::unordered_map<std::int32_t, std::size_t> local_;
   std::vector<std::uint64_t> labels_;
   std::vector<std::size_t> position_;
-  std::unordered_map<WorkValueId, std::string> tokens_;
-  std::map<std::string, WorkValueId> seen_constants_;
+  std::unordered_map<ValueId, std::string> tokens_;
+  std::map<std::string, ValueId> seen_constants_;
 };
 
 }  // namespace
 
 ModuleBlock block_of(const WorkGraph& graph, const Region& region) { return Maker(graph, region).make(); }
 
-std::string normal_form(const onnx::NodeProto& node, const std::function<std::string(const std::string&)>& rename) {
-  onnx::NodeProto normal = node;
+std::string normal_form(const OnnxNode& node, const std::function<std::string(const std::string&)>& rename) {
+  onnx::NodeProto normal = bare_proto(node);
   rename_values(normal, rename);
   std::map<std::string, std::string> inner;
   rename_inner_values(normal, [&](const std::string& name) {
@@ -225,10 +229,10 @@ std::string normal_form(const onnx::NodeProto& node, const std::function<std::st
   return normal.SerializeAsString();
 }
 
-std::string content_of(const onnx::TensorProto& tensor) {
-  onnx::TensorProto content = tensor;
-  content.clear_name(), content.clear_doc_string(), content.clear_metadata_props();
-  return content.SerializeAsString();
+std::string content_of(onnx::TensorProto tensor) {
+  tensor.clear_name(), tensor.clear_doc_string(), tensor.clear_metadata_props();
+  return tensor.SerializeAsString();
 }
+std::string content_of(const OnnxTensor& tensor) { return content_of(proto_of(tensor)); }
 
 }  // namespace whence::functions

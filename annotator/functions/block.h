@@ -20,11 +20,11 @@ struct BlockOutput {
 
 struct ModuleBlock {
   InstanceId instance = no_instance;
-  std::vector<std::int32_t> nodes;     // of the work graph, in the block's order
-  std::vector<WorkValueId> inputs;     // activations and weights, in order of first use
-  std::vector<WorkValueId> constants;  // sizes, axes, flags: what they hold is part of the key; one of each content
+  std::vector<std::int32_t> nodes;  // of the work graph, in the block's order
+  std::vector<ValueId> inputs;      // activations and weights, in order of first use
+  std::vector<ValueId> constants;   // sizes, axes, flags: what they hold is part of the key; one of each content
   // Single numbers and the like: equal blocks may hold others (a scale, an epsilon). One of each content.
-  std::vector<WorkValueId> scalars;
+  std::vector<ValueId> scalars;
   std::vector<std::string> scalar_contents;
   std::vector<BlockOutput> outputs;  // read outside, ascending
   std::string key;                   // xxh3-128
@@ -34,8 +34,9 @@ ModuleBlock block_of(const WorkGraph& graph, const Region& region);
 
 // A node as it is among equal ones: values as `rename` gives them, no name, no metadata, attributes by name; the values
 // of its bodies are numbered. As bytes.
-std::string normal_form(const onnx::NodeProto& node, const std::function<std::string(const std::string&)>& rename);
+std::string normal_form(const onnx_file::OnnxNode& node, const std::function<std::string(const std::string&)>& rename);
 // A tensor's dtype, shape and values, without its name.
-std::string content_of(const onnx::TensorProto& tensor);
+std::string content_of(onnx::TensorProto tensor);
+std::string content_of(const onnx_file::OnnxTensor& tensor);
 
 }  // namespace whence::functions

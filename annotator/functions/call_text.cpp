@@ -7,6 +7,7 @@
 #include <set>
 
 #include "annotator/functions/node_values.h"
+#include "schema/json_text.h"
 #include "schema/printable.h"
 #include "schema/result.h"
 
@@ -17,17 +18,25 @@ constexpr std::string_view place_holder = "{module}";
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-std::map<std::string, std::string> entries(const onnx::NodeProto& node) {
-  std::map<std::string, std::string> result;
+using Entries = std::map<std::string_view, std::string_view>;  // the first under each key
+
+Entries entries(const onnx::NodeProto& node) {
+  Entries result;
   for (const onnx::StringStringEntryProto& entry : node.metadata_props()) result.emplace(entry.key(), entry.value());
+  return result;
+}
+
+Entries entries(const onnx_file::OnnxProperties& metadata) {
+  Entries result;
+  for (const onnx_file::OnnxProperty& entry : metadata) result.emplace(entry.key, entry.value);
   return result;
 }
 
 // Metadata may hold bytes that are not UTF-8, which JSON cannot: such a text is a mark and a character for each byte.
 constexpr char bytes_mark = '\x01';
 
-std::string json_text(const std::string& text) {
-  if (!text.starts_with(bytes_mark) && is_utf8(text)) return text;
+std::string keepable(std::string_view text) {
+  if (!text.starts_with(bytes_mark) && is_utf8(text)) return std::string(text);
   std::string widened(1, bytes_mark);
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -50,59 +59,59 @@ std::string text_of_json(const std::string& text) {
 
 }  // namespace
 
-std::string to_template(const std::string& text, std::string_view module) {
-  if (module.empty()) return text;
+std::string to_template(std::string_view text, std::string_view module) {
+  if (module.empty()) return std::string(text);
   std::string result;
   std::size_t from = 0;
-  for (std::size_t at = text.find(module); at != std::string::npos; at = text.find(module, at + 1)) {
+  for (std::size_t at = text.find(module); at != std::string_view::npos; at = text.find(module, at + 1)) {
     const std::size_t end = at + module.size();
     if (at < from || (at > 0 && (in_name(text[at - 1]) || text[at - 1] == '.'))) continue;
     if (end < text.size() && in_name(text[end])) continue;
-    result.append(text, from, at - from).append(place_holder);
+    result.append(text.substr(from, at - from)).append(place_holder);
     from = end;
   }
-  return result.append(text, from);
+  return result.append(text.substr(from));
 }
 
-std::string from_template(const std::string& text, std::string_view module) {
+std::string from_template(std::string_view text, std::string_view module) {
   std::string result;
   std::size_t from = 0;
-  for (std::size_t at = text.find(place_holder); at != std::string::npos; at = text.find(place_holder, from)) {
-    result.append(text, from, at - from).append(module);
+  for (std::size_t at = text.find(place_holder); at != std::string_view::npos; at = text.find(place_holder, from)) {
+    result.append(text.substr(from, at - from)).append(module);
     from = at + place_holder.size();
   }
-  return result.append(text, from);
+  return result.append(text.substr(from));
 }
 
 std::string differences(const std::vector<const onnx::NodeProto*>& from_functions,
-                        const std::vector<const onnx::NodeProto*>& wanted) {
-  std::vector<std::map<std::string, std::string>> have, want;
-  std::set<std::string> keys;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
+                        const std::vector<onnx_file::OnnxProperties>& originals) {
+  std::vector<Entries> have, want;
+  std::set<std::string_view> keys;
+  for (std::size_t i = 0; i < originals.size(); ++i) {
     have.push_back(entries(*from_functions[i]));
-    want.push_back(entries(*wanted[i]));
-    for (const auto* side : {&have.back(), &want.back()}) {
+    want.push_back(entries(originals[i]));
+    for (const Entries* side : {&have.back(), &want.back()}) {
       for (const auto& [key, value] : *side) keys.insert(key);
     }
   }
   nlohmann::ordered_json result = nlohmann::ordered_json::object();
-  for (const std::string& key : keys) {
+  for (const std::string_view key : keys) {
     nlohmann::ordered_json column = nlohmann::ordered_json::array();
     bool any = false;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
+    for (std::size_t i = 0; i < originals.size(); ++i) {
       const auto ours = have[i].find(key), theirs = want[i].find(key);
       if (theirs == want[i].end()) {
         column.push_back(ours == have[i].end() ? nlohmann::ordered_json() : nlohmann::ordered_json(false));
       } else if (ours == have[i].end() || ours->second != theirs->second) {
-        column.push_back(json_text(theirs->second));
+        column.push_back(keepable(theirs->second));
       } else {
         column.push_back(nullptr);
       }
       any |= !column.back().is_null();
     }
-    if (any) result[json_text(key)] = std::move(column);
+    if (any) result[keepable(key)] = std::move(column);
   }
-  return result.empty() ? std::string() : result.dump();
+  return result.empty() ? std::string() : json_text(result);
 }
 
 void apply_differences(const std::string& differences, const std::vector<onnx::NodeProto*>& nodes) {

@@ -9,17 +9,19 @@
 
 #include <onnx/onnx_pb.h>
 
+#include "annotator/onnx_file/onnx_summary.h"
+
 namespace whence::functions {
 
 // "encoder.layer.0.attention" of the module "encoder.layer.0" is "{module}.attention"; whole segments only.
-std::string to_template(const std::string& text, std::string_view module);
-std::string from_template(const std::string& text, std::string_view module);
+std::string to_template(std::string_view text, std::string_view module);
+std::string from_template(std::string_view text, std::string_view module);
 
 // Of the nodes that a call stands for, in the order of for_each_node: what its function's text does not say. JSON:
 // by key an array with, for each node, null where the function is right, false where the key is absent, else the value.
 // Empty when the functions say all.
 std::string differences(const std::vector<const onnx::NodeProto*>& from_functions,
-                        const std::vector<const onnx::NodeProto*>& wanted);
+                        const std::vector<onnx_file::OnnxProperties>& originals);
 // Puts them onto the nodes. Throws Error(corrupt_file) when they are of other nodes.
 void apply_differences(const std::string& differences, const std::vector<onnx::NodeProto*>& nodes);
 

@@ -129,25 +129,28 @@ class Extractor {
   ExtractReport run() {
     take_known_along();
     const std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
-    onnx::GraphProto graph;
-    graph.set_name(place_.module.empty() ? "root" : place_.module);
-    std::set<std::string> weights, inputs;
+    onnx::GraphProto interface;
+    interface.set_name(place_.module.empty() ? "root" : place_.module);
+    std::set<std::string_view> weights, inputs;
+    std::vector<onnx_file::OnnxNode> nodes;
     for (const std::int32_t index : region_.nodes) {
       const WorkNode& node = graph_.nodes()[index];
-      for (const WorkValueId id : node.reads) {
+      for (const ValueId id : node.reads) {
         const WorkValue& value = graph_.value(id);
         if (value.initializer >= 0) {
           weights.insert(value.name);
         } else if (!inside.contains(value.producer) && inputs.insert(value.name).second) {
-          *graph.add_input() = typed(value.name, "input");
+          *interface.add_input() = typed(value.name, "input");
         }
       }
-      *graph.add_node() = node.node;
+      nodes.push_back(*node.node);
     }
-    add_outputs(inside, /*known=*/false, graph);
-    if (graph.output_size() == 0) add_outputs(inside, /*known=*/true, graph);
-    keep_weights(weights, graph);
-    parts_.model.mutable_graph()->Swap(&graph);
+    add_outputs(inside, /*known=*/false, interface);
+    if (interface.output_size() == 0) add_outputs(inside, /*known=*/true, interface);
+    std::erase_if(parts_.graph.initializers, [&](const auto& tensor) { return !weights.contains(tensor.name); });
+    std::erase_if(parts_.graph.value_info, [&](const auto& value) { return !weights.contains(value.name); });
+    parts_.graph.nodes = std::move(nodes);
+    parts_.frame.mutable_graph()->Swap(&interface);
     return report();
   }
 
@@ -177,7 +180,7 @@ class Extractor {
     const auto within = [&](std::int32_t reader) { return inside.contains(reader); };
     for (const std::int32_t index : region_.nodes) {
       if (!known && known_[index] != 0) continue;
-      for (const WorkValueId id : graph_.nodes()[index].writes) {
+      for (const ValueId id : graph_.nodes()[index].writes) {
         if (id >= 0 && graph_.needed_outside(id, within)) *graph.add_output() = typed(graph_.value(id).name, "output");
       }
     }
@@ -190,7 +193,7 @@ class Extractor {
     while (!open.empty()) {
       const std::int32_t next = open.back();
       open.pop_back();
-      for (const WorkValueId id : graph_.nodes()[next].reads) {
+      for (const ValueId id : graph_.nodes()[next].reads) {
         const std::int32_t producer = graph_.value(id).producer;
         if (producer < 0 || known_[producer] == 0 || !inside.insert(producer).second) continue;
         open.push_back(producer);
@@ -200,7 +203,8 @@ class Extractor {
     region_.nodes.assign(inside.begin(), inside.end());
   }
 
-  onnx::ValueInfoProto typed(const std::string& name, const char* what) const {
+  onnx::ValueInfoProto typed(std::string_view value_name, const char* what) const {
+    const std::string name(value_name);
     const auto type = types_.find(name);
     if (type == types_.end()) {
       throw Error(Code::unsupported_feature, std::string("the type of its ") + what + " '" + name + "' is not known",
@@ -212,21 +216,13 @@ class Extractor {
     return value;
   }
 
-  void keep_weights(const std::set<std::string>& weights, onnx::GraphProto& graph) {
-    std::erase_if(parts_.initializers,
-                  [&](const StoredTensor& tensor) { return !weights.contains(tensor.header.name()); });
-    for (const onnx::ValueInfoProto& value : parts_.model.graph().value_info()) {
-      if (weights.contains(value.name())) *graph.add_value_info() = value;
-    }
-  }
-
   ExtractReport report() const {
     ExtractReport report;
-    const onnx::GraphProto& graph = parts_.model.graph();
+    const onnx::GraphProto& graph = parts_.frame.graph();
     for (const onnx::ValueInfoProto& value : graph.input()) report.inputs.push_back(described(value));
     for (const onnx::ValueInfoProto& value : graph.output()) report.outputs.push_back(described(value));
-    report.nodes = graph.node_size();
-    report.weights = static_cast<std::int64_t>(parts_.initializers.size());
+    report.nodes = static_cast<std::int64_t>(parts_.graph.nodes.size());
+    report.weights = static_cast<std::int64_t>(parts_.graph.initializers.size());
     report.taken_along = region_.taken_along;
     report.call = call_;
     report.calls = calls_;

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_set>
 
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/model_parts.h"
-#include "annotator/onnx_file/summary_of_bytes.h"
 #include "annotator/origin/keys.h"
 
 namespace whence::functions {
@@ -21,24 +19,15 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-// The model as bytes, without the weights that lie in its file.
-std::string structure_of(const ModelParts& parts, const OnnxSummary& model) {
-  std::unordered_set<std::string_view> in_file;
-  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) in_file.insert(tensor.name);
-  onnx::ModelProto structure = parts.model;
-  for (const StoredTensor& tensor : parts.initializers) {
-    if (in_file.contains(tensor.header.name())) continue;  // a constant of a function: small
-    *structure.mutable_graph()->add_initializer() = tensor.whole();
-  }
-  return structure.SerializeAsString();
-}
-
-OnnxSummary written_out(const OnnxSummary& model) {
-  ModelParts parts = read_model_parts(model.file->path());
+OnnxSummary written_out(OnnxSummary model) {
+  // Those of the file, sparse ones included, then constants of functions.
+  std::vector<onnx_file::OnnxTensor> initializers = model.graph.initializers;
+  ModelParts parts = parts_of(std::move(model));
+  const auto in_file = static_cast<std::ptrdiff_t>(parts.graph.initializers.size());
   inline_calls(parts, /*all=*/false);
-  OnnxSummary flat = onnx_file::summary_of_bytes(model.file, structure_of(parts, model));
-  std::vector<onnx_file::OnnxTensor>& initializers = flat.graph.initializers;
-  initializers.insert(initializers.begin(), model.graph.initializers.begin(), model.graph.initializers.end());
+  initializers.insert(initializers.end(), parts.graph.initializers.begin() + in_file, parts.graph.initializers.end());
+  OnnxSummary flat = summary_of(std::move(parts));
+  flat.graph.initializers = std::move(initializers);
   return flat;
 }
 
@@ -66,7 +55,7 @@ FunctionChoice cut_modules(const OnnxSummary& model) {
     const auto function = functions.find({node->domain, node->op_type});
     if (function == functions.end() || !seen.emplace(node, outer).second) continue;
     const auto stated = find_property(node->metadata, keys::module);
-    const std::string module = from_template(std::string(stated.value_or("")), outer);
+    const std::string module = from_template(stated.value_or(""), outer);
     if (stated) modules.insert(module);
     for (const OnnxNode& inner : function->second->nodes) open.emplace_back(&inner, module);
   }
@@ -78,7 +67,7 @@ Result<OnnxSummary> read_flat_summary(const std::string& path) {
   return guarded([&] {
     Result<OnnxSummary> model = onnx_file::read_onnx_summary(path);
     if (!model) throw Error(model.diagnostics());
-    return has_cut_functions(*model) ? written_out(*model) : std::move(*model);
+    return has_cut_functions(*model) ? written_out(std::move(*model)) : std::move(*model);
   });
 }
 

@@ -7,15 +7,19 @@
 
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/origin/confidence.h"
 #include "annotator/origin/keys.h"
 #include "annotator/origin/python_text.h"
 #include "annotator/origin/scope_path.h"
 #include "annotator/text/python_list.h"
 #include "annotator/text/unique_names.h"
+#include "schema/json_text.h"
 
 namespace whence::functions {
 
+using onnx_file::OnnxNode;
+using onnx_file::OnnxTensor;
 using origin::Confidence;
 namespace keys = origin::keys;
 
@@ -29,8 +33,7 @@ void collect_domains(const onnx::NodeProto& node, std::set<std::string>& domains
 
 class Maker {
  public:
-  Maker(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks,
-        const std::map<std::string, const onnx::ValueInfoProto*>& types)
+  Maker(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks, const ValueTypes& types)
       : graph_(graph), blocks_(blocks), types_(types), first_(*blocks.front()) {}
 
   CutFunction make(const std::string& name) {
@@ -57,10 +60,10 @@ class Maker {
   }
 
  private:
-  const onnx::NodeProto& node(const ModuleBlock& block, std::size_t position) const {
-    return graph_.nodes()[block.nodes[position]].node;
+  const OnnxNode& node(const ModuleBlock& block, std::size_t position) const {
+    return *graph_.nodes()[block.nodes[position]].node;
   }
-  WorkValueId value_of(const ModuleBlock& block, const BlockOutput& output) const {
+  ValueId value_of(const ModuleBlock& block, const BlockOutput& output) const {
     return graph_.nodes()[block.nodes[output.node]].writes[output.output];
   }
   const std::string& module_of(const ModuleBlock& block) const { return graph_.instances()[block.instance].path; }
@@ -84,9 +87,9 @@ class Maker {
   // Weights under their names within the module; activations are input, input_1, ...
   void name_inputs() {
     const std::string prefix = module_of(first_).empty() ? "" : module_of(first_) + ".";
-    std::vector<WorkValueId> all = first_.inputs;
+    std::vector<ValueId> all = first_.inputs;
     for (const std::size_t k : as_input_) all.push_back(first_.scalars[k]);
-    for (const WorkValueId id : all) {
+    for (const ValueId id : all) {
       const WorkValue& value = graph_.value(id);
       std::string name = value.initializer >= 0 ? "weight" : "input";
       if (value.initializer >= 0 && value.name.starts_with(prefix) && value.name.size() > prefix.size()) {
@@ -100,18 +103,18 @@ class Maker {
   }
 
   void pull_in_constants() {
-    for (const WorkValueId id : first_.constants) pull_in(id, content_of(*graph_.constant(id)));
+    for (const ValueId id : first_.constants) pull_in(id, content_of(*graph_.constant(id)));
     for (const std::size_t k : inside_) pull_in(first_.scalars[k], first_.scalar_contents[k]);
   }
 
-  void pull_in(WorkValueId id, const std::string& content) {
+  void pull_in(ValueId id, const std::string& content) {
     onnx::NodeProto& constant = *function_.proto.add_node();
     constant.set_op_type("Constant");
     constant.set_name(nodes_.claim("Constant"));
     onnx::AttributeProto& attribute = *constant.add_attribute();
     attribute.set_name("value");
     attribute.set_type(onnx::AttributeProto::TENSOR);
-    *attribute.mutable_t() = *graph_.constant(id);
+    *attribute.mutable_t() = proto_of(*graph_.constant(id));
     attribute.mutable_t()->clear_name();
     const std::string name = values_.claim("constant");
     constant.add_output(name);
@@ -119,9 +122,9 @@ class Maker {
     scalar_names_[content] = name;
   }
 
-  std::string inner_name(WorkValueId id) {
+  std::string inner_name(ValueId id) {
     if (const auto known = inner_.find(id); known != inner_.end()) return known->second;
-    if (const onnx::TensorProto* tensor = graph_.constant(id)) {
+    if (const OnnxTensor* tensor = graph_.constant(id)) {
       if (const auto known = scalar_names_.find(content_of(*tensor)); known != scalar_names_.end()) {
         return inner_[id] = known->second;
       }
@@ -130,7 +133,7 @@ class Maker {
   }
 
   void add_node(std::size_t position) {
-    onnx::NodeProto inside = node(first_, position);
+    onnx::NodeProto inside = proto_of(node(first_, position));
     const std::string prefix = slash_path(graph_.instances(), first_.instance) + "/";
     const bool named = inside.name().starts_with(prefix) && inside.name().size() > prefix.size();
     inside.set_name(nodes_.claim(named ? inside.name().substr(prefix.size()) : inside.op_type()));
@@ -144,7 +147,7 @@ class Maker {
     common_text(position, inside);
     *function_.proto.add_node() = std::move(inside);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      function_.calls[i].originals.push_back(node(*blocks_[i], position));
+      function_.calls[i].originals.push_back(node(*blocks_[i], position).message);
     }
   }
 
@@ -157,21 +160,20 @@ class Maker {
 
   // Leaves on the function's node what holds for all calls.
   void common_text(std::size_t position, onnx::NodeProto& inside) {
-    std::vector<std::vector<const onnx::NodeProto*>> nodes;
-    for (const ModuleBlock* block : blocks_) {
-      nodes.emplace_back();
-      for_each_node(node(*block, position), [&](const onnx::NodeProto& each) { nodes.back().push_back(&each); });
+    std::vector<std::vector<const OnnxNode*>> nodes(blocks_.size());
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      onnx_file::walk_nodes(node(*blocks_[i], position), [&](const OnnxNode& each) { nodes[i].push_back(&each); });
     }
     std::size_t at = 0;
     for_each_node(inside, [&](onnx::NodeProto& each) {
       each.clear_metadata_props();
-      for (const onnx::StringStringEntryProto& entry : nodes[0][at]->metadata_props()) {
-        const std::string text = to_template(entry.value(), module_of(first_));
+      for (const onnx_file::OnnxProperty& entry : nodes[0][at]->metadata) {
+        const std::string text = to_template(entry.value, module_of(first_));
         bool common = true;
         for (std::size_t i = 1; i < blocks_.size() && common; ++i) {
-          common = to_template(metadata_of(*nodes[i][at], entry.key()), module_of(*blocks_[i])) == text;
+          common = to_template(metadata_of(*nodes[i][at], entry.key), module_of(*blocks_[i])) == text;
         }
-        if (common) set_metadata(each, entry.key(), text);
+        if (common) set_metadata(each, entry.key, text);
       }
       ++at;
     });
@@ -195,19 +197,19 @@ class Maker {
       const auto& writes = graph_.nodes()[first_.nodes[position]].writes;
       for (std::size_t k = 0; k < writes.size(); ++k) {
         if (writes[k] < 0) continue;
-        std::string common;
+        std::string_view common;
         bool same = true;
         for (const ModuleBlock* block : blocks_) {
-          const WorkValueId id = graph_.nodes()[block->nodes[position]].writes[k];
+          const ValueId id = graph_.nodes()[block->nodes[position]].writes[k];
           const auto type = types_.find(graph_.value(id).name);
-          const std::string text = type == types_.end() ? "" : type->second->type().SerializeAsString();
+          const std::string_view text = type == types_.end() ? "" : type->second;
           if (block == blocks_.front()) common = text;
           same &= !text.empty() && text == common;
         }
         if (!same) continue;
         onnx::ValueInfoProto& info = *function_.proto.add_value_info();
         info.set_name(inner_.at(writes[k]));
-        *info.mutable_type() = types_.at(graph_.value(writes[k]).name)->type();
+        *info.mutable_type() = type_proto(common);
       }
     }
   }
@@ -217,9 +219,9 @@ class Maker {
     onnx::NodeProto& call = function_.calls[i].node;
     call.set_op_type(function_.proto.name());
     call.set_domain(function_.proto.domain());
-    for (const WorkValueId id : block.inputs) call.add_input(graph_.value(id).name);
-    for (const std::size_t k : as_input_) call.add_input(graph_.value(block.scalars[k]).name);
-    for (const BlockOutput& output : outputs_) call.add_output(graph_.value(value_of(block, output)).name);
+    for (const ValueId id : block.inputs) call.add_input(std::string(graph_.value(id).name));
+    for (const std::size_t k : as_input_) call.add_input(std::string(graph_.value(block.scalars[k]).name));
+    for (const BlockOutput& output : outputs_) call.add_output(std::string(graph_.value(value_of(block, output)).name));
     describe(block, call);
   }
 
@@ -244,7 +246,7 @@ class Maker {
       set_metadata(call, keys::class_hierarchy, origin::python_repr(classes));
       set_metadata(call, keys::name_scopes, origin::python_repr(paths));
     }
-    if (!typed) set_metadata(call, keys::scopes, nlohmann::json(paths).dump());
+    if (!typed) set_metadata(call, keys::scopes, json_text(nlohmann::json(paths)));
     const Instance& instance = graph_.instances()[block.instance];
     set_metadata(call, keys::module, instance.path);
     set_metadata(call, keys::call, std::to_string(instance.call));
@@ -258,7 +260,7 @@ class Maker {
   Confidence weakest(const ModuleBlock& block) const {
     Confidence worst = Confidence::exact;
     for (const std::int32_t index : block.nodes) {
-      const auto word = origin::parse_confidence(metadata_of(graph_.nodes()[index].node, keys::confidence));
+      const auto word = origin::parse_confidence(metadata_of(*graph_.nodes()[index].node, keys::confidence));
       if (word && *word != Confidence::ancestor) worst = std::max(worst, *word);
     }
     return worst;
@@ -266,20 +268,20 @@ class Maker {
 
   const WorkGraph& graph_;
   const std::vector<const ModuleBlock*>& blocks_;
-  const std::map<std::string, const onnx::ValueInfoProto*>& types_;
+  const ValueTypes& types_;
   const ModuleBlock& first_;
   CutFunction function_;
   std::vector<std::size_t> inside_, as_input_;  // scalars
   std::vector<BlockOutput> outputs_;
   text::UniqueNames values_, nodes_;
-  std::map<WorkValueId, std::string> inner_;  // names of values in the function
+  std::map<ValueId, std::string> inner_;  // names of values in the function
   std::map<std::string, std::string> scalar_names_, body_names_;
 };
 
 }  // namespace
 
 CutFunction make_function(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks,
-                          const std::map<std::string, const onnx::ValueInfoProto*>& types, const std::string& name) {
+                          const ValueTypes& types, const std::string& name) {
   return Maker(graph, blocks, types).make(name);
 }
 

@@ -2,20 +2,22 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "annotator/functions/block.h"
 
 namespace whence::functions {
 
+using ValueTypes = std::map<std::string_view, std::string_view>;  // TypeProto messages, by name
+
 // A call, and the nodes that it stands for, as they were: whence::inline gives them back.
 struct CutCall {
   onnx::NodeProto node;
   InstanceId instance = no_instance;
-  std::vector<onnx::NodeProto>
-      originals;  // in the order of the function's nodes, constants that were pulled in left out
+  // Their messages, in the order of the function's nodes, constants that were pulled in left out.
+  std::vector<std::string_view> originals;
 };
 
 struct CutFunction {
@@ -27,7 +29,7 @@ struct CutFunction {
 // (function_name, made unique). The domain of the function is the Python module of its class, as in PyTorch's
 // export_modules_as_functions.
 CutFunction make_function(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks,
-                          const std::map<std::string, const onnx::ValueInfoProto*>& types, const std::string& name);
+                          const ValueTypes& types, const std::string& name);
 
 // Name and domain of the function of a module, from its class or, where the file does not say it, from its name.
 std::string function_name(const Instance& instance);

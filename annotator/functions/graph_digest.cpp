@@ -1,21 +1,25 @@
 #include "annotator/functions/graph_digest.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "annotator/functions/block.h"
-#include "annotator/functions/call_text.h"
 #include "annotator/functions/work_graph.h"
+#include "annotator/onnx_file/walk.h"
 
 namespace whence::functions {
+
+using onnx_file::OnnxNode;
+
 namespace {
 
-std::string metadata_text(const onnx::NodeProto& node) {
+std::string digest_of(const std::string& text) { return whence::digest_of(text.data(), text.size()); }
+
+std::string metadata_text(const OnnxNode& node) {
   std::string text;
-  for_each_node(node, [&](const onnx::NodeProto& each) {
+  onnx_file::walk_nodes(node, [&](const OnnxNode& each) {
     std::vector<std::string> entries;
-    for (const onnx::StringStringEntryProto& entry : each.metadata_props()) {
-      entries.push_back(entry.key() + '\0' + entry.value());
+    for (const onnx_file::OnnxProperty& entry : each.metadata) {
+      entries.push_back(std::string(entry.key) + '\0' + std::string(entry.value));
     }
     std::ranges::sort(entries);
     for (const std::string& entry : entries) text += entry + '\0';
@@ -26,44 +30,37 @@ std::string metadata_text(const onnx::NodeProto& node) {
 
 }  // namespace
 
-std::string graph_digest(const ModelParts& parts) {
-  ModelParts copy = parts;
-  const WorkGraph graph(copy);
-  std::unordered_map<WorkValueId, std::string> digests;
-  const auto leaf = [&](WorkValueId id) {
-    if (const onnx::TensorProto* tensor = graph.constant(id)) {
-      const std::string content = content_of(*tensor);
-      return "constant " + digest_of(content.data(), content.size());
-    }
-    return "named " + graph.value(id).name;
-  };
-  const auto digest = [&](WorkValueId id) -> const std::string& {
-    const auto [entry, is_new] = digests.try_emplace(id);
-    if (is_new) entry->second = leaf(id);
-    return entry->second;
+std::string graph_digest(ModelParts& parts) {
+  const WorkGraph graph(parts, /*placed=*/false);
+  std::vector<std::string> digests(graph.value_count());
+  const auto digest = [&](ValueId id) -> const std::string& {
+    std::string& known = digests[id];
+    if (!known.empty()) return known;
+    const onnx_file::OnnxTensor* const tensor = graph.constant(id);
+    return known = tensor != nullptr ? "constant " + digest_of(content_of(*tensor))
+                                     : "named " + std::string(graph.value(id).name);
   };
   std::vector<std::string> all;
   for (const WorkNode& node : graph.nodes()) {
-    if (node.node.op_type() == "Constant" && !node.writes.empty() && graph.constant(node.writes[0]) != nullptr)
-      continue;
-    const std::string form = normal_form(node.node, [&](const std::string& name) {
-      const WorkValueId id = graph.find(name);
+    if (node.node->op_type == "Constant" && !node.writes.empty() && graph.constant(node.writes[0]) != nullptr) continue;
+    const std::string form = normal_form(*node.node, [&](const std::string& name) {
+      const ValueId id = graph.find(name);
       const bool own = std::ranges::find(node.writes, id) != node.writes.end();
       return own ? std::string("own") : digest(id);
     });
-    const std::string computed = digest_of(form.data(), form.size());
+    const std::string computed = digest_of(form);
     for (std::size_t k = 0; k < node.writes.size(); ++k) {
       if (node.writes[k] >= 0) digests[node.writes[k]] = computed + "." + std::to_string(k);
     }
-    all.push_back(computed + metadata_text(node.node));
+    all.push_back(digest_of(computed + metadata_text(*node.node)));
   }
   std::ranges::sort(all);
   std::string text;
-  for (const std::string& each : all) text += digest_of(each.data(), each.size());
-  for (const onnx::ValueInfoProto& output : copy.model.graph().output()) {
-    text += output.name() + "=" + digest(graph.find(output.name())) + "\n";
+  for (const std::string& each : all) text += each;
+  for (const onnx_file::OnnxValue& output : parts.graph.outputs) {
+    text += std::string(output.name) + "=" + digest(graph.find(output.name)) + "\n";
   }
-  return digest_of(text.data(), text.size());
+  return digest_of(text);
 }
 
 }  // namespace whence::functions

@@ -9,7 +9,7 @@
 namespace whence::functions {
 
 // Of a model whose calls were written out (inline_calls.h). Graph inputs, outputs and larger weights go by their names,
-// small constants by what they hold.
-std::string graph_digest(const ModelParts& parts);
+// small constants by what they hold. Sorts the nodes as WorkGraph does.
+std::string graph_digest(ModelParts& parts);
 
 }  // namespace whence::functions

@@ -1,6 +1,7 @@
 #include "annotator/functions/inline_calls.h"
 
 #include <charconv>
+#include <deque>
 #include <map>
 #include <set>
 #include <tuple>
@@ -10,19 +11,33 @@
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/node_values.h"
 #include "annotator/functions/written_size.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
 
 namespace whence::functions {
 
 namespace keys = origin::keys;
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxGraph;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
 
 namespace {
 
-using FunctionKey = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
+using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;  // domain, name, overload
 constexpr int deepest_call = 200;
 
-bool made_by_whence(const onnx::FunctionProto& function) { return !metadata_of(function, keys::function).empty(); }
+bool made_by_whence(const OnnxFunction& function) { return !metadata_of(function, keys::function).empty(); }
+
+// The value under `key` of a message's metadata; empty when there is none.
+std::string entry_of(const onnx::NodeProto& node, std::string_view key) {
+  for (const onnx::StringStringEntryProto& entry : node.metadata_props()) {
+    if (entry.key() == key) return entry.value();
+  }
+  return {};
+}
 
 // Attributes of a function's nodes that stand for attributes of the call.
 void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx::AttributeProto>& given) {
@@ -47,83 +62,113 @@ void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx:
 class Inliner {
  public:
   Inliner(ModelParts& parts, bool all) : parts_(parts), all_(all) {
-    for (const onnx::FunctionProto& function : parts.model.functions()) {
-      functions_[{function.domain(), function.name(), function.overload()}] = &function;
+    for (const OnnxFunction& function : parts.functions) {
+      if (!chosen(function)) continue;
+      protos_.push_back(proto_of(function));
+      functions_[{protos_.back().domain(), protos_.back().name(), protos_.back().overload()}] = &protos_.back();
     }
-    const onnx::GraphProto& graph = parts.model.graph();
-    for (const onnx::ValueInfoProto& input : graph.input()) values_.claim(input.name());
-    for (const auto* stated : {&graph.value_info(), &graph.input(), &graph.output()}) {
-      for (const onnx::ValueInfoProto& value : *stated) typed_.insert(value.name());
+    const OnnxGraph& graph = parts.graph;
+    for (const auto* stated : {&graph.value_info, &graph.inputs, &graph.outputs}) {
+      for (const OnnxValue& value : *stated) typed_.emplace(value.name);
     }
-    for (const StoredTensor& tensor : parts.initializers) values_.claim(tensor.header.name());
-    for (const onnx::NodeProto& node : graph.node()) {
-      for (const std::string& output : node.output()) {
-        if (!output.empty()) values_.claim(output);
-      }
-      for_each_inner_value(node, [&](const std::string& name) { values_.claim(name); });
-      if (called(node) == nullptr && !node.name().empty()) nodes_.claim(node.name());
+    claim_values(graph);
+    for (const OnnxNode& node : graph.nodes) {
+      if (called(node) == nullptr && !node.name.empty()) nodes_.claim(std::string(node.name));
     }
   }
 
-  // What each call of the outermost graph stands for, without what the call says itself.
-  std::vector<std::vector<onnx::NodeProto>> leaves_by_call() {
-    std::vector<std::vector<onnx::NodeProto>> result;
-    for (const onnx::NodeProto& node : parts_.model.graph().node()) {
+  // What each call of the outermost graph stands for, without what the call says itself. The model stays as it is.
+  template <class Visit>
+  void leaves_by_call(const Visit& visit) {
+    const std::size_t initializers = parts_.graph.initializers.size(), types = parts_.graph.value_info.size();
+    const std::size_t messages = parts_.made->size();
+    for (const OnnxNode& node : parts_.graph.nodes) {
       const onnx::FunctionProto* const function = called(node);
       if (function == nullptr) continue;
-      expand(node, *function, metadata_of(node, keys::module), 0, result.emplace_back());
+      const onnx::NodeProto call = proto_of(node);
+      std::vector<onnx::NodeProto> leaves;
+      expand(call, *function, std::string(metadata_of(node, keys::module)), 0, leaves);
+      visit(node, leaves);
     }
-    return result;
+    parts_.graph.initializers.resize(initializers);
+    parts_.graph.value_info.resize(types);
+    parts_.made->resize(messages);
   }
 
   InlineReport run() {
-    check_size();
     InlineReport report;
-    onnx::GraphProto& graph = *parts_.model.mutable_graph();
-    google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
-    for (onnx::NodeProto& node : *graph.mutable_node()) {
-      const onnx::FunctionProto* function = called(node);
-      if (function == nullptr) {
-        inline_bodies(node, report);
-        *nodes.Add() = std::move(node);
-        continue;
+    std::vector<OnnxNode> nodes;
+    nodes.reserve(checked_size());
+    for (OnnxNode& node : parts_.graph.nodes) {
+      if (called(node) != nullptr || holds_call(node)) {
+        for (const onnx::NodeProto& each : inlined(proto_of(node), report)) nodes.push_back(parts_.node(each));
+      } else {
+        nodes.push_back(std::move(node));
       }
-      ++report.calls;
-      for (onnx::NodeProto& leaf : write_out(node, *function)) *nodes.Add() = std::move(leaf);
     }
-    graph.mutable_node()->Swap(&nodes);
-    report.nodes = graph.node_size();
+    parts_.graph.nodes = std::move(nodes);
+    report.nodes = static_cast<std::int64_t>(parts_.graph.nodes.size());
     report.functions = drop_functions();
     restore_ir_version();
     return report;
   }
 
  private:
+  bool chosen(const OnnxFunction& function) const { return all_ || made_by_whence(function); }
+
+  const onnx::FunctionProto* find(const FunctionKey& key) const {
+    const auto found = functions_.find(key);
+    return found == functions_.end() ? nullptr : found->second;
+  }
+  const onnx::FunctionProto* called(const OnnxNode& node) const {
+    return find({node.domain, node.op_type, node.overload});
+  }
   const onnx::FunctionProto* called(const onnx::NodeProto& node) const {
-    const auto found = functions_.find({node.domain(), node.op_type(), node.overload()});
-    return found != functions_.end() && (all_ || made_by_whence(*found->second)) ? found->second : nullptr;
+    return find({node.domain(), node.op_type(), node.overload()});
   }
 
-  void inline_bodies(onnx::NodeProto& node, InlineReport& report) {
+  bool holds_call(const OnnxNode& node) const {
+    bool any = false;
+    for (const OnnxGraph& body : node.subgraphs) {
+      onnx_file::walk_nodes(body.nodes, [&](const OnnxNode& each) { any |= called(each) != nullptr; });
+    }
+    return any;
+  }
+
+  // Names of values that are taken, those of bodies too.
+  void claim_values(const OnnxGraph& outermost) {
+    const auto claim = [&](std::string_view name) {
+      if (!name.empty()) values_.claim(std::string(name));
+    };
+    onnx_file::walk_graphs(outermost, [&](const OnnxGraph& graph) {
+      for (const OnnxValue& input : graph.inputs) claim(input.name);
+      for (const OnnxTensor& tensor : graph.initializers) claim(tensor.name);
+      for (const OnnxNode& node : graph.nodes) {
+        for (const std::string_view output : node.outputs) claim(output);
+      }
+    });
+  }
+
+  // What takes the place of a node: itself, calls in its bodies written out, or what it stands for.
+  std::vector<onnx::NodeProto> inlined(onnx::NodeProto node, InlineReport& report) {
+    if (const onnx::FunctionProto* const function = called(node)) {
+      ++report.calls;
+      return write_out(node, *function);
+    }
     for_each_body(node, [&](onnx::GraphProto& body) {
       google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
       for (onnx::NodeProto& inner : *body.mutable_node()) {
-        if (const onnx::FunctionProto* function = called(inner)) {
-          ++report.calls;
-          for (onnx::NodeProto& leaf : write_out(inner, *function)) *nodes.Add() = std::move(leaf);
-        } else {
-          inline_bodies(inner, report);
-          *nodes.Add() = std::move(inner);
-        }
+        for (onnx::NodeProto& each : inlined(std::move(inner), report)) *nodes.Add() = std::move(each);
       }
       body.mutable_node()->Swap(&nodes);
     });
+    return {std::move(node)};
   }
 
   std::vector<onnx::NodeProto> write_out(const onnx::NodeProto& call, const onnx::FunctionProto& function) {
     std::vector<onnx::NodeProto> leaves;
-    expand(call, function, metadata_of(call, keys::module), 0, leaves);
-    const std::string differing = metadata_of(call, keys::differs);
+    expand(call, function, entry_of(call, keys::module), 0, leaves);
+    const std::string differing = entry_of(call, keys::differs);
     if (!differing.empty()) {
       std::vector<onnx::NodeProto*> all;
       for (onnx::NodeProto& leaf : leaves) for_each_node(leaf, [&](onnx::NodeProto& each) { all.push_back(&each); });
@@ -171,7 +216,7 @@ class Inliner {
       });
       node.set_name(prefix + node.name());
       if (const onnx::FunctionProto* inner = called(node)) {
-        expand(node, *inner, metadata_of(node, keys::module), depth + 1, leaves);
+        expand(node, *inner, entry_of(node, keys::module), depth + 1, leaves);
       } else {
         node.set_name(nodes_.claim(node.name()));
         leaves.push_back(std::move(node));
@@ -185,9 +230,9 @@ class Inliner {
     for (const onnx::ValueInfoProto& type : function.value_info()) {
       const auto name = names.find(type.name());
       if (name == names.end() || !typed_.insert(name->second).second) continue;
-      onnx::ValueInfoProto& added = *parts_.model.mutable_graph()->add_value_info();
-      added = type;
+      onnx::ValueInfoProto added = type;
       added.set_name(name->second);
+      parts_.graph.value_info.push_back(parts_.value(added));
     }
   }
 
@@ -209,31 +254,25 @@ class Inliner {
   // Functions of whence hold what was a small initializer, or a Constant that others read, too, as a Constant: one for
   // all that hold the same.
   bool take_constant(const onnx::NodeProto& node, std::unordered_map<std::string, std::string>& names) {
-    const std::string was = metadata_of(node, keys::constant);
-    if (was.empty() || node.output_size() != 1 || node.attribute_size() != 1) return false;
+    if (entry_of(node, keys::constant).empty() || node.output_size() != 1 || node.attribute_size() != 1) return false;
     const auto [entry, is_new] = constants_.try_emplace(content_of(node.attribute(0).t()));
     if (is_new) {
       entry->second = values_.claim("constant");
-      StoredTensor tensor;
-      tensor.header = node.attribute(0).t();
-      tensor.header.set_name(entry->second);
-      if (tensor.header.has_raw_data()) {
-        tensor.raw = Bytes::owned(tensor.header.raw_data());
-        tensor.header.clear_raw_data();
-      }
-      parts_.initializers.push_back(std::move(tensor));
+      onnx::TensorProto tensor = node.attribute(0).t();
+      tensor.set_name(entry->second);
+      parts_.graph.initializers.push_back(parts_.tensor(tensor));
     }
     names[node.output(0)] = entry->second;
     return true;
   }
 
-  void check_size() const {
-    const auto nodes = written_size(
-        parts_.model, [this](const onnx::FunctionProto& function) { return all_ || made_by_whence(function); });
+  // Of the graph when its calls are written out.
+  std::uint64_t checked_size() const {
+    const auto nodes = written_size(parts_, [this](const OnnxFunction& function) { return chosen(function); });
     const Place place{.file = parts_.path, .stage = "inline"};
     if (!nodes)
       throw Error(Code::corrupt_file, "functions call each other without end", "ONNX has no recursion", place);
-    if (*nodes <= most_written_nodes) return;
+    if (*nodes <= most_written_nodes) return *nodes;
     throw Error(Code::over_limit,
                 "the functions of the file stand for more than " + std::to_string(most_written_nodes) + " nodes",
                 "keep them as functions", place);
@@ -252,51 +291,42 @@ class Inliner {
 
   // Those that are no longer called, and the domains that only they had.
   std::int64_t drop_functions() {
-    google::protobuf::RepeatedPtrField<onnx::FunctionProto> kept;
-    std::set<std::string> gone, used;
-    std::int64_t dropped = 0;
-    std::vector<onnx::OperatorSetIdProto> needed;
-    for (onnx::FunctionProto& function : *parts_.model.mutable_functions()) {
-      if (all_ || made_by_whence(function)) {
-        ++dropped;
-        gone.insert(function.domain());
-        for (const onnx::OperatorSetIdProto& import : function.opset_import()) needed.push_back(import);
-      } else {
-        used.insert(function.domain());
-        *kept.Add() = std::move(function);
+    const auto dropped = std::erase_if(parts_.functions, [&](const OnnxFunction& each) { return chosen(each); });
+    std::set<std::string_view> gone, used;
+    for (const onnx::FunctionProto& function : protos_) {
+      gone.insert(function.domain());
+      for (const onnx::OperatorSetIdProto& import : function.opset_import()) {
+        parts_.import(import.domain(), import.version());
       }
     }
-    functions_.clear();
-    parts_.model.mutable_functions()->Swap(&kept);
-    for (const onnx::OperatorSetIdProto& import : needed) parts_.import(import.domain(), import.version());
-    for (const onnx::NodeProto& node : parts_.model.graph().node()) {
-      for_each_node(node, [&](const onnx::NodeProto& each) { used.insert(each.domain()); });
-    }
+    for (const OnnxFunction& function : parts_.functions) used.insert(function.domain);
+    onnx_file::walk_nodes(parts_.graph.nodes, [&](const OnnxNode& each) { used.insert(each.domain); });
     google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> imports;
-    for (onnx::OperatorSetIdProto& import : *parts_.model.mutable_opset_import()) {
+    for (onnx::OperatorSetIdProto& import : *parts_.frame.mutable_opset_import()) {
       if (!gone.contains(import.domain()) || used.contains(import.domain())) *imports.Add() = std::move(import);
     }
-    parts_.model.mutable_opset_import()->Swap(&imports);
-    return dropped;
+    parts_.frame.mutable_opset_import()->Swap(&imports);
+    return static_cast<std::int64_t>(dropped);
   }
 
   void restore_ir_version() {
-    auto& entries = *parts_.model.mutable_metadata_props();
+    auto& entries = *parts_.frame.mutable_metadata_props();
     for (int i = entries.size() - 1; i >= 0; --i) {
       if (entries[i].key() != keys::ir_before) continue;
       std::int64_t version = 0;
       const std::string& text = entries[i].value();
       std::from_chars(text.data(), text.data() + text.size(), version);
-      if (version > 0) parts_.model.set_ir_version(version);
+      if (version > 0) parts_.frame.set_ir_version(version);
       entries.DeleteSubrange(i, 1);
     }
   }
 
   ModelParts& parts_;
   bool all_;
+  std::deque<onnx::FunctionProto> protos_;  // of the functions whose calls are written out
   std::map<FunctionKey, const onnx::FunctionProto*> functions_;
   text::UniqueNames values_, nodes_;
-  std::set<std::string> typed_;                   // values of the graph whose type is stated
+  std::set<std::string, std::less<>> typed_;      // values of the graph whose type is stated
   std::map<std::string, std::string> constants_;  // content to name
 };
 
@@ -304,9 +334,9 @@ class Inliner {
 
 InlineReport inline_calls(ModelParts& parts, bool all) { return Inliner(parts, all).run(); }
 
-std::vector<std::vector<onnx::NodeProto>> nodes_by_call(const ModelParts& parts) {
-  ModelParts copy = parts;
-  return Inliner(copy, false).leaves_by_call();
+void for_each_call(ModelParts& parts,
+                   const std::function<void(const OnnxNode&, const std::vector<onnx::NodeProto>&)>& visit) {
+  Inliner(parts, /*all=*/false).leaves_by_call(visit);
 }
 
 Result<InlineReport> inline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output, bool all) {

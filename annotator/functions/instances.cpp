@@ -11,6 +11,7 @@
 namespace whence::functions {
 
 namespace keys = origin::keys;
+using onnx_file::OnnxNode;
 
 namespace {
 
@@ -28,8 +29,8 @@ int number(std::string_view text) {
 
 // "0/2/2": calls of the modules on the path. Without the key, no module above was called twice. Numbers of another path
 // say nothing of this one.
-void set_calls(const onnx::NodeProto& node, std::vector<Step>& steps) {
-  const std::string& all = metadata_of(node, keys::calls);
+void set_calls(const OnnxNode& node, std::vector<Step>& steps) {
+  const std::string_view all = metadata_of(node, keys::calls);
   if (all.empty() || static_cast<std::size_t>(std::ranges::count(all, '/')) + 1 != steps.size()) {
     if (!steps.empty()) steps.back().call = number(metadata_of(node, keys::call));
     return;
@@ -43,7 +44,7 @@ void set_calls(const onnx::NodeProto& node, std::vector<Step>& steps) {
 }
 
 // The called modules as whence lists them, where PyTorch's keys do not say it.
-std::vector<Step> steps_of_way(const std::string& text) {
+std::vector<Step> steps_of_way(std::string_view text) {
   const auto names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   std::vector<Step> steps;
   for (const auto& name : names.is_array() ? names : nlohmann::json::array()) {
@@ -54,8 +55,8 @@ std::vector<Step> steps_of_way(const std::string& text) {
 }
 
 // The called modules, root first. In PyTorch's keys the last entry of each list is the operator.
-std::vector<Step> steps_of_scopes(const onnx::NodeProto& node) {
-  if (const std::string& way = metadata_of(node, keys::scopes); !way.empty()) return steps_of_way(way);
+std::vector<Step> steps_of_scopes(const OnnxNode& node) {
+  if (const std::string_view way = metadata_of(node, keys::scopes); !way.empty()) return steps_of_way(way);
   const auto names = text::parse_python_list(metadata_of(node, keys::name_scopes));
   if (!names || names->size() < 2) return {};
   const auto classes = text::parse_python_list(metadata_of(node, keys::class_hierarchy));
@@ -67,13 +68,10 @@ std::vector<Step> steps_of_scopes(const onnx::NodeProto& node) {
 }
 
 // The module that whence says, when it says one and the keys of PyTorch another: optimisers copy those from node to
-// node. Null: the keys hold.
-const std::string* corrected_module(const onnx::NodeProto& node, const std::vector<Step>& steps) {
-  for (const onnx::StringStringEntryProto& entry : node.metadata_props()) {
-    if (entry.key() != keys::module) continue;
-    return steps.empty() || steps.back().path != entry.value() ? &entry.value() : nullptr;
-  }
-  return nullptr;
+// node. Nothing: the keys hold.
+std::optional<std::string_view> corrected_module(const OnnxNode& node, const std::vector<Step>& steps) {
+  const auto module = onnx_file::find_property(node.metadata, keys::module);
+  return module && (steps.empty() || steps.back().path != *module) ? module : std::nullopt;
 }
 
 using Ways =
@@ -94,25 +92,34 @@ std::vector<Step> way_to(const std::string& module, const Ways& ways) {
   }
 }
 
-}  // namespace
-
-Instances::Instances(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
-  std::vector<std::vector<Step>> stated;
+// The ways that nodes state, where some node needs them: one whose keys name another module than whence does.
+Ways stated_ways(const std::vector<const OnnxNode*>& nodes) {
+  const bool needed = std::ranges::any_of(
+      nodes, [](const OnnxNode* node) { return corrected_module(*node, steps_of_scopes(*node)).has_value(); });
   Ways ways;
-  for (const onnx::NodeProto& node : nodes) {
-    stated.push_back(steps_of_scopes(node));
-    if (corrected_module(node, stated.back()) != nullptr) continue;
+  if (!needed) return ways;
+  for (const OnnxNode* node : nodes) {
+    const std::vector<Step> steps = steps_of_scopes(*node);
+    if (corrected_module(*node, steps)) continue;
     std::vector<Step> way;
-    for (const Step& step : stated.back()) {
+    for (const Step& step : steps) {
       way.push_back(step);
       ways.try_emplace(step.path, way);
     }
   }
-  for (int i = 0; i < nodes.size(); ++i) {
-    std::vector<Step>& steps = stated[i];
-    if (const std::string* module = corrected_module(nodes[i], steps)) steps = way_to(*module, ways);
-    if (metadata_of(nodes[i], keys::confidence) == "unattributed") steps.clear();
-    set_calls(nodes[i], steps);
+  return ways;
+}
+
+}  // namespace
+
+Instances::Instances(const std::vector<const OnnxNode*>& nodes) {
+  const Ways ways = stated_ways(nodes);
+  of_nodes_.reserve(nodes.size());
+  for (const OnnxNode* node : nodes) {
+    std::vector<Step> steps = steps_of_scopes(*node);
+    if (const auto module = corrected_module(*node, steps)) steps = way_to(std::string(*module), ways);
+    if (metadata_of(*node, keys::confidence) == "unattributed") steps.clear();
+    set_calls(*node, steps);
     InstanceId id = no_instance;
     for (const Step& step : steps) id = child(id, step.path, step.call, step.type);
     of_nodes_.push_back(id);
@@ -133,10 +140,10 @@ void Instances::fill_types() {
 }
 
 InstanceId Instances::child(InstanceId parent, const std::string& path, int call, const std::string& type) {
-  const auto [entry, is_new] = children_.try_emplace({parent, {path, call}}, static_cast<InstanceId>(all_.size()));
+  const int number = paths_.try_emplace(path, static_cast<int>(paths_.size())).first->second;
+  const auto [entry, is_new] = children_.try_emplace({parent, number, call}, static_cast<InstanceId>(all_.size()));
   if (is_new) {
     all_.push_back({parent, path, type, call, parent == no_instance ? 0 : all_[parent].depth + 1});
-    ++paths_[path];
   } else if (all_[entry->second].type.empty()) {
     all_[entry->second].type = type;
   }

@@ -6,10 +6,10 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tuple>
 #include <vector>
 
-#include <onnx/onnx_pb.h>
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::functions {
 
@@ -30,13 +30,14 @@ inline bool is_container(const Instance& instance) { return instance.type.starts
 
 class Instances {
  public:
+  Instances() = default;
   // Of the nodes of a graph. A module that some nodes name without saying how it was reached is the one that others
   // reached.
-  explicit Instances(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
+  explicit Instances(const std::vector<const onnx_file::OnnxNode*>& nodes);
 
   // The call that a node belongs to; no_instance when its module is not known. Nodes whose module is only known to be
   // somewhere below belong to the call they are known to be in.
-  InstanceId of_node(int index) const { return of_nodes_[index]; }
+  InstanceId of_node(std::size_t index) const { return of_nodes_[index]; }
 
   const Instance& operator[](InstanceId id) const { return all_[id]; }
   std::size_t size() const { return all_.size(); }
@@ -52,8 +53,8 @@ class Instances {
 
   std::vector<Instance> all_;
   std::vector<InstanceId> of_nodes_;
-  std::map<std::pair<InstanceId, std::pair<std::string, int>>, InstanceId> children_;
-  std::map<std::string, int, std::less<>> paths_;
+  std::map<std::tuple<InstanceId, int, int>, InstanceId> children_;  // by caller, number of the path, call
+  std::map<std::string, int, std::less<>> paths_;                    // numbers
 };
 
 }  // namespace whence::functions

@@ -1,9 +1,14 @@
 #include "annotator/functions/model_parts.h"
 
-#include <functional>
+#include <set>
 
-#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/functions/node_values.h"
+#include "annotator/onnx_file/onnx_fields.h"
+#include "annotator/onnx_file/read_parts.h"
+#include "annotator/onnx_file/summary_of_bytes.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/onnx_file/wire_in.h"
+#include "annotator/onnx_file/wire_out.h"
 #include "annotator/origin/keys.h"
 #include "annotator/write/model_layout.h"
 #include "schema/result.h"
@@ -11,63 +16,44 @@
 namespace whence::functions {
 
 namespace keys = origin::keys;
+namespace proto = onnx_file::proto;
 namespace wire = onnx_file::wire;
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
 
 namespace {
 
-// Field numbers of onnx.proto.
-constexpr std::uint32_t model_graph = 7;
-constexpr std::uint32_t graph_initializer = 5;
-constexpr std::uint32_t tensor_raw_data = 9;
 constexpr std::uint64_t protobuf_limit = (1ULL << 31) - 1;
 
-// Calls `visit` with each of the tensors, those of nested graphs included.
-void visit_tensors(auto& nodes, const std::function<void(onnx::TensorProto&)>& visit);
-
-void visit_tensors(onnx::SparseTensorProto& sparse, const std::function<void(onnx::TensorProto&)>& visit) {
-  if (sparse.has_values()) visit(*sparse.mutable_values());
-  if (sparse.has_indices()) visit(*sparse.mutable_indices());
-}
-
-void visit_tensors(onnx::GraphProto& graph, const std::function<void(onnx::TensorProto&)>& visit) {
-  for (onnx::TensorProto& tensor : *graph.mutable_initializer()) visit(tensor);
-  for (onnx::SparseTensorProto& sparse : *graph.mutable_sparse_initializer()) visit_tensors(sparse, visit);
-  visit_tensors(*graph.mutable_node(), visit);
-}
-
-void visit_tensors(auto& nodes, const std::function<void(onnx::TensorProto&)>& visit) {
-  for (onnx::NodeProto& node : nodes) {
-    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.has_t()) visit(*attribute.mutable_t());
-      if (attribute.has_sparse_tensor()) visit_tensors(*attribute.mutable_sparse_tensor(), visit);
-      if (attribute.has_g()) visit_tensors(*attribute.mutable_g(), visit);
-      for (onnx::TensorProto& tensor : *attribute.mutable_tensors()) visit(tensor);
-      for (onnx::SparseTensorProto& sparse : *attribute.mutable_sparse_tensors()) visit_tensors(sparse, visit);
-      for (onnx::GraphProto& graph : *attribute.mutable_graphs()) visit_tensors(graph, visit);
-    }
+// A message without the fields that `take` asks for.
+template <class Take>
+std::string split_message(std::string_view message, const Place& place, const Take& take) {
+  std::string rest;
+  for (const wire::Field& field : wire::Fields(message, place)) {
+    if (!take(field)) rest += field.span;
   }
+  return rest;
 }
 
-// Calls `visit` with every tensor of the model that lies in another file.
-void visit_external(ModelParts& parts, const std::function<void(onnx::TensorProto&)>& visit) {
-  const auto visit_tensor = [&](onnx::TensorProto& tensor) {
-    if (tensor.data_location() == onnx::TensorProto::EXTERNAL) visit(tensor);
-  };
-  for (StoredTensor& tensor : parts.initializers) visit_tensor(tensor.header);
-  visit_tensors(*parts.model.mutable_graph(), visit_tensor);
-  for (onnx::FunctionProto& function : *parts.model.mutable_functions()) {
-    visit_tensors(*function.mutable_node(), visit_tensor);
+template <class Message>
+Message parsed(std::string_view text, const Place& place) {
+  Message message;
+  if (text.size() < protobuf_limit && message.ParseFromArray(text.data(), static_cast<int>(text.size()))) {
+    return message;
   }
+  throw Error(Code::corrupt_file, "not what onnx.proto describes", "export or download the file again", place);
 }
 
-std::string* external_entry(onnx::TensorProto& tensor, std::string_view key) {
-  for (onnx::StringStringEntryProto& entry : *tensor.mutable_external_data()) {
-    if (entry.key() == key) return entry.mutable_value();
-  }
-  return nullptr;
+// For messages that were checked when the file was read, or made here: they have no faults.
+const Place& any_place() {
+  static const Place place{.stage = "read"};
+  return place;
 }
 
-// Of data files.
+// The former names of data files.
 onnx_file::Locations former_names(const onnx::ModelProto& model) {
   for (const onnx::StringStringEntryProto& entry : model.metadata_props()) {
     if (entry.key() == keys::data_files) return onnx_file::parse_former(entry.value());
@@ -86,125 +72,47 @@ void set_former_names(const std::string& names, onnx::ModelProto& model) {
   entry.set_value(names);
 }
 
-// Sorts the fields of a message: `take` gets those it asks for, the rest is copied to the result.
-template <class Take>
-std::string split_message(std::string_view message, const Place& place, const Take& take) {
-  std::string rest;
-  wire::FieldReader fields(message, place);
-  while (!fields.done()) {
-    const char* const begin = fields.position();
-    const wire::Field field = fields.next();
-    if (!take(field)) rest.append(begin, fields.position());
-  }
-  return rest;
-}
-
-template <class Message>
-void parse(Message& message, const std::string& text, const Place& place) {
-  if (message.ParseFromString(text)) return;
-  throw Error(Code::corrupt_file, "not what onnx.proto describes", "export or download the file again", place);
-}
-
-class Reader {
+// Puts the new locations of data files into the tensors of a message that is about to be written.
+class Relocation {
  public:
-  Reader(ModelParts& parts, const Place& place) : parts_(parts), place_(place) {}
+  explicit Relocation(const onnx_file::Locations& locations) : locations_(locations) {}
 
-  void read() {
-    std::string graph;
-    const std::string rest = split_message(parts_.file->text(), place_, [&](const wire::Field& field) {
-      if (!field.is_bytes(model_graph)) return false;
-      graph += read_graph(field.bytes);  // protobuf merges a message that stands twice
-      return true;
+  bool empty() const { return locations_.empty(); }
+
+  void apply(onnx::TensorProto& tensor) const {
+    if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
+    for (onnx::StringStringEntryProto& entry : *tensor.mutable_external_data()) {
+      if (entry.key() != "location") continue;
+      if (const auto found = locations_.find(entry.value()); found != locations_.end()) entry.set_value(found->second);
+      return;
+    }
+  }
+
+  void apply(onnx::SparseTensorProto& sparse) const {
+    if (sparse.has_values()) apply(*sparse.mutable_values());
+    if (sparse.has_indices()) apply(*sparse.mutable_indices());
+  }
+
+  void apply(onnx::NodeProto& node) const {
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_t()) apply(*attribute.mutable_t());
+      if (attribute.has_sparse_tensor()) apply(*attribute.mutable_sparse_tensor());
+      for (onnx::TensorProto& tensor : *attribute.mutable_tensors()) apply(tensor);
+      for (onnx::SparseTensorProto& sparse : *attribute.mutable_sparse_tensors()) apply(sparse);
+    }
+    for_each_body(node, [&](onnx::GraphProto& body) {
+      for (onnx::TensorProto& tensor : *body.mutable_initializer()) apply(tensor);
+      for (onnx::SparseTensorProto& sparse : *body.mutable_sparse_initializer()) apply(sparse);
+      for (onnx::NodeProto& inner : *body.mutable_node()) apply(inner);
     });
-    parse(parts_.model, rest, place_);
-    parse(*parts_.model.mutable_graph(), graph, place_);
   }
 
  private:
-  std::string read_graph(std::string_view message) {
-    return split_message(message, place_, [&](const wire::Field& field) {
-      if (!field.is_bytes(graph_initializer)) return false;
-      read_initializer(field.bytes);
-      return true;
-    });
-  }
-
-  void read_initializer(std::string_view message) {
-    StoredTensor tensor;
-    const std::string header = split_message(message, place_, [&](const wire::Field& field) {
-      if (!field.is_bytes(tensor_raw_data)) return false;
-      const auto offset = static_cast<std::size_t>(field.bytes.data() - parts_.file->text().data());
-      tensor.raw = Bytes::part_of(parts_.file, field.bytes.data(), field.bytes.size())
-                       .stored_in(parts_.file->bytes_path(), offset);
-      return true;
-    });
-    parse(tensor.header, header, place_);
-    parts_.initializers.push_back(std::move(tensor));
-  }
-
-  ModelParts& parts_;
-  const Place& place_;
+  const onnx_file::Locations& locations_;
 };
 
-}  // namespace
-
-bool StoredTensor::small() const {
-  return !external() && (!raw || raw->size() <= small_tensor) && header.ByteSizeLong() <= 2 * small_tensor;
-}
-
-onnx::TensorProto StoredTensor::whole() const {
-  onnx::TensorProto tensor = header;
-  if (!raw) return tensor;
-  const auto bytes = raw->in_memory().value();
-  tensor.set_raw_data(bytes.data(), bytes.size());
-  return tensor;
-}
-
-std::int64_t ModelParts::opset(const std::string& domain) const {
-  for (const onnx::OperatorSetIdProto& import : model.opset_import()) {
-    if (import.domain() == domain || (domain.empty() && import.domain() == "ai.onnx")) return import.version();
-  }
-  return -1;
-}
-
-void ModelParts::import(const std::string& domain, std::int64_t version) {
-  if (opset(domain) >= 0) return;
-  onnx::OperatorSetIdProto& import = *model.add_opset_import();
-  import.set_domain(domain);
-  import.set_version(version);
-}
-
-ModelParts read_model_parts(const onnx_file::ModelSource& source) {
-  const auto summary =
-      onnx_file::read_onnx_summary(source);  // says what is wrong with a file that is not an ONNX model
-  if (!summary) throw Error(summary.diagnostics());
-  ModelParts parts;
-  parts.path = source.stands_for;
-  parts.file = summary->file;
-  const Place place{.file = parts.path, .stage = "read"};
-  Reader(parts, place).read();
-  return parts;
-}
-
-void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
-  onnx_file::DataFiles data_files;
-  visit_external(parts, [&](onnx::TensorProto& tensor) {
-    const auto text = [&](const char* key) -> std::string_view {
-      const std::string* entry = external_entry(tensor, key);
-      return entry == nullptr ? std::string_view() : *entry;
-    };
-    data_files.add(text("location"), text("offset"), text("length"));
-  });
-  data_files.former = former_names(parts.model);
-  const onnx_file::CarriedData data(data_files, parts.path, output);
-  if (!data.new_locations().empty()) set_former_names(data.former(), parts.model);
-  visit_external(parts, [&](onnx::TensorProto& tensor) {
-    std::string* location = external_entry(tensor, "location");
-    const auto found = location == nullptr ? data.new_locations().end() : data.new_locations().find(*location);
-    if (found != data.new_locations().end()) *location = found->second;
-  });
-  onnx::ModelProto tail = parts.model;
-  write::ModelLayout layout;
+// What stands before and behind the graph, in protobuf's order.
+void lay_out_frame(onnx::ModelProto tail, write::ModelLayout& layout) {
   onnx::ModelProto head;
   head.set_ir_version(tail.ir_version());
   if (tail.has_producer_name()) head.set_producer_name(tail.producer_name());
@@ -215,19 +123,202 @@ void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
   layout.head = head.SerializeAsString();
   tail.clear_ir_version(), tail.clear_producer_name(), tail.clear_producer_version(), tail.clear_domain();
   tail.clear_model_version(), tail.clear_doc_string();
-
-  onnx::GraphProto graph_tail;
-  graph_tail.Swap(tail.mutable_graph());
   tail.clear_graph();
   layout.tail = tail.SerializeAsString();
-  onnx::GraphProto graph_head;
-  graph_head.mutable_node()->Swap(graph_tail.mutable_node());
-  if (graph_tail.has_name()) graph_head.set_name(graph_tail.name());
-  graph_tail.clear_name();
-  layout.graph_head = graph_head.SerializeAsString();
-  layout.graph_tail = graph_tail.SerializeAsString();
-  for (const StoredTensor& tensor : parts.initializers) {
-    layout.initializers.push_back({tensor.header.SerializeAsString(), tensor.raw ? &*tensor.raw : nullptr});
+}
+
+// The raw data of a tensor, where it lies in the file; nothing when it has none.
+std::optional<Bytes> raw_data(const ModelParts& parts, const OnnxTensor& tensor) {
+  if (tensor.raw.data() == nullptr) return std::nullopt;
+  const std::string_view file = parts.file->text();
+  if (tensor.raw.data() < file.data() || tensor.raw.data() >= file.data() + file.size()) {
+    return Bytes::copy_of(tensor.raw.data(), tensor.raw.size());
+  }
+  return Bytes::part_of(parts.file, tensor.raw.data(), tensor.raw.size())
+      .stored_in(parts.file->bytes_path(), static_cast<std::size_t>(tensor.raw.data() - file.data()));
+}
+
+// The initializer without its raw data.
+onnx::TensorProto header_of(const OnnxTensor& tensor, const Place& place) {
+  const auto is_raw = [](const wire::Field& field) { return field.is_bytes(proto::tensor::raw_data); };
+  return parsed<onnx::TensorProto>(split_message(tensor.message, place, is_raw), place);
+}
+
+onnx_file::DataFiles data_files_of(ModelParts& parts) {
+  OnnxSummary structure;
+  std::swap(structure.graph, parts.graph), structure.functions.swap(parts.functions);
+  onnx_file::DataFiles files = onnx_file::data_files_of(structure);
+  std::swap(structure.graph, parts.graph), structure.functions.swap(parts.functions);
+  for (const onnx::SparseTensorProto& sparse : parts.frame.graph().sparse_initializer()) {
+    for (const onnx::TensorProto* tensor : {&sparse.values(), &sparse.indices()}) {
+      if (tensor->data_location() != onnx::TensorProto::EXTERNAL) continue;
+      const auto text = [&](std::string_view key) -> std::string_view {
+        for (const onnx::StringStringEntryProto& entry : tensor->external_data()) {
+          if (entry.key() == key) return entry.value();
+        }
+        return {};
+      };
+      files.add(text("location"), text("offset"), text("length"));
+    }
+  }
+  files.former = former_names(parts.frame);
+  return files;
+}
+
+// Fails for parts of the file that onnx.proto does not describe, so that no later use of them does.
+void check_messages(const ModelParts& parts) {
+  const Place place = parts.place();
+  for (const OnnxNode& node : parts.graph.nodes) parsed<onnx::NodeProto>(node.message, place);
+  for (const OnnxValue& value : parts.graph.value_info) parsed<onnx::ValueInfoProto>(value.message, place);
+  for (const OnnxFunction& function : parts.functions) parsed<onnx::FunctionProto>(function.message, place);
+  for (const OnnxTensor& tensor : parts.graph.initializers) header_of(tensor, place);
+}
+
+}  // namespace
+
+bool is_small(const OnnxTensor& tensor) {
+  return !tensor.external && tensor.raw.size() <= small_tensor &&
+         tensor.message.size() - tensor.raw.size() <= 2 * small_tensor;
+}
+
+std::int64_t ModelParts::opset(const std::string& domain) const {
+  for (const onnx::OperatorSetIdProto& import : frame.opset_import()) {
+    if (import.domain() == domain || (domain.empty() && import.domain() == "ai.onnx")) return import.version();
+  }
+  return -1;
+}
+
+void ModelParts::import(const std::string& domain, std::int64_t version) {
+  if (opset(domain) >= 0) return;
+  onnx::OperatorSetIdProto& import = *frame.add_opset_import();
+  import.set_domain(domain);
+  import.set_version(version);
+}
+
+std::string_view ModelParts::keep(const google::protobuf::Message& message) {
+  return made->emplace_back(message.SerializeAsString());
+}
+OnnxNode ModelParts::node(const onnx::NodeProto& made_node) { return onnx_file::read_node(keep(made_node), place()); }
+OnnxTensor ModelParts::tensor(const onnx::TensorProto& made_tensor) {
+  return onnx_file::read_tensor(keep(made_tensor), place());
+}
+OnnxValue ModelParts::value(const onnx::ValueInfoProto& made_value) {
+  return onnx_file::read_value(keep(made_value), place());
+}
+OnnxFunction ModelParts::function(const onnx::FunctionProto& made_function) {
+  return onnx_file::read_function(keep(made_function), place());
+}
+
+onnx::NodeProto proto_of(const OnnxNode& node) { return parsed<onnx::NodeProto>(node.message, any_place()); }
+onnx::TensorProto proto_of(const OnnxTensor& tensor) { return parsed<onnx::TensorProto>(tensor.message, any_place()); }
+onnx::FunctionProto proto_of(const OnnxFunction& function) {
+  return parsed<onnx::FunctionProto>(function.message, any_place());
+}
+onnx::TypeProto type_proto(std::string_view message) { return parsed<onnx::TypeProto>(message, any_place()); }
+
+onnx::NodeProto bare_proto(const OnnxNode& node) {
+  return parsed<onnx::NodeProto>(split_message(node.message, any_place(),
+                                               [](const wire::Field& field) {
+                                                 return field.is_bytes(proto::node::name) ||
+                                                        field.is_bytes(proto::node::doc_string) ||
+                                                        field.is_bytes(proto::node::metadata_props);
+                                               }),
+                                 any_place());
+}
+
+onnx::ModelProto bare_model(const ModelParts& parts) {
+  onnx::ModelProto model = parts.frame;
+  onnx::GraphProto& graph = *model.mutable_graph();
+  for (const OnnxNode& node : parts.graph.nodes) *graph.add_node() = bare_proto(node);
+  for (const OnnxValue& value : parts.graph.value_info) {
+    *graph.add_value_info() = parsed<onnx::ValueInfoProto>(value.message, parts.place());
+  }
+  for (const OnnxFunction& function : parts.functions) *model.add_functions() = proto_of(function);
+  return model;
+}
+
+ModelParts read_model_parts(const onnx_file::ModelSource& source) {
+  auto summary = onnx_file::read_onnx_summary(source);  // says what is wrong with a file that is not an ONNX model
+  if (!summary) throw Error(summary.diagnostics());
+  return parts_of(std::move(*summary));
+}
+
+ModelParts parts_of(OnnxSummary summary) {
+  ModelParts parts;
+  parts.path = summary.file->path();
+  parts.file = summary.file;
+  parts.graph = std::move(summary.graph);
+  parts.functions = std::move(summary.functions);
+  const Place place = parts.place();
+  std::string graph;
+  std::set<const char*> sparse;  // the tensors of sparse initializers, which stay in the frame
+  const auto is_listed = [&](const wire::Field& field) {
+    if (field.is_bytes(proto::graph::sparse_initializer)) {
+      for (const wire::Field& part : wire::Fields(field.bytes, place)) sparse.insert(part.bytes.data());
+    }
+    return field.is_bytes(proto::graph::node) || field.is_bytes(proto::graph::initializer) ||
+           field.is_bytes(proto::graph::value_info);
+  };
+  const std::string rest = split_message(parts.file->text(), place, [&](const wire::Field& field) {
+    // protobuf merges a message that stands twice
+    if (field.is_bytes(proto::model::graph)) graph += split_message(field.bytes, place, is_listed);
+    return field.is_bytes(proto::model::graph) || field.is_bytes(proto::model::functions);
+  });
+  parts.frame = parsed<onnx::ModelProto>(rest, place);
+  *parts.frame.mutable_graph() = parsed<onnx::GraphProto>(graph, place);
+  std::erase_if(parts.graph.initializers,
+                [&](const OnnxTensor& tensor) { return sparse.contains(tensor.message.data()); });
+  check_messages(parts);
+  return parts;
+}
+
+OnnxSummary summary_of(ModelParts parts) {
+  struct Kept {
+    std::shared_ptr<const MappedFile> file;
+    std::shared_ptr<std::deque<std::string>> made;
+  };
+  const auto kept = std::make_shared<Kept>(Kept{parts.file, parts.made});
+  OnnxSummary summary = onnx_file::summary_of_bytes({kept, kept->file.get()}, parts.frame.SerializeAsString());
+  summary.graph.nodes = std::move(parts.graph.nodes);
+  summary.graph.initializers = std::move(parts.graph.initializers);
+  summary.graph.value_info = std::move(parts.graph.value_info);
+  summary.functions = std::move(parts.functions);
+  return summary;
+}
+
+void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
+  const onnx_file::CarriedData data(data_files_of(parts), parts.path, output);
+  if (!data.new_locations().empty()) set_former_names(data.former(), parts.frame);
+  const Relocation relocation(data.new_locations());
+
+  write::ModelLayout layout;
+  for (const OnnxNode& node : parts.graph.nodes) {
+    onnx::NodeProto message = proto_of(node);
+    if (!relocation.empty()) relocation.apply(message);
+    std::string text = message.SerializeAsString();
+    // Most lie in the file, or were made, as protobuf writes them: a million nodes need no second copy.
+    layout.nodes.push_back(text == node.message ? node.message : parts.made->emplace_back(std::move(text)));
+  }
+  onnx::GraphProto& graph = *parts.frame.mutable_graph();
+  if (graph.has_name()) wire::append_field(layout.graph_head, proto::graph::name, graph.name());
+  graph.clear_name();
+  for (const OnnxValue& value : parts.graph.value_info) {
+    *graph.add_value_info() = parsed<onnx::ValueInfoProto>(value.message, parts.place());
+  }
+  for (onnx::SparseTensorProto& sparse : *graph.mutable_sparse_initializer()) relocation.apply(sparse);
+  layout.graph_tail = graph.SerializeAsString();
+  for (const OnnxFunction& function : parts.functions) {
+    onnx::FunctionProto& message = *parts.frame.add_functions() = proto_of(function);
+    for (onnx::NodeProto& node : *message.mutable_node()) relocation.apply(node);
+  }
+  lay_out_frame(std::move(parts.frame), layout);
+  std::deque<Bytes> raw;
+  for (const OnnxTensor& tensor : parts.graph.initializers) {
+    onnx::TensorProto header = header_of(tensor, parts.place());
+    relocation.apply(header);
+    std::optional<Bytes> bytes = raw_data(parts, tensor);
+    const Bytes* const kept = bytes ? &raw.emplace_back(std::move(*bytes)) : nullptr;
+    layout.initializers.push_back({header.SerializeAsString(), kept});
   }
   if (layout.size() > protobuf_limit) {
     throw Error(Code::over_limit,

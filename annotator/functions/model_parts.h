@@ -1,47 +1,65 @@
-// ModelParts: an ONNX file as protobuf messages whose weights stay in the file, for rewriting its graph.
+// ModelParts: a model while its graph is rewritten. What it is made of is the structure of its file (onnx_summary.h),
+// to which parts that were made join as messages of their own; weights stay in the file.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
 
 #include <onnx/onnx_pb.h>
 
 #include "annotator/onnx_file/carried_data.h"
-#include "schema/files/files.h"
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::functions {
 
+// True for an initializer within the file of so few bytes that it may stand in a function and be looked at by shape
+// inference.
+bool is_small(const onnx_file::OnnxTensor& tensor);
 inline constexpr std::size_t small_tensor = 1024;  // bytes
-
-// An initializer: its header with name, dtype and shape, and its raw_data where it has any.
-struct StoredTensor {
-  onnx::TensorProto header;  // without raw_data
-  std::optional<Bytes> raw;  // absent when the values lie in a typed field or in another file
-
-  bool external() const { return header.data_location() == onnx::TensorProto::EXTERNAL; }
-  // Within the file, and so few bytes that it may stand in a function and be looked at by shape inference.
-  bool small() const;
-  // With its bytes in place; for small ones.
-  onnx::TensorProto whole() const;
-};
 
 struct ModelParts {
   std::string path;  // of the file that messages name
   std::shared_ptr<const MappedFile> file;
-  onnx::ModelProto model;  // its outermost graph has no initializers: they are
-  std::vector<StoredTensor> initializers;
+  // Its nodes, dense initializers, types of values and functions as they become ...
+  onnx_file::OnnxGraph graph;
+  std::vector<onnx_file::OnnxFunction> functions;
+  onnx::ModelProto frame;  // ... and everything else: the interface, imports, metadata
+  std::shared_ptr<std::deque<std::string>> made = std::make_shared<std::deque<std::string>>();  // messages
 
+  Place place() const { return {.file = path, .stage = "read"}; }
   std::int64_t opset(const std::string& domain) const;  // -1 when it is not imported
   void import(const std::string& domain, std::int64_t version);
+
+  // Messages that were made, as parts of the structure.
+  onnx_file::OnnxNode node(const onnx::NodeProto& made_node);
+  onnx_file::OnnxTensor tensor(const onnx::TensorProto& made_tensor);
+  onnx_file::OnnxValue value(const onnx::ValueInfoProto& made_value);
+  onnx_file::OnnxFunction function(const onnx::FunctionProto& made_function);
+
+ private:
+  std::string_view keep(const google::protobuf::Message& message);
 };
+
+// Parts of the structure as messages. Throws Error(corrupt_file) for what onnx.proto does not describe.
+onnx::NodeProto proto_of(const onnx_file::OnnxNode& node);
+onnx::TensorProto proto_of(const onnx_file::OnnxTensor& tensor);
+onnx::FunctionProto proto_of(const onnx_file::OnnxFunction& function);
+onnx::TypeProto type_proto(std::string_view message);
+// Without name, documentation and metadata, bodies excepted.
+onnx::NodeProto bare_proto(const onnx_file::OnnxNode& node);
+// All parts that shape inference needs: a model without metadata of nodes and without initializers.
+onnx::ModelProto bare_model(const ModelParts& parts);
 
 // Errors: those of read_onnx_summary, and corrupt_file.
 ModelParts read_model_parts(const onnx_file::ModelSource& source);
+ModelParts parts_of(onnx_file::OnnxSummary summary);  // of a file
 
-// Data files come along (merge/carried_data.h). Errors: over_limit; those of CarriedData and OutputFiles.
+// The structure of the model as it is now.
+onnx_file::OnnxSummary summary_of(ModelParts parts);
+
+// Data files come along (onnx_file/carried_data.h). Errors: over_limit; those of CarriedData and OutputFiles.
 void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output);
 
 }  // namespace whence::functions

@@ -1,6 +1,5 @@
 #include "annotator/functions/node_values.h"
 
-#include <algorithm>
 #include <set>
 
 namespace whence::functions {
@@ -15,26 +14,6 @@ std::set<std::string> defined_in(const onnx::GraphProto& graph) {
   return names;
 }
 
-using Names = std::vector<std::string>;
-
-// What `graph` reads that neither it nor a graph around it, up to the node, defines.
-void collect_captured(const onnx::GraphProto& graph, std::set<std::string> own, Names& read);
-
-void collect_reads(const onnx::NodeProto& node, const std::set<std::string>& own, Names& read) {
-  for (const std::string& input : node.input()) {
-    if (!input.empty() && !own.contains(input)) read.push_back(input);
-  }
-  for_each_body(node, [&](const onnx::GraphProto& body) { collect_captured(body, own, read); });
-}
-
-void collect_captured(const onnx::GraphProto& graph, std::set<std::string> own, Names& read) {
-  own.merge(defined_in(graph));
-  for (const onnx::NodeProto& node : graph.node()) collect_reads(node, own, read);
-  for (const onnx::ValueInfoProto& output : graph.output()) {
-    if (!own.contains(output.name())) read.push_back(output.name());
-  }
-}
-
 void rename_captured(onnx::GraphProto& graph, std::set<std::string> own, const Rename& rename) {
   own.merge(defined_in(graph));
   const auto rename_one = [&](std::string& name) {
@@ -45,6 +24,13 @@ void rename_captured(onnx::GraphProto& graph, std::set<std::string> own, const R
     for_each_body(node, [&](onnx::GraphProto& body) { rename_captured(body, own, rename); });
   }
   for (onnx::ValueInfoProto& output : *graph.mutable_output()) rename_one(*output.mutable_name());
+}
+
+void collect_defined(const onnx::NodeProto& node, std::set<std::string>& names) {
+  for_each_body(node, [&](const onnx::GraphProto& body) {
+    names.merge(defined_in(body));
+    for (const onnx::NodeProto& inner : body.node()) collect_defined(inner, names);
+  });
 }
 
 // Everything in a body, whoever defines it.
@@ -66,18 +52,6 @@ void rename_all(onnx::GraphProto& graph, const Rename& rename) {
 
 }  // namespace
 
-std::vector<std::string> values_read(const onnx::NodeProto& node) {
-  Names read;
-  collect_reads(node, {}, read);
-  if (read.size() < 2) return read;
-  Names distinct;
-  distinct.reserve(read.size());
-  for (std::string& name : read) {
-    if (std::ranges::find(distinct, name) == distinct.end()) distinct.push_back(std::move(name));
-  }
-  return distinct;
-}
-
 void rename_values(onnx::NodeProto& node, const Rename& rename) {
   const auto rename_one = [&](std::string& name) {
     if (!name.empty()) name = rename(name);
@@ -87,16 +61,9 @@ void rename_values(onnx::NodeProto& node, const Rename& rename) {
   for_each_body(node, [&](onnx::GraphProto& body) { rename_captured(body, {}, rename); });
 }
 
-void for_each_inner_value(const onnx::NodeProto& node, const std::function<void(const std::string&)>& visit) {
-  for_each_body(node, [&](const onnx::GraphProto& body) {
-    for (const std::string& name : defined_in(body)) visit(name);
-    for (const onnx::NodeProto& inner : body.node()) for_each_inner_value(inner, visit);
-  });
-}
-
 void rename_inner_values(onnx::NodeProto& node, const Rename& rename) {
   std::set<std::string> inner;
-  for_each_inner_value(node, [&](const std::string& name) { inner.insert(name); });
+  collect_defined(node, inner);
   for_each_body(node, [&](onnx::GraphProto& body) {
     rename_all(body, [&](const std::string& name) { return inner.contains(name) ? rename(name) : name; });
   });

@@ -1,23 +1,20 @@
-// What a node holds and reads, and how its values are renamed, bodies of If, Loop and Scan included.
+// What a node says, and how its values are renamed, bodies of If, Loop and Scan included.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <onnx/onnx_pb.h>
+
+#include "annotator/onnx_file/onnx_summary.h"
 
 namespace whence::functions {
 
 // The value under `key` of a node's or a function's metadata; empty when there is none.
 template <class Owner>
-const std::string& metadata_of(const Owner& owner, std::string_view key) {
-  static const std::string none;
-  for (const onnx::StringStringEntryProto& entry : owner.metadata_props()) {
-    if (entry.key() == key) return entry.value();
-  }
-  return none;
+std::string_view metadata_of(const Owner& owner, std::string_view key) {
+  return onnx_file::find_property(owner.metadata, key).value_or("");
 }
 
 // Calls `visit` for each graph that the node's attributes hold: branches, loop bodies.
@@ -36,18 +33,12 @@ void for_each_body(onnx::NodeProto& node, const Visit& visit) {
   }
 }
 
-// Values of the enclosing graph that a node reads: its inputs and what its bodies capture; distinct, in order of first
-// use. An optional input that is left out is not among them.
-std::vector<std::string> values_read(const onnx::NodeProto& node);
-
 using Rename = std::function<std::string(const std::string&)>;  // old name to new; asked for every value
 
 // Renames what the node reads and writes, and in its bodies what they capture. Values that a body defines itself keep
 // their names, so the new names must be others than those.
 void rename_values(onnx::NodeProto& node, const Rename& rename);
 
-// Calls `visit` for every value that the node's bodies define.
-void for_each_inner_value(const onnx::NodeProto& node, const std::function<void(const std::string&)>& visit);
 // Renames every value that the node's bodies define, and its uses.
 void rename_inner_values(onnx::NodeProto& node, const Rename& rename);
 

@@ -10,12 +10,17 @@
 #include "annotator/functions/graph_digest.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/selection.h"
+#include "annotator/onnx_file/read_parts.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
 
 namespace whence::functions {
 
 namespace keys = origin::keys;
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxValue;
 
 namespace {
 
@@ -25,26 +30,25 @@ constexpr std::int64_t oldest_ir = 10;
 class Outliner {
  public:
   Outliner(ModelParts& parts, const FunctionChoice& options) : parts_(parts), options_(options) {
-    for (const onnx::ValueInfoProto& value : parts.model.graph().value_info()) types_of_file_.push_back(value);
-    for (const onnx::ValueInfoProto& value : types_of_file_) types_[value.name()] = &value;
-    for (const onnx::FunctionProto& function : parts.model.functions()) {
-      taken_.insert({function.domain(), function.name()});
+    for (const OnnxValue& value : parts.graph.value_info) types_[value.name] = value.type;
+    for (const OnnxFunction& function : parts.functions) {
+      taken_.emplace(function.domain, function.name);
     }
   }
 
   FunctionsReport run() {
     WorkGraph graph(parts_);
     for (const WorkNode& node : graph.nodes()) {
-      report_.nodes_before += node.node.op_type() == "Constant" ? 0 : 1;
-      if (!node.node.name().empty()) node_names_.claim(node.node.name());
+      report_.nodes_before += node.node->op_type == "Constant" ? 0 : 1;
+      if (!node.node->name.empty()) node_names_.claim(std::string(node.node->name));
     }
     const std::vector<InstanceId> calls = selected_calls(graph, options_);
     for (const std::vector<InstanceId>& round : rounds(graph.instances(), calls)) cut(graph, round);
     if (report_.functions.empty()) refuse_all();
-    graph.put_back();
-    for (onnx::FunctionProto& function : functions_) {
+    graph.drop_unread();
+    for (const onnx::FunctionProto& function : functions_) {
       parts_.import(function.domain(), 1);
-      *parts_.model.add_functions() = std::move(function);
+      parts_.functions.push_back(parts_.function(function));
     }
     raise_ir_version();
     state_differences();
@@ -123,7 +127,7 @@ class Outliner {
       report(graph, function);
       functions_.push_back(std::move(function.proto));
     }
-    graph.replace(std::move(replacements));
+    graph.replace(replacements);
   }
 
   // The first block of a class has its name; others are told apart by the module that they were cut from first. ONNX
@@ -165,57 +169,64 @@ class Outliner {
   }
 
   void raise_ir_version() {
-    const std::int64_t before = parts_.model.ir_version();
+    const std::int64_t before = parts_.frame.ir_version();
     if (before >= oldest_ir) return;
-    onnx::StringStringEntryProto& entry = *parts_.model.add_metadata_props();
+    onnx::StringStringEntryProto& entry = *parts_.frame.add_metadata_props();
     entry.set_key(std::string(keys::ir_before));
     entry.set_value(std::to_string(before));
-    parts_.model.set_ir_version(oldest_ir);
+    parts_.frame.set_ir_version(oldest_ir);
   }
 
-  // What a call stands for, down to nodes that are not calls of ours.
-  void collect_originals(const onnx::NodeProto& node, std::vector<const onnx::NodeProto*>& all) const {
-    const auto call = originals_.find(node.name());
+  // The metadata of what a call stands for, down to nodes that are not calls of ours.
+  void collect_originals(const OnnxNode& node, std::vector<onnx_file::OnnxProperties>& all) const {
+    const auto call = originals_.find(node.name);
     if (call == originals_.end()) {
-      for_each_node(node, [&](const onnx::NodeProto& each) { all.push_back(&each); });
+      onnx_file::walk_nodes(node, [&](const OnnxNode& each) { all.push_back(each.metadata); });
       return;
     }
-    for (const onnx::NodeProto& each : call->second) collect_originals(each, all);
+    for (const std::string_view message : call->second) {
+      collect_originals(onnx_file::read_node(message, parts_.place()), all);
+    }
   }
 
   void state_differences() {
-    std::size_t next = 0;
-    const auto by_call = nodes_by_call(parts_);
-    for (onnx::NodeProto& node : *parts_.model.mutable_graph()->mutable_node()) {
-      if (!originals_.contains(node.name())) continue;
-      std::vector<const onnx::NodeProto*> from_functions, wanted;
-      for (const onnx::NodeProto& leaf : by_call[next]) {
+    std::map<std::string_view, std::string> texts;  // by call
+    for_each_call(parts_, [&](const OnnxNode& call, const std::vector<onnx::NodeProto>& leaves) {
+      if (!originals_.contains(call.name)) return;
+      std::vector<const onnx::NodeProto*> from_functions;
+      for (const onnx::NodeProto& leaf : leaves) {
         for_each_node(leaf, [&](const onnx::NodeProto& each) { from_functions.push_back(&each); });
       }
-      ++next;
-      collect_originals(node, wanted);
-      const std::string text = differences(from_functions, wanted);
-      if (!text.empty()) set_metadata(node, keys::differs, text);
+      std::vector<onnx_file::OnnxProperties> originals;
+      collect_originals(call, originals);
+      std::string text = differences(from_functions, originals);
+      if (!text.empty()) texts.emplace(call.name, std::move(text));
+    });
+    for (OnnxNode& node : parts_.graph.nodes) {
+      const auto text = texts.find(node.name);
+      if (text == texts.end()) continue;
+      onnx::NodeProto call = proto_of(node);
+      set_metadata(call, keys::differs, text->second);
+      node = parts_.node(call);
     }
   }
 
   void count() {
-    const auto add = [&](const auto& nodes) {
-      for (const onnx::NodeProto& node : nodes) report_.nodes_after += node.op_type() == "Constant" ? 0 : 1;
+    const auto add = [&](const std::vector<OnnxNode>& nodes) {
+      for (const OnnxNode& node : nodes) report_.nodes_after += node.op_type == "Constant" ? 0 : 1;
     };
-    add(parts_.model.graph().node());
-    for (const onnx::FunctionProto& function : parts_.model.functions()) add(function.node());
+    add(parts_.graph.nodes);
+    for (const OnnxFunction& function : parts_.functions) add(function.nodes);
   }
 
   ModelParts& parts_;
   const FunctionChoice& options_;
   FunctionsReport report_;
-  std::vector<onnx::ValueInfoProto> types_of_file_;
-  std::map<std::string, const onnx::ValueInfoProto*> types_;
+  ValueTypes types_;
   std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions
   std::vector<onnx::FunctionProto> functions_;
   text::UniqueNames node_names_;
-  std::map<std::string, std::vector<onnx::NodeProto>> originals_;  // by the name of the call
+  std::map<std::string, std::vector<std::string_view>, std::less<>> originals_;  // messages, by the name of the call
 };
 
 }  // namespace
@@ -229,6 +240,7 @@ Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const 
     inline_calls(parts, /*all=*/false);  // functions that were cut out before are cut anew
     const std::string before = graph_digest(parts);
     FunctionsReport report = outline(parts, options);
+    parts.file->release(0, parts.file->size());  // of the nodes, little is needed again
     ModelParts check = parts;
     inline_calls(check, /*all=*/false);
     if (graph_digest(check) != before) {

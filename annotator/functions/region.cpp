@@ -8,8 +8,8 @@ namespace whence::functions {
 
 std::string described(const WorkGraph& graph, std::int32_t index) {
   const WorkNode& node = graph.nodes()[index];
-  std::string text = node.node.op_type();
-  if (!node.node.name().empty()) text += " '" + node.node.name() + "'";
+  std::string text(node.node->op_type);
+  if (!node.node->name.empty()) text += " '" + std::string(node.node->name) + "'";
   if (node.instance == no_instance) return text + ", whose module is not known";
   const std::string& path = graph.instances()[node.instance].path;
   return text + (path.empty() ? " of the root" : " of " + path);
@@ -48,7 +48,7 @@ class Helpers {
   bool read_by_likes(std::int32_t node) const {
     const Instances& instances = graph_.instances();
     const Instance& own = instances[region_.instance];
-    for (const WorkValueId id : graph_.nodes()[node].writes) {
+    for (const ValueId id : graph_.nodes()[node].writes) {
       if (id < 0) continue;
       for (const std::int32_t reader : graph_.value(id).readers) {
         const InstanceId other = instances.ancestor(graph_.nodes()[reader].instance, own.depth);
@@ -62,7 +62,7 @@ class Helpers {
   bool collect(std::int32_t node, std::set<std::int32_t>& made_by) const {
     if (!made_by.insert(node).second) return true;
     if (made_by.size() > std::max<std::size_t>(2, region_.nodes.size() / 4)) return false;
-    return std::ranges::all_of(graph_.nodes()[node].reads, [&](WorkValueId id) {
+    return std::ranges::all_of(graph_.nodes()[node].reads, [&](ValueId id) {
       const WorkValue& value = graph_.value(id);
       if (value.initializer >= 0) return graph_.constant(id) != nullptr;
       return value.producer < 0 || !inside(value.producer) || collect(value.producer, made_by);
@@ -111,7 +111,7 @@ struct Contracted {
     }
     before.resize(units), after.resize(units);
     for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-      for (const WorkValueId id : graph.nodes()[i].reads) {
+      for (const ValueId id : graph.nodes()[i].reads) {
         const std::int32_t producer = graph.value(id).producer;
         if (producer < 0 || unit_of[producer] == unit_of[i]) continue;
         before[unit_of[i]].push_back(unit_of[producer]);
@@ -172,7 +172,7 @@ std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vecto
   for (const std::int32_t node : nodes) of[node - first] = 1;
   for (std::int32_t i = first; i <= last; ++i) {
     if (of[i - first] != 0) continue;
-    for (const WorkValueId id : graph.nodes()[i].reads) {
+    for (const ValueId id : graph.nodes()[i].reads) {
       const std::int32_t producer = graph.value(id).producer;
       if (producer >= first && of[producer - first] != 0) of[i - first] = 2;
     }
@@ -181,7 +181,7 @@ std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vecto
   std::vector<std::int32_t> between;
   for (std::int32_t i = last; i >= first; --i) {
     if (of[i - first] != 2) continue;
-    for (const WorkValueId id : graph.nodes()[i].writes) {
+    for (const ValueId id : graph.nodes()[i].writes) {
       if (id < 0) continue;
       for (const std::int32_t reader : graph.value(id).readers) {
         if (reader <= last && (of[reader - first] == 1 || leads_in[reader - first] != 0)) leads_in[i - first] = 1;

@@ -16,12 +16,12 @@ namespace keys = origin::keys;
 
 namespace {
 
-bool says(const onnx::NodeProto& node, Confidence confidence) {
+bool says(const onnx_file::OnnxNode& node, Confidence confidence) {
   return metadata_of(node, keys::confidence) == origin::name_of(confidence);
 }
 
 // A helper that whence knows to serve several modules is an input of each.
-bool is_shared(const onnx::NodeProto& node) {
+bool is_shared(const onnx_file::OnnxNode& node) {
   return metadata_of(node, keys::rule) == "shared" || metadata_of(node, keys::op).starts_with("shared:");
 }
 
@@ -60,7 +60,7 @@ class Finder {
     std::set<InstanceId> inner;
     for (const std::int32_t index : inside_) {
       const WorkNode& node = graph_.nodes()[index];
-      if (node.instance == call && says(node.node, Confidence::exact)) return true;
+      if (node.instance == call && says(*node.node, Confidence::exact)) return true;
       const int depth = instances[call].depth + 1;
       if (const InstanceId child = instances.ancestor(node.instance, depth);
           child != no_instance && instances[child].parent == call) {
@@ -72,7 +72,7 @@ class Finder {
   }
 
   bool stands_for_module_too(const WorkNode& node) const {
-    const auto modules = nlohmann::json::parse(metadata_of(node.node, keys::modules), nullptr, false);
+    const auto modules = nlohmann::json::parse(metadata_of(*node.node, keys::modules), nullptr, false);
     return modules.is_array() && std::ranges::any_of(modules, [&](const nlohmann::json& each) {
              return each.is_string() && at_or_below(each.get_ref<const std::string&>(), path_);
            });
@@ -81,7 +81,7 @@ class Finder {
   bool is_undecided(const WorkNode& node) const {
     if (node.instance == no_instance) return true;
     const std::string& known = graph_.instances()[node.instance].path;
-    return says(node.node, Confidence::ancestor) && !is_shared(node.node) && at_or_below(path_, known);
+    return says(*node.node, Confidence::ancestor) && !is_shared(*node.node) && at_or_below(path_, known);
   }
 
   // Nodes that read what the region computes or compute what it reads, other than constants.
@@ -89,11 +89,11 @@ class Finder {
     const std::vector<char> known = graph_.constant_nodes();
     std::set<std::int32_t> beside;
     for (const std::int32_t index : inside_) {
-      for (const WorkValueId id : graph_.nodes()[index].reads) {
+      for (const ValueId id : graph_.nodes()[index].reads) {
         if (const std::int32_t maker = graph_.value(id).producer; maker >= 0 && known[maker] == 0) beside.insert(maker);
       }
       if (known[index] != 0) continue;
-      for (const WorkValueId id : graph_.nodes()[index].writes) {
+      for (const ValueId id : graph_.nodes()[index].writes) {
         if (id >= 0) beside.insert(graph_.value(id).readers.begin(), graph_.value(id).readers.end());
       }
     }

@@ -38,20 +38,7 @@ ValueShape shape_of(const onnx::TypeProto& type) {
   return shape;
 }
 
-// Names are replaced wherever the file states them; what follows from them is left to inference.
-void set_sizes(onnx::GraphProto& graph, const std::map<std::string, std::int64_t>& sizes) {
-  for (auto* values : {graph.mutable_input(), graph.mutable_value_info(), graph.mutable_output()}) {
-    for (onnx::ValueInfoProto& value : *values) {
-      if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) continue;
-      for (auto& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
-        const auto size = sizes.find(dim.dim_param());
-        if (!dim.has_dim_value() && size != sizes.end()) dim.set_dim_value(size->second);
-      }
-    }
-  }
-}
-
-void require_known(const onnx::GraphProto& graph, const std::map<std::string, std::int64_t>& sizes) {
+void require_known(const onnx::GraphProto& graph, const Sizes& sizes) {
   std::set<std::string> known;
   for (const onnx::ValueInfoProto& input : graph.input()) {
     for (const auto& dim : input.type().tensor_type().shape().dim()) {
@@ -75,12 +62,11 @@ Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::st
     ModelParts parts = read_model_parts(path);
     inline_calls(parts, /*all=*/false);
     // onnx's inference follows calls as long as they go on.
-    const auto nodes = written_size(parts.model, [](const onnx::FunctionProto&) { return true; });
-    if (!nodes || *nodes > most_written_nodes) parts.model.clear_functions();
-    require_known(parts.model.graph(), sizes);
-    set_sizes(*parts.model.mutable_graph(), sizes);
+    const auto nodes = written_size(parts, [](const onnx_file::OnnxFunction&) { return true; });
+    if (!nodes || *nodes > most_written_nodes) parts.functions.clear();
+    require_known(parts.frame.graph(), sizes);
     ValueShapes shapes;
-    for (const auto& [name, type] : value_types(parts)) shapes.emplace(name, shape_of(type));
+    for (const auto& [name, type] : value_types(parts, sizes)) shapes.emplace(name, shape_of(type));
     return shapes;
   });
 }

@@ -5,28 +5,45 @@
 #include <onnx/shape_inference/implementation.h>
 
 namespace whence::functions {
+
+using onnx_file::OnnxTensor;
+
 namespace {
 
-onnx::TypeProto type_of(const StoredTensor& tensor) {
+onnx::TypeProto type_of(const OnnxTensor& tensor) {
   onnx::TypeProto type;
-  type.mutable_tensor_type()->set_elem_type(tensor.header.data_type());
+  type.mutable_tensor_type()->set_elem_type(tensor.data_type);
   onnx::TensorShapeProto& shape = *type.mutable_tensor_type()->mutable_shape();
-  for (const std::int64_t size : tensor.header.dims()) shape.add_dim()->set_dim_value(size);
+  for (const std::int64_t size : tensor.dims) shape.add_dim()->set_dim_value(size);
   return type;
 }
 
-// Sizes and axes are looked at by inference; of weights it wants the type alone.
-onnx::ModelProto without_weights(const ModelParts& parts) {
-  onnx::ModelProto model = parts.model;
+// Names are replaced wherever the file states them; what follows from them is left to inference.
+void set_sizes(onnx::GraphProto& graph, const Sizes& sizes) {
+  for (auto* values : {graph.mutable_input(), graph.mutable_value_info(), graph.mutable_output()}) {
+    for (onnx::ValueInfoProto& value : *values) {
+      if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) continue;
+      for (auto& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+        const auto size = sizes.find(dim.dim_param());
+        if (!dim.has_dim_value() && size != sizes.end()) dim.set_dim_value(size->second);
+      }
+    }
+  }
+}
+
+// Sizes and axes are looked at by inference; of weights it needs the type alone.
+onnx::ModelProto without_weights(const ModelParts& parts, const Sizes& sizes) {
+  onnx::ModelProto model = bare_model(parts);
   onnx::GraphProto& graph = *model.mutable_graph();
-  std::set<std::string> inputs;
-  for (const onnx::ValueInfoProto& input : graph.input()) inputs.insert(input.name());
-  for (const StoredTensor& tensor : parts.initializers) {
-    if (tensor.small()) {
-      *graph.add_initializer() = tensor.whole();
-    } else if (!inputs.contains(tensor.header.name())) {
+  set_sizes(graph, sizes);
+  std::set<std::string_view> inputs;
+  for (const onnx_file::OnnxValue& input : parts.graph.inputs) inputs.insert(input.name);
+  for (const OnnxTensor& tensor : parts.graph.initializers) {
+    if (is_small(tensor)) {
+      *graph.add_initializer() = proto_of(tensor);
+    } else if (!inputs.contains(tensor.name)) {
       onnx::ValueInfoProto& input = *graph.add_input();
-      input.set_name(tensor.header.name());
+      input.set_name(std::string(tensor.name));
       *input.mutable_type() = type_of(tensor);
     }
   }
@@ -35,21 +52,21 @@ onnx::ModelProto without_weights(const ModelParts& parts) {
 
 }  // namespace
 
-std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts) {
-  onnx::ModelProto model = without_weights(parts);
+std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts, const Sizes& sizes) {
+  onnx::ModelProto model = without_weights(parts, sizes);
   try {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), onnx::ShapeInferenceOptions{});
   } catch (const std::exception&) {
-    model = without_weights(parts);  // a node that inference refuses: what the file states is known all the same
+    model = without_weights(parts, sizes);  // a node that inference refuses: what the file states is known all the same
   }
   std::map<std::string, onnx::TypeProto> types;
-  const onnx::GraphProto& graph = model.graph();
-  for (const auto* values : {&graph.input(), &graph.value_info(), &graph.output()}) {
-    for (const onnx::ValueInfoProto& value : *values) {
-      if (value.has_type()) types[value.name()] = value.type();
+  onnx::GraphProto& graph = *model.mutable_graph();
+  for (auto* values : {graph.mutable_input(), graph.mutable_value_info(), graph.mutable_output()}) {
+    for (onnx::ValueInfoProto& value : *values) {
+      if (value.has_type()) types[value.name()].Swap(value.mutable_type());
     }
   }
-  for (const StoredTensor& tensor : parts.initializers) types[tensor.header.name()] = type_of(tensor);
+  for (const OnnxTensor& tensor : parts.graph.initializers) types[std::string(tensor.name)] = type_of(tensor);
   return types;
 }
 

@@ -8,7 +8,9 @@
 
 namespace whence::functions {
 
+using Sizes = std::map<std::string, std::int64_t>;  // numbers for dynamic sizes, by their name: {"batch", 1}
+
 // By name. What inference cannot tell is missing.
-std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts);
+std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts, const Sizes& sizes = {});
 
 }  // namespace whence::functions

@@ -1,112 +1,150 @@
 #include "annotator/functions/work_graph.h"
 
+#include <numeric>
 #include <queue>
-#include <set>
+#include <unordered_set>
 
-#include "annotator/functions/node_values.h"
 #include "schema/result.h"
 
 namespace whence::functions {
-WorkGraph::WorkGraph(ModelParts& parts) : parts_(parts), instances_(parts.model.graph().node()) {
-  onnx::GraphProto& graph = *parts_.model.mutable_graph();
-  for (std::size_t i = 0; i < parts_.initializers.size(); ++i) {
-    values_[intern(parts_.initializers[i].header.name())].initializer = static_cast<std::int32_t>(i);
+
+using onnx_file::no_value;
+using onnx_file::OnnxNode;
+using onnx_file::OnnxTensor;
+using onnx_file::OnnxValue;
+
+WorkGraph::WorkGraph(ModelParts& parts, bool placed) : parts_(parts), of_nodes_(parts.graph.nodes.size(), no_instance) {
+  if (placed) {
+    std::vector<const OnnxNode*> nodes;
+    for (const OnnxNode& node : parts.graph.nodes) nodes.push_back(&node);
+    instances_ = Instances(nodes);
+    for (std::size_t i = 0; i < nodes.size(); ++i) of_nodes_[i] = instances_.of_node(i);
   }
-  for (const onnx::ValueInfoProto& input : graph.input()) values_[intern(input.name())].input = true;
-  for (const onnx::ValueInfoProto& output : graph.output()) values_[intern(output.name())].output = true;
-  nodes_.reserve(graph.node_size());
-  for (int i = 0; i < graph.node_size(); ++i) add(std::move(*graph.mutable_node(i)), instances_.of_node(i));
-  graph.clear_node();
   index();
-  for (WorkValue& value : values_) value.was_read = !value.readers.empty();
+  for (const WorkValue& value : values_) {
+    if (value.initializer < 0) continue;
+    was_read_.resize(std::max(was_read_.size(), static_cast<std::size_t>(value.initializer) + 1), 0);
+    was_read_[value.initializer] = value.readers.empty() ? 0 : 1;
+  }
 }
 
-WorkValueId WorkGraph::intern(const std::string& name) {
-  const auto [entry, is_new] = ids_.try_emplace(name, static_cast<WorkValueId>(values_.size()));
-  if (is_new) values_.emplace_back().name = name;
-  return entry->second;
-}
-
-WorkValueId WorkGraph::find(const std::string& name) const {
-  const auto entry = ids_.find(name);
-  return entry == ids_.end() ? -1 : entry->second;
-}
-
-void WorkGraph::add(onnx::NodeProto node, InstanceId instance) {
-  WorkNode added{std::move(node), instance, {}, {}};
-  for (const std::string& name : values_read(added.node)) added.reads.push_back(intern(name));
-  for (const std::string& name : added.node.output()) added.writes.push_back(name.empty() ? -1 : intern(name));
-  nodes_.push_back(std::move(added));
-}
-
-// Nodes keep their order as far as the flow of values allows.
 void WorkGraph::index() {
-  for (WorkValue& value : values_) value.producer = -1, value.readers.clear();
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    for (const WorkValueId id : nodes_[i].writes) {
-      if (id >= 0) values_[id].producer = static_cast<std::int32_t>(i);
-    }
+  index_.emplace(parts_.graph);
+  number();
+  const std::vector<std::int32_t> order = sorted();
+  if (std::ranges::is_sorted(order)) return;
+  reorder(order);
+  index_.emplace(parts_.graph);
+  number();
+}
+
+// The index of the file's nodes, as far as it is of the outermost graph: bodies read for the nodes that hold them.
+void WorkGraph::number() {
+  const std::size_t count = parts_.graph.nodes.size();
+  const auto& all = index_->nodes();
+  std::vector<std::int32_t> outer(all.size());  // by node of the file: the node of the graph that it is or stands in
+  std::int32_t next = -1;
+  nodes_.assign(count, {});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto node = static_cast<std::int32_t>(i);
+    if (index_->holder(node) < 0) nodes_[++next] = {all[i], of_nodes_[next], {}, index_->writes(node)};
+    outer[i] = next;
   }
-  std::vector<std::int32_t> waits(nodes_.size(), 0), place(nodes_.size(), -1);
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    for (const WorkValueId id : nodes_[i].reads) {
-      values_[id].readers.push_back(static_cast<std::int32_t>(i));
-      if (values_[id].producer >= 0) ++waits[i];
-    }
+  values_.clear();
+  values_.reserve(index_->values().size());
+  for (const onnx_file::GraphIndex::Value& value : index_->values()) {
+    const bool own = value.outermost;
+    values_.push_back({value.name,
+                       own && value.producer >= 0 ? outer[value.producer] : -1,
+                       own ? value.initializer : -1,
+                       value.input,
+                       value.output,
+                       {}});
   }
+  // Readers and reads as spans of two lists, which have their full size before spans are taken.
+  std::vector<std::size_t> first_read(count + 1, 0), first_reader(values_.size() + 1, 0);
+  reads_.clear();
+  std::int32_t current = -1;
+  for (const auto& read : index_->reads()) {
+    for (; current < outer[read.node]; ++current) first_read[current + 1] = reads_.size();
+    if (!index_->values()[read.value].outermost) continue;
+    if (std::find(reads_.begin() + static_cast<std::ptrdiff_t>(first_read[current]), reads_.end(), read.value) !=
+        reads_.end()) {
+      continue;
+    }
+    reads_.push_back(read.value);
+    ++first_reader[read.value + 1];
+  }
+  for (; current < static_cast<std::int32_t>(count); ++current) first_read[current + 1] = reads_.size();
+  std::partial_sum(first_reader.begin(), first_reader.end(), first_reader.begin());
+  readers_.assign(reads_.size(), -1);
+  std::vector<std::size_t> filled(first_reader.begin(), first_reader.end());
+  for (std::size_t i = 0; i < count; ++i) {
+    nodes_[i].reads = std::span(reads_).subspan(first_read[i], first_read[i + 1] - first_read[i]);
+    for (const ValueId id : nodes_[i].reads) readers_[filled[id]++] = static_cast<std::int32_t>(i);
+  }
+  for (std::size_t id = 0; id < values_.size(); ++id) {
+    values_[id].readers = std::span(readers_).subspan(first_reader[id], first_reader[id + 1] - first_reader[id]);
+  }
+}
+
+// The nodes so that each stands behind what it reads; of those that could stand next the first.
+std::vector<std::int32_t> WorkGraph::sorted() const {
+  std::vector<std::int32_t> waits(nodes_.size(), 0), order;
   std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>> ready;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (const ValueId id : nodes_[i].reads) waits[i] += values_[id].producer >= 0 ? 1 : 0;
     if (waits[i] == 0) ready.push(static_cast<std::int32_t>(i));
   }
-  std::vector<WorkNode> sorted;
-  sorted.reserve(nodes_.size());
   while (!ready.empty()) {
     const std::int32_t next = ready.top();
     ready.pop();
-    place[next] = static_cast<std::int32_t>(sorted.size());
-    for (const WorkValueId id : nodes_[next].writes) {
-      if (id < 0) continue;
+    order.push_back(next);
+    for (const ValueId id : nodes_[next].writes) {
+      if (id == no_value) continue;
       for (const std::int32_t reader : values_[id].readers) {
         if (--waits[reader] == 0) ready.push(reader);
       }
     }
-    sorted.push_back(std::move(nodes_[next]));
   }
-  if (sorted.size() != nodes_.size()) {
+  if (order.size() != nodes_.size()) {
     throw Error(Code::corrupt_file, "the nodes of the graph read each other's results in a circle",
                 "export the model again", {.file = parts_.path, .stage = "read"});
   }
-  nodes_ = std::move(sorted);
-  for (WorkValue& value : values_) {
-    if (value.producer >= 0) value.producer = place[value.producer];
-    for (std::int32_t& reader : value.readers) reader = place[reader];
-  }
+  return order;
 }
 
-const onnx::TensorProto* WorkGraph::constant(WorkValueId id) const {
-  if (const auto known = constants_.find(id); known != constants_.end()) return &known->second;
+void WorkGraph::reorder(const std::vector<std::int32_t>& order) {
+  std::vector<OnnxNode> nodes;
+  std::vector<InstanceId> instances;
+  nodes.reserve(order.size()), instances.reserve(order.size());
+  for (const std::int32_t i : order) {
+    nodes.push_back(std::move(parts_.graph.nodes[i]));
+    instances.push_back(of_nodes_[i]);
+  }
+  parts_.graph.nodes = std::move(nodes);
+  of_nodes_ = std::move(instances);
+}
+
+const OnnxTensor* WorkGraph::constant(ValueId id) const {
   const WorkValue& value = values_[id];
   if (value.input) return nullptr;  // a default, which callers may override
   if (value.initializer >= 0) {
-    const StoredTensor& tensor = parts_.initializers[value.initializer];
-    if (!tensor.small()) return nullptr;
-    return &(constants_[id] = tensor.whole());
+    const OnnxTensor& tensor = parts_.graph.initializers[value.initializer];
+    return is_small(tensor) ? &tensor : nullptr;
   }
   if (value.producer < 0) return nullptr;
-  const onnx::NodeProto& node = nodes_[value.producer].node;
-  if (node.op_type() != "Constant" || !node.domain().empty()) return nullptr;
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    if (attribute.name() == "value" && attribute.has_t() && attribute.t().ByteSizeLong() <= small_tensor) {
-      return &attribute.t();
-    }
-  }
-  return nullptr;
+  const OnnxNode& node = *nodes_[value.producer].node;
+  if (node.op_type != "Constant" || !node.domain.empty() || node.tensors.size() != 1) return nullptr;
+  const bool has_value =
+      std::ranges::any_of(node.attributes, [](const auto& attribute) { return attribute.name == "value"; });
+  return has_value && node.tensors.front().message.size() <= small_tensor ? &node.tensors.front() : nullptr;
 }
 
 std::vector<char> WorkGraph::constant_nodes() const {
   std::vector<char> constant(nodes_.size(), 0);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    constant[i] = std::ranges::all_of(nodes_[i].reads, [&](WorkValueId id) {
+    constant[i] = std::ranges::all_of(nodes_[i].reads, [&](ValueId id) {
       const WorkValue& value = values_[id];
       return !value.input && (value.initializer >= 0 || (value.producer >= 0 && constant[value.producer] != 0));
     });
@@ -114,46 +152,42 @@ std::vector<char> WorkGraph::constant_nodes() const {
   return constant;
 }
 
-void WorkGraph::replace(std::vector<Replacement> replacements) {
+void WorkGraph::replace(const std::vector<Replacement>& replacements) {
   std::vector<std::int32_t> by(nodes_.size(), -1);
   for (std::size_t i = 0; i < replacements.size(); ++i) {
     for (const std::int32_t node : replacements[i].nodes) by[node] = static_cast<std::int32_t>(i);
   }
-  std::vector<WorkNode> before = std::move(nodes_);
-  nodes_.clear();
-  std::set<std::int32_t> placed;
-  for (std::size_t i = 0; i < before.size(); ++i) {
+  std::vector<OnnxNode> nodes;
+  std::vector<InstanceId> instances;
+  std::vector<char> placed(replacements.size(), 0);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (by[i] < 0) {
-      nodes_.push_back(std::move(before[i]));
-    } else if (placed.insert(by[i]).second) {  // where its first node was; index() moves it behind what it reads
-      add(std::move(replacements[by[i]].by), replacements[by[i]].instance);
+      nodes.push_back(std::move(parts_.graph.nodes[i]));
+      instances.push_back(of_nodes_[i]);
+    } else if (placed[by[i]]++ == 0) {  // where its first node was; index() moves it behind what it reads
+      nodes.push_back(parts_.node(replacements[by[i]].by));
+      instances.push_back(replacements[by[i]].instance);
     }
   }
+  parts_.graph.nodes = std::move(nodes);
+  of_nodes_ = std::move(instances);
   index();
 }
 
-void WorkGraph::put_back() {
-  onnx::GraphProto& graph = *parts_.model.mutable_graph();
-  std::set<std::string> there;
-  for (const onnx::ValueInfoProto& input : graph.input()) there.insert(input.name());
-  std::vector<StoredTensor> kept;
-  for (StoredTensor& tensor : parts_.initializers) {
-    const std::string& name = tensor.header.name();
-    const WorkValue& value = values_[ids_.at(name)];
-    if (value.was_read && value.readers.empty() && !value.output && !value.input) continue;
-    there.insert(name);
+void WorkGraph::drop_unread() {
+  std::unordered_set<std::string_view> there;
+  for (const OnnxValue& input : parts_.graph.inputs) there.insert(input.name);
+  std::vector<OnnxTensor> kept;
+  for (std::size_t i = 0; i < parts_.graph.initializers.size(); ++i) {
+    OnnxTensor& tensor = parts_.graph.initializers[i];
+    const WorkValue& value = values_[find(tensor.name)];
+    if (was_read_[value.initializer] != 0 && value.readers.empty() && !value.output && !value.input) continue;
+    there.insert(tensor.name);
     kept.push_back(std::move(tensor));
   }
-  parts_.initializers = std::move(kept);
-  for (WorkNode& node : nodes_) {
-    there.insert(node.node.output().begin(), node.node.output().end());
-    *graph.add_node() = std::move(node.node);
-  }
-  google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> types;
-  for (onnx::ValueInfoProto& value : *graph.mutable_value_info()) {
-    if (there.contains(value.name())) *types.Add() = std::move(value);
-  }
-  graph.mutable_value_info()->Swap(&types);
+  parts_.graph.initializers = std::move(kept);
+  for (const OnnxNode& node : parts_.graph.nodes) there.insert(node.outputs.begin(), node.outputs.end());
+  std::erase_if(parts_.graph.value_info, [&](const OnnxValue& value) { return !there.contains(value.name); });
 }
 
 }  // namespace whence::functions

@@ -1,55 +1,59 @@
-// The outermost graph of a file while parts of it are cut out: nodes in topological order, values as numbers.
+// The outermost graph of a model while parts of it are cut out: nodes in topological order, each with the call that it
+// belongs to, and what each reads and makes.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
-#include <unordered_map>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "annotator/functions/instances.h"
 #include "annotator/functions/model_parts.h"
+#include "annotator/onnx_file/graph_index.h"
 
 namespace whence::functions {
 
-using WorkValueId = std::int32_t;
+using onnx_file::ValueId;
 
 struct WorkNode {
-  onnx::NodeProto node;
+  const onnx_file::OnnxNode* node = nullptr;
   InstanceId instance = no_instance;
-  std::vector<WorkValueId> reads;   // inputs and what bodies capture, distinct
-  std::vector<WorkValueId> writes;  // by output; -1 for one that is left out
+  std::span<const ValueId> reads;   // inputs and what bodies capture, distinct
+  std::span<const ValueId> writes;  // by output; no_value for one that is left out
 };
 
 struct WorkValue {
-  std::string name;
-  std::int32_t producer = -1;          // node
-  std::int32_t initializer = -1;       // index into ModelParts::initializers
-  bool input = false, output = false;  // of the graph
-  bool was_read = false;               // before anything was replaced
-  std::vector<std::int32_t> readers;
+  std::string_view name;
+  std::int32_t producer = -1;             // node
+  std::int32_t initializer = -1;          // of ModelParts::graph
+  bool input = false, output = false;     // of the graph
+  std::span<const std::int32_t> readers;  // nodes, ascending
 };
 
 class WorkGraph {
  public:
-  // Takes the nodes out of `parts`, which must outlive the graph. Errors: corrupt_file when the nodes are in a cycle.
-  explicit WorkGraph(ModelParts& parts);
+  // Sorts the nodes of `parts`, which must outlive the graph; they keep their order as far as the flow of values
+  // allows. Without `placed` no node is of a call. Errors: corrupt_file when the nodes are in a cycle.
+  explicit WorkGraph(ModelParts& parts, bool placed = true);
 
   const ModelParts& parts() const { return parts_; }
   const Instances& instances() const { return instances_; }
   const std::vector<WorkNode>& nodes() const { return nodes_; }
-  const WorkValue& value(WorkValueId id) const { return values_[id]; }
-  WorkValueId find(const std::string& name) const;  // -1 when there is no such value
+  const WorkValue& value(ValueId id) const { return values_[id]; }
+  ValueId find(std::string_view name) const { return index_->find(name); }  // no_value when there is no such value
+  std::size_t value_count() const { return values_.size(); }
 
   // True when something other than the nodes that `inside` accepts needs the value: a node, or the model's caller.
   template <class Inside>
-  bool needed_outside(WorkValueId id, const Inside& inside) const {
+  bool needed_outside(ValueId id, const Inside& inside) const {
     const WorkValue& value = values_[id];
     return value.output || !std::ranges::all_of(value.readers, inside);
   }
 
   // A small tensor that is known: an initializer within the file or a Constant node; null for all else.
-  const onnx::TensorProto* constant(WorkValueId id) const;
+  const onnx_file::OnnxTensor* constant(ValueId id) const;
   // By node: whether it computes the same whatever the model is given.
   std::vector<char> constant_nodes() const;
 
@@ -58,24 +62,28 @@ class WorkGraph {
     onnx::NodeProto by;
     InstanceId instance = no_instance;
   };
-  // Replaces sets of nodes that do not meet, each by one node. Numbers of nodes change, those of values stay.
-  void replace(std::vector<Replacement> replacements);
+  // Replaces sets of nodes that do not meet, each by one node. Numbers of nodes and values change.
+  void replace(const std::vector<Replacement>& replacements);
 
-  // The nodes into the file again, without value_info of values that are gone and initializers that nothing reads any
-  // more.
-  void put_back();
+  // Takes value_info of values that are gone, and initializers that nodes read before and nothing reads any more, out
+  // of the model.
+  void drop_unread();
 
  private:
-  WorkValueId intern(const std::string& name);
-  void add(onnx::NodeProto node, InstanceId instance);
   void index();  // sorts the nodes and finds producers and readers
+  void number();
+  std::vector<std::int32_t> sorted() const;
+  void reorder(const std::vector<std::int32_t>& order);
 
   ModelParts& parts_;
   Instances instances_;
+  std::vector<InstanceId> of_nodes_;
+  std::optional<onnx_file::GraphIndex> index_;
   std::vector<WorkNode> nodes_;
   std::vector<WorkValue> values_;
-  std::unordered_map<std::string, WorkValueId> ids_;
-  mutable std::unordered_map<WorkValueId, onnx::TensorProto> constants_;
+  std::vector<ValueId> reads_;
+  std::vector<std::int32_t> readers_;
+  std::vector<char> was_read_;  // by initializer: before anything was replaced
 };
 
 }  // namespace whence::functions

@@ -5,29 +5,31 @@
 #include <string_view>
 #include <tuple>
 
-#include "annotator/functions/call_text.h"
+#include "annotator/onnx_file/walk.h"
 
 namespace whence::functions {
+
+using onnx_file::OnnxFunction;
+using onnx_file::OnnxNode;
+
 namespace {
 
 constexpr int deepest = 1000;  // calls in calls
 
 class Counter {
  public:
-  Counter(const onnx::ModelProto& model, const std::function<bool(const onnx::FunctionProto&)>& chosen) {
-    for (const onnx::FunctionProto& function : model.functions()) {
-      if (chosen(function))
-        functions_[{function.domain(), function.name(), function.overload()}] = {&function, Size::unknown, 0};
+  Counter(const ModelParts& parts, const std::function<bool(const OnnxFunction&)>& chosen) {
+    for (const OnnxFunction& function : parts.functions) {
+      if (chosen(function)) {
+        functions_[{function.domain, function.name, function.overload}] = {&function, Size::unknown, 0};
+      }
     }
   }
 
-  template <class Nodes>
-  std::uint64_t count(const Nodes& nodes) {
+  std::uint64_t count(const std::vector<OnnxNode>& nodes) {
     std::uint64_t sum = 0;
-    for (const onnx::NodeProto& node : nodes) {
-      for_each_node(node,
-                    [&](const onnx::NodeProto& each) { sum = std::min(sum + of_call(each), most_written_nodes + 1); });
-    }
+    onnx_file::walk_nodes(nodes,
+                          [&](const OnnxNode& each) { sum = std::min(sum + of_call(each), most_written_nodes + 1); });
     return sum;
   }
 
@@ -36,20 +38,20 @@ class Counter {
  private:
   enum class Size : std::uint8_t { unknown, open, known };
   struct Function {
-    const onnx::FunctionProto* proto;
+    const OnnxFunction* function;
     Size size;
     std::uint64_t nodes;
   };
 
-  std::uint64_t of_call(const onnx::NodeProto& node) {
-    const auto found = functions_.find({node.domain(), node.op_type(), node.overload()});
+  std::uint64_t of_call(const OnnxNode& node) {
+    const auto found = functions_.find({node.domain, node.op_type, node.overload});
     if (found == functions_.end()) return 1;
     Function& function = found->second;
     endless_ |= function.size == Size::open || depth_ > deepest;
     if (function.size == Size::unknown && !endless_) {
       function.size = Size::open;
       ++depth_;
-      function.nodes = count(function.proto->node());
+      function.nodes = count(function.function->nodes);
       --depth_;
       function.size = Size::known;
     }
@@ -63,10 +65,10 @@ class Counter {
 
 }  // namespace
 
-std::optional<std::uint64_t> written_size(const onnx::ModelProto& model,
-                                          const std::function<bool(const onnx::FunctionProto&)>& chosen) {
-  Counter counter(model, chosen);
-  const std::uint64_t nodes = counter.count(model.graph().node());
+std::optional<std::uint64_t> written_size(const ModelParts& parts,
+                                          const std::function<bool(const OnnxFunction&)>& chosen) {
+  Counter counter(parts, chosen);
+  const std::uint64_t nodes = counter.count(parts.graph.nodes);
   return counter.endless() ? std::nullopt : std::optional(nodes);
 }
 

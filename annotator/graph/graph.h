@@ -22,7 +22,7 @@ inline constexpr GraphValueId no_value = -1;  // an optional input that is left 
 
 class Graph;
 
-// As an attribute: the type of a tensor, its shape left open.
+// An attribute that holds the type of a tensor, its shape left open.
 struct TensorType {
   DType dtype = DType::undefined;
 };
@@ -83,7 +83,7 @@ class Graph {
   std::vector<Symbol> symbols;
   // Operations of nodes that became constants, bodies included; ascending, distinct.
   std::vector<std::int32_t> folded;
-  Graph* outer = nullptr;  // of a branch or loop body: names and values resolve outwards
+  Graph* outer = nullptr;  // the graph around a branch or loop body: names and values resolve outwards
 
   GraphValueId add_value(GraphValue value);
   std::int32_t add_node(GraphNode node);  // sets producer of its outputs

@@ -24,7 +24,7 @@ Argument for_both(PairSteps& c, const Argument& real) {
 
 Argument sum(PairSteps& c, const char* with_tensor, const char* with_number) {
   const Argument &a = c.argument("self"), &b = c.argument("other");
-  const double alpha = c.given("alpha") ? c.steps.number("alpha") : 1;
+  const double alpha = c.has("alpha") ? c.steps.number("alpha") : 1;
   if (is_tensor(b)) {
     Argument right = c.as_pair(b);
     if (alpha != 1) right = c.binary("aten::mul.Scalar", right, {alpha});
@@ -41,7 +41,7 @@ Argument sub(PairSteps& c) { return sum(c, "aten::sub.Tensor", "aten::sub.Scalar
 
 // other - self, as 1 - z is recorded.
 Argument rsub(PairSteps& c) {
-  if (c.given("alpha") && c.steps.number("alpha") != 1) c.refuse("rsub of a multiple");
+  if (c.has("alpha") && c.steps.number("alpha") != 1) c.refuse("rsub of a multiple");
   return c.binary("aten::mul.Scalar", sub(c), {-1.0});
 }
 
@@ -209,7 +209,7 @@ Argument scattered(PairSteps& c) {
   for (const char* name : {"index", "start", "end", "step"}) {
     if (c.node().find(name) != nullptr) arguments.push_back({name, c.argument(name)});
   }
-  const std::int64_t dim = c.given("dim") ? c.steps.integer("dim") : 0;
+  const std::int64_t dim = c.has("dim") ? c.steps.integer("dim") : 0;
   arguments.push_back({"dim", {dim < 0 ? dim - 1 : dim}});  // the pair stands behind
   return c.steps.add(c.node().target, std::move(arguments), c.real_dtype(), c.result_dims());
 }
@@ -241,7 +241,7 @@ Argument full(PairSteps& c) { return filled_with(c, number(c, c.argument("fill_v
 Argument zeros(PairSteps& c) { return filled_with(c, {0, 0}); }
 Argument ones(PairSteps& c) { return filled_with(c, {1, 0}); }
 
-// Of at most two operands: the product is linear in each, so its parts are sums of products of theirs.
+// Takes at most two operands: the product is linear in each, so its parts are sums of products of their parts.
 Argument einsum(PairSteps& c) {
   const auto* operands = c.argument("tensors").as<ArgumentList>();
   if (operands == nullptr || operands->empty() || operands->size() > 2) {

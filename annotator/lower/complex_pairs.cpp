@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 #include "schema/result.h"
 
 namespace whence::lower {
@@ -240,7 +241,7 @@ class ComplexPairs {
   bool touches(const Node& node) const {
     bool found = std::ranges::any_of(node.outputs, [&](ValueId id) { return pairs_.contains(id); });
     for (const NamedArgument& argument : node.arguments) {
-      program::for_each_value(argument.value, [&](ValueId id) { found |= pairs_.contains(id); });
+      each_value(argument.value, [&](ValueId id) { found |= pairs_.contains(id); });
     }
     return found;
   }
@@ -311,10 +312,10 @@ void complex_as_pairs(Lowering& lowering) {
   const Program& program = lowering.program;
   const bool input = std::ranges::any_of(
       program.inputs, [&](const ProgramInput& each) { return is_complex(program.values[each.value].type.dtype); });
-  const auto wanted = [&](const Node& node) { return is_complex_node(program, node); };
+  const auto has_complex = [&](const Node& node) { return is_complex_node(program, node); };
   const bool constant = std::ranges::any_of(
       program.values, [](const Value& value) { return value.known == none_id && is_complex(value.type.dtype); });
-  if (input || constant || program::any_node(program.body, wanted)) ComplexPairs(lowering).run();
+  if (input || constant || program::any_node(program.body, has_complex)) ComplexPairs(lowering).run();
 }
 
 }  // namespace whence::lower

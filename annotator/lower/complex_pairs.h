@@ -20,10 +20,10 @@ class PairSteps {
 
   const Node& node() const { return node_; }
   const Argument& argument(std::string_view name) const { return steps.argument(name); }
-  bool given(std::string_view name) const { return !argument(name).is_none(); }
+  bool has(std::string_view name) const { return !argument(name).is_none(); }
   bool is_pair(const Argument& argument) const;
   bool result_is_pair() const { return pairs_.contains(node_.outputs.front()); }
-  DType real_dtype() const;              // of the result, or of its parts
+  DType real_dtype() const;              // the result's, or that of its parts
   std::vector<Dim> result_dims() const;  // with the last axis of 2, where the result is a pair
 
   // ---- parts and pairs
@@ -31,7 +31,7 @@ class PairSteps {
   Argument imag(const Argument& pair) { return part(pair, 1); }
   Argument pair(const Argument& real, const Argument& imag);
   Argument as_pair(const Argument& tensor);          // a real tensor with imaginary part 0
-  Argument in_result_dtype(const Argument& tensor);  // as it is where the result is not a pair
+  Argument in_result_dtype(const Argument& tensor);  // unchanged if the result is not a pair
   Argument unary(std::string_view target, const Argument& x);
   // Elementwise on real tensors or a number at the right; of `a`'s dtype, dims as broadcasting gives them.
   Argument binary(std::string_view target, const Argument& a, const Argument& b);
@@ -52,7 +52,7 @@ class PairSteps {
   const std::unordered_set<ValueId>& pairs_;
 };
 
-// What stands for the operator's one result.
+// A rule returns what stands for the operator's one result.
 using PairRule = Argument (*)(PairSteps&);
 using PairRules = std::unordered_map<std::string_view, PairRule>;
 

@@ -12,7 +12,7 @@ enum Scale : std::int64_t { none = 0, by_root = 1, by_count = 2 };
 
 // Unless told otherwise the way back is divided by the number of elements.
 Scale scale_of(PairSteps& c, bool forward) {
-  if (!c.given("norm")) return forward ? none : by_count;
+  if (!c.has("norm")) return forward ? none : by_count;
   const std::string& norm = *c.argument("norm").as<std::string>();
   if (norm == "ortho") return by_root;
   return (norm == "backward") == forward ? none : by_count;
@@ -40,7 +40,7 @@ std::vector<std::int64_t> integers(PairSteps& c, const Argument& argument) {
   return found;
 }
 
-// Of the operators that transform one axis (`n`), or several (`s`).
+// The axes and sizes of a transform, for the operators of one axis (`n`) and of several (`s`).
 Axes axes_of(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwise) {
   Axes result;
   const auto rank = static_cast<std::int64_t>(axes_in(c, x));
@@ -201,7 +201,7 @@ Argument stft(PairSteps& c) {
   for (NamedArgument& argument : arguments) {
     if (argument.name == "return_complex") argument.value = {false};
   }
-  if (!c.given("return_complex")) arguments.push_back({"return_complex", {false}});
+  if (!c.has("return_complex")) arguments.push_back({"return_complex", {false}});
   return c.steps.add("aten::stft", std::move(arguments), c.real_dtype(), c.result_dims());
 }
 

@@ -9,10 +9,11 @@
 
 namespace whence::lower {
 
-// Collects the nodes that take the place of `whole`; each carries its origin, but for the module.
+// Collects the nodes that take the place of `composite`; each carries its origin, but for the module.
 class Compose {
  public:
-  Compose(Program& program, const Node& whole) : program_(program), whole_(whole), scope_(whole.origin.scope) {}
+  Compose(Program& program, const Node& composite)
+      : program_(program), composite_(composite), scope_(composite.origin.scope) {}
 
   const Argument& argument(std::string_view name) const;  // None when it was not given
   std::int64_t integer(std::string_view name) const;      // known numbers and flags; Error converter_refused otherwise
@@ -20,7 +21,7 @@ class Compose {
   const std::vector<Dim>& dims(const Argument& value) const;  // Error converter_refused when the rank is unknown
   DType dtype(const Argument& value) const;
 
-  // While the result lives, nodes are of the module that holds `weight`, if it is below that of the whole.
+  // While the result lives, nodes are of the module that holds `weight`, if it is below that of the composite.
   class Inside {
    public:
     Inside(Compose& compose, const Argument& weight);
@@ -44,14 +45,14 @@ class Compose {
   ScopeId scope_inside(ModuleId module);
 
   Program& program_;
-  const Node& whole_;
-  ScopeId scope_;  // of the nodes to come
+  const Node& composite_;
+  ScopeId scope_;  // the scope of the nodes to come
   std::vector<Node> nodes_;
 };
 
 inline Dim fixed(std::int64_t size) { return Dim{size, false, none_id}; }
 
-// The results of `whole`, in order; None for a result that nothing reads.
+// The results of `composite`, in order; None for a result that nothing reads.
 using Composition = std::vector<Argument> (*)(Compose&, const std::vector<bool>& used);
 
 // The families, each in its file.

@@ -33,8 +33,9 @@ Argument projection(Compose& c, const Argument& all, std::int64_t which) {
       1, 2);
 }
 
-// What to keep, broadcasting to [batch, heads, length, length]; None without a mask. The kernels leave out what is not
-// zero in the mask: mask_type 0 is [length, length], 1 is [batch, length], 2 is [batch, heads, length, length].
+// Returns the mask of positions to keep, broadcasting to [batch, heads, length, length]; None without a mask. The
+// kernels leave out what is not zero in their mask: mask_type 0 is [length, length], 1 is [batch, length], 2 is [batch,
+// heads, length, length].
 Argument kept(Compose& c) {
   const Argument& mask = c.argument("mask");
   if (mask.is_none()) return {};

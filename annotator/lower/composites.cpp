@@ -25,16 +25,16 @@ bool same_content(const TensorData& a, const TensorData& b) {
 // One call, opened.
 class Opening {
  public:
-  Opening(Program& program, const Node& whole, const TraceComposite& trace)
-      : program_(program), whole_(whole), trace_(trace) {}
+  Opening(Program& program, const Node& composite, const TraceComposite& trace)
+      : program_(program), composite_(composite), trace_(trace) {}
 
   // False when the operator is not a composite; else nodes and results are there.
   bool run() {
     CompositeCall call;
-    call.call.target = whole_.target;
-    call.call.overload = whole_.overload;
+    call.call.target = composite_.target;
+    call.call.overload = composite_.overload;
     call.convertible = &convertible;
-    call.call.arguments = whole_.arguments;
+    call.call.arguments = composite_.arguments;
     for (NamedArgument& argument : call.call.arguments) number_inputs(argument.value);
     for (const ValueId input : inputs_) call.inputs.push_back(program_.values[input].type);
     Program first, second;
@@ -54,9 +54,9 @@ class Opening {
   [[noreturn]] void refuse(Code code, const std::string& why,
                            const std::string& remedy = "write the model without this operator") const {
     const bool archive = code == Code::converter_refused && program_.source.kind == "torch.export";
-    throw Error(code, qualified(whole_) + " has no converter and cannot be written as other operators: " + why,
+    throw Error(code, qualified(composite_) + " has no converter and cannot be written as other operators: " + why,
                 (archive ? "archive the program after run_decompositions(), or " : "") + remedy,
-                program::place_of(program_, whole_, "decompose"));
+                program::place_of(program_, composite_, "decompose"));
   }
 
   bool trace(const CompositeCall& call, Program& steps) const {
@@ -139,7 +139,7 @@ class Opening {
         refuse(Code::baked_size, "it takes other steps at another size");
       }
       Node made = node;
-      made.origin = whole_.origin;
+      made.origin = composite_.origin;
       for (std::size_t k = 0; k < made.arguments.size(); ++k) {
         made.arguments[k].value = joined(node.arguments[k].value, again.arguments[k].value);
       }
@@ -159,7 +159,7 @@ class Opening {
       (*value.type.dims)[k] = dim_of((*value.type.dims)[k], (*again.dims)[k]);
     }
     const auto id = static_cast<ValueId>(program_.values.size());
-    value.name = whole_.target.substr(whole_.target.find("::") + 2) + ".step." + std::to_string(id);
+    value.name = composite_.target.substr(composite_.target.find("::") + 2) + ".step." + std::to_string(id);
     if (value.source == ValueSource::constant) {
       const Constant& constant = first.constants.at(static_cast<std::size_t>(value.index));
       const ConstantId other = second.values[i].index;
@@ -228,7 +228,7 @@ class Opening {
     node.target = target;
     node.overload = "int";
     node.arguments = std::move(arguments);
-    node.origin = whole_.origin;
+    node.origin = composite_.origin;
     const auto id = static_cast<ValueId>(program_.values.size());
     Value value;
     value.name = "size.step." + std::to_string(id);
@@ -240,7 +240,7 @@ class Opening {
   }
 
   Program& program_;
-  const Node& whole_;
+  const Node& composite_;
   const TraceComposite& trace_;
   std::vector<ValueId> inputs_;  // by number in the call
   std::map<Sizes, Axis> axes_;   // dynamic axes of the inputs
@@ -251,12 +251,12 @@ class Opening {
 
 class Expansion {
  public:
-  Expansion(Lowering& lowering, const std::set<std::string>& wanted, const TraceComposite& trace)
-      : program_(lowering.program), failures_(lowering.failures), wanted_(wanted), trace_(trace) {}
+  Expansion(Lowering& lowering, const std::set<std::string>& keys, const TraceComposite& trace)
+      : program_(lowering.program), failures_(lowering.failures), keys_(keys), trace_(trace) {}
 
   void run() {
     program::open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
-      return wanted_.contains(qualified(node)) && open(node, to);
+      return keys_.contains(qualified(node)) && open(node, to);
     });
   }
 
@@ -276,15 +276,15 @@ class Expansion {
 
   Program& program_;
   Diagnostics& failures_;
-  const std::set<std::string>& wanted_;
+  const std::set<std::string>& keys_;
   const TraceComposite& trace_;
   program::Replacements replaced_;
 };
 
 }  // namespace
 
-void expand_composites(Lowering& lowering, const std::set<std::string>& wanted, const TraceComposite& trace) {
-  Expansion(lowering, wanted, trace).run();
+void expand_composites(Lowering& lowering, const std::set<std::string>& keys, const TraceComposite& trace) {
+  Expansion(lowering, keys, trace).run();
 }
 
 }  // namespace whence::lower

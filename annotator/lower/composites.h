@@ -20,6 +20,6 @@ namespace whence::lower {
 using TraceComposite = std::function<bool(const CompositeCall&, Program& steps, Diagnostics&)>;
 
 // Opens the operators of `wanted` ("aten::kron"). What is refused stays as it is; the reason is among the failures.
-void expand_composites(Lowering& lowering, const std::set<std::string>& wanted, const TraceComposite& trace);
+void expand_composites(Lowering& lowering, const std::set<std::string>& keys, const TraceComposite& trace);
 
 }  // namespace whence::lower

@@ -5,6 +5,7 @@
 
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 namespace {
@@ -15,9 +16,8 @@ bool always_empty(const Type& type) {
          std::ranges::any_of(*type.dims, [](const Dim& dim) { return dim.size == 0; });
 }
 
-void note_empty_results(Program& program, Block& block) {
-  for (Node& node : block.nodes) {
-    for (Block& nested : node.blocks) note_empty_results(program, nested);
+void note_empty_results(Program& program) {
+  each_node(program.body, [&](const Node& node) {
     for (const ValueId output : node.outputs) {
       Value& value = program.values[output];
       if (!node.blocks.empty() || value.known != none_id || !always_empty(value.type)) continue;
@@ -26,13 +26,13 @@ void note_empty_results(Program& program, Block& block) {
       value.known = static_cast<ConstantId>(program.constants.size());
       program.constants.push_back({std::move(nothing), {}, {node.origin.op}});
     }
-  }
+  });
 }
 
 }  // namespace
 
 void use_constants(Lowering& lowering) {
-  note_empty_results(lowering.program, lowering.program.body);
+  note_empty_results(lowering.program);
   for (Value& value : lowering.program.values) {
     if (value.known == none_id || value.source == ValueSource::parameter) continue;
     value.source = ValueSource::constant;

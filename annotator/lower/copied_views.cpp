@@ -6,6 +6,7 @@
 
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 namespace {
@@ -38,15 +39,12 @@ const std::unordered_map<std::string_view, std::string_view>& views() {
   return table;
 }
 
-void rename(Block& block) {
-  for (Node& node : block.nodes) {
-    for (Block& nested : node.blocks) rename(nested);
-    if (const auto view = views().find(node.target); view != views().end()) node.target = view->second;
-  }
-}
-
 }  // namespace
 
-void views_for_copies(Lowering& lowering) { rename(lowering.program.body); }
+void views_for_copies(Lowering& lowering) {
+  each_node(lowering.program.body, [](Node& node) {
+    if (const auto view = views().find(node.target); view != views().end()) node.target = view->second;
+  });
+}
 
 }  // namespace whence::lower

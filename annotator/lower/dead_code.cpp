@@ -6,6 +6,7 @@
 
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 
@@ -16,7 +17,7 @@ class Sweep {
   explicit Sweep(const Program& program) : program_(program) {}
 
   void need(const Argument& argument) {
-    program::for_each_value(argument, [this](ValueId id) {
+    each_value(argument, [this](ValueId id) {
       if (program_.values[id].source == ValueSource::node) needed_.insert(id);
     });
   }
@@ -25,9 +26,9 @@ class Sweep {
   void sweep(std::vector<Node>& nodes) {
     std::vector<Node> kept;
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-      const bool wanted = std::any_of(node->outputs.begin(), node->outputs.end(),
-                                      [this](ValueId id) { return needed_.count(id) != 0; });
-      if (!wanted) continue;
+      const bool has_needed_output = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                                 [this](ValueId id) { return needed_.count(id) != 0; });
+      if (!has_needed_output) continue;
       if (node->target == "prim::If") drop_unneeded_results(*node);
       for (const NamedArgument& argument : node->arguments) need(argument.value);
       for (Block& block : node->blocks) {
@@ -41,7 +42,7 @@ class Sweep {
   }
 
  private:
-  // What both sides of a branch leave and nothing reads.
+  // Drops results that both sides of a branch leave and nothing reads.
   void drop_unneeded_results(Node& branch) const {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < branch.outputs.size(); ++i) {

@@ -9,13 +9,14 @@
 
 #include "annotator/lower/compose.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 #include "schema/result.h"
 
 namespace whence::lower {
 
 const Argument& Compose::argument(std::string_view name) const {
   static const Argument none;
-  const Argument* given = whole_.find(name);
+  const Argument* given = composite_.find(name);
   return given == nullptr ? none : *given;
 }
 
@@ -48,7 +49,7 @@ Argument Compose::add(std::string_view target, std::vector<NamedArgument> argume
   node.target = std::string(target.substr(0, dot));
   if (dot != std::string_view::npos) node.overload = std::string(target.substr(dot + 1));
   node.arguments = std::move(arguments);
-  node.origin = whole_.origin;
+  node.origin = composite_.origin;
   node.origin.scope = scope_;
   Value value;
   value.name = node.target.substr(node.target.find("::") + 2) + "." + std::to_string(program_.values.size());
@@ -66,7 +67,7 @@ Compose::Inside::Inside(Compose& compose, const Argument& weight) : compose_(com
   const auto* reference = weight.as<ValueRef>();
   if (reference == nullptr || program.values[reference->id].source != ValueSource::parameter) return;
   const ParameterId parameter = program.values[reference->id].index;
-  const std::string& outer = program.module_path(compose.whole_.origin.scope);
+  const std::string& outer = program.module_path(compose.composite_.origin.scope);
   for (std::size_t i = 0; i < program.modules.size(); ++i) {
     const Module& module = program.modules[i];
     const bool below = outer.empty() || module.path.starts_with(outer + ".");
@@ -83,16 +84,16 @@ ScopeId Compose::scope_inside(ModuleId module) {
   std::int32_t call = 0;
   for (std::size_t i = 0; i < program_.scopes.size(); ++i) {
     if (program_.scopes[i].module != module) continue;
-    if (program_.scopes[i].parent == whole_.origin.scope) return static_cast<ScopeId>(i);
+    if (program_.scopes[i].parent == composite_.origin.scope) return static_cast<ScopeId>(i);
     ++call;
   }
-  program_.scopes.push_back({whole_.origin.scope, module, call});
+  program_.scopes.push_back({composite_.origin.scope, module, call});
   return static_cast<ScopeId>(program_.scopes.size()) - 1;
 }
 
 void Compose::refuse(const std::string& why, const std::string& remedy) const {
-  throw Error(Code::converter_refused, qualified(whole_) + ": " + why, remedy,
-              program::place_of(program_, whole_, "lower"));
+  throw Error(Code::converter_refused, qualified(composite_) + ": " + why, remedy,
+              program::place_of(program_, composite_, "lower"));
 }
 
 namespace {
@@ -147,30 +148,17 @@ class Decomposer {
 bool composite(const Node& node) { return compositions().contains(qualified(node)); }
 
 // Numbers operations by their place, and follows the constants that name them.
-class Renumber {
- public:
-  explicit Renumber(Program& program) : program_(program) {}
-
-  void run() {
-    run(program_.body);
-    for (Constant& constant : program_.constants) {
-      for (std::int32_t& op : constant.ops) op = first_of_[op];
-    }
+void renumber(Program& program) {
+  std::int32_t next = 0;
+  std::unordered_map<std::int32_t, std::int32_t> first_of;  // by the number from before
+  each_node(program.body, [&](Node& node) {
+    first_of.emplace(node.origin.op, next);
+    node.origin.op = next++;
+  });
+  for (Constant& constant : program.constants) {
+    for (std::int32_t& op : constant.ops) op = first_of[op];
   }
-
- private:
-  void run(Block& block) {
-    for (Node& node : block.nodes) {
-      first_of_.emplace(node.origin.op, next_);
-      node.origin.op = next_++;
-      for (Block& nested : node.blocks) run(nested);
-    }
-  }
-
-  Program& program_;
-  std::int32_t next_ = 0;
-  std::unordered_map<std::int32_t, std::int32_t> first_of_;  // by the number from before
-};
+}
 
 }  // namespace
 
@@ -183,7 +171,7 @@ void write_out_kernels(Program& program) {
   Diagnostics left_to_lower, notes;
   Lowering lowering{program, left_to_lower, notes};
   Decomposer(lowering).run();
-  Renumber(program).run();
+  renumber(program);
 }
 
 }  // namespace whence::lower

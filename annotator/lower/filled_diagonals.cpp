@@ -12,7 +12,7 @@ namespace whence::lower {
 
 namespace {
 
-// Of two axes the shorter one; where neither size is certain, some size.
+// The shorter of two axes; if neither size is certain, a dynamic size.
 Dim diagonal_of(const Dim& a, const Dim& b) {
   if (a == b) return a;
   if (a.is_static() && b.is_static()) return {std::min(a.size, b.size), false, none_id};

@@ -11,6 +11,7 @@
 #include "annotator/lower/functionalizer.h"
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 
@@ -33,7 +34,7 @@ bool writes_list(const Node& node) { return written_argument(node).as<ArgumentLi
 
 void Functionalizer::run() {
   run(program_.body, 0);
-  memory_.sink = &program_.body.nodes;  // what an output needs to be made anew stands at the end
+  memory_.sink = &program_.body.nodes;  // nodes that make an output anew stand at the end
   for (ProgramOutput& output : program_.outputs) {
     if (const auto* value = output.value.as<ValueRef>()) reports_.withdraw_write(memory_.renamed(value->id));
     memory_.resolve(output.value);
@@ -60,7 +61,7 @@ void Functionalizer::run(Block& block, int depth) {
 void Functionalizer::step(Node node) {
   if (is_in_place(node)) return writes_list(node) ? write_list(node) : write(node);
   if (only_writes(node)) {
-    reports_.report(reports_.refusal(node, "it returns nothing, so all that it does is to write to what it is given"));
+    reports_.report(reports_.refusal(node, "it returns nothing and only writes to its arguments"));
   }
   if (node.target == "prim::If") return branch(std::move(node));
   if (node.target == "prim::Loop") return loop(std::move(node));
@@ -72,8 +73,8 @@ void Functionalizer::step(Node node) {
   memory_.sink->push_back(std::move(node));
 }
 
-// y[1:] = y[:-1]: what PyTorch makes of it depends on the order in which it goes through memory, and on the device. The
-// value that is written here is computed of what was there before.
+// y[1:] = y[:-1]: PyTorch's result depends on the order in which it goes through memory, and on the device. The value
+// that is written here is computed of the contents before the write.
 void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
   const auto target = memory_.layout(self);
   if (!target) return;
@@ -85,7 +86,7 @@ void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
     overlaps |= lies && reads_what_it_overwrites(*target, *lies, !moves_elements(node));
   };
   for (const NamedArgument& argument : node.arguments) {
-    if (&argument.value != &written_argument(node)) program::for_each_value(argument.value, look);
+    if (&argument.value != &written_argument(node)) each_value(argument.value, look);
   }
   if (overlaps) reports_.warn_of_overlap(node);
 }
@@ -152,7 +153,7 @@ void Functionalizer::stand_for(const Node& node, ValueId self, ValueId result) {
   memory_.stand_for(result, source);
 }
 
-// What a name stands for is not handed out of a branch or loop body.
+// Reports a branch or loop body that gives a tensor from outside of it another shape.
 void Functionalizer::stay_inside(const Node& node, ValueId self) {
   const auto depth = depth_of_.find(self);
   if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {

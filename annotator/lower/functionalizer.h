@@ -43,7 +43,7 @@ class Functionalizer {
   Program& program_;
   WriteReports reports_;
   Memory memory_;
-  std::unordered_map<ValueId, int> depth_of_;  // of values defined in nested blocks
+  std::unordered_map<ValueId, int> depth_of_;  // the depth of values defined in nested blocks
   int depth_ = 0;
 };
 

@@ -28,7 +28,7 @@ std::string functional_name(const std::string& target) {
   return target.substr(0, target.size() - 1);
 }
 
-// Where the functional form is not called by that rule, or takes other arguments. By key.
+// Operators whose functional form has another name than that rule gives, or takes other arguments. By key.
 struct Exception {
   std::string target;
   std::vector<NamedArgument> added = {};  // that it wants, and the in-place form has a default for
@@ -77,9 +77,9 @@ Written copied(const Program& program, const Node& node, const Argument& source)
 }
 
 // True if what is declared takes the argument. A number stands for a tensor only where `numbers` says so.
-bool takes(const Program& program, const SchemaArgument& declared, const Argument& given, bool numbers) {
-  if (given.is_none() || declared.type.list) return true;
-  const auto* value = given.as<ValueRef>();
+bool takes(const Program& program, const SchemaArgument& declared, const Argument& argument, bool numbers) {
+  if (argument.is_none() || declared.type.list) return true;
+  const auto* value = argument.as<ValueRef>();
   const bool tensor = value != nullptr && program.values[value->id].type.kind == ValueKind::tensor;
   const bool wants_tensor = declared.type.base == "Tensor";
   return tensor == wants_tensor || (wants_tensor && numbers);

@@ -26,8 +26,9 @@ struct SharedMemory {
 };
 std::optional<SharedMemory> shared_memory(const Program& program, const Node& node);
 
-// What the write puts into `self`, without outputs yet; nullopt when that is simply the value `as_is` names:
-// detach_(x) -> x itself, copy_(x, src) -> src where dtype and shape are equal.
+// The functional form of a write: the node that computes what the write puts into `self`, without outputs yet; nullopt
+// when that is simply the value `as_is` names: detach_(x) -> x itself, copy_(x, src) -> src where dtype and shape are
+// equal.
 struct Written {
   std::optional<Node> node;
   ValueId as_is = none_id;

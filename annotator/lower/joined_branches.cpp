@@ -9,6 +9,7 @@
 
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 
@@ -18,21 +19,14 @@ bool is_branch(const Node& node) { return node.target == "prim::If"; }
 
 bool reads_one_of(const Block& block, const std::unordered_set<ValueId>& values) {
   bool found = false;
-  const auto look = [&](ValueId id) { found = found || values.contains(id); };
-  for (const Node& node : block.nodes) {
-    for (const NamedArgument& argument : node.arguments) program::for_each_value(argument.value, look);
-    for (const Block& inner : node.blocks) found = found || reads_one_of(inner, values);
-  }
-  for (const Argument& output : block.outputs) program::for_each_value(output, look);
+  each_value_read(block, [&](ValueId id) { found = found || values.contains(id); });
   return found;
 }
 
 void replace_in(Block& block, const program::Replacements& replacements) {
-  for (Node& node : block.nodes) {
-    program::replace(node.arguments, replacements);
-    for (Block& inner : node.blocks) replace_in(inner, replacements);
-  }
-  for (Argument& output : block.outputs) program::replace(output, replacements);
+  const auto replace = [&](Argument& argument) { program::replace(argument, replacements); };
+  each_node(block, [&](Node& node) { each_argument(node, replace); });
+  for (Argument& output : block.outputs) replace(output);
 }
 
 class Joiner {

@@ -44,7 +44,7 @@ std::optional<MemoryLayout> Memory::layout(ValueId id) const {
   return !base || view.kind == ViewKind::same ? base : view_layout(program_, view.node, view.output, *base);
 }
 
-// What is written to one of several places that are the same memory cannot be told from the value alone.
+// True if several elements of a view share a place in memory: the value alone does not tell what is written there.
 bool Memory::repeats_elements(ValueId id) const {
   if (const auto lies = layout(id)) return lies->repeats_elements();
   for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(view->second.base)) {

@@ -4,8 +4,8 @@
 // write gives the written tensor a new value and, going up, everything it is a view of; other views of the same memory
 // are stale from then on and are made anew from their base when they are next read.
 //
-// What cannot be expressed is reported only if it matters, that is, when a stale value is read: models often write
-// through reshape(), of which it is not known whether it copied, and never look at the base again.
+// A write that cannot be expressed is reported only if it matters, that is, when a stale value is read: models often
+// write through reshape(), of which it is not known whether it copied, and never look at the base again.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,7 @@ class Memory {
     std::size_t output = 0;  // which of its results
     std::string argument;    // the one that is viewed
   };
-  // What an original value is called now, and how many writes to its memory that takes account of.
+  // The current name of an original value, and how many writes to its memory that name takes account of.
   struct Version {
     ValueId value = none_id;
     int writes = 0;
@@ -57,7 +57,7 @@ class Memory {
   std::vector<ValueId> owners(const std::vector<ValueId>& values) const;  // each once
   ValueId current(ValueId id);       // its newest value; views that a write has passed by are made anew
   void resolve(Argument& argument);  // every value in it becomes the newest
-  // Where its elements lie in the memory of its owner; nullopt where that is not known.
+  // The places of a value's elements in the memory of its owner; nullopt if they are not known.
   std::optional<MemoryLayout> layout(ValueId id) const;
   // The newest value of each, and why some cannot be expressed.
   std::vector<ValueId> newest(const std::vector<ValueId>& memory, std::unordered_map<ValueId, Diagnostic>& lost) const;

@@ -43,7 +43,7 @@ struct View {
   const Program& program;
   const Node& node;
   std::size_t output;
-  MemoryLayout layout;  // of what is viewed
+  MemoryLayout layout;  // the viewed argument's
 
   std::optional<std::int64_t> integer(std::string_view name) const {
     const Argument* given = node.find(name);
@@ -350,7 +350,8 @@ bool stands_alone(const MemoryLayout& a, const MemoryLayout& b, std::size_t axis
   return step == 0 || (a.sizes[axis] - 1) * stride < step;
 }
 
-// Axes along which both go alike and that stand alone decide nothing, and are left out: what remains is small.
+// Leaves out axes with the same size and stride in both layouts that do not interleave with others: such axes do not
+// affect the overlap, and few remain.
 void leave_out_common_axes(MemoryLayout& a, MemoryLayout& b) {
   if (a.sizes.size() != b.sizes.size()) return;
   for (std::size_t axis = 0; axis < a.sizes.size();) {
@@ -422,14 +423,14 @@ std::optional<MemoryLayout> view_layout(const Program& program, const Node& view
 }
 
 bool reads_what_it_overwrites(MemoryLayout target, MemoryLayout source, bool in_place) {
-  constexpr std::int64_t most = 1 << 20;  // elements to compare one by one
+  constexpr std::int64_t max_elements = 1 << 20;  // elements to compare one by one
   if (in_place) {
     auto as_target = expanded(source, target.sizes);
     in_place = as_target.has_value();
     if (as_target) source = std::move(*as_target);
   }
   leave_out_common_axes(target, source);
-  if (element_count(target) > most || element_count(source) > most) return true;
+  if (element_count(target) > max_elements || element_count(source) > max_elements) return true;
   std::unordered_map<std::int64_t, std::int64_t> written_at;
   for_each_element(target, [&](std::int64_t place, std::int64_t element) { written_at.emplace(element, place); });
   bool found = false;

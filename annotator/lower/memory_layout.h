@@ -1,4 +1,5 @@
-// Where the elements of a view lie in the memory of the tensor that owns it, and which writes read what they overwrite.
+// Memory layouts: the places that a view's elements have in the memory of the tensor that owns it, and the writes that
+// read what they overwrite.
 //
 // Sizes are those of the example run. Elements of the owner count in row-major order, whatever its strides are: which
 // elements two views share does not depend on them.
@@ -19,11 +20,11 @@ struct MemoryLayout {
   bool repeats_elements() const;  // one element at several places: an expanded axis, overlapping windows
 };
 
-// Of a tensor that is not a view. nullopt where its sizes are not known.
+// The layout of a tensor that is not a view. nullopt if its sizes are not known.
 std::optional<MemoryLayout> owner_layout(const Program& program, ValueId owner);
 
-// Of result `output` of a view operation, whose viewed argument lies as `base`. nullopt where an argument is known at
-// run time only, or the operator is not one of those that move axes and cut.
+// The layout of result `output` of a view operation, whose viewed argument has the layout `base`. nullopt if an
+// argument is known at run time only, or the operator is not one of those that move axes and cut.
 std::optional<MemoryLayout> view_layout(const Program& program, const Node& view, std::size_t output,
                                         const MemoryLayout& base);
 

@@ -81,7 +81,7 @@ class Collector {
     return id;
   }
 
-  // What was made since `made_before` is inside of the branch. A side without the result returned before.
+  // Values that were made since `made_before` are inside of the branch. A side without the result returned before.
   void keep_results(const Node& branch, std::size_t made_before) {
     const std::unordered_set<ValueId> inside(made_in_order_.begin() + static_cast<std::ptrdiff_t>(made_before),
                                              made_in_order_.end());
@@ -104,7 +104,7 @@ class Collector {
     }
   }
 
-  // Those that are written without being kept.
+  // Positions of the loop's variables that are written without being kept.
   std::vector<std::size_t> changing_variables(const Node& loop) const {
     const std::vector<ValueId>& inputs = loop.blocks[0].inputs;
     std::vector<std::size_t> positions;

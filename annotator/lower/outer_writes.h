@@ -1,4 +1,4 @@
-// What branches and loop bodies write to that they did not make.
+// Finds the tensors that branches and loop bodies write to and did not make.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ struct OuterWrites {
   std::vector<ValueId> written;
   // Results that are the same tensor from before the node, whichever way was gone, and which it is:
   //   if c: y = x.add_(1) else: y = x;   loop: x = x.add_(1)
-  // Of a loop, the variable inside is that tensor too.
+  // A tensor from outside that the node hands out; for a loop, the variable inside is that tensor too.
   struct Kept {
     std::size_t position = 0;  // among the node's outputs
     ValueId tensor = none_id;

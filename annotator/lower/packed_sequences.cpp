@@ -9,6 +9,7 @@
 
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 
@@ -44,8 +45,8 @@ class PackedSequences {
   explicit PackedSequences(Lowering& lowering) : program_(lowering.program) {}
 
   void run() {
-    collect(program_.body);
-    check(program_.body);
+    each_node(program_.body, [this](const Node& node) { collect(node); });
+    each_node(program_.body, [this](const Node& node) { check(node); });
     for (const ProgramOutput& output : program_.outputs) check(output.value);
     if (!understood_) return;
     Replacements replaced;
@@ -56,19 +57,16 @@ class PackedSequences {
  private:
   struct Padded {
     Argument sequences, lengths;  // [T, N, F], [N]
-    ValueId input = none_id;      // what was packed, and its axis of T
+    ValueId input = none_id;      // the packed tensor, and its axis of T
     std::int64_t time_axis = 0;
   };
 
   // ---- is there any other reader?
 
-  void collect(const Block& block) {
-    for (const Node& node : block.nodes) {
-      note_length(node);
-      if (packs(node)) data_.insert(node.outputs[0]), sizes_.insert(node.outputs[1]);
-      if (recurs(node)) data_.insert(node.outputs[0]);
-      for (const Block& nested : node.blocks) collect(nested);
-    }
+  void collect(const Node& node) {
+    note_length(node);
+    if (packs(node)) data_.insert(node.outputs[0]), sizes_.insert(node.outputs[1]);
+    if (recurs(node)) data_.insert(node.outputs[0]);
   }
 
   // x.size(1), also by way of a tensor, as traces have it.
@@ -87,18 +85,17 @@ class PackedSequences {
     }
   }
 
-  void check(const Block& block) {
-    for (const Node& node : block.nodes) {
-      const bool takes_both = recurs(node) || (pads(node) && pads_with_zeros(node));
-      for (const NamedArgument& argument : node.arguments) {
-        if (takes_both && (argument.name == "data" || argument.name == "batch_sizes")) continue;
-        const bool counts = counts_sequences(program_, node) || counts_steps(program_, node);
-        if (counts && argument.name == "self" && !reads(argument.value, data_)) continue;
-        check(argument.value);
-      }
-      for (const Block& nested : node.blocks) check(nested);
+  void check(const Node& node) {
+    const bool takes_both = recurs(node) || (pads(node) && pads_with_zeros(node));
+    for (const NamedArgument& argument : node.arguments) {
+      if (takes_both && (argument.name == "data" || argument.name == "batch_sizes")) continue;
+      const bool counts = counts_sequences(program_, node) || counts_steps(program_, node);
+      if (counts && argument.name == "self" && !reads(argument.value, data_)) continue;
+      check(argument.value);
     }
-    for (const Argument& output : block.outputs) check(output);
+    for (const Block& block : node.blocks) {
+      for (const Argument& output : block.outputs) check(output);
+    }
   }
 
   void check(const Argument& argument) {
@@ -107,7 +104,7 @@ class PackedSequences {
 
   static bool reads(const Argument& argument, const std::unordered_set<ValueId>& values) {
     bool found = false;
-    program::for_each_value(argument, [&](ValueId id) { found |= values.contains(id); });
+    each_value(argument, [&](ValueId id) { found |= values.contains(id); });
     return found;
   }
 
@@ -148,10 +145,10 @@ class PackedSequences {
   }
 
   Argument longest(const Node& node, const Padded& padded, std::vector<Node>& to, ValueId output) {
-    const Argument most = add(node, "aten::max", "", {{"self", padded.lengths}},
-                              {ValueKind::tensor, DType::int64, std::vector<Dim>()}, to);
-    return add(node, "aten::Int", "Tensor", {{"a", most}}, {ValueKind::integer, DType::int64, std::nullopt}, to,
-               output);
+    const Argument longest_length = add(node, "aten::max", "", {{"self", padded.lengths}},
+                                        {ValueKind::tensor, DType::int64, std::vector<Dim>()}, to);
+    return add(node, "aten::Int", "Tensor", {{"a", longest_length}}, {ValueKind::integer, DType::int64, std::nullopt},
+               to, output);
   }
 
   void recur(const Node& node, const Padded& padded, std::vector<Node>& to) {
@@ -219,16 +216,16 @@ class PackedSequences {
   }
 
   // The first two axes in each other's place.
-  Argument swapped(const Node& whole, const Argument& x, std::vector<Node>& to, ValueId output) {
+  Argument swapped(const Node& replaced_node, const Argument& x, std::vector<Node>& to, ValueId output) {
     Type type = program_.values[x.as<ValueRef>()->id].type;
     if (type.dims && type.dims->size() > 1) std::swap((*type.dims)[0], (*type.dims)[1]);
-    return add(whole, "aten::transpose", "int", {{"self", x}, {"dim0", {std::int64_t{0}}}, {"dim1", {std::int64_t{1}}}},
-               type, to, output);
+    return add(replaced_node, "aten::transpose", "int",
+               {{"self", x}, {"dim0", {std::int64_t{0}}}, {"dim1", {std::int64_t{1}}}}, type, to, output);
   }
 
-  // A step in the place of `whole`; without `output` its result is a new value.
-  Argument add(const Node& whole, const char* target, const char* overload, std::vector<NamedArgument> arguments,
-               Type type, std::vector<Node>& to, ValueId output = none_id) {
+  // A step in the place of `replaced_node`; without `output` its result is a new value.
+  Argument add(const Node& replaced_node, const char* target, const char* overload,
+               std::vector<NamedArgument> arguments, Type type, std::vector<Node>& to, ValueId output = none_id) {
     if (output == none_id) {
       output = static_cast<ValueId>(program_.values.size());
       Value value;
@@ -240,7 +237,7 @@ class PackedSequences {
     node.target = target;
     node.overload = overload;
     node.arguments = std::move(arguments);
-    node.origin = whole.origin;
+    node.origin = replaced_node.origin;
     node.outputs = {output};
     to.push_back(std::move(node));
     return {ValueRef{output}};

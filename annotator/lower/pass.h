@@ -1,4 +1,4 @@
-// What the passes share: the program they rewrite, and where they report.
+// The passes share the program that they rewrite and the place where they report.
 //
 // A pass works in place on a private copy of the program. Node indices (Origin::op) are never renumbered: they are the
 // link back to the record. What a pass adds carries the origin of the operation it stands for.
@@ -16,8 +16,8 @@ namespace whence::lower {
 
 struct Lowering {
   Program& program;
-  Diagnostics& failures;                 // what could not be lowered; lowering goes on, so that one run shows all
-  Diagnostics& notes;                    // what users should know of a program that was lowered
+  Diagnostics& failures;                 // errors; lowering goes on after one, so that a run shows all
+  Diagnostics& notes;                    // notes for users on a program that was lowered
   std::set<std::string> untouched = {};  // operators that stay as they are, for named_in()
 };
 

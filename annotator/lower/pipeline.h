@@ -12,8 +12,8 @@ namespace whence::lower {
 
 // A lowered copy; `program` stays as it is (tensor bytes are shared). What cannot be lowered is added to `failures`:
 // the copy is then only good for finding further failures. `notes` tells of state that the model writes
-// (state_not_kept). `untouched`: operators that are converted elsewhere, "aten::dropout" or "aten::add.Tensor", so that
-// they are neither dropped nor written as others.
+// (state_not_kept). `untouched`: operators that are converted elsewhere, "aten::dropout" or "aten::add.Tensor". They
+// are neither dropped nor written as other operators.
 Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
               const std::set<std::string>& untouched = {});
 

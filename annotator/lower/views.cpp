@@ -51,7 +51,7 @@ Node like(const Node& view, std::string target, std::string overload, std::vecto
   return node;
 }
 
-// What follows needs the arguments of one write.
+// One write to a view, and the steps that express it.
 struct Write {
   const Program& program;
   const Node& view;

@@ -48,16 +48,12 @@ void WriteReports::withdraw_write(ValueId returned) {
 }
 
 void WriteReports::warn_of_overlap(const Node& node) {
-  warn(
-      {Code::unsupported_feature,
-       Severity::warning,
-       qualified(node) +
-           " reads memory that it writes to at another place: what PyTorch computes then depends on the order in which "
-           "it goes through memory; the ONNX file computes with what was there before the write",
-       place_of(lowering_.program, node, "lower"),
-       "write y[:, 1:] = y[:, :-1].clone(), if that is what is meant",
-       1,
-       {}});
+  warn(warning(
+      Code::unsupported_feature,
+      qualified(node) +
+          " reads memory that it writes to at another place: what PyTorch computes then depends on the order in which "
+          "it goes through memory; the ONNX file computes with what was there before the write",
+      "write y[:, 1:] = y[:, :-1].clone(), if that is what is meant", place_of(lowering_.program, node, "lower")));
 }
 
 void WriteReports::warn(Diagnostic warning) {

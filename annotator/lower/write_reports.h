@@ -17,7 +17,7 @@ class WriteReports {
   // A write to what outlives the call (a parameter, a buffer, a constant of the archive, an input) is followed within
   // the run and warned of. `memory`: the owner of what is written.
   void warn_of_write(const Node& node, ValueId memory);
-  // Of an input that the program returns as a whole, the caller gets the new value.
+  // Drops the report on an input that the program returns as a whole: the caller gets the new value.
   void withdraw_write(ValueId returned);
   // A write to memory that the operation reads as well, at another place.
   void warn_of_overlap(const Node& node);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "annotator/lower/functionalizer.h"
+#include "schema/program_walk.h"
 
 namespace whence::lower {
 
@@ -24,14 +25,11 @@ void insert(std::vector<T>& list, std::size_t at, const std::vector<T>& more) {
 
 bool is_read(const Block& block, ValueId id) {
   bool found = false;
-  const auto look = [&](ValueId read) { found |= read == id; };
-  return program::any_node(block, [&](const Node& node) {
-    for (const NamedArgument& argument : node.arguments) program::for_each_value(argument.value, look);
-    for (const Block& nested : node.blocks) {
-      for (const Argument& output : nested.outputs) program::for_each_value(output, look);
-    }
-    return found;
+  each_node(block, [&](const Node& node) {
+    each_argument(node,
+                  [&](const Argument& argument) { each_value(argument, [&](ValueId read) { found |= read == id; }); });
   });
+  return found;
 }
 
 }  // namespace
@@ -114,7 +112,7 @@ std::vector<ValueId> Functionalizer::carry(Block& body, std::size_t variables, c
   return carried;
 }
 
-// What the first iteration writes to, and later ones may not.
+// Owners of the memory that the first iteration writes to, and later iterations need not.
 std::vector<ValueId> Functionalizer::first_written(const Node& loop, const OuterWrites& writes) const {
   const auto& initial = *loop.arguments.back().value.as<ArgumentList>();
   std::vector<ValueId> memory;

@@ -1,5 +1,5 @@
-// What a program that was not made functional yet writes to that outlives a run: its parameters, buffers and inputs.
-// Nothing is changed.
+// Finds the state that a program writes to and that outlives a run: its parameters, buffers and inputs. Reads a program
+// that was not made functional yet, and changes nothing.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,8 @@
-// What is only known to lie somewhere below a module: that module must be high enough. A node without partner stands
-// for one of the operations that its readers' operations are computed by, as far back as values that the foreign file
-// has as well, or is part of how one of the readers is written. It runs between what it reads and what reads it, so a
-// module around both is active then. The module that encloses all of these encloses its own.
+// Raises the module of each `ancestor`, a node that is only known to lie somewhere below a module, until that module
+// encloses all that the node can stand for. A node without partner stands for one of the operations that its readers'
+// operations are computed by, as far back as values that the foreign file has as well, or is part of how one of the
+// readers is written. It runs between what it reads and what reads it, so a module around both is active then. The
+// module that encloses all of these encloses its own.
 //
 //   reference  equal -> where -> add(mask)     of block, block, block.attention
 //   foreign    ?     -> ?     -> Add           both: block or below
@@ -25,11 +26,11 @@ class Ancestors {
         f_(placement.foreign),
         r_(placement.reference.structure),
         nodes_of_unit_(placement.reference.units.size()),
-        behind_(placement.reference.units.size(), unknown),
-        bounds_(f_.nodes.size(), none) {
-    for (std::size_t i = 0; i < r_.nodes.size(); ++i) {
-      for (const std::int32_t unit : placement.reference.units_of_node[i]) {
-        nodes_of_unit_[unit].push_back(static_cast<std::int32_t>(i));
+        behind_(placement.reference.units.size()),
+        bounds_(f_.nodes.size()) {
+    for (const ReferenceNode i : r_.nodes.keys()) {
+      for (const UnitIndex unit : placement.reference.units_of_node[i]) {
+        nodes_of_unit_[unit].push_back(i);
       }
     }
   }
@@ -40,7 +41,7 @@ class Ancestors {
       NodeMatch& match = placement_.matches[*node];
       if (match.confidence != Confidence::ancestor || match.rule == MatchRule::carried) continue;
       if (placement_.surest(match.units) == Confidence::ancestor) continue;  // as high as the reference has it
-      const std::int32_t scope = match.rule == MatchRule::inserted ? scope_with_readers(*node) : scope_of(*node);
+      const ScopeIndex scope = match.rule == MatchRule::inserted ? scope_with_readers(*node) : scope_of(*node);
       if (scope == match.scope) continue;
       match.scope = scope;  // and no operation in particular
       match.units.clear();
@@ -49,34 +50,30 @@ class Ancestors {
   }
 
  private:
-  static constexpr std::int32_t none = -1, unknown = -2;
-
   // A known size that becomes an element of a list: Constant -> Unsqueeze -> Concat.
-  bool puts_into_list(std::int32_t node) const {
-    const auto is_element = [&](std::int32_t each) {
+  bool puts_into_list(ForeignNode node) const {
+    const auto is_element = [&](ForeignNode each) {
       return f_.nodes[each].kind == NodeKind::constant && f_.nodes[each].op_type == "Unsqueeze";
     };
     return is_element(node) || std::ranges::any_of(placement_.readers(node), is_element);
   }
 
-  std::int32_t together(std::int32_t a, std::int32_t b) const {
-    return a < 0 ? b : b < 0 ? a : placement_.reference.common_scope(a, b);
-  }
+  ScopeIndex together(ScopeIndex a, ScopeIndex b) const { return placement_.reference.together(a, b); }
 
-  std::int32_t scope_of(std::int32_t node) const {
-    std::int32_t scope = together(placement_.matches[node].scope, std::max(bounds_[node], 0));
-    for (const std::int32_t source : placement_.sources(node)) {
+  ScopeIndex scope_of(ForeignNode node) const {
+    ScopeIndex scope = together(placement_.matches[node].scope, std::max(bounds_[node], root_scope));
+    for (const ForeignNode source : placement_.sources(node)) {
       if (!placement_.placed(source)) continue;
       scope = together(scope, together(placement_.matches[source].scope, placement_.pairs.tie_scope(source)));
     }
     // Exporters merge equal numbers in lists of sizes, also those of modules beside each other, into the first.
-    return puts_into_list(node) ? std::max(placement_.reference.scopes[scope].parent, 0) : scope;
+    return puts_into_list(node) ? std::max(placement_.reference.scopes[scope].parent, root_scope) : scope;
   }
 
-  // What was put in for readers that were raised goes up with them.
-  std::int32_t scope_with_readers(std::int32_t node) const {
-    std::int32_t scope = placement_.matches[node].scope;
-    for (const std::int32_t reader : placement_.readers(node)) {
+  // Inserted nodes go up with the readers that they serve.
+  ScopeIndex scope_with_readers(ForeignNode node) const {
+    ScopeIndex scope = placement_.matches[node].scope;
+    for (const ForeignNode reader : placement_.readers(node)) {
       const NodeMatch& match = placement_.matches[reader];
       if (match.confidence == Confidence::ancestor) scope = together(scope, match.scope);
     }
@@ -84,52 +81,52 @@ class Ancestors {
   }
 
   // The scope that encloses whatever a node without partner can stand for: by its readers.
-  std::int32_t bound_of(std::int32_t node) {
-    std::int32_t scope = none;
-    for (const std::int32_t reader : placement_.readers(node)) {
+  ScopeIndex bound_of(ForeignNode node) {
+    ScopeIndex scope;
+    for (const ForeignNode reader : placement_.readers(node)) {
       const NodeMatch& match = placement_.matches[reader];
       if (!placement_.placed(reader)) continue;
-      const std::int32_t tied = placement_.pairs.tie_scope(reader);
-      const bool known = match.confidence != Confidence::ancestor && !match.units.empty() && tied < 0;
+      const ScopeIndex tied = placement_.pairs.tie_scope(reader);
+      const bool known = match.confidence != Confidence::ancestor && !match.units.empty() && !tied.exists();
       if (!known) {
         scope = together(scope, together(together(match.scope, tied), bounds_[reader]));
         continue;
       }
       scope = together(scope, match.scope);
-      for (const std::int32_t unit : match.units) scope = together(scope, behind(unit));
+      for (const UnitIndex unit : match.units) scope = together(scope, behind(unit));
     }
     return scope;
   }
 
   // The scope around a unit and all that it is computed by, up to values that have a partner.
-  std::int32_t behind(std::int32_t unit) {
-    if (behind_[unit] != unknown) return behind_[unit];
-    std::vector<std::int32_t> nodes = nodes_of_unit_[unit];
-    std::set<std::int32_t> seen(nodes.begin(), nodes.end());
-    std::int32_t scope = placement_.reference.units[unit].scope;
+  ScopeIndex behind(UnitIndex unit) {
+    if (behind_[unit].exists()) return behind_[unit];
+    std::vector<ReferenceNode> nodes = nodes_of_unit_[unit];
+    std::set<ReferenceNode> seen(nodes.begin(), nodes.end());
+    ScopeIndex scope = placement_.reference.units[unit].scope;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      for (const std::int32_t other : placement_.reference.units_of_node[nodes[i]]) {
+      for (const UnitIndex other : placement_.reference.units_of_node[nodes[i]]) {
         scope = together(scope, placement_.reference.units[other].scope);
       }
-      for (const std::int32_t input : r_.nodes[nodes[i]].inputs) {
-        if (input < 0) continue;
-        for (const std::int32_t producer : r_.values[input].producers) {
+      for (const ReferenceValue input : r_.nodes[nodes[i]].inputs) {
+        if (!input.exists()) continue;
+        for (const ReferenceNode producer : r_.values[input].producers) {
           const bool ends =
-              r_.nodes[producer].kind == NodeKind::heavy && placement_.pairs.foreign_value(r_.loose(input)) >= 0;
+              r_.nodes[producer].kind == NodeKind::heavy && placement_.pairs.foreign_value(r_.loose(input)).exists();
           if (!ends && seen.insert(producer).second) nodes.push_back(producer);
         }
       }
-      if (nodes.size() > widest) return behind_[unit] = 0;
+      if (nodes.size() > widest) return behind_[unit] = root_scope;
     }
     return behind_[unit] = scope;
   }
 
   Placement& placement_;
-  const Structure& f_;
-  const Structure& r_;
-  std::vector<std::vector<std::int32_t>> nodes_of_unit_;
-  std::vector<std::int32_t> behind_;  // by unit
-  std::vector<std::int32_t> bounds_;  // by foreign node
+  const ForeignStructure& f_;
+  const ReferenceStructure& r_;
+  IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit_;
+  IndexedVector<UnitIndex, ScopeIndex> behind_;
+  IndexedVector<ForeignNode, ScopeIndex> bounds_;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/metadata/node_keys.h"
@@ -19,22 +19,21 @@ namespace whence::match {
 namespace keys = origin::keys;
 using onnx_file::find_property;
 
-std::int32_t ScopeTree::of(const std::string& path, std::int32_t call) {
+ScopeIndex ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
   if (known != known_.end()) return known->second;
   // Calls of one module hang below it, so that what its calls and those of its children have in common is the module:
   // which call of it a child's belongs to the file does not say.
-  std::int32_t parent = -1;
+  ScopeIndex parent;
   if (call > 0) {
     parent = of(path, 0);
   } else if (!path.empty()) {
     const std::size_t dot = path.rfind('.');
     parent = of(dot == std::string::npos ? "" : path.substr(0, dot), 0);
   }
-  const auto id = static_cast<std::int32_t>(scopes_.size());
   std::string name_path = path.empty() ? "" : "/" + path;
   std::replace(name_path.begin(), name_path.end(), '.', '/');
-  scopes_.push_back({parent, path, call, std::move(name_path)});
+  const ScopeIndex id = scopes_.add({parent, path, call, std::move(name_path)});
   known_.emplace(std::pair(path, call), id);
   return id;
 }
@@ -72,6 +71,9 @@ bool is_weight(const StructureTensor& tensor) {
   return tensor.elements() > 1 && !(counts && tensor.is_vector());
 }
 
+// Each of the file's nodes is a unit.
+UnitIndex unit_of(const StructureNode<Side::reference>& node) { return UnitIndex(node.source.number()); }
+
 // The file holds the weights, so that they are found again under other names.
 void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tensor, ReferenceParameter& parameter) {
   parameter.weight = is_weight(tensor);
@@ -86,14 +88,14 @@ void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tens
 
 Reference make_reference(const onnx_file::OnnxSummary& annotated) {
   Reference reference;
-  ForeignStructure made = make_structure(annotated);
-  reference.structure = std::move(made.structure);
+  FileStructure file = make_structure<Side::reference>(annotated);
+  reference.structure = std::move(file.structure);
   reference.owners.push_back(annotated.file);
   reference.values_keep_names = true;
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
   const ScopeReader reader(annotated);
-  for (const onnx_file::OnnxNode* node : made.file_nodes) {
+  for (const onnx_file::OnnxNode* node : file.file_nodes) {
     ReferenceUnit unit;
     unit.name = node->name;
     if (const auto module = module_of(node->metadata)) {
@@ -103,26 +105,30 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
       unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
       unit.confidence = confidence_in(node->metadata);
       if (const auto path = name_path_of(node->name, *module, reader)) reference.scopes[unit.scope].name_path = *path;
-    } else {
-      unit.scope = -1;
     }
-    reference.units.push_back(std::move(unit));
+    reference.units.add(std::move(unit));
   }
-  for (const StructureNode& node : reference.structure.nodes) {
-    reference.units_of_node.push_back(node.source < 0 ? std::vector<std::int32_t>{} : std::vector{node.source});
+  for (const auto& node : reference.structure.nodes) {
+    reference.units_of_node.add(node.source.exists() ? std::vector{unit_of(node)} : std::vector<UnitIndex>{});
   }
-  for (const StructureTensor& tensor : reference.structure.tensors) {
-    if (tensor.name.empty() || tensor.value < 0) continue;
+  IndexedVector<ReferenceTensor, ReferenceValue> holders(reference.structure.tensors.size());
+  for (const ReferenceValue value : reference.structure.values.keys()) {
+    const ReferenceTensor tensor = reference.structure.values[value].tensor;
+    if (tensor.exists()) holders[tensor] = value;
+  }
+  for (const ReferenceTensor index : holders.keys()) {
+    const StructureTensor& tensor = reference.structure.tensors[index];
+    if (tensor.name.empty()) continue;
     ReferenceParameter parameter;
     parameter.names.emplace_back(tensor.name);
     parameter.dims = tensor.dims;
-    for (const StructureUse& use : reference.structure.values[tensor.value].uses) {
-      if (use.node < 0 || reference.structure.nodes[use.node].source < 0) continue;
-      parameter.units.push_back(reference.structure.nodes[use.node].source);
+    for (const auto& use : reference.structure.values[holders[index]].uses) {
+      if (!use.node.exists() || !reference.structure.nodes[use.node].source.exists()) continue;
+      parameter.units.push_back(unit_of(reference.structure.nodes[use.node]));
     }
     if (parameter.units.empty()) continue;
     add_content(annotated, tensor, parameter);
-    reference.parameters.push_back(std::move(parameter));
+    reference.parameters.add(std::move(parameter));
   }
   reference.index_units();
   return reference;

@@ -1,4 +1,4 @@
-// Where growth starts, and its order: seeds, then pairs, the best supported first.
+// Growth of the correspondence in its order: seeds, then pairs, the best supported first.
 #include "annotator/match/correspondence.h"
 
 #include <algorithm>
@@ -12,31 +12,26 @@
 namespace whence::match {
 namespace {
 
-constexpr std::size_t most_rivals = 96;  // partners kept for a node
-constexpr int most_bridges = 64;         // rounds of looking past nodes without partner; each looks everywhere
-
-std::vector<std::int32_t> positions(const Structure& s) {
-  std::vector<std::int32_t> result(s.nodes.size(), 0);
-  for (std::size_t i = 0; i < s.order.size(); ++i) result[s.order[i]] = static_cast<std::int32_t>(i);
-  return result;
-}
+constexpr std::size_t max_rivals = 96;  // partners kept for a node
+constexpr int max_bridges = 64;         // rounds of looking past nodes without partner; each looks everywhere
 
 }  // namespace
 
-Correspondence::Correspondence(const Structure& foreign, const Reference& reference, const EvidenceTable& evidence)
+Correspondence::Correspondence(const ForeignStructure& foreign, const Reference& reference,
+                               const EvidenceTable& evidence)
     : f_(foreign),
       reference_(reference),
       r_(reference.structure),
       evidence_(evidence),
-      node_of_(foreign.nodes.size(), -1),
-      foreign_node_of_(r_.nodes.size(), -1),
-      value_of_(foreign.values.size(), -1),
-      foreign_of_(r_.values.size(), -1),
+      node_of_(foreign.nodes.size()),
+      foreign_node_of_(r_.nodes.size()),
+      value_of_(foreign.values.size()),
+      foreign_of_(r_.values.size()),
       certain_(foreign.nodes.size(), false),
       sure_of_scope_(foreign.nodes.size(), false),
       value_certain_(foreign.values.size(), false),
-      tie_scope_(foreign.nodes.size(), -1),
-      value_tie_scope_(foreign.values.size(), -1),
+      tie_scope_(foreign.nodes.size()),
+      value_tie_scope_(foreign.values.size()),
       rivals_of_f_(foreign.nodes.size()),
       rivals_of_r_(r_.nodes.size()) {}
 
@@ -49,7 +44,7 @@ void Correspondence::grow() {
     link_joint_products();
     settle(small_gap);
     if (!queue_.empty()) continue;
-    if (bridges_++ < most_bridges && bridge()) continue;
+    if (bridges_++ < max_bridges && bridge()) continue;
     if (seed_shapes()) continue;
     if (break_ties()) continue;
     break;
@@ -60,62 +55,64 @@ void Correspondence::grow() {
 // ---- seeds --------------------------------------------------------------------------------------------------------
 
 void Correspondence::seed_interface() {
-  std::unordered_map<std::string_view, std::int32_t> inputs, outputs;
-  for (const std::int32_t value : r_.inputs) inputs.emplace(r_.values[value].name, value);
-  for (const std::int32_t value : r_.outputs) outputs.emplace(r_.values[value].name, value);
-  const auto seed = [&](const std::vector<std::int32_t>& ours, const std::vector<std::int32_t>& theirs,
-                        const std::unordered_map<std::string_view, std::int32_t>& by_name) {
+  std::unordered_map<std::string_view, ReferenceValue> inputs, outputs;
+  for (const ReferenceValue value : r_.inputs) inputs.emplace(r_.values[value].name, value);
+  for (const ReferenceValue value : r_.outputs) outputs.emplace(r_.values[value].name, value);
+  const auto seed = [&](const std::vector<ForeignValue>& foreign_values,
+                        const std::vector<ReferenceValue>& reference_values,
+                        const std::unordered_map<std::string_view, ReferenceValue>& by_name) {
     std::size_t named = 0;
-    for (const std::int32_t value : ours) {
+    for (const ForeignValue value : foreign_values) {
       const auto found = by_name.find(f_.values[value].name);
       if (found == by_name.end()) continue;
       ++named;
       link(f_.loose(value), r_.loose(found->second));
     }
-    if (named > 0 || ours.size() != theirs.size()) return;
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      if (may_be_same(f_.loose(ours[i]), r_.loose(theirs[i]))) link(f_.loose(ours[i]), r_.loose(theirs[i]));
+    if (named > 0 || foreign_values.size() != reference_values.size()) return;
+    for (std::size_t i = 0; i < foreign_values.size(); ++i) {
+      if (may_be_same(f_.loose(foreign_values[i]), r_.loose(reference_values[i])))
+        link(f_.loose(foreign_values[i]), r_.loose(reference_values[i]));
     }
   };
   seed(f_.inputs, r_.inputs, inputs);
   seed(f_.outputs, r_.outputs, outputs);
   if (!reference_.values_keep_names) return;
-  std::unordered_map<std::string_view, std::int32_t> by_name;
-  for (std::size_t i = 0; i < r_.values.size(); ++i) {
-    if (!r_.values[i].constant) by_name.emplace(r_.values[i].name, static_cast<std::int32_t>(i));
+  std::unordered_map<std::string_view, ReferenceValue> by_name;
+  for (const ReferenceValue i : r_.values.keys()) {
+    if (!r_.values[i].constant) by_name.emplace(r_.values[i].name, i);
   }
   std::unordered_set<std::string_view> kept;
-  for (const StructureValue& value : f_.values) kept.insert(value.name);
-  for (std::size_t i = 0; i < f_.values.size(); ++i) {
+  for (const auto& value : f_.values) kept.insert(value.name);
+  for (const ForeignValue i : f_.values.keys()) {
     const auto found = by_name.find(f_.values[i].name);
     if (found == by_name.end() || f_.values[i].constant || f_.values[i].name.empty()) continue;
     // Tools that fold a scaling into the product before it may keep the name of the product's result.
-    const std::int32_t fv = f_.loose(static_cast<std::int32_t>(i)), rv = r_.loose(found->second);
-    const std::int32_t behind = behind_folded(fv, rv);
+    const ForeignValue fv = f_.loose(i);
+    const ReferenceValue rv = r_.loose(found->second);
+    const ReferenceValue behind = behind_folded(fv, rv);
     link(fv, kept.contains(r_.values[behind].name) ? rv : behind);
   }
 }
 
 // An input or output of another name in the same place: of the same model, if what reads or makes it is alike and has
 // weights of the same sizes. A part taken out of a larger model begins and ends elsewhere.
-bool Correspondence::may_be_same(std::int32_t fv, std::int32_t rv) const {
-  const auto computed_inputs = [](const Structure& s, std::int32_t node) {
-    return std::ranges::count_if(s.data_inputs(s.nodes[node]), [](std::int32_t input) { return input >= 0; });
+bool Correspondence::may_be_same(ForeignValue fv, ReferenceValue rv) const {
+  const auto computed_inputs = [](const auto& s, auto node) {
+    return std::ranges::count_if(s.data_inputs(node), [](auto input) { return input.exists(); });
   };
-  const auto alike = [&](std::int32_t a, std::int32_t b) {
+  const auto alike = [&](ForeignNode a, ReferenceNode b) {
     // A product of two values is never one with weights.
     if (is_product(f_.nodes[a].op_class) && computed_inputs(f_, a) != computed_inputs(r_, b)) return false;
-    return f_.nodes[a].op_class == r_.nodes[b].op_class && constants_alike(f_.nodes[a], r_.nodes[b]) >= 0 &&
-           !kernels_differ(f_.nodes[a], r_.nodes[b]);
+    return f_.nodes[a].op_class == r_.nodes[b].op_class && constants_alike(a, b) >= 0 && !kernels_differ(a, b);
   };
-  for (const std::int32_t a : f_.makers(fv)) {
-    for (const std::int32_t b : r_.makers(rv)) {
+  for (const ForeignNode a : f_.makers(fv)) {
+    for (const ReferenceNode b : r_.makers(rv)) {
       if (alike(a, b)) return true;
     }
   }
   if (!f_.makers(fv).empty()) return false;
-  for (const StructureUse& a : f_.heavy_uses(fv)) {
-    for (const StructureUse& b : r_.heavy_uses(rv)) {
+  for (const auto& a : f_.heavy_uses(fv)) {
+    for (const auto& b : r_.heavy_uses(rv)) {
       if (alike(a.node, b.node)) return true;
     }
   }
@@ -123,11 +120,11 @@ bool Correspondence::may_be_same(std::int32_t fv, std::int32_t rv) const {
 }
 
 void Correspondence::seed_evidence() {
-  for (const std::int32_t f : f_.order) {
+  for (const ForeignNode f : f_.order) {
     if (f_.nodes[f].kind != NodeKind::heavy) continue;
     for (const Evidence& evidence : evidence_[f]) {
-      if (evidence.unit < 0 || evidence.strength <= 0 || evidence.rule == MatchRule::fx_names) continue;
-      for (const std::int32_t r : reference_.nodes_of_unit[evidence.unit]) {
+      if (!evidence.unit.exists() || evidence.strength <= 0 || evidence.rule == MatchRule::fx_names) continue;
+      for (const ReferenceNode r : reference_.nodes_of_unit[evidence.unit]) {
         if (r_.nodes[r].op_class == f_.nodes[f].op_class) propose(f, r);
       }
     }
@@ -138,11 +135,11 @@ void Correspondence::seed_evidence() {
 bool Correspondence::seed_shapes() {
   if (std::exchange(shapes_seeded_, true)) return false;
   const std::size_t before = queue_.size();
-  for (const std::int32_t f : f_.order) {
-    if (node_of_[f] >= 0 || f_.nodes[f].kind != NodeKind::heavy) continue;
+  for (const ForeignNode f : f_.order) {
+    if (node_of_[f].exists() || f_.nodes[f].kind != NodeKind::heavy) continue;
     for (const Evidence& evidence : evidence_[f]) {
       if (evidence.rule != MatchRule::shapes) continue;
-      for (const std::int32_t r : reference_.nodes_of_unit[evidence.unit]) {
+      for (const ReferenceNode r : reference_.nodes_of_unit[evidence.unit]) {
         if (r_.nodes[r].op_class != f_.nodes[f].op_class) continue;
         bonus_[pair_key(f, r)] += bridged;
         propose(f, r);
@@ -154,14 +151,14 @@ bool Correspondence::seed_shapes() {
 
 // ---- growth -------------------------------------------------------------------------------------------------------
 
-void Correspondence::propose(std::int32_t f, std::int32_t r) {
-  if (node_of_[f] >= 0 || foreign_node_of_[r] >= 0) return;
+void Correspondence::propose(ForeignNode f, ReferenceNode r) {
+  if (node_of_[f].exists() || foreign_node_of_[r].exists()) return;
   if (f_.nodes[f].kind != NodeKind::heavy || r_.nodes[r].kind != NodeKind::heavy) return;
   if (other_form_taken(r)) return;
-  if (kernels_differ(f_.nodes[f], r_.nodes[r]) || f_.nodes[f].computes_sizes != r_.nodes[r].computes_sizes) return;
+  if (kernels_differ(f, r) || f_.nodes[f].computes_sizes != r_.nodes[r].computes_sizes) return;
   auto& rivals = rivals_of_f_[f];
   if (std::find(rivals.begin(), rivals.end(), r) == rivals.end()) {
-    if (rivals.size() >= most_rivals || rivals_of_r_[r].size() >= most_rivals) return;
+    if (rivals.size() >= max_rivals || rivals_of_r_[r].size() >= max_rivals) return;
     rivals.push_back(r);
     rivals_of_r_[r].push_back(f);
   }
@@ -170,11 +167,11 @@ void Correspondence::propose(std::int32_t f, std::int32_t r) {
 
 // A product with weights has its partner in another form of the reference: this one is the same operation, which is in
 // the foreign file once.
-bool Correspondence::other_form_taken(std::int32_t r) const {
-  const StructureNode& node = r_.nodes[r];
-  if (!is_product(node.op_class) || !r_.reads_weights(node) || node.outputs[0] < 0) return false;
-  return std::ranges::any_of(r_.makers(r_.loose(node.outputs[0])), [&](std::int32_t other) {
-    return other != r && foreign_node_of_[other] >= 0 && r_.nodes[other].op_class == node.op_class &&
+bool Correspondence::other_form_taken(ReferenceNode r) const {
+  const auto& node = r_.nodes[r];
+  if (!is_product(node.op_class) || !r_.reads_weights(r) || !node.outputs[0].exists()) return false;
+  return std::ranges::any_of(r_.makers(r_.loose(node.outputs[0])), [&](ReferenceNode other) {
+    return other != r && foreign_node_of_[other].exists() && r_.nodes[other].op_class == node.op_class &&
            same_units(other, r);
   });
 }
@@ -185,7 +182,7 @@ void Correspondence::settle(double gap) {
   while (!queue_.empty()) {
     Candidate top = queue_.top();
     queue_.pop();
-    if (node_of_[top.foreign] >= 0 || foreign_node_of_[top.reference] >= 0) continue;
+    if (node_of_[top.foreign].exists() || foreign_node_of_[top.reference].exists()) continue;
     if (other_form_taken(top.reference)) continue;
     const double now = score(top.foreign, top.reference);
     if (now < top.score - 1e-9) {  // what was learned since speaks against it
@@ -207,24 +204,24 @@ void Correspondence::settle(double gap) {
 // One foreign product for several of the reference that read the same value (query, key and value in one MatMul), taken
 // apart by a Split: its results are theirs, in the order of the weight's parts, else of execution.
 void Correspondence::link_joint_products() {
-  for (const std::int32_t f : f_.order) {
-    const StructureNode& split = f_.nodes[f];
-    if (split.op_type != "Split" || split.outputs.size() < 2 || node_of_[f] >= 0) continue;
-    const std::int32_t input = f_.data_inputs(split)[0];
-    if (input < 0 || f_.makers(input).size() != 1 || f_.heavy_uses(input).size() != 1) continue;
-    const std::int32_t product = f_.makers(input)[0];
-    if (!is_product(f_.nodes[product].op_class) || node_of_[product] >= 0) continue;
-    const std::int32_t read = f_.data_inputs(f_.nodes[product])[0];
-    if (read < 0 || value_of_[read] < 0) continue;
+  for (const ForeignNode f : f_.order) {
+    const auto& split = f_.nodes[f];
+    if (split.op_type != "Split" || split.outputs.size() < 2 || node_of_[f].exists()) continue;
+    const ForeignValue input = f_.data_inputs(f)[0];
+    if (!input.exists() || f_.makers(input).size() != 1 || f_.heavy_uses(input).size() != 1) continue;
+    const ForeignNode product = f_.makers(input)[0];
+    if (!is_product(f_.nodes[product].op_class) || node_of_[product].exists()) continue;
+    const ForeignValue read = f_.data_inputs(product)[0];
+    if (!read.exists() || !value_of_[read].exists()) continue;
     bool ordered = false;
-    const std::vector<std::int32_t> units = parts_of(product, value_of_[read], ordered);
+    const std::vector<UnitIndex> units = parts_of(product, value_of_[read], ordered);
     if (units.size() != split.outputs.size()) continue;
     linking_certain_ = ordered;
     tie_broken_ = tie_broken_ || !ordered;
     joint_[product] = joint_[f] = units;
     for (std::size_t i = 0; i < units.size(); ++i) {
-      for (const std::int32_t r : reference_.nodes_of_unit[units[i]]) {
-        if (r_.nodes[r].op_class != f_.nodes[product].op_class || r_.nodes[r].outputs[0] < 0) continue;
+      for (const ReferenceNode r : reference_.nodes_of_unit[units[i]]) {
+        if (r_.nodes[r].op_class != f_.nodes[product].op_class || !r_.nodes[r].outputs[0].exists()) continue;
         link(f_.loose(split.outputs[i]), r_.loose(r_.nodes[r].outputs[0]));
         break;
       }
@@ -234,21 +231,21 @@ void Correspondence::link_joint_products() {
 }
 
 // The units whose products the joint one does, in order; `ordered`: the weight's parts say so.
-std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::int32_t read, bool& ordered) const {
-  std::vector<std::int32_t> units;
-  const auto add = [&](std::int32_t unit) {
+std::vector<UnitIndex> Correspondence::parts_of(ForeignNode product, ReferenceValue read, bool& ordered) const {
+  std::vector<UnitIndex> units;
+  const auto add = [&](UnitIndex unit) {
     if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
   };
   for (const Evidence& evidence : evidence_[product]) {
-    if (evidence.rule == MatchRule::digests && evidence.unit >= 0) add(evidence.unit);
+    if (evidence.rule == MatchRule::digests && evidence.unit.exists()) add(evidence.unit);
   }
   ordered = units.size() > 1;
   if (ordered) return units;
   units.clear();
-  for (const StructureUse& use : r_.heavy_uses(read)) {
+  for (const auto& use : r_.heavy_uses(read)) {
     if (r_.nodes[use.node].op_class != f_.nodes[product].op_class || use.slot != 0) continue;
     const auto& of_node = reference_.units_of_node[use.node];
-    if (of_node.size() == 1 && foreign_node_of_[use.node] < 0) add(of_node[0]);
+    if (of_node.size() == 1 && !foreign_node_of_[use.node].exists()) add(of_node[0]);
   }
   std::sort(units.begin(), units.end());
   return units;
@@ -262,22 +259,22 @@ std::vector<std::int32_t> Correspondence::parts_of(std::int32_t product, std::in
 bool Correspondence::break_ties() {
   constexpr std::int32_t far = 64;
   if (position_f_.empty()) {
-    position_f_ = positions(f_);
-    position_r_ = positions(r_);
+    position_f_ = f_.positions();
+    position_r_ = r_.positions();
   }
   std::vector<Candidate> ties;
   for (Candidate& candidate : waiting_) {
-    if (node_of_[candidate.foreign] >= 0 || foreign_node_of_[candidate.reference] >= 0) continue;
+    if (node_of_[candidate.foreign].exists() || foreign_node_of_[candidate.reference].exists()) continue;
     candidate.score = score(candidate.foreign, candidate.reference);
     if (candidate.score + small_gap < best_rival(candidate.foreign, candidate.reference)) continue;
     ties.push_back(candidate);
   }
   std::vector<Candidate> harmless;
   std::ranges::copy_if(ties, std::back_inserter(harmless),
-                       [&](const Candidate& tie) { return scope_of_tie(tie.foreign, tie.reference) < 0; });
+                       [&](const Candidate& tie) { return !scope_of_tie(tie.foreign, tie.reference).exists(); });
   const bool one_module = !harmless.empty();
   if (one_module) ties = std::move(harmless);
-  std::unordered_set<std::int32_t> rivals;  // of ties between modules that were broken in this round
+  std::unordered_set<ReferenceNode> rivals;  // of ties between modules that were broken in this round
   std::sort(ties.begin(), ties.end(), [&](const Candidate& a, const Candidate& b) {
     const auto key = [&](const Candidate& each) {
       return std::pair(position_f_[each.foreign], position_r_[each.reference]);
@@ -289,7 +286,7 @@ bool Correspondence::break_ties() {
   tie_broken_ = true;
   for (const Candidate& tie : ties) {
     if (position_f_[tie.foreign] - last < far) continue;
-    if (node_of_[tie.foreign] >= 0 || foreign_node_of_[tie.reference] >= 0) continue;
+    if (node_of_[tie.foreign].exists() || foreign_node_of_[tie.reference].exists()) continue;
     if (other_form_taken(tie.reference)) continue;
     if (rivals.contains(tie.reference)) continue;
     if (!one_module) rivals.insert(rivals_of_f_[tie.foreign].begin(), rivals_of_f_[tie.foreign].end());
@@ -301,17 +298,17 @@ bool Correspondence::break_ties() {
   return any;
 }
 
-void Correspondence::accept(std::int32_t f, std::int32_t r, bool certain) {
+void Correspondence::accept(ForeignNode f, ReferenceNode r, bool certain) {
   node_of_[f] = r;
   foreign_node_of_[r] = f;
   certain_[f] = certain;
   linking_certain_ = certain;
-  if (!certain) tie_scope_[f] = together(tie_scope_[f], scope_of_ties_around(f, r));
+  if (!certain) tie_scope_[f] = reference_.together(tie_scope_[f], scope_of_ties_around(f, r));
   linking_scope_ = tie_scope_[f];
   link_inputs(f, r);
   link_outputs(f, r);
   linking_certain_ = true;
-  linking_scope_ = -1;
+  linking_scope_ = {};
 }
 
 }  // namespace whence::match

@@ -6,18 +6,18 @@
 
 namespace whence::match {
 
-// Without what broken ties led to, the pair has support and clearly more of it than any rival.
-bool Correspondence::stands_alone(std::int32_t f, std::int32_t r) const {
+// Returns true if the pair has support without what broken ties led to, and clearly more of it than any rival.
+bool Correspondence::stands_alone(ForeignNode f, ReferenceNode r) const {
   return support(f, r, Trust::certain) >= needed &&
          score(f, r, Trust::certain) - best_rival(f, r, Trust::certain) >= small_gap &&
          leads_by_support(f, r, Trust::certain);
 }
 
-// All that the node could as well correspond to is of the same scopes.
-bool Correspondence::rivals_share_scope(std::int32_t f, std::int32_t r) const {
-  const auto scopes = [&](std::int32_t node) {
-    std::vector<std::int32_t> found;
-    for (const std::int32_t unit : reference_.units_of_node[node]) found.push_back(reference_.units[unit].scope);
+// Returns true if all that the node could as well correspond to is of the same scopes.
+bool Correspondence::rivals_share_scope(ForeignNode f, ReferenceNode r) const {
+  const auto scopes = [&](ReferenceNode node) {
+    std::vector<ScopeIndex> found;
+    for (const UnitIndex unit : reference_.units_of_node[node]) found.push_back(reference_.units[unit].scope);
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
     return found;
@@ -27,63 +27,63 @@ bool Correspondence::rivals_share_scope(std::int32_t f, std::int32_t r) const {
   const double own = score(f, r, Trust::certain);
   const auto known = scopes(r);
   // Where another node could as well have the partner, this one may have to do with what is worse.
-  const bool contested = std::ranges::any_of(rivals_of_r_[r], [&](std::int32_t other) {
+  const bool contested = std::ranges::any_of(rivals_of_r_[r], [&](ForeignNode other) {
     return other != f && !certain_[other] && score(other, r, Trust::certain) >= own - clear_gap;
   });
-  return std::ranges::all_of(rivals_of_f_[f], [&](std::int32_t other) {
-    const std::int32_t taker = foreign_node_of_[other];
-    const bool taken = taker >= 0 && taker != f && certain_[taker];
+  return std::ranges::all_of(rivals_of_f_[f], [&](ReferenceNode other) {
+    const ForeignNode taker = foreign_node_of_[other];
+    const bool taken = taker.exists() && taker != f && certain_[taker];
     if (taken || scopes(other) == known) return true;
     return contested ? support(f, other, Trust::certain) < needed : score(f, other, Trust::certain) < own - clear_gap;
   });
 }
 
-std::int32_t Correspondence::together(std::int32_t a, std::int32_t b) const {
-  return a < 0 ? b : b < 0 ? a : reference_.common_scope(a, b);
-}
-
-// The scope around all that the two could as well be of; -1 where that is one scope.
-std::int32_t Correspondence::scope_of_tie(std::int32_t f, std::int32_t r) const {
-  std::int32_t scope = -1;
+// The scope around all that the two could as well be of; none where that is one scope.
+ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
+  ScopeIndex scope;
   bool one = true;
-  const auto add = [&](std::int32_t node) {
-    for (const std::int32_t unit : reference_.units_of_node[node]) {
-      const std::int32_t other = reference_.units[unit].scope;
-      one = one && (scope < 0 || other < 0 || other == scope);
-      scope = together(scope, other);
+  const auto add = [&](ReferenceNode node) {
+    for (const UnitIndex unit : reference_.units_of_node[node]) {
+      const ScopeIndex other = reference_.units[unit].scope;
+      one = one && (!scope.exists() || !other.exists() || other == scope);
+      scope = reference_.together(scope, other);
     }
   };
   add(r);
   const double own = score(f, r);
-  see_rivals(f, r, Trust::all, [&](std::int32_t a, std::int32_t b) {
+  see_rivals(f, r, Trust::all, [&](ForeignNode a, ReferenceNode b) {
     if (score(a, b) >= own - clear_gap) add(b);
   });
-  return one ? -1 : scope;
+  return one ? ScopeIndex() : scope;
 }
 
-// Of the broken ties that the pair's values are due to; -1 when there are none between several scopes.
-std::int32_t Correspondence::scope_of_ties_around(std::int32_t f, std::int32_t r) const {
-  std::int32_t scope = -1;
-  const auto see = [&](std::int32_t fv) {
-    if (fv >= 0 && value_of_[fv] >= 0) scope = together(scope, value_tie_scope_[fv]);
+// The scope around the broken ties that the pair's values are due to; none when there are none between several scopes.
+ScopeIndex Correspondence::scope_of_ties_around(ForeignNode f, ReferenceNode r) const {
+  ScopeIndex scope;
+  const auto see = [&](ForeignValue fv) {
+    if (fv.exists() && value_of_[fv].exists()) scope = reference_.together(scope, value_tie_scope_[fv]);
   };
-  for (const std::int32_t value : f_.data_inputs(f_.nodes[f])) see(value);
-  for (const std::int32_t output : f_.nodes[f].outputs) see(f_.loose(output));
-  if (scope < 0) return scope;
-  for (const std::int32_t unit : reference_.units_of_node[r]) scope = together(scope, reference_.units[unit].scope);
+  for (const ForeignValue value : f_.data_inputs(f)) see(value);
+  for (const ForeignValue output : f_.nodes[f].outputs) see(f_.loose(output));
+  if (!scope.exists()) return scope;
+  for (const UnitIndex unit : reference_.units_of_node[r])
+    scope = reference_.together(scope, reference_.units[unit].scope);
   return scope;
 }
 
 // A certain pair makes the values certain that it reads and writes in the same places.
-void Correspondence::confirm_values(std::int32_t f, std::int32_t r) {
-  const auto agree = [&](std::int32_t fv, std::int32_t rv) {
-    if (fv >= 0 && rv >= 0 && value_of_[fv] == rv) value_certain_[fv] = true;
+void Correspondence::confirm_values(ForeignNode f, ReferenceNode r) {
+  const auto agree = [&](ForeignValue fv, ReferenceValue rv) {
+    if (fv.exists() && rv.exists() && value_of_[fv] == rv) value_certain_[fv] = true;
   };
-  const auto a = f_.data_inputs(f_.nodes[f]), b = r_.data_inputs(r_.nodes[r]);
+  const auto a = f_.data_inputs(f);
+  const auto b = r_.data_inputs(r);
   const bool by_place = !f_.nodes[f].commutative && a.size() == b.size();
   for (std::size_t i = 0; by_place && i < a.size(); ++i) agree(a[i], b[i]);
-  const auto &ours = f_.nodes[f].outputs, &theirs = r_.nodes[r].outputs;
-  for (std::size_t i = 0; i < ours.size() && i < theirs.size(); ++i) agree(f_.loose(ours[i]), r_.loose(theirs[i]));
+  const auto& f_outputs = f_.nodes[f].outputs;
+  const auto& r_outputs = r_.nodes[r].outputs;
+  for (std::size_t i = 0; i < f_outputs.size() && i < r_outputs.size(); ++i)
+    agree(f_.loose(f_outputs[i]), r_.loose(r_outputs[i]));
 }
 
 // Pairs that a tie was broken for may be confirmed by what was found later from elsewhere.
@@ -91,14 +91,14 @@ void Correspondence::confirm() {
   if (!tie_broken_) return;
   for (bool any = true; any;) {
     any = false;
-    for (const std::int32_t f : f_.order) {
-      if (node_of_[f] < 0) continue;
+    for (const ForeignNode f : f_.order) {
+      if (!node_of_[f].exists()) continue;
       if (!certain_[f] && stands_alone(f, node_of_[f])) certain_[f] = any = true;
       if (certain_[f]) confirm_values(f, node_of_[f]);
     }
   }
-  for (const std::int32_t f : f_.order) {
-    if (node_of_[f] >= 0 && !certain_[f]) sure_of_scope_[f] = rivals_share_scope(f, node_of_[f]);
+  for (const ForeignNode f : f_.order) {
+    if (node_of_[f].exists() && !certain_[f]) sure_of_scope_[f] = rivals_share_scope(f, node_of_[f]);
   }
 }
 

@@ -1,4 +1,4 @@
-// What an accepted pair says of the values around it, also over nodes that only one side has.
+// Follows an accepted pair to the values around it, also over nodes that only one side has.
 #include <algorithm>
 #include <utility>
 
@@ -9,60 +9,28 @@
 namespace whence::match {
 namespace {
 
-constexpr int longest_step = 3;        // nodes that growth steps over on one side
-constexpr std::size_t few_uses = 4;    // of a value, beyond which growth does not step over its readers
-constexpr std::size_t most_forms = 5;  // in which a reference writes one operation, each a use of the same value
-
-}  // namespace
-
-void Correspondence::link(std::int32_t fv, std::int32_t rv) {
-  if (fv < 0 || rv < 0 || f_.values[fv].constant || r_.values[rv].constant) return;
-  const bool news = value_of_[fv] < 0;
-  if (news) {
-    value_of_[fv] = rv;
-    value_certain_[fv] = linking_certain_;
-    value_tie_scope_[fv] = linking_scope_;
-  }
-  if (foreign_of_[rv] < 0) foreign_of_[rv] = fv;
-  if (value_of_[fv] != rv) return;
-  if (!news) return;
-  const auto& ours = f_.heavy_uses(fv);
-  const auto& theirs = r_.heavy_uses(rv);
-  if (ours.size() <= most_readers && theirs.size() <= 4 * most_readers) {
-    for (const StructureUse& a : ours) {
-      for (const StructureUse& b : theirs) {
-        const std::uint16_t op = f_.nodes[a.node].op_class;
-        if (op != r_.nodes[b.node].op_class) continue;
-        const bool slots_matter =
-            !f_.nodes[a.node].commutative && f_.nodes[a.node].inputs.size() == r_.nodes[b.node].inputs.size();
-        if (slots_matter && a.slot != b.slot) continue;
-        propose(a.node, b.node);
-      }
-    }
-  }
-  for (const std::int32_t a : f_.makers(fv)) {
-    for (const std::int32_t b : r_.makers(rv)) {
-      if (f_.nodes[a].op_class == r_.nodes[b].op_class) propose(a, b);
-    }
-  }
-}
+constexpr int longest_step = 3;       // nodes that growth steps over on one side
+constexpr std::size_t few_uses = 4;   // of a value, beyond which growth does not step over its readers
+constexpr std::size_t max_forms = 5;  // in which a reference writes one operation, each a use of the same value
 
 // Cheap arithmetic without weights, of which one side may have more: scaling, masking, an activation. Whatever reads a
 // weight, or what is computed from weights by channel, is in both files.
-bool Correspondence::may_be_stepped_over(const Structure& s, const StructureNode& node) {
-  return may_be_without_effect(node.op_class) && !s.reads_weights(node);
+template <Side S>
+bool may_be_stepped_over(const Structure<S>& s, NodeIndex<S> node) {
+  return may_be_without_effect(s.nodes[node].op_class) && !s.reads_weights(node);
 }
 
 // Values from which `value` is computed by nodes with one data input, nearest first, itself included.
-std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_t value) {
-  std::vector<std::int32_t> chain = {value};
+template <Side S>
+std::vector<ValueIndex<S>> upward(const Structure<S>& s, ValueIndex<S> value) {
+  std::vector<ValueIndex<S>> chain = {value};
   for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
-    for (const std::int32_t producer : s.makers(chain[i])) {
-      if (!may_be_stepped_over(s, s.nodes[producer]) && !is_activation(s.nodes[producer].op_class)) continue;
-      std::int32_t only = -1;
+    for (const NodeIndex<S> producer : s.makers(chain[i])) {
+      if (!may_be_stepped_over(s, producer) && !is_activation(s.nodes[producer].op_class)) continue;
+      ValueIndex<S> only;
       int count = 0;
-      for (const std::int32_t input : s.data_inputs(s.nodes[producer])) {
-        if (input < 0) continue;
+      for (const ValueIndex<S> input : s.data_inputs(producer)) {
+        if (!input.exists()) continue;
         ++count;
         only = input;
       }
@@ -72,39 +40,74 @@ std::vector<std::int32_t> Correspondence::upward(const Structure& s, std::int32_
   return chain;
 }
 
-std::vector<std::int32_t> Correspondence::downward(const Structure& s, std::int32_t value, std::size_t most_uses) {
-  std::vector<std::int32_t> chain = {value};
+template <Side S>
+std::vector<ValueIndex<S>> downward(const Structure<S>& s, ValueIndex<S> value, std::size_t max_uses) {
+  std::vector<ValueIndex<S>> chain = {value};
   for (std::size_t i = 0; i < chain.size() && chain.size() <= 3 * longest_step; ++i) {
     const auto& uses = s.heavy_uses(chain[i]);
-    if (uses.size() > most_uses) continue;
-    for (const StructureUse& use : uses) {
-      const StructureNode& node = s.nodes[use.node];
-      if (node.outputs.empty() || node.outputs[0] < 0) continue;
+    if (uses.size() > max_uses) continue;
+    for (const auto& use : uses) {
+      const auto& node = s.nodes[use.node];
+      if (node.outputs.empty() || !node.outputs[0].exists()) continue;
       // What scales and shifts by channel is often folded into the product before it.
-      if (!may_be_stepped_over(s, node) && !may_be_folded(node.op_class)) continue;
-      const std::int32_t next = s.loose(node.outputs[0]);
+      if (!may_be_stepped_over(s, use.node) && !may_be_folded(node.op_class)) continue;
+      const ValueIndex<S> next = s.loose(node.outputs[0]);
       if (std::find(chain.begin(), chain.end(), next) == chain.end()) chain.push_back(next);
     }
   }
   return chain;
 }
 
+}  // namespace
+
+void Correspondence::link(ForeignValue fv, ReferenceValue rv) {
+  if (!fv.exists() || !rv.exists() || f_.values[fv].constant || r_.values[rv].constant) return;
+  const bool news = !value_of_[fv].exists();
+  if (news) {
+    value_of_[fv] = rv;
+    value_certain_[fv] = linking_certain_;
+    value_tie_scope_[fv] = linking_scope_;
+  }
+  if (!foreign_of_[rv].exists()) foreign_of_[rv] = fv;
+  if (value_of_[fv] != rv) return;
+  if (!news) return;
+  const auto& f_uses = f_.heavy_uses(fv);
+  const auto& r_uses = r_.heavy_uses(rv);
+  if (f_uses.size() <= max_readers && r_uses.size() <= 4 * max_readers) {
+    for (const auto& a : f_uses) {
+      for (const auto& b : r_uses) {
+        const std::uint16_t op = f_.nodes[a.node].op_class;
+        if (op != r_.nodes[b.node].op_class) continue;
+        const bool slots_matter =
+            !f_.nodes[a.node].commutative && f_.nodes[a.node].inputs.size() == r_.nodes[b.node].inputs.size();
+        if (slots_matter && a.slot != b.slot) continue;
+        propose(a.node, b.node);
+      }
+    }
+  }
+  for (const ForeignNode a : f_.makers(fv)) {
+    for (const ReferenceNode b : r_.makers(rv)) {
+      if (f_.nodes[a].op_class == r_.nodes[b].op_class) propose(a, b);
+    }
+  }
+}
+
 // The same slot of the same operator: the same value, unless one side computes something more before it. More on our
 // side is ours alone. More on the reference's side: an activation or normalization is taken in by the product before
 // it, which makes the same value; plain arithmetic is taken in by the reader, or done elsewhere.
-void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
-  if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
+void Correspondence::link_up(ForeignValue fv, ReferenceValue rv) {
+  if (!fv.exists() || !rv.exists() || value_of_[fv].exists()) return;
   if (producers_alike(fv, rv)) return link(fv, rv);
-  for (const std::int32_t mine : upward(f_, fv)) {
-    if (value_of_[mine] < 0 && foreign_of_[rv] < 0 && producers_alike(mine, rv)) return link(mine, rv);
+  for (const ForeignValue mine : upward(f_, fv)) {
+    if (!value_of_[mine].exists() && !foreign_of_[rv].exists() && producers_alike(mine, rv)) return link(mine, rv);
   }
-  for (const std::int32_t other : upward(r_, rv)) {
-    if (other == rv || foreign_of_[other] >= 0) continue;
+  for (const ReferenceValue other : upward(r_, rv)) {
+    if (other == rv || foreign_of_[other].exists()) continue;
     if (!producers_alike(fv, other)) continue;
     if (taken_in_by_product(rv)) {
       link(fv, rv);
-      for (const std::int32_t a : f_.makers(fv)) {
-        for (const std::int32_t b : r_.makers(other)) {
+      for (const ForeignNode a : f_.makers(fv)) {
+        for (const ReferenceNode b : r_.makers(other)) {
           if (f_.nodes[a].op_class != r_.nodes[b].op_class) continue;
           bonus_[pair_key(a, b)] += bridged;
           propose(a, b);
@@ -117,35 +120,35 @@ void Correspondence::link_up(std::int32_t fv, std::int32_t rv) {
   if (f_.makers(fv).empty() || r_.makers(rv).empty()) link(fv, rv);
 }
 
-void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
-  if (fv < 0 || rv < 0 || value_of_[fv] >= 0) return;
+void Correspondence::link_down(ForeignValue fv, ReferenceValue rv) {
+  if (!fv.exists() || !rv.exists() || value_of_[fv].exists()) return;
   constexpr double clearly = 0.4;
   double best = consumers_alike(fv, rv);
-  std::pair<std::int32_t, std::int32_t> target{fv, rv};
-  const auto try_pair = [&](std::int32_t mine, std::int32_t other) {
-    if (value_of_[mine] >= 0 || foreign_of_[other] >= 0) return;
+  std::pair target{fv, rv};
+  const auto try_pair = [&](ForeignValue mine, ReferenceValue other) {
+    if (value_of_[mine].exists() || foreign_of_[other].exists()) return;
     const double alike = consumers_alike(mine, other);
     if (alike <= best + clearly) return;
     best = alike;
     target = {mine, other};
   };
   if (best < 1) {
-    for (const std::int32_t other : downward(r_, rv, most_forms * few_uses)) try_pair(fv, other);
-    for (const std::int32_t mine : downward(f_, fv, few_uses)) try_pair(mine, rv);
+    for (const ReferenceValue other : downward(r_, rv, max_forms * few_uses)) try_pair(fv, other);
+    for (const ForeignValue mine : downward(f_, fv, few_uses)) try_pair(mine, rv);
   }
   if (best == 0) {
     // Nothing behind it is alike: what reads weights by channel is still in both files, here in the product.
-    if (const std::int32_t behind = behind_folded(fv, rv); behind != rv) return link(fv, behind);
+    if (const ReferenceValue behind = behind_folded(fv, rv); behind != rv) return link(fv, behind);
   }
   // What only the foreign file does to a value leaves it the same for the reference: both correspond.
   if (target.first != fv) link(fv, rv);
   if (target.second == rv || taken_in_by_product(target.second)) return link(target.first, target.second);
   // Plain arithmetic of the reference's alone: the product took it in, or the readers behind it do it now.
-  const std::int32_t behind = target.first == fv ? behind_scalings(fv, rv) : rv;
+  const ReferenceValue behind = target.first == fv ? behind_scalings(fv, rv) : rv;
   link(fv, behind);
   if (behind == target.second) return;
-  for (const StructureUse& a : f_.heavy_uses(fv)) {
-    for (const StructureUse& b : r_.heavy_uses(target.second)) {
+  for (const auto& a : f_.heavy_uses(fv)) {
+    for (const auto& b : r_.heavy_uses(target.second)) {
       if (f_.nodes[a.node].op_class != r_.nodes[b.node].op_class || a.slot != b.slot) continue;
       bonus_[pair_key(a.node, b.node)] += bridged;
       propose(a.node, b.node);
@@ -153,53 +156,51 @@ void Correspondence::link_down(std::int32_t fv, std::int32_t rv) {
   }
 }
 
-// Made by what tools fold into a product before it: an activation, or arithmetic by channel.
-bool Correspondence::taken_in_by_product(std::int32_t value) const {
+// Returns true for a value made by what tools fold into a product before it: an activation, or arithmetic by channel.
+bool Correspondence::taken_in_by_product(ReferenceValue value) const {
   const auto& makers = r_.makers(value);
-  return std::any_of(makers.begin(), makers.end(), [&](std::int32_t maker) {
-    return is_activation(r_.nodes[maker].op_class) || !may_be_stepped_over(r_, r_.nodes[maker]);
+  return std::any_of(makers.begin(), makers.end(), [&](ReferenceNode maker) {
+    return is_activation(r_.nodes[maker].op_class) || !may_be_stepped_over(r_, maker);
   });
 }
 
-// The result of a product with weights, which could take in a scaling, read by plain operators alone, which could not:
-// what is fused, and products with weights of their own, may have done it instead.
-bool Correspondence::may_have_taken_in(std::int32_t fv) const {
-  const auto weighs = [&](std::int32_t node) {
-    return is_product(f_.nodes[node].op_class) && f_.reads_weights(f_.nodes[node]);
-  };
+// Returns true for the result of a product with weights, which could take in a scaling, that plain operators alone
+// read, which could not: what is fused, and products with weights of their own, may have done it instead.
+bool Correspondence::may_have_taken_in(ForeignValue fv) const {
+  const auto weighs = [&](ForeignNode node) { return is_product(f_.nodes[node].op_class) && f_.reads_weights(node); };
   const auto& uses = f_.heavy_uses(fv);
-  return std::ranges::any_of(f_.makers(fv), weighs) && std::ranges::all_of(uses, [&](const StructureUse& use) {
+  return std::ranges::any_of(f_.makers(fv), weighs) && std::ranges::all_of(uses, [&](const auto& use) {
            return f_.nodes[use.node].domain.empty() && !weighs(use.node);
          });
 }
 
-// Scales or shifts, and is an operation of its own: not part of how another one is written.
-bool Correspondence::is_own_scaling(std::int32_t r) const {
+// Returns true if the node scales or shifts and is an operation of its own, not part of how another one is written.
+bool Correspondence::is_own_scaling(ReferenceNode r) const {
   const auto& units = reference_.units_of_node[r];
   if (units.size() != 1 || !may_be_folded(r_.nodes[r].op_class)) return false;
   const auto& nodes = reference_.nodes_of_unit[units.front()];
-  return std::ranges::all_of(nodes, [&](std::int32_t node) {
+  return std::ranges::all_of(nodes, [&](ReferenceNode node) {
     return reference_.units_of_node[node].size() > 1 || may_be_folded(r_.nodes[node].op_class);
   });
 }
 
 // The value behind the scalings that directly follow the product `rv` in the reference, each an operation of its own,
 // where the foreign product took them in: its readers do not scale. `rv` itself when there are none.
-std::int32_t Correspondence::behind_scalings(std::int32_t fv, std::int32_t rv) const {
-  std::int32_t value = rv;
+ReferenceValue Correspondence::behind_scalings(ForeignValue fv, ReferenceValue rv) const {
+  ReferenceValue value = rv;
   for (int step = 0; may_have_taken_in(fv) && step < longest_step; ++step) {
     const auto& uses = r_.heavy_uses(value);
-    const bool scaled = !uses.empty() && std::ranges::all_of(uses, [&](const StructureUse& use) {
-      if (use.node < 0 || !is_own_scaling(use.node) || !same_units(use.node, uses.front().node)) return false;
-      const auto read = r_.data_inputs(r_.nodes[use.node]);
-      return std::ranges::count_if(read, [](std::int32_t input) { return input >= 0; }) == 1;
+    const bool scaled = !uses.empty() && std::ranges::all_of(uses, [&](const auto& use) {
+      if (!use.node.exists() || !is_own_scaling(use.node) || !same_units(use.node, uses.front().node)) return false;
+      const auto read = r_.data_inputs(use.node);
+      return std::ranges::count_if(read, [](ReferenceValue input) { return input.exists(); }) == 1;
     });
-    const auto alike = [&](const StructureUse& use) {
+    const auto alike = [&](const auto& use) {
       return f_.nodes[use.node].op_class == r_.nodes[uses.front().node].op_class;
     };
     if (!scaled || std::ranges::any_of(f_.heavy_uses(fv), alike)) break;
-    const StructureNode& next = r_.nodes[uses.front().node];
-    if (next.outputs.empty() || next.outputs[0] < 0 || foreign_of_[r_.loose(next.outputs[0])] >= 0) break;
+    const auto& next = r_.nodes[uses.front().node];
+    if (next.outputs.empty() || !next.outputs[0].exists() || foreign_of_[r_.loose(next.outputs[0])].exists()) break;
     value = r_.loose(next.outputs[0]);
   }
   return value;
@@ -207,37 +208,38 @@ std::int32_t Correspondence::behind_scalings(std::int32_t fv, std::int32_t rv) c
 
 // The value behind the arithmetic with weights that follows the product `rv` in the reference and is nowhere behind
 // `fv`: the foreign product took it in, its readers are plain operators, which cannot. `rv` itself when there is none.
-std::int32_t Correspondence::behind_folded(std::int32_t fv, std::int32_t rv) const {
-  const auto scales = [](const Structure& s, const StructureNode& node) {
-    return may_be_folded(node.op_class) && s.reads_weights(node);
+ReferenceValue Correspondence::behind_folded(ForeignValue fv, ReferenceValue rv) const {
+  const auto scales = [](const auto& s, auto node) {
+    return may_be_folded(s.nodes[node].op_class) && s.reads_weights(node);
   };
   const auto& products = f_.makers(fv);
-  const bool weights = !products.empty() && std::ranges::all_of(products, [&](std::int32_t maker) {
-    return is_product(f_.nodes[maker].op_class) && f_.reads_weights(f_.nodes[maker]);
+  const bool weights = !products.empty() && std::ranges::all_of(products, [&](ForeignNode maker) {
+    return is_product(f_.nodes[maker].op_class) && f_.reads_weights(maker);
   });
-  const auto& ours = f_.heavy_uses(fv);
-  const bool may_have = weights && !ours.empty() && std::ranges::none_of(ours, [&](const StructureUse& use) {
-                          return use.node < 0 || !f_.nodes[use.node].domain.empty() || scales(f_, f_.nodes[use.node]);
+  const auto& f_uses = f_.heavy_uses(fv);
+  const bool may_have = weights && !f_uses.empty() && std::ranges::none_of(f_uses, [&](const auto& use) {
+                          return !use.node.exists() || !f_.nodes[use.node].domain.empty() || scales(f_, use.node);
                         });
-  std::int32_t value = rv;
+  ReferenceValue value = rv;
   for (int step = 0; may_have && step < longest_step; ++step) {
     const auto& uses = r_.heavy_uses(value);
-    if (uses.empty() || !std::ranges::all_of(uses, [&](const StructureUse& use) {
-          return use.node >= 0 && scales(r_, r_.nodes[use.node]) && same_units(use.node, uses.front().node);
+    if (uses.empty() || !std::ranges::all_of(uses, [&](const auto& use) {
+          return use.node.exists() && scales(r_, use.node) && same_units(use.node, uses.front().node);
         })) {
       break;
     }
-    const StructureNode& next = r_.nodes[uses.front().node];
-    if (next.outputs.empty() || next.outputs[0] < 0 || foreign_of_[r_.loose(next.outputs[0])] >= 0) break;
+    const auto& next = r_.nodes[uses.front().node];
+    if (next.outputs.empty() || !next.outputs[0].exists() || foreign_of_[r_.loose(next.outputs[0])].exists()) break;
     value = r_.loose(next.outputs[0]);
   }
   return value;
 }
 
-void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
-  const auto a = f_.data_inputs(f_.nodes[f]), b = r_.data_inputs(r_.nodes[r]);
-  const auto computed = [](const std::vector<std::int32_t>& values) {
-    return std::count_if(values.begin(), values.end(), [](std::int32_t value) { return value >= 0; });
+void Correspondence::link_inputs(ForeignNode f, ReferenceNode r) {
+  const auto a = f_.data_inputs(f);
+  const auto b = r_.data_inputs(r);
+  const auto computed = [](const auto& values) {
+    return std::ranges::count_if(values, [](auto value) { return value.exists(); });
   };
   if (!f_.nodes[f].commutative || !r_.nodes[r].commutative) {
     // Skip...Normalization adds before it normalizes.
@@ -253,74 +255,77 @@ void Correspondence::link_inputs(std::int32_t f, std::int32_t r) {
     }
     return;
   }
-  std::vector<std::int32_t> ours, theirs;
-  for (const std::int32_t value : a) {
-    if (value >= 0 && value_of_[value] < 0) ours.push_back(value);
+  std::vector<ForeignValue> f_open;
+  std::vector<ReferenceValue> r_open;
+  for (const ForeignValue value : a) {
+    if (value.exists() && !value_of_[value].exists()) f_open.push_back(value);
   }
-  for (const std::int32_t value : b) {
-    if (value >= 0 && foreign_of_[value] < 0) theirs.push_back(value);
+  for (const ReferenceValue value : b) {
+    if (value.exists() && !foreign_of_[value].exists()) r_open.push_back(value);
   }
-  if (ours.size() == 1 && theirs.size() == 1) return link_up(ours[0], theirs[0]);
-  if (ours.size() == 2 && theirs.size() == 2) {
-    const bool straight = producers_alike(ours[0], theirs[0]) && producers_alike(ours[1], theirs[1]);
-    const bool crossed = producers_alike(ours[0], theirs[1]) && producers_alike(ours[1], theirs[0]);
+  if (f_open.size() == 1 && r_open.size() == 1) return link_up(f_open[0], r_open[0]);
+  if (f_open.size() == 2 && r_open.size() == 2) {
+    const bool straight = producers_alike(f_open[0], r_open[0]) && producers_alike(f_open[1], r_open[1]);
+    const bool crossed = producers_alike(f_open[0], r_open[1]) && producers_alike(f_open[1], r_open[0]);
     if (straight == crossed) return;
-    link_up(ours[0], theirs[straight ? 0 : 1]);
-    link_up(ours[1], theirs[straight ? 1 : 0]);
+    link_up(f_open[0], r_open[straight ? 0 : 1]);
+    link_up(f_open[1], r_open[straight ? 1 : 0]);
   }
 }
 
 // The operand of the sum `rv` that is made like `fv`: the other is a constant that the foreign node reads itself.
-void Correspondence::link_behind_sum(std::int32_t fv, std::int32_t rv) {
-  for (const std::int32_t maker : r_.makers(rv)) {
-    for (const std::int32_t input : r_.data_inputs(r_.nodes[maker])) {
-      if (input >= 0 && value_of_[fv] < 0 && producers_alike(fv, input)) return link(fv, input);
+void Correspondence::link_behind_sum(ForeignValue fv, ReferenceValue rv) {
+  for (const ReferenceNode maker : r_.makers(rv)) {
+    for (const ReferenceValue input : r_.data_inputs(maker)) {
+      if (input.exists() && !value_of_[fv].exists() && producers_alike(fv, input)) return link(fv, input);
     }
   }
 }
 
 // One side reads more than the other, which computes it first: SkipLayerNormalization(a, b) and
 // LayerNormalization(Add(a, b)). Pairs what is made alike, and only where there is no choice.
-void Correspondence::link_unlike_inputs(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
-  std::vector<std::int32_t> theirs;
-  for (const std::int32_t value : b) {
-    if (value >= 0) theirs.push_back(value);
+void Correspondence::link_unlike_inputs(const std::vector<ForeignValue>& a, const std::vector<ReferenceValue>& b) {
+  std::vector<ReferenceValue> candidates;
+  for (const ReferenceValue value : b) {
+    if (value.exists()) candidates.push_back(value);
   }
-  for (std::size_t i = 0; i < theirs.size() && theirs.size() < 16; ++i) {
-    for (const std::int32_t maker : r_.makers(theirs[i])) {
-      if (!may_be_stepped_over(r_, r_.nodes[maker])) continue;
-      for (const std::int32_t input : r_.data_inputs(r_.nodes[maker])) {
-        if (input >= 0 && std::find(theirs.begin(), theirs.end(), input) == theirs.end()) theirs.push_back(input);
+  for (std::size_t i = 0; i < candidates.size() && candidates.size() < 16; ++i) {
+    for (const ReferenceNode maker : r_.makers(candidates[i])) {
+      if (!may_be_stepped_over(r_, maker)) continue;
+      for (const ReferenceValue input : r_.data_inputs(maker)) {
+        if (input.exists() && std::find(candidates.begin(), candidates.end(), input) == candidates.end())
+          candidates.push_back(input);
       }
     }
   }
-  for (const std::int32_t mine : a) {
-    if (mine < 0 || value_of_[mine] >= 0 || f_.makers(mine).empty()) continue;
-    std::int32_t only = -1;
+  for (const ForeignValue mine : a) {
+    if (!mine.exists() || value_of_[mine].exists() || f_.makers(mine).empty()) continue;
+    ReferenceValue only;
     int count = 0;
-    for (const std::int32_t other : theirs) {
-      if (foreign_of_[other] >= 0 || !producers_alike(mine, other)) continue;
+    for (const ReferenceValue other : candidates) {
+      if (foreign_of_[other].exists() || !producers_alike(mine, other)) continue;
       only = other;
       ++count;
     }
-    const auto rivals = std::count_if(a.begin(), a.end(), [&](std::int32_t other) {
-      return other >= 0 && other != mine && only >= 0 && value_of_[other] < 0 && producers_alike(other, only);
+    const auto rivals = std::count_if(a.begin(), a.end(), [&](ForeignValue other) {
+      return other.exists() && other != mine && only.exists() && !value_of_[other].exists() &&
+             producers_alike(other, only);
     });
     if (count == 1 && rivals == 0) link(mine, only);
   }
 }
 
-void Correspondence::link_outputs(std::int32_t f, std::int32_t r) {
-  const StructureNode& ours = f_.nodes[f];
-  const StructureNode& theirs = r_.nodes[r];
-  for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
-    link_down(f_.loose(ours.outputs[i]), r_.loose(theirs.outputs[i]));
+void Correspondence::link_outputs(ForeignNode f, ReferenceNode r) {
+  const auto& f_node = f_.nodes[f];
+  const auto& r_node = r_.nodes[r];
+  for (std::size_t i = 0; i < f_node.outputs.size() && i < r_node.outputs.size(); ++i) {
+    link_down(f_.loose(f_node.outputs[i]), r_.loose(r_node.outputs[i]));
   }
   // Skip...Normalization also hands on the sum that it normalizes.
   constexpr std::size_t sum = 3;
-  if (ours.op_type.starts_with("Skip") && ours.outputs.size() > sum && !theirs.op_type.starts_with("Skip")) {
-    for (const std::int32_t input : r_.data_inputs(theirs)) {
-      if (input >= 0) link(f_.loose(ours.outputs[sum]), input);
+  if (f_node.op_type.starts_with("Skip") && f_node.outputs.size() > sum && !r_node.op_type.starts_with("Skip")) {
+    for (const ReferenceValue input : r_.data_inputs(r)) {
+      if (input.exists()) link(f_.loose(f_node.outputs[sum]), input);
     }
   }
 }

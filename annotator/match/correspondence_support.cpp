@@ -23,12 +23,13 @@ std::vector<std::int64_t> sorted_sizes(const StructureTensor& tensor) {
 }
 }  // namespace
 
-double Correspondence::evidence_for(std::int32_t f, std::int32_t r) const {
+double Correspondence::evidence_for(ForeignNode f, ReferenceNode r) const {
   double best = 0, sum = 0;
   for (const Evidence& evidence : evidence_[f]) {
     if (evidence.rule == MatchRule::fx_names) continue;  // likeness
-    for (const std::int32_t unit : reference_.units_of_node[r]) {
-      const bool agrees = evidence.unit >= 0 ? evidence.unit == unit : evidence.scope == reference_.units[unit].scope;
+    for (const UnitIndex unit : reference_.units_of_node[r]) {
+      const bool agrees =
+          evidence.unit.exists() ? evidence.unit == unit : evidence.scope == reference_.units[unit].scope;
       if (!agrees) continue;
       best = std::max(best, evidence.strength);
       sum += 0.25 * evidence.strength;
@@ -38,38 +39,40 @@ double Correspondence::evidence_for(std::int32_t f, std::int32_t r) const {
   return best + std::min(sum, 0.5);
 }
 
-double Correspondence::support(std::int32_t f, std::int32_t r, Trust trust) const {
-  const StructureNode& ours = f_.nodes[f];
-  const StructureNode& theirs = r_.nodes[r];
-  const auto trusted = [&](std::int32_t fv) { return trust == Trust::all || value_certain_[fv]; };
-  const auto partner = [&](std::int32_t fv) { return trusted(fv) ? value_of_[fv] : -1; };
-  const auto taken = [&](std::int32_t rv) { return foreign_of_[rv] >= 0 && trusted(foreign_of_[rv]); };
+double Correspondence::support(ForeignNode f, ReferenceNode r, Trust trust) const {
+  const auto& f_node = f_.nodes[f];
+  const auto& r_node = r_.nodes[r];
+  const auto trusted = [&](ForeignValue fv) { return trust == Trust::all || value_certain_[fv]; };
+  const auto partner = [&](ForeignValue fv) { return trusted(fv) ? value_of_[fv] : ReferenceValue(); };
+  const auto taken = [&](ReferenceValue rv) { return foreign_of_[rv].exists() && trusted(foreign_of_[rv]); };
   double total = evidence_for(f, r);
-  const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
-  if (ours.commutative || a.size() != b.size()) {
-    // As sets: values that correspond, wherever they stand.
-    for (const std::int32_t value : a) {
-      if (value < 0 || partner(value) < 0) continue;
+  const auto a = f_.data_inputs(f);
+  const auto b = r_.data_inputs(r);
+  if (f_node.commutative || a.size() != b.size()) {
+    // The inputs are compared as sets: values that correspond count wherever they stand.
+    for (const ForeignValue value : a) {
+      if (!value.exists() || !partner(value).exists()) continue;
       total += std::find(b.begin(), b.end(), partner(value)) != b.end() ? input_agrees : input_half_known;
     }
   } else {
     for (std::size_t i = 0; i < a.size(); ++i) {
-      if (a[i] < 0 || b[i] < 0) continue;
+      if (!a[i].exists() || !b[i].exists()) continue;
       if (partner(a[i]) == b[i]) {
         total += input_agrees;
-      } else if (partner(a[i]) >= 0 && taken(b[i])) {
+      } else if (partner(a[i]).exists() && taken(b[i])) {
         total += input_disagrees;
-      } else if (partner(a[i]) >= 0) {
+      } else if (partner(a[i]).exists()) {
         total += input_half_known;
       }
     }
   }
-  for (std::size_t i = 0; i < ours.outputs.size() && i < theirs.outputs.size(); ++i) {
-    const std::int32_t x = f_.loose(ours.outputs[i]), y = r_.loose(theirs.outputs[i]);
-    if (x < 0 || y < 0) continue;
+  for (std::size_t i = 0; i < f_node.outputs.size() && i < r_node.outputs.size(); ++i) {
+    const ForeignValue x = f_.loose(f_node.outputs[i]);
+    const ReferenceValue y = r_.loose(r_node.outputs[i]);
+    if (!x.exists() || !y.exists()) continue;
     if (partner(x) == y) {
       total += output_agrees;
-    } else if (partner(x) >= 0 && taken(y)) {
+    } else if (partner(x).exists() && taken(y)) {
       total += output_disagrees;
     }
   }
@@ -77,24 +80,24 @@ double Correspondence::support(std::int32_t f, std::int32_t r, Trust trust) cons
   return found == bonus_.end() ? total : total + found->second;
 }
 
-double Correspondence::constants_alike(const StructureNode& f, const StructureNode& r) const {
+double Correspondence::constants_alike(ForeignNode f, ReferenceNode r) const {
   double total = 0;
-  for (const std::int32_t x : f.inputs) {
-    if (x < 0 || !f_.values[x].constant) continue;
-    const std::int32_t a = f_.root_tensor(x);
-    if (a < 0) continue;
+  for (const ForeignValue x : f_.nodes[f].inputs) {
+    if (!x.exists() || !f_.values[x].constant) continue;
+    const ForeignTensor a = f_.root_tensor(x);
+    if (!a.exists()) continue;
     bool comparable = false, agrees = false;
-    for (const std::int32_t y : r.inputs) {
-      if (y < 0 || !r_.values[y].constant) continue;
-      const std::int32_t b = r_.root_tensor(y);
-      if (b < 0) continue;
-      const StructureTensor& ours = f_.tensors[a];
-      const StructureTensor& theirs = r_.tensors[b];
+    for (const ReferenceValue y : r_.nodes[r].inputs) {
+      if (!y.exists() || !r_.values[y].constant) continue;
+      const ReferenceTensor b = r_.root_tensor(y);
+      if (!b.exists()) continue;
+      const StructureTensor& f_tensor = f_.tensors[a];
+      const StructureTensor& r_tensor = r_.tensors[b];
       comparable = true;
-      if (ours.single && theirs.single) {
-        const double scale = std::max(std::abs(ours.number), std::abs(theirs.number));
-        agrees |= std::abs(ours.number - theirs.number) <= 1e-3 * scale;
-      } else if (!ours.dims.empty() && sorted_sizes(ours) == sorted_sizes(theirs)) {
+      if (f_tensor.single && r_tensor.single) {
+        const double scale = std::max(std::abs(f_tensor.number), std::abs(r_tensor.number));
+        agrees |= std::abs(f_tensor.number - r_tensor.number) <= 1e-3 * scale;
+      } else if (!f_tensor.dims.empty() && sorted_sizes(f_tensor) == sorted_sizes(r_tensor)) {
         agrees = true;
       }
     }
@@ -104,25 +107,24 @@ double Correspondence::constants_alike(const StructureNode& f, const StructureNo
 }
 
 // No tool changes a convolution kernel's sizes; matrices are packed, split and put side by side.
-bool Correspondence::kernels_differ(const StructureNode& f, const StructureNode& r) const {
-  const auto kernel = [](const Structure& s, const StructureNode& node) -> const StructureTensor* {
+bool Correspondence::kernels_differ(ForeignNode f, ReferenceNode r) const {
+  const auto kernel = [](const auto& s, const auto& inputs) -> const StructureTensor* {
     constexpr std::size_t weight = 1;
-    if (node.inputs.size() <= weight || node.inputs[weight] < 0 || !s.values[node.inputs[weight]].constant)
-      return nullptr;
-    const std::int32_t tensor = s.root_tensor(node.inputs[weight]);
-    return tensor >= 0 && s.tensors[tensor].dims.size() > 2 ? &s.tensors[tensor] : nullptr;
+    if (inputs.size() <= weight || !inputs[weight].exists() || !s.values[inputs[weight]].constant) return nullptr;
+    const auto tensor = s.root_tensor(inputs[weight]);
+    return tensor.exists() && s.tensors[tensor].dims.size() > 2 ? &s.tensors[tensor] : nullptr;
   };
-  if (!is_product(f.op_class)) return false;
-  const StructureTensor *ours = kernel(f_, f), *theirs = kernel(r_, r);
-  return ours != nullptr && theirs != nullptr && sorted_sizes(*ours) != sorted_sizes(*theirs);
+  if (!is_product(f_.nodes[f].op_class)) return false;
+  const StructureTensor *f_kernel = kernel(f_, f_.nodes[f].inputs), *r_kernel = kernel(r_, r_.nodes[r].inputs);
+  return f_kernel != nullptr && r_kernel != nullptr && sorted_sizes(*f_kernel) != sorted_sizes(*r_kernel);
 }
 
-bool Correspondence::producers_alike(std::int32_t fv, std::int32_t rv) const {
+bool Correspondence::producers_alike(ForeignValue fv, ReferenceValue rv) const {
   const auto& x = f_.makers(fv);
   const auto& y = r_.makers(rv);
   if (x.empty() || y.empty()) return x.empty() && y.empty();
-  for (const std::int32_t a : x) {
-    for (const std::int32_t b : y) {
+  for (const ForeignNode a : x) {
+    for (const ReferenceNode b : y) {
       if (f_.nodes[a].op_class == r_.nodes[b].op_class) return true;
     }
   }
@@ -130,80 +132,81 @@ bool Correspondence::producers_alike(std::int32_t fv, std::int32_t rv) const {
 }
 
 // A sum of two values is another thing than one with weights.
-bool Correspondence::does_the_same(const StructureNode& f, const StructureNode& r) const {
-  if (f.op_class != r.op_class) return false;
-  const auto sums_values = [](const Structure& s, const StructureNode& node) {
-    return std::none_of(node.inputs.begin(), node.inputs.end(),
-                        [&](std::int32_t input) { return input >= 0 && s.values[input].constant; });
+bool Correspondence::does_the_same(ForeignNode f, ReferenceNode r) const {
+  if (f_.nodes[f].op_class != r_.nodes[r].op_class) return false;
+  const auto sums_values = [](const auto& s, auto node) {
+    return std::ranges::none_of(s.nodes[node].inputs,
+                                [&](auto input) { return input.exists() && s.values[input].constant; });
   };
-  return !f.commutative || sums_values(f_, f) == sums_values(r_, r);
+  return !f_.nodes[f].commutative || sums_values(f_, f) == sums_values(r_, r);
 }
 
 // How much of what the foreign value's readers do is done by the reference value's readers as well, 0 to 1.
-double Correspondence::consumers_alike(std::int32_t fv, std::int32_t rv) const {
-  const auto& ours = f_.heavy_uses(fv);
-  const auto& theirs = r_.heavy_uses(rv);
+double Correspondence::consumers_alike(ForeignValue fv, ReferenceValue rv) const {
+  const auto& f_uses = f_.heavy_uses(fv);
+  const auto& r_uses = r_.heavy_uses(rv);
   double met = 0, all = 0;
-  const auto look_for = [&](const StructureNode& wanted) {
+  const auto look_for = [&](ForeignNode reader) {
     all += 1;
     met +=
-        std::any_of(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(std::min(theirs.size(), most_readers)),
-                    [&](const StructureUse& use) { return does_the_same(wanted, r_.nodes[use.node]); });
+        std::any_of(r_uses.begin(), r_uses.begin() + static_cast<std::ptrdiff_t>(std::min(r_uses.size(), max_readers)),
+                    [&](const auto& use) { return does_the_same(reader, use.node); });
   };
-  for (std::size_t i = 0; i < ours.size() && i < most_readers; ++i) {
+  for (std::size_t i = 0; i < f_uses.size() && i < max_readers; ++i) {
     // Exporters ask for sizes where they see fit.
-    if (!(f_.nodes[ours[i].node].op_type == "Shape")) look_for(f_.nodes[ours[i].node]);
+    if (f_.nodes[f_uses[i].node].op_type != "Shape") look_for(f_uses[i].node);
   }
-  if (all == 0) return theirs.empty() ? 1 : 0;
+  if (all == 0) return r_uses.empty() ? 1 : 0;
   return met / all;
 }
 
 // These names number the operators in the order of another export, so they make a pair likelier and never certain.
-bool Correspondence::fx_name_agrees_with(std::int32_t f, std::int32_t r) const {
+bool Correspondence::fx_name_agrees_with(ForeignNode f, ReferenceNode r) const {
   return std::ranges::any_of(evidence_[f], [&](const Evidence& evidence) {
     const auto& units = reference_.units_of_node[r];
     return evidence.rule == MatchRule::fx_names && std::ranges::find(units, evidence.unit) != units.end();
   });
 }
 
-double Correspondence::likeness(std::int32_t f, std::int32_t r) const {
-  const StructureNode& ours = f_.nodes[f];
-  const StructureNode& theirs = r_.nodes[r];
-  double total = ours.attributes == theirs.attributes ? attributes_agree : 0;
-  total += constants_alike(ours, theirs);
+double Correspondence::likeness(ForeignNode f, ReferenceNode r) const {
+  const auto& f_node = f_.nodes[f];
+  const auto& r_node = r_.nodes[r];
+  double total = f_node.attributes == r_node.attributes ? attributes_agree : 0;
+  total += constants_alike(f, r);
   if (fx_name_agrees_with(f, r)) total += fx_name_agrees;
-  const auto a = f_.data_inputs(ours), b = r_.data_inputs(theirs);
+  const auto a = f_.data_inputs(f);
+  const auto b = r_.data_inputs(r);
   double alike = 0, compared = 0;
   for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    if (a[i] < 0 || b[i] < 0) continue;
+    if (!a[i].exists() || !b[i].exists()) continue;
     compared += 1;
     alike += producers_alike(a[i], b[i]);
   }
   if (compared > 0) total += neighbours_alike * alike / compared;
-  if (!ours.outputs.empty() && !theirs.outputs.empty() && ours.outputs[0] >= 0 && theirs.outputs[0] >= 0) {
-    total += neighbours_alike * consumers_alike(f_.loose(ours.outputs[0]), r_.loose(theirs.outputs[0]));
+  if (!f_node.outputs.empty() && !r_node.outputs.empty() && f_node.outputs[0].exists() && r_node.outputs[0].exists()) {
+    total += neighbours_alike * consumers_alike(f_.loose(f_node.outputs[0]), r_.loose(r_node.outputs[0]));
   }
   return total;
 }
 
-double Correspondence::score(std::int32_t f, std::int32_t r, Trust trust) const {
+double Correspondence::score(ForeignNode f, ReferenceNode r, Trust trust) const {
   return support(f, r, trust) + likeness(f, r);
 }
 
-bool Correspondence::same_units(std::int32_t a, std::int32_t b) const {
+bool Correspondence::same_units(ReferenceNode a, ReferenceNode b) const {
   return reference_.units_of_node[a] == reference_.units_of_node[b];
 }
 
-double Correspondence::best_rival(std::int32_t f, std::int32_t r, Trust trust) const {
+double Correspondence::best_rival(ForeignNode f, ReferenceNode r, Trust trust) const {
   double best = 0;
-  see_rivals(f, r, trust, [&](std::int32_t a, std::int32_t b) { best = std::max(best, score(a, b, trust)); });
+  see_rivals(f, r, trust, [&](ForeignNode a, ReferenceNode b) { best = std::max(best, score(a, b, trust)); });
   return best;
 }
 
-bool Correspondence::leads_by_support(std::int32_t f, std::int32_t r, Trust trust) const {
+bool Correspondence::leads_by_support(ForeignNode f, ReferenceNode r, Trust trust) const {
   const double own = score(f, r, trust), supported = support(f, r, trust);
   bool leads = true;
-  see_rivals(f, r, trust, [&](std::int32_t a, std::int32_t b) {
+  see_rivals(f, r, trust, [&](ForeignNode a, ReferenceNode b) {
     const bool behind = own - score(a, b, trust) >= clear_gap || supported - support(a, b, trust) >= small_gap;
     leads = leads && behind;
   });

@@ -1,5 +1,6 @@
-// What is left serves nodes that are placed: constants, sizes, index arithmetic. It belongs to its readers: to their
-// scope when they have one, else to the scope that encloses them. A node without a place goes with what it reads.
+// The nodes that are left serve nodes that are placed: constants, sizes, index arithmetic. Each belongs to its readers:
+// to their scope when they have one, else to the scope that encloses them. A node without a place goes with what it
+// reads.
 #include <algorithm>
 
 #include "annotator/match/op_class.h"
@@ -11,23 +12,24 @@ using origin::Confidence;
 
 namespace {
 
-void place_with_readers(Placement& placement, std::int32_t node) {
-  constexpr std::size_t most_units = 64;
-  std::vector<std::int32_t> units;
-  std::int32_t scope = -1, first = -1;
+void place_with_readers(Placement& placement, ForeignNode node) {
+  constexpr std::size_t max_units = 64;
+  std::vector<UnitIndex> units;
+  ScopeIndex scope;
+  ForeignNode first;
   bool one_scope = true, one_answer = true;
   Confidence weakest = Confidence::exact;
-  for (const std::int32_t other : placement.readers(node)) {
+  for (const ForeignNode other : placement.readers(node)) {
     if (!placement.placed(other)) continue;
     const NodeMatch& reader = placement.matches[other];
-    if (first < 0) first = other;
+    if (!first.exists()) first = other;
     weakest = std::max(weakest, reader.confidence);
-    one_scope &= scope < 0 || scope == reader.scope;
+    one_scope &= !scope.exists() || scope == reader.scope;
     one_answer &= reader.units == placement.matches[first].units && reader.scope == placement.matches[first].scope;
-    scope = scope < 0 ? reader.scope : placement.reference.common_scope(scope, reader.scope);
-    if (units.size() < most_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
+    scope = placement.reference.together(scope, reader.scope);
+    if (units.size() < max_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
-  if (first < 0) return;
+  if (!first.exists()) return;
   // Index and size arithmetic may stem from a module that encloses its readers, so their scope is not a certain answer;
   // and one inference on top of another is none.
   const bool constant = placement.foreign.nodes[node].kind == NodeKind::constant;
@@ -44,11 +46,11 @@ void place_with_readers(Placement& placement, std::int32_t node) {
   placement.matches[node].shared = placement.matches[node].units.size() > 1;
 }
 
-void place_with_sources(Placement& placement, std::int32_t node) {
-  const Structure& f = placement.foreign;
-  for (const std::int32_t input : f.nodes[node].inputs) {
-    if (input < 0) continue;
-    for (const std::int32_t producer : f.values[input].producers) {
+void place_with_sources(Placement& placement, ForeignNode node) {
+  const ForeignStructure& f = placement.foreign;
+  for (const ForeignValue input : f.nodes[node].inputs) {
+    if (!input.exists()) continue;
+    for (const ForeignNode producer : f.values[input].producers) {
       if (!placement.placed(producer)) continue;
       placement.matches[node] = placement.matches[producer];
       placement.matches[node].confidence = Confidence::ancestor;
@@ -58,17 +60,17 @@ void place_with_sources(Placement& placement, std::int32_t node) {
   }
 }
 
-// All placed neighbours are of one scope, and there are some before and behind.
-void place_if_enclosed(Placement& placement, std::int32_t node) {
+// Places a node whose placed neighbours are all of one scope, if there are some before and behind.
+void place_if_enclosed(Placement& placement, ForeignNode node) {
   const auto before = placement.sources(node), after = placement.readers(node);
-  std::int32_t scope = -1;
+  ScopeIndex scope;
   bool firm = true;
   for (const auto* side : {&before, &after}) {
     bool any = false;
-    for (const std::int32_t other : *side) {
+    for (const ForeignNode other : *side) {
       if (!placement.placed(other)) continue;
       any = true;
-      if (scope >= 0 && placement.matches[other].scope != scope) return;
+      if (scope.exists() && placement.matches[other].scope != scope) return;
       scope = placement.matches[other].scope;
       firm &= placement.matches[other].confidence <= Confidence::matched;
     }
@@ -83,7 +85,7 @@ void place_if_enclosed(Placement& placement, std::int32_t node) {
 
 void place_between(Placement& placement) {
   const auto& order = placement.foreign.order;
-  for (const std::int32_t node : order) {
+  for (const ForeignNode node : order) {
     if (!placement.placed(node)) place_if_enclosed(placement, node);
   }
   for (auto node = order.rbegin(); node != order.rend(); ++node) {
@@ -101,11 +103,11 @@ void place_by_dataflow(Placement& placement) {
   for (auto node = order.rbegin(); node != order.rend(); ++node) {
     if (!placement.placed(*node)) place_with_readers(placement, *node);
   }
-  for (const std::int32_t node : order) {
+  for (const ForeignNode node : order) {
     if (!placement.placed(node)) place_with_sources(placement, node);
   }
   // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are not an answer.
-  for (const std::int32_t node : order) {
+  for (const ForeignNode node : order) {
     NodeMatch& match = placement.matches[node];
     const bool by_neighbours = match.rule == MatchRule::dataflow && match.confidence == Confidence::inferred;
     if (by_neighbours && is_size_arithmetic(placement.foreign.nodes[node].op_type)) {

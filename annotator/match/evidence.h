@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/match/index.h"
 #include "annotator/origin/confidence.h"
 
 namespace whence::match {
@@ -34,20 +35,19 @@ std::string_view sentence_of(std::string_view rule);
 
 struct Evidence {
   MatchRule rule = MatchRule::none;
-  std::int32_t unit = -1;   // of the reference, when the rule says so much
-  std::int32_t scope = -1;  // else where the node belongs
+  UnitIndex unit;    // set when the rule knows the operation
+  ScopeIndex scope;  // set when it knows the module alone
   double strength = 0;
   std::string_view from = {};  // the name or key that says it, in the file; may be empty
-  // Of evidence for a scope: the most that a node can be by it. Names that whence gave are no surer than the node was.
+  // The most that a node can be by evidence for a scope. Names that whence gave are no surer than the node was.
   origin::Confidence surest = origin::Confidence::matched;
 };
 
-// By structure node of the foreign file.
-using EvidenceTable = std::vector<std::vector<Evidence>>;
+using EvidenceTable = IndexedVector<ForeignNode, std::vector<Evidence>>;
 
 struct NodeMatch {
-  std::vector<std::int32_t> units;  // ascending; several: fused. Empty: only the scope is known
-  std::int32_t scope = -1;          // lowest common one; -1: unattributed
+  std::vector<UnitIndex> units;  // ascending; several: fused. Empty: only the scope is known
+  ScopeIndex scope;              // lowest common one; none: unattributed
   origin::Confidence confidence = origin::Confidence::unattributed;
   MatchRule rule = MatchRule::none;
   bool shared = false;  // several units because it serves several, not because it replaced them

@@ -13,42 +13,43 @@ class Kept {
  public:
   explicit Kept(Placement& placement)
       : placement_(placement), f_(placement.foreign), r_(placement.reference.structure) {
-    for (std::size_t i = 0; i < r_.values.size(); ++i) {
-      if (!r_.values[i].name.empty()) by_name_.emplace(r_.values[i].name, static_cast<std::int32_t>(i));
+    for (const ReferenceValue i : r_.values.keys()) {
+      if (!r_.values[i].name.empty()) by_name_.emplace(r_.values[i].name, i);
     }
   }
 
-  void place(std::int32_t node) {
-    const StructureNode& ours = f_.nodes[node];
-    if (ours.outputs.empty() || ours.outputs[0] < 0) return;
-    const std::int32_t result = known(ours.outputs[0]);
-    if (result < 0 || r_.values[result].producers.empty()) return;
-    const std::int32_t maker = r_.values[result].producers.front();
-    const StructureNode& theirs = r_.nodes[maker];
-    const bool rearranged = ours.kind == NodeKind::transparent && theirs.kind == NodeKind::transparent;
-    if (ours.op_type != theirs.op_type && !rearranged) return;
-    std::vector<std::int32_t> units = placement_.reference.units_of_node[maker];
-    if (rearranged && ours.op_type == theirs.op_type) add_merged(ours, theirs, units);
+  void place(ForeignNode node) {
+    const auto& f_node = f_.nodes[node];
+    if (f_node.outputs.empty() || !f_node.outputs[0].exists()) return;
+    const ReferenceValue result = known(f_node.outputs[0]);
+    if (!result.exists() || r_.values[result].producers.empty()) return;
+    const ReferenceNode maker = r_.values[result].producers.front();
+    const auto& r_node = r_.nodes[maker];
+    const bool rearranged = f_node.kind == NodeKind::transparent && r_node.kind == NodeKind::transparent;
+    if (f_node.op_type != r_node.op_type && !rearranged) return;
+    std::vector<UnitIndex> units = placement_.reference.units_of_node[maker];
+    if (rearranged && f_node.op_type == r_node.op_type) add_merged(f_node, r_node, units);
     placement_.place(node, std::move(units), origin::Confidence::matched, MatchRule::kept_values);
   }
 
  private:
-  std::int32_t known(std::int32_t value) const {
+  ReferenceValue known(ForeignValue value) const {
     const auto found = by_name_.find(f_.values[value].name);
-    return found == by_name_.end() ? -1 : found->second;
+    return found == by_name_.end() ? ReferenceValue() : found->second;
   }
 
   // Nodes of the same operator straight before, up to the value that the foreign node reads.
-  void add_merged(const StructureNode& ours, const StructureNode& theirs, std::vector<std::int32_t>& units) const {
-    if (ours.inputs.empty() || theirs.inputs.empty() || ours.inputs[0] < 0) return;
-    const std::int32_t from = known(ours.inputs[0]);
-    if (from < 0) return;
-    std::vector<std::int32_t> between;
-    for (std::int32_t at = theirs.inputs[0]; at >= 0 && at != from;) {
+  void add_merged(const StructureNode<Side::foreign>& f_node, const StructureNode<Side::reference>& r_node,
+                  std::vector<UnitIndex>& units) const {
+    if (f_node.inputs.empty() || r_node.inputs.empty() || !f_node.inputs[0].exists()) return;
+    const ReferenceValue from = known(f_node.inputs[0]);
+    if (!from.exists()) return;
+    std::vector<UnitIndex> between;
+    for (ReferenceValue at = r_node.inputs[0]; at.exists() && at != from;) {
       if (r_.values[at].producers.empty()) return;
-      const std::int32_t maker = r_.values[at].producers.front();
-      const StructureNode& node = r_.nodes[maker];
-      if (node.op_type != theirs.op_type || node.inputs.empty()) return;
+      const ReferenceNode maker = r_.values[at].producers.front();
+      const auto& node = r_.nodes[maker];
+      if (node.op_type != r_node.op_type || node.inputs.empty()) return;
       const auto& more = placement_.reference.units_of_node[maker];
       between.insert(between.end(), more.begin(), more.end());
       at = node.inputs[0];
@@ -57,9 +58,9 @@ class Kept {
   }
 
   Placement& placement_;
-  const Structure& f_;
-  const Structure& r_;
-  std::unordered_map<std::string_view, std::int32_t> by_name_;
+  const ForeignStructure& f_;
+  const ReferenceStructure& r_;
+  std::unordered_map<std::string_view, ReferenceValue> by_name_;
 };
 
 }  // namespace
@@ -67,7 +68,7 @@ class Kept {
 void place_kept(Placement& placement) {
   if (!placement.reference.values_keep_names) return;
   Kept kept(placement);
-  for (const std::int32_t node : placement.foreign.order) {
+  for (const ForeignNode node : placement.foreign.order) {
     if (!placement.placed(node) && placement.foreign.nodes[node].kind != NodeKind::heavy) kept.place(node);
   }
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "annotator/match/correspondence.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/model_fit.h"
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
@@ -28,7 +28,7 @@ struct ListedRule {
 constexpr ListedRule rules[] = {
     {MatchRule::carried, carried_keys},          // what an exporter or whence said of this very node
     {MatchRule::tokens, carried_tokens},         // what annotate --carry said of it before a tool
-    {MatchRule::kept_values, kept_values},       // of the file before the tool, when that is given
+    {MatchRule::kept_values, kept_values},       // names of the file before the tool, when there is one
     {MatchRule::names, scopes_in_names},         // survives most tools, but for renaming
     {MatchRule::initializers, parameters_read},  // names and bytes of the weights it reads
     {MatchRule::shapes, weight_surroundings},    // a start where there is no better one
@@ -39,9 +39,9 @@ constexpr ListedRule rules[] = {
 const Evidence* said_scope(const std::vector<Evidence>& evidence, const Reference& reference, const NodeMatch& match) {
   const Evidence* best = nullptr;
   for (const Evidence& each : evidence) {
-    if (each.scope < 0) continue;
+    if (!each.scope.exists()) continue;
     if (best == nullptr || each.strength > best->strength) best = &each;
-    if (each.strength == best->strength && match.scope >= 0 &&
+    if (each.strength == best->strength && match.scope.exists() &&
         reference.common_scope(each.scope, match.scope) > reference.common_scope(best->scope, match.scope)) {
       best = &each;
     }
@@ -49,7 +49,7 @@ const Evidence* said_scope(const std::vector<Evidence>& evidence, const Referenc
   return best;
 }
 
-// No surer than who says it.
+// Takes the answer over, no surer than who says it.
 void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
@@ -59,7 +59,7 @@ void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
 }
 
 // Structure that is sure of itself stands, also against names; where it is not, names and keys decide.
-void weigh_names(Placement& placement, std::size_t node, const std::vector<Evidence>& evidence) {
+void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evidence>& evidence) {
   NodeMatch& match = placement.matches[node];
   const Reference& reference = placement.reference;
   constexpr double certain = 4;  // whence's own, exact
@@ -78,16 +78,15 @@ void weigh_names(Placement& placement, std::size_t node, const std::vector<Evide
   if (ceiling > Confidence::matched && match.confidence == ceiling) return;
   // A fused node keeps the name of one of those that it replaced.
   const bool one_of_several = !match.shared && match.units.size() > 1 &&
-                              std::any_of(match.units.begin(), match.units.end(), [&](std::int32_t unit) {
-                                return reference.units[unit].scope == said->scope;
-                              });
+                              std::any_of(match.units.begin(), match.units.end(),
+                                          [&](UnitIndex unit) { return reference.units[unit].scope == said->scope; });
   if (one_of_several) return;
   if (match.scope == said->scope && match.units.size() < 2 && match.confidence != Confidence::unattributed) {
     match.confidence = std::min(match.confidence, std::max({Confidence::matched, said->surest, ceiling}));
     return;
   }
   // A name of which more than the operator had to be dropped may mean a child.
-  if (said->strength <= 1 && match.scope >= 0 && reference.common_scope(said->scope, match.scope) == said->scope) {
+  if (said->strength <= 1 && match.scope.exists() && reference.common_scope(said->scope, match.scope) == said->scope) {
     return;
   }
   // Tools that merge rearrangements keep the name of either; what stands where they stood says more.
@@ -101,8 +100,8 @@ void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, b
     into = other;
     return;
   }
-  if (other.scope < 0) return;
-  if (into.scope < 0) {
+  if (!other.scope.exists()) return;
+  if (!into.scope.exists()) {
     into = other;
     return;
   }
@@ -122,15 +121,15 @@ std::string evidence_text(const std::vector<Evidence>& evidence, const Reference
     if (std::find(told.begin(), told.end(), each.rule) != told.end()) continue;
     told.push_back(each.rule);
     const Evidence* best = &each;
-    std::vector<std::int32_t> scopes;
+    std::vector<ScopeIndex> scopes;
     for (const Evidence& other : evidence) {
       if (other.rule != each.rule) continue;
       if (other.strength > best->strength) best = &other;
-      const std::int32_t scope = other.unit >= 0 ? reference.units[other.unit].scope : other.scope;
+      const ScopeIndex scope = other.unit.exists() ? reference.units[other.unit].scope : other.scope;
       if (std::find(scopes.begin(), scopes.end(), scope) == scopes.end()) scopes.push_back(scope);
     }
-    const std::int32_t scope = best->unit >= 0 ? reference.units[best->unit].scope : best->scope;
-    if (scope < 0) continue;
+    const ScopeIndex scope = best->unit.exists() ? reference.units[best->unit].scope : best->scope;
+    if (!scope.exists()) continue;
     const std::string& path = reference.scopes[scope].path;
     if (!text.empty()) text += "; ";
     text += std::string(name_of(each.rule)) + ": " + (path.empty() ? "the root" : path);
@@ -140,25 +139,26 @@ std::string evidence_text(const std::vector<Evidence>& evidence, const Reference
   return text;
 }
 
-// From structure nodes to the file's.
-MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, const std::vector<NodeMatch>& weighed) {
-  const ForeignStructure& foreign = context.foreign;
+// Collects the answers for the file's nodes from those for the structure's.
+MatchReport collect(const RuleContext& context, const EvidenceTable& evidence,
+                    const IndexedVector<ForeignNode, NodeMatch>& weighed) {
+  const FileStructure<Side::foreign>& foreign = context.foreign;
   MatchReport report;
   report.nodes.resize(foreign.file_nodes.size());
   report.evidence.resize(foreign.file_nodes.size());
   std::vector<bool> seen(foreign.file_nodes.size(), false);
-  for (std::size_t i = 0; i < weighed.size(); ++i) {
-    const std::int32_t source = foreign.structure.nodes[i].source;
-    if (source < 0) continue;
+  for (const ForeignNode i : weighed.keys()) {
+    if (!foreign.structure.nodes[i].source.exists()) continue;
+    const auto source = static_cast<std::size_t>(foreign.structure.nodes[i].source.number());
     join(report.nodes[source], weighed[i], context.reference, !seen[source]);
     if (!seen[source]) report.evidence[source] = evidence_text(evidence[i], context.reference);
     seen[source] = true;
   }
   // A call of a local function is what its body is.
-  for (std::size_t i = 0; i < foreign.callee_nodes.size(); ++i) {
+  for (const FileNodeIndex call : foreign.callee_nodes.keys()) {
     bool first = true;
-    for (const std::int32_t node : foreign.callee_nodes[i]) {
-      join(report.nodes[i], weighed[node], context.reference, first);
+    for (const ForeignNode node : foreign.callee_nodes[call]) {
+      join(report.nodes[static_cast<std::size_t>(call.number())], weighed[node], context.reference, first);
       first = false;
     }
   }
@@ -166,23 +166,23 @@ MatchReport collect(const RuleContext& context, const EvidenceTable& evidence, c
 }
 
 // Names alone are never more than a likely answer: tools that fuse keep the name of one of the nodes they replaced.
-void speak_softly(Placement& placement, const Structure& structure, std::int32_t node) {
+void speak_softly(Placement& placement, const ForeignStructure& structure, ForeignNode node) {
   NodeMatch& match = placement.matches[node];
   if (match.confidence == Confidence::matched) match.confidence = Confidence::inferred;
   const bool fused = structure.nodes[node].domain == "com.microsoft";
   if (!fused || match.confidence != Confidence::inferred) return;
-  const std::int32_t parent = placement.reference.scopes[match.scope].parent;
-  match.scope = std::max(parent, 0);
+  const ScopeIndex parent = placement.reference.scopes[match.scope].parent;
+  match.scope = std::max(parent, root_scope);
   match.units.clear();
   match.confidence = Confidence::ancestor;
 }
 
 // Exporters fold a BatchNorm into the convolution before it and name the result after either. The sign of it is a bias
 // that is not the module's own; which module was folded in the file does not say, so the enclosing one has to do.
-void leave_folded_to_parent(Placement& placement, const Structure& structure, std::int32_t node) {
-  const StructureNode& entry = structure.nodes[node];
+void leave_folded_to_parent(Placement& placement, const ForeignStructure& structure, ForeignNode node) {
+  const auto& entry = structure.nodes[node];
   constexpr std::size_t bias = 2;
-  if (entry.op_type != "Conv" || entry.inputs.size() <= bias || entry.inputs[bias] < 0) return;
+  if (entry.op_type != "Conv" || entry.inputs.size() <= bias || !entry.inputs[bias].exists()) return;
   NodeMatch& match = placement.matches[node];
   if (!placement.placed(node) || match.confidence == Confidence::exact) return;
   const std::string& path = placement.reference.scopes[match.scope].path;
@@ -192,20 +192,21 @@ void leave_folded_to_parent(Placement& placement, const Structure& structure, st
   match.confidence = Confidence::ancestor;
 }
 
-// Without a structure to compare with: what names and keys say, and what lies between nodes of one module.
+// Matches without a structure to compare with, by names and keys, and by what lies between nodes of one module.
 MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) {
-  const Structure& structure = context.foreign.structure;
+  const ForeignStructure& structure = context.foreign.structure;
   static const EvidenceTable no_evidence;
   const Correspondence none(structure, context.reference, no_evidence);
-  Placement placement{structure, context.reference, none, std::vector<NodeMatch>(structure.nodes.size())};
-  for (std::size_t i = 0; i < evidence.size(); ++i) {
+  Placement placement{structure, context.reference, none,
+                      IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
+  for (const ForeignNode i : evidence.keys()) {
     // A parameter's reader is of the module that the parameter's name begins with.
     for (Evidence& each : evidence[i]) {
-      if (each.unit >= 0) each.scope = context.reference.units[each.unit].scope;
+      if (each.unit.exists()) each.scope = context.reference.units[each.unit].scope;
     }
     weigh_names(placement, i, evidence[i]);
-    leave_folded_to_parent(placement, structure, static_cast<std::int32_t>(i));
-    speak_softly(placement, structure, static_cast<std::int32_t>(i));
+    leave_folded_to_parent(placement, structure, i);
+    speak_softly(placement, structure, i);
   }
   place_between(placement);
   return collect(context, evidence, placement.matches);
@@ -214,8 +215,8 @@ MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) 
 }  // namespace
 
 MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference) {
-  const ForeignStructure foreign = make_structure(model);
-  const Structure& structure = foreign.structure;
+  const FileStructure foreign = make_structure<Side::foreign>(model);
+  const ForeignStructure& structure = foreign.structure;
   const TensorSources tensors(model, structure, reference);
   const ReferenceNames names(reference);
   EvidenceTable evidence(structure.nodes.size());
@@ -227,7 +228,7 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   Correspondence pairs(structure, reference, evidence);
   pairs.grow();
 
-  Placement placement{structure, reference, pairs, std::vector<NodeMatch>(structure.nodes.size())};
+  Placement placement{structure, reference, pairs, IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
   if (reference.program && onnx_file::find_property(model.metadata, keys::program) == reference.program) {
     place_stamped(placement, foreign);
   }
@@ -241,7 +242,7 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   // Before what is left goes with its neighbours: those may be known better by their names.
   // Constants come after: what reads them knows better than the name that a tool derived from a fused node's.
   const auto weigh = [&](bool constants) {
-    for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
+    for (const ForeignNode i : structure.nodes.keys()) {
       if (constants == (structure.nodes[i].kind == NodeKind::constant)) {
         weigh_names(placement, i, evidence[i]);
       }

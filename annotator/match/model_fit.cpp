@@ -39,18 +39,20 @@ std::vector<std::int64_t> sorted_sizes(std::vector<std::int64_t> dims) {
 // The matrices that a node reads. Sizes and masks are computed differently by every exporter; what reads matrices says
 // which model it is, but for sums and products by element: those of masks and of tables of positions, which exporters
 // fold or do not.
-std::vector<std::int32_t> matrices_of(const Structure& s, const StructureNode& node) {
-  std::vector<std::int32_t> matrices;
+std::vector<ForeignTensor> matrices_of(const ForeignStructure& s, const StructureNode<Side::foreign>& node) {
+  std::vector<ForeignTensor> matrices;
   if (node.commutative) return matrices;
-  for (const std::int32_t input : node.inputs) {
-    if (input < 0 || !s.values[input].constant) continue;
-    const std::int32_t tensor = s.root_tensor(input);
-    if (tensor >= 0 && !s.tensors[tensor].is_vector() && s.tensors[tensor].elements() > 8) matrices.push_back(tensor);
+  for (const ForeignValue input : node.inputs) {
+    if (!input.exists() || !s.values[input].constant) continue;
+    const ForeignTensor tensor = s.root_tensor(input);
+    if (tensor.exists() && !s.tensors[tensor].is_vector() && s.tensors[tensor].elements() > 8)
+      matrices.push_back(tensor);
   }
   return matrices;
 }
 
-// One number throughout: what an exporter writes where an operator wants a scale or bias that the model does not have.
+// Returns true for one number throughout: what an exporter writes where an operator wants a scale or bias that the
+// model does not have.
 bool uniform(const StructureTensor& tensor) {
   const DType dtype = from_onnx(tensor.data_type);
   const std::size_t element = dtype == DType::undefined ? tensor.bytes.size() : size_of(dtype);
@@ -58,14 +60,14 @@ bool uniform(const StructureTensor& tensor) {
          tensor.bytes.substr(element) == tensor.bytes.substr(0, tensor.bytes.size() - element);
 }
 
-// One of the parameters that these units read has the sizes of one of the matrices.
-bool fits(const Structure& s, const std::vector<std::int32_t>& matrices, const Reference& reference,
-          const std::vector<std::int32_t>& units) {
-  for (const std::int32_t unit : units) {
-    for (const std::int32_t id : reference.parameters_of_unit[unit]) {
-      const std::vector<std::int64_t> wanted = sorted_sizes(reference.parameters[id].dims);
+// Returns true if one of the parameters that these units read has the sizes of one of the matrices.
+bool fits(const ForeignStructure& s, const std::vector<ForeignTensor>& matrices, const Reference& reference,
+          const std::vector<UnitIndex>& units) {
+  for (const UnitIndex unit : units) {
+    for (const ParameterIndex id : reference.parameters_of_unit[unit]) {
+      const std::vector<std::int64_t> sizes = sorted_sizes(reference.parameters[id].dims);
       if (std::any_of(matrices.begin(), matrices.end(),
-                      [&](std::int32_t tensor) { return sorted_sizes(s.tensors[tensor].dims) == wanted; })) {
+                      [&](ForeignTensor tensor) { return sorted_sizes(s.tensors[tensor].dims) == sizes; })) {
         return true;
       }
     }
@@ -76,7 +78,7 @@ bool fits(const Structure& s, const std::vector<std::int32_t>& matrices, const R
 }  // namespace
 
 ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
-  const Structure& foreign = placement.foreign;
+  const ForeignStructure& foreign = placement.foreign;
   const Reference& reference = placement.reference;
   ModelFit fit;
   fit.parameters = tensors.parameters;
@@ -87,31 +89,31 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   fit.all_by_shape = tensors.all_by_shape;
   std::unordered_map<std::string_view, int> sharers;
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digest];
-  std::vector<bool> met(reference.parameters.size(), false);
-  for (std::size_t i = 0; i < foreign.tensors.size(); ++i) {
-    for (const TensorSource& source : tensors.of(static_cast<std::int32_t>(i))) {
+  IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
+  for (const ForeignTensor i : foreign.tensors.keys()) {
+    for (const TensorSource& source : tensors.of(i)) {
       if (!source.by_content() || sharers[reference.parameters[source.parameter].digest] > 1) continue;
       if (!met[source.parameter]) ++fit.distinct;
       met[source.parameter] = true;
     }
   }
 
-  for (std::size_t i = 0; i < foreign.nodes.size(); ++i) {
-    const auto node = static_cast<std::int32_t>(i);
-    if (foreign.nodes[i].kind != NodeKind::heavy) continue;
-    const NodeMatch& match = placement.matches[i];
-    if (const auto matrices = matrices_of(foreign, foreign.nodes[i]); !matrices.empty()) {
+  for (const ForeignNode node : foreign.nodes.keys()) {
+    if (foreign.nodes[node].kind != NodeKind::heavy) continue;
+    const NodeMatch& match = placement.matches[node];
+    if (const auto matrices = matrices_of(foreign, foreign.nodes[node]); !matrices.empty()) {
       ++fit.nodes;
       const origin::Confidence as_sure_as_can_be = std::max(origin::Confidence::matched, placement.surest(match.units));
       fit.placed += match.confidence <= as_sure_as_can_be && fits(foreign, matrices, reference, match.units);
     }
-    if (placement.pairs.node(node) < 0) continue;
-    if (placement.matches[i].units.size() != 1) continue;  // something is folded in
-    for (const std::int32_t input : foreign.nodes[i].inputs) {
-      const std::int32_t tensor = input < 0 || !foreign.values[input].constant ? -1 : foreign.root_tensor(input);
-      if (tensor < 0 || foreign.tensors[tensor].bytes.empty() || foreign.tensors[tensor].elements() < 2) continue;
+    if (!placement.pairs.node(node).exists()) continue;
+    if (placement.matches[node].units.size() != 1) continue;  // something is folded in
+    for (const ForeignValue input : foreign.nodes[node].inputs) {
+      if (!input.exists() || !foreign.values[input].constant) continue;
+      const ForeignTensor tensor = foreign.root_tensor(input);
+      if (!tensor.exists() || foreign.tensors[tensor].bytes.empty() || foreign.tensors[tensor].elements() < 2) continue;
       if (uniform(foreign.tensors[tensor])) continue;
-      for (const std::int32_t id : reference.parameters_of_unit[placement.matches[i].units.front()]) {
+      for (const ParameterIndex id : reference.parameters_of_unit[placement.matches[node].units.front()]) {
         const ReferenceParameter& parameter = reference.parameters[id];
         if (parameter.digest.empty() || sharers[parameter.digest] > 1) continue;
         const DType dtype = from_onnx(foreign.tensors[tensor].data_type);

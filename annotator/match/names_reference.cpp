@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/origin/carried_token.h"
@@ -74,7 +74,7 @@ Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
       if (!name.starts_with('/')) continue;
       const ScopeInName found = reader.read(name);
       if (!found.has_operator) continue;
-      const std::int32_t scope = tree.of(module_of_path(found.path), 0);
+      const ScopeIndex scope = tree.of(module_of_path(found.path), 0);
       reference.scopes[scope].name_path = std::string(found.path);
     }
   }
@@ -86,9 +86,8 @@ Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
     ReferenceParameter parameter;
     parameter.names.emplace_back(tensor.name);
     parameter.dims = tensor.dims;
-    parameter.units.push_back(static_cast<std::int32_t>(reference.units.size()));
-    reference.units.push_back(std::move(unit));
-    reference.parameters.push_back(std::move(parameter));
+    parameter.units.push_back(reference.units.add(std::move(unit)));
+    reference.parameters.add(std::move(parameter));
   }
   reference.index_units();
   return reference;

@@ -62,7 +62,7 @@ constexpr Alias same_as[] = {
     {"QEmbedLayerNormalization", "LayerNormalization"},
 };
 
-// What is known of an operator, under the name that op_class() goes by; each word is explained in the header.
+// The facts on an operator, under the name that op_class() goes by; the header explains each word.
 enum Fact : std::uint16_t {
   transparent = 1,
   size_arithmetic = 2,

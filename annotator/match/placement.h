@@ -21,32 +21,33 @@
 
 #include "annotator/match/correspondence.h"
 #include "annotator/match/evidence.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/structure.h"
 
 namespace whence::match {
 
 struct Placement {
-  const Structure& foreign;
+  const ForeignStructure& foreign;
   const Reference& reference;
   const Correspondence& pairs;
-  std::vector<NodeMatch> matches;  // by structure node
+  IndexedVector<ForeignNode, NodeMatch> matches;
 
-  bool placed(std::int32_t node) const { return matches[node].confidence != origin::Confidence::unattributed; }
+  bool placed(ForeignNode node) const { return matches[node].confidence != origin::Confidence::unattributed; }
   // Sets units and their common scope; no surer than the units.
-  void place(std::int32_t node, std::vector<std::int32_t> units, origin::Confidence confidence, MatchRule rule);
+  void place(ForeignNode node, std::vector<UnitIndex> units, origin::Confidence confidence, MatchRule rule);
   // How sure the reference is of the least sure of these: what stands for them is no surer.
-  origin::Confidence surest(const std::vector<std::int32_t>& units) const;
-  std::int32_t scope_of(const std::vector<std::int32_t>& units) const;
+  origin::Confidence surest(const std::vector<UnitIndex>& units) const;
+  ScopeIndex scope_of(const std::vector<UnitIndex>& units) const;
   // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
-  std::int32_t speaker_for(std::int32_t node, const std::vector<std::int32_t>& nodes) const;
-  std::vector<std::int32_t> readers(std::int32_t node) const;  // nodes that read its results
-  std::vector<std::int32_t> sources(std::int32_t node) const;  // nodes whose results it computes from, no constants
-  bool one_scope(const std::vector<std::int32_t>& units) const;
+  ForeignNode speaker_for(ForeignNode node, const std::vector<ForeignNode>& nodes) const;
+  std::vector<ForeignNode> readers(ForeignNode node) const;  // nodes that read its results
+  std::vector<ForeignNode> sources(ForeignNode node) const;  // nodes whose results it computes from, no constants
+  bool one_scope(const std::vector<UnitIndex>& units) const;
 };
 
-void place_stamped(Placement& placement, const ForeignStructure& foreign);  // only where the stamps are this program's
+void place_stamped(Placement& placement,
+                   const FileStructure<Side::foreign>& foreign);  // only where the stamps are this program's
 void place_corresponding(Placement& placement);
 void place_stretches(Placement& placement);
 void place_layout(Placement& placement);
@@ -59,7 +60,7 @@ void raise_ancestors(Placement& placement);
 void place_between(Placement& placement);  // only what lies between nodes of one scope, and constants
 
 // Units of a linear layer whose bias a fused node adds, when it reads more vectors than `needed`. Empty for all others.
-std::vector<std::int32_t> biases_taken_in(const Placement& placement, std::int32_t node, std::ptrdiff_t needed);
+std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode node, std::ptrdiff_t needed);
 
 // The longest common subsequence of two sequences under `alike`, as pairs of positions. Quadratic: for short ones.
 std::vector<std::pair<std::size_t, std::size_t>> align_sequences(std::size_t a, std::size_t b, const auto& alike) {

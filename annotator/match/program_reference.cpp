@@ -14,6 +14,7 @@
 #include "annotator/origin/scope_path.h"
 #include "annotator/program/program_edit.h"
 #include "annotator/program/tensor_values.h"
+#include "schema/program_walk.h"
 
 namespace whence::match {
 
@@ -95,44 +96,40 @@ class Overlay {
       const auto [entry, first] = program_value.try_emplace(id, value);
       if (!first) entry->second = std::min(entry->second, value);
     }
-    Form form{*graph, std::vector<std::int32_t>(graph->values.size(), -1)};
+    Form form{*graph, std::vector<ReferenceValue>(graph->values.size())};
     for (std::size_t i = 0; i < graph->inputs.size(); ++i) {
       const GraphValueId id = graph->inputs[i];
-      if (i >= s().inputs.size()) {
-        s().inputs.push_back(s().add_value(graph->values[id].name));
-        s().values[s().inputs.back()].input = static_cast<std::int32_t>(i);
-      }
+      if (i >= s().inputs.size()) s().inputs.push_back(s().add_value(graph->values[id].name));
       form.ids[id] = s().inputs[i];
     }
     for (const auto& [id, value] : program_value) {
-      if (form.ids[id] >= 0 || graph->values[id].initializer >= 0) continue;
-      // Only where the form still has it: some node makes it.
+      if (form.ids[id].exists() || graph->values[id].initializer >= 0) continue;
+      // The form still has the value only where some node makes it.
       const std::int32_t producer = graph->values[id].producer;
       if (producer < 0 || static_cast<std::size_t>(producer) >= graph->nodes.size()) continue;
       const auto& outputs = graph->nodes[producer].outputs;
       if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) continue;
-      const auto [entry, first] = hubs_.try_emplace(value, 0);
+      const auto [entry, first] = hubs_.try_emplace(value);
       if (first) entry->second = s().add_value(graph->values[id].name);
       form.ids[id] = entry->second;
     }
     add_graph(form);
     for (std::size_t i = 0; i < graph->outputs.size(); ++i) {
-      const std::int32_t value = form.ids[graph->outputs[i]];
-      if (value < 0) continue;
+      const ReferenceValue value = form.ids[graph->outputs[i]];
+      if (!value.exists()) continue;
       const bool known = i < s().outputs.size();
       if (!known) s().outputs.push_back(value);
-      s().values[value].output = true;
-      s().values[value].uses.push_back({-1, static_cast<std::int32_t>(i)});
+      s().values[value].uses.push_back({{}, static_cast<std::int32_t>(i)});
     }
   }
 
  private:
   struct Form {
     const Graph& graph;
-    std::vector<std::int32_t> ids;  // structure values, by value of the graph
+    std::vector<ReferenceValue> ids;  // structure values, by value of the graph
   };
 
-  Structure& s() { return reference_.structure; }
+  ReferenceStructure& s() { return reference_.structure; }
 
   void add_graph(Form& form) {
     for (const graph::Initializer& initializer : form.graph.initializers) add_initializer(form, initializer);
@@ -141,10 +138,10 @@ class Overlay {
     }
   }
 
-  std::int32_t id_of(Form& form, GraphValueId value) {
-    if (value == no_value) return -1;
-    std::int32_t& id = form.ids[value];
-    if (id < 0) id = s().add_value(form.graph.values[value].name);
+  ReferenceValue id_of(Form& form, GraphValueId value) {
+    if (value == no_value) return {};
+    ReferenceValue& id = form.ids[value];
+    if (!id.exists()) id = s().add_value(form.graph.values[value].name);
     return id;
   }
 
@@ -164,18 +161,16 @@ class Overlay {
       for (const std::int64_t size : data.shape) key += "," + std::to_string(size);
     }
     if (!key.empty()) {
-      const auto [entry, first] = constants_.try_emplace(key, 0);
+      const auto [entry, first] = constants_.try_emplace(key);
       if (!first) {
         form.ids[initializer.value] = entry->second;
         return;
       }
       entry->second = id_of(form, initializer.value);
     }
-    const std::int32_t value = id_of(form, initializer.value);
-    if (s().values[value].tensor >= 0) return;
-    s().values[value].tensor = static_cast<std::int32_t>(s().tensors.size());
-    StructureTensor& tensor = s().tensors.emplace_back();
-    tensor.value = value;
+    const ReferenceValue value = id_of(form, initializer.value);
+    if (s().values[value].tensor.exists()) return;
+    StructureTensor tensor;
     tensor.name = name;
     tensor.data_type = to_onnx(data.dtype);
     tensor.dims = data.shape;
@@ -183,10 +178,11 @@ class Overlay {
       tensor.single = true;
       tensor.number = *number;
     }
+    s().values[value].tensor = s().tensors.add(std::move(tensor));
   }
 
   void add_node(Form& form, const GraphNode& node) {
-    StructureNode entry;
+    StructureNode<Side::reference> entry;
     entry.op_type = node.op_type;
     entry.domain = node.domain;
     entry.name = node.name;
@@ -205,23 +201,28 @@ class Overlay {
     }
     // A node that another form has as well, from the same operations and values, is there already.
     std::string key(node.op_type);
-    for (const std::int32_t input : entry.inputs) key += "," + std::to_string(input);
+    for (const ReferenceValue input : entry.inputs) key += "," + std::to_string(input.number());
     key += "|" + std::to_string(entry.attributes) + "|" + std::to_string(node.outputs.size());
     for (const std::int32_t op : node.origin.ops) key += ";" + std::to_string(op);
     const auto found = entry.holds_bodies ? nodes_.end() : nodes_.find(key);
     if (found != nodes_.end() && same_results(form, node, s().nodes[found->second])) return;
     for (const GraphValueId output : node.outputs) entry.outputs.push_back(id_of(form, output));
-    const std::int32_t index = s().add_node(std::move(entry));
-    reference_.units_of_node.push_back(node.origin.ops);
+    const ReferenceNode index = s().add_node(std::move(entry));
+    reference_.units_of_node.add(units_of(node));
     nodes_.try_emplace(std::move(key), index);
   }
 
+  // A unit is an operation of the program.
+  static std::vector<UnitIndex> units_of(const GraphNode& node) {
+    return {node.origin.ops.begin(), node.origin.ops.end()};
+  }
+
   // Results that are the program's must be those that the known node has; others take over its values.
-  bool same_results(Form& form, const GraphNode& node, const StructureNode& known) {
+  bool same_results(Form& form, const GraphNode& node, const StructureNode<Side::reference>& known) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == no_value) continue;
-      const std::int32_t id = form.ids[node.outputs[i]];
-      if (id >= 0 && id != known.outputs[i]) return false;
+      const ReferenceValue id = form.ids[node.outputs[i]];
+      if (id.exists() && id != known.outputs[i]) return false;
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] != no_value) form.ids[node.outputs[i]] = known.outputs[i];
@@ -229,21 +230,21 @@ class Overlay {
     return true;
   }
 
-  void add_body(Form& outer, const GraphNode& holder, const Graph& body, StructureNode& entry) {
+  void add_body(Form& outer, const GraphNode& holder, const Graph& body, StructureNode<Side::reference>& entry) {
     entry.holds_bodies = true;
-    Form form{body, std::vector<std::int32_t>(body.values.size(), -1)};
+    Form form{body, std::vector<ReferenceValue>(body.values.size())};
     for (std::size_t i = 0; i < body.values.size(); ++i) {
       if (body.values[i].captured != no_value) form.ids[i] = id_of(outer, body.values[i].captured);
     }
     for (std::size_t i = 0; i < body.inputs.size() && i < holder.inputs.size(); ++i) {
-      const std::int32_t from = id_of(outer, holder.inputs[i]);
-      if (from < 0) continue;
-      StructureNode pass;
+      const ReferenceValue from = id_of(outer, holder.inputs[i]);
+      if (!from.exists()) continue;
+      StructureNode<Side::reference> pass;
       pass.op_type = "Identity";
       pass.inputs = {from};
       pass.outputs = {id_of(form, body.inputs[i])};
       s().add_node(std::move(pass));
-      reference_.units_of_node.push_back(holder.origin.ops);
+      reference_.units_of_node.add(units_of(holder));
     }
     add_graph(form);
     for (const GraphValueId output : body.outputs) entry.inputs.push_back(id_of(form, output));
@@ -273,26 +274,27 @@ class Overlay {
   }
 
   Reference& reference_;
-  std::map<ValueId, std::int32_t> hubs_;
-  std::unordered_map<std::string, std::int32_t> constants_, nodes_;
+  std::map<ValueId, ReferenceValue> hubs_;
+  std::unordered_map<std::string, ReferenceValue> constants_;
+  std::unordered_map<std::string, ReferenceNode> nodes_;
 };
 
 void add_units(const Program& program, Reference& reference) {
   for (const Scope& scope : program.scopes) {
     const auto id = static_cast<ScopeId>(reference.scopes.size());
-    reference.scopes.push_back(
-        {scope.parent, program.modules[scope.module].path, scope.call, origin::scope_path(program, id)});
+    reference.scopes.add(
+        {ScopeIndex(scope.parent), program.modules[scope.module].path, scope.call, origin::scope_path(program, id)});
   }
   const metadata::FxNames names(program);
   for (const Node* node : operations(program)) {
-    reference.units.push_back(
-        {node->origin.scope, names.name(node->origin.op), origin::confidence_of(node->origin.basis)});
+    reference.units.add(
+        {ScopeIndex(node->origin.scope), names.name(node->origin.op), origin::confidence_of(node->origin.basis)});
   }
 }
 
 void add_parameters(const Program& program, Reference& reference) {
   for (const Parameter& parameter : program.parameters) {
-    ReferenceParameter& entry = reference.parameters.emplace_back();
+    ReferenceParameter entry;
     entry.names.push_back(parameter.name);
     entry.names.insert(entry.names.end(), parameter.aliases.begin(), parameter.aliases.end());
     entry.dims = parameter.data.shape;
@@ -301,14 +303,16 @@ void add_parameters(const Program& program, Reference& reference) {
     entry.digest_transposed = parameter.digest_transposed;
     entry.digest_float16 = parameter.digest_float16;
     entry.digest_bfloat16 = parameter.digest_bfloat16;
+    reference.parameters.add(std::move(entry));
   }
   for (const Node* node : operations(program)) {
     for (const NamedArgument& argument : node->arguments) {
-      program::for_each_value(argument.value, [&](ValueId id) {
+      each_value(argument.value, [&](ValueId id) {
         const Value& value = program.values[id];
         if (value.source != ValueSource::parameter) return;
-        auto& users = reference.parameters[value.index].units;
-        if (users.empty() || users.back() != node->origin.op) users.push_back(node->origin.op);
+        auto& users = reference.parameters[ParameterIndex(value.index)].units;
+        const UnitIndex unit(node->origin.op);
+        if (users.empty() || users.back() != unit) users.push_back(unit);
       });
     }
   }

@@ -27,14 +27,14 @@
 namespace whence::match {
 
 struct ReferenceScope {
-  std::int32_t parent = -1;  // stands before its children
-  std::string path;          // qualified name of the module
+  ScopeIndex parent;  // stands before its children
+  std::string path;   // qualified name of the module
   std::int32_t call = 0;
   std::string name_path;  // as exporters put it in node names: "/encoder/layer.0"
 };
 
 struct ReferenceUnit {
-  std::int32_t scope = 0;                                     // -1: not known
+  ScopeIndex scope;                                           // none: not known
   std::string name;                                           // as an exporter would call it: "linear_3"
   origin::Confidence confidence = origin::Confidence::exact;  // how sure the reference itself is of the scope
 };
@@ -44,36 +44,36 @@ struct ReferenceParameter {
   std::vector<std::int64_t> dims;
   std::size_t element_size = 0;
   std::string digest, digest_transposed, digest_float16, digest_bfloat16;
-  std::vector<std::int32_t> units;  // that read it
-  bool weight = true;               // false: a size, an axis or one number, which says nothing of the model
+  std::vector<UnitIndex> units;  // that read it
+  bool weight = true;            // false: a size, an axis or one number, which says nothing of the model
 };
 
 // Makes scopes of qualified names, parents first.
 class ScopeTree {
  public:
-  explicit ScopeTree(std::vector<ReferenceScope>& scopes) : scopes_(scopes) {}
-  std::int32_t of(const std::string& path, std::int32_t call);
+  explicit ScopeTree(IndexedVector<ScopeIndex, ReferenceScope>& scopes) : scopes_(scopes) {}
+  ScopeIndex of(const std::string& path, std::int32_t call);
 
  private:
-  std::vector<ReferenceScope>& scopes_;
-  std::map<std::pair<std::string, std::int32_t>, std::int32_t> known_;
+  IndexedVector<ScopeIndex, ReferenceScope>& scopes_;
+  std::map<std::pair<std::string, std::int32_t>, ScopeIndex> known_;
 };
 
 struct Reference {
-  bool values_keep_names = false;      // made from what the foreign file was made from
-  std::optional<std::string> program;  // digest of the program that it was made from: stamps may be of this one
-  Structure structure;
-  std::vector<std::vector<std::int32_t>> units_of_node;  // of the structure; ascending
-  std::vector<ReferenceUnit> units;
-  std::vector<ReferenceScope> scopes;
-  std::vector<ReferenceParameter> parameters;
-  std::vector<std::vector<std::int32_t>> nodes_of_unit;  // heavy ones
-  std::vector<std::vector<std::int32_t>> parameters_of_unit;
-  std::vector<std::set<std::uint16_t>> classes_of_unit;  // operators that some form uses for it
+  bool values_keep_names = false;      // the reference is the file that the foreign file was made from
+  std::optional<std::string> program;  // digest of the program behind it; stamps may be of this one
+  ReferenceStructure structure;
+  IndexedVector<ReferenceNode, std::vector<UnitIndex>> units_of_node;  // of the structure; ascending
+  IndexedVector<UnitIndex, ReferenceUnit> units;
+  IndexedVector<ScopeIndex, ReferenceScope> scopes;
+  IndexedVector<ParameterIndex, ReferenceParameter> parameters;
+  IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit;  // heavy ones
+  IndexedVector<UnitIndex, std::vector<ParameterIndex>> parameters_of_unit;
+  IndexedVector<UnitIndex, std::set<std::uint16_t>> classes_of_unit;  // operators that some form uses for it
 
-  std::int32_t common_scope(std::int32_t a, std::int32_t b) const;
-  bool encloses(std::int32_t outer, std::int32_t inner) const;  // or is it
-  void index_units();                                           // fills nodes_of_unit, parameters_of_unit
+  ScopeIndex common_scope(ScopeIndex a, ScopeIndex b) const;
+  ScopeIndex together(ScopeIndex a, ScopeIndex b) const;  // the common scope, or the one that exists
+  void index_units();                                     // fills nodes_of_unit, parameters_of_unit, classes_of_unit
 
   std::vector<std::shared_ptr<const void>> owners;  // of the text that structure points to
 };
@@ -81,9 +81,10 @@ struct Reference {
 // `opset`: of the foreign file. Operators without a converter become nodes of their own. Throws what export throws for
 // programs that it refuses altogether.
 Reference make_reference(const Program& program, int opset);
-// From an annotated file; also one that carries PyTorch's keys only. `annotated` must outlive the result.
+// Reads the reference from an annotated file; PyTorch's keys are enough. `annotated` must outlive the result.
 Reference make_reference(const onnx_file::OnnxSummary& annotated);
-// From the foreign file's own names, when there is nothing else: scopes and parameters, no structure.
+// Reads the reference from the foreign file's own names, when there is nothing else: scopes and parameters, no
+// structure.
 Reference make_reference_of_names(const onnx_file::OnnxSummary& model);
 
 // The module that a node's metadata names; nullopt when it names none.

@@ -1,6 +1,6 @@
 #include "annotator/match/scope_in_name.h"
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/operator_name.h"
 #include "annotator/origin/node_name.h"
 
@@ -10,7 +10,8 @@ ScopeReader::ScopeReader(const onnx_file::OnnxSummary& model) {
   for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) used_.insert(node->op_type);
 }
 
-// With or without what is appended to tell nodes and values apart: "Slice", "Slice_5", "Add_output_0", "MatMul_quant".
+// Accepts the operator with and without what is appended to tell nodes and values apart: "Slice", "Slice_5",
+// "Add_output_0", "MatMul_quant".
 bool ScopeReader::names_operator(std::string_view segment) const {
   const std::string_view stem = segment.substr(0, segment.find('_'));
   if (stem.empty()) return used_.contains(segment);

@@ -10,10 +10,10 @@
 namespace whence::match {
 namespace {
 
-constexpr std::size_t smallest = 8;       // bytes: below, equal content means nothing
-constexpr std::int64_t most_blocks = 64;  // of one tensor
-constexpr std::size_t most_pieces = 4;    // of one parameter: query, key, value and a gate
-constexpr std::size_t most_alike = 16;    // parameters of equal content; more of them point nowhere
+constexpr std::size_t smallest = 8;      // bytes: below, equal content means nothing
+constexpr std::int64_t max_blocks = 64;  // of one tensor
+constexpr std::size_t max_pieces = 4;    // of one parameter: query, key, value and a gate
+constexpr std::size_t max_alike = 16;    // parameters of equal content; more of them point nowhere
 
 std::size_t element_size_of(int data_type) {
   const DType dtype = from_onnx(data_type);
@@ -40,19 +40,18 @@ std::string columns_of(std::string_view bytes, std::size_t row_size, std::size_t
 
 }  // namespace
 
-WantedContent::WantedContent(const Reference& reference) {
-  for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
+ParameterContent::ParameterContent(const Reference& reference) {
+  for (const ParameterIndex i : reference.parameters.keys()) {
     const ReferenceParameter& parameter = reference.parameters[i];
-    const auto number = static_cast<std::int32_t>(i);
-    add(number, parameter.digest, parameter.element_size, parameter.dims);
-    add(number, parameter.digest_transposed, parameter.element_size, parameter.dims);
-    add(number, parameter.digest_float16, 2, parameter.dims);
-    add(number, parameter.digest_bfloat16, 2, parameter.dims);
+    add(i, parameter.digest, parameter.element_size, parameter.dims);
+    add(i, parameter.digest_transposed, parameter.element_size, parameter.dims);
+    add(i, parameter.digest_float16, 2, parameter.dims);
+    add(i, parameter.digest_bfloat16, 2, parameter.dims);
   }
 }
 
-void WantedContent::add(std::int32_t parameter, const std::string& digest, std::size_t element_size,
-                        const std::vector<std::int64_t>& dims) {
+void ParameterContent::add(ParameterIndex parameter, const std::string& digest, std::size_t element_size,
+                           const std::vector<std::int64_t>& dims) {
   if (digest.empty()) return;
   auto& known = digests_[digest];
   if (known.empty() || known.back() != parameter) known.push_back(parameter);
@@ -71,18 +70,18 @@ class ContentSearch {
  public:
   using How = TensorSource::How;
 
-  ContentSearch(const WantedContent& wanted, std::size_t element) : wanted_(wanted), element_(element) {}
+  ContentSearch(const ParameterContent& content, std::size_t element) : content_(content), element_(element) {}
 
   std::vector<TensorSource> run(std::string_view bytes, std::vector<std::int64_t> dims) {
     while (dims.size() > 1 && dims.front() == 1) dims.erase(dims.begin());  // recurrent weights: [1, 4 * hidden, input]
-    whole(bytes, dims, How::bytes);
+    one_parameter(bytes, dims, How::bytes);
     if (found_.empty()) blocks(bytes, dims, How::bytes);
     if (found_.empty() && dims.size() > 1 && dims.front() == 2) both_directions(bytes, dims);
     return std::move(found_);
   }
 
-  void whole(std::string_view bytes, const std::vector<std::int64_t>& dims, How how) {
-    if (wanted_.sizes_.count(bytes.size()) == 0) return;
+  void one_parameter(std::string_view bytes, const std::vector<std::int64_t>& dims, How how) {
+    if (content_.sizes_.count(bytes.size()) == 0) return;
     look_up(bytes, how);
     // The cast of a transposed weight has no digest of its own.
     if (found_.empty() && element_ == 2 && dims.size() == 2) {
@@ -94,9 +93,9 @@ class ContentSearch {
 
  private:
   void look_up(std::string_view bytes, How how) {
-    const auto known = wanted_.digests_.find(digest_of(bytes.data(), bytes.size()));
-    if (known == wanted_.digests_.end() || known->second.size() > most_alike) return;
-    for (const std::int32_t parameter : known->second) {
+    const auto known = content_.digests_.find(digest_of(bytes.data(), bytes.size()));
+    if (known == content_.digests_.end() || known->second.size() > max_alike) return;
+    for (const ParameterIndex parameter : known->second) {
       found_.push_back({parameter, how, static_cast<double>(known->second.size())});
     }
   }
@@ -107,7 +106,7 @@ class ContentSearch {
     for (const std::size_t first : {std::size_t{0}, bytes.size() / 2}) {
       const std::string_view half = bytes.substr(first, bytes.size() / 2);
       const std::vector<TensorSource> other = std::exchange(found_, {});
-      whole(half, one, How::part);
+      one_parameter(half, one, How::part);
       if (found_.empty()) blocks(half, one, How::part);
       found_.insert(found_.begin(), other.begin(), other.end());
     }
@@ -134,12 +133,12 @@ class ContentSearch {
   }
 
   void matrix_blocks(std::string_view bytes, std::int64_t rows, std::int64_t columns, How as_one) {
-    const auto shapes = wanted_.matrices_.find(element_);
-    if (shapes == wanted_.matrices_.end()) return;
+    const auto shapes = content_.matrices_.find(element_);
+    if (shapes == content_.matrices_.end()) return;
     for (const auto& [r, c] : shapes->second) {
       if (r <= 0 || c <= 0) continue;
-      if (c == columns && r < rows && rows % r == 0 && rows / r <= most_blocks) row_blocks(bytes, r * columns);
-      if (r == rows && c < columns && columns % c == 0 && columns / c <= most_blocks) column_blocks(bytes, columns, c);
+      if (c == columns && r < rows && rows % r == 0 && rows / r <= max_blocks) row_blocks(bytes, r * columns);
+      if (r == rows && c < columns && columns % c == 0 && columns / c <= max_blocks) column_blocks(bytes, columns, c);
       if (r == rows && c == columns) gates(bytes, as_one);
       if (!found_.empty()) return;
     }
@@ -159,10 +158,10 @@ class ContentSearch {
   }
 
   void vector_blocks(std::string_view bytes, std::int64_t length) {
-    const auto lengths = wanted_.vectors_.find(element_);
-    if (lengths == wanted_.vectors_.end()) return;
+    const auto lengths = content_.vectors_.find(element_);
+    if (lengths == content_.vectors_.end()) return;
     for (const std::int64_t each : lengths->second) {
-      if (each <= 1 || each >= length || length % each != 0 || length / each > most_blocks) continue;
+      if (each <= 1 || each >= length || length % each != 0 || length / each > max_blocks) continue;
       const std::size_t size = static_cast<std::size_t>(each) * element_;
       for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
         const std::size_t before = found_.size();
@@ -173,20 +172,20 @@ class ContentSearch {
     }
   }
 
-  const WantedContent& wanted_;
+  const ParameterContent& content_;
   std::size_t element_;
   std::vector<TensorSource> found_;
 };
 
-std::vector<TensorSource> WantedContent::find(const StructureTensor& tensor) const {
+std::vector<TensorSource> ParameterContent::find(const StructureTensor& tensor) const {
   const std::size_t element = element_size_of(tensor.data_type);
   if (element == 0 || tensor.bytes.size() < smallest) return {};
   if (tensor.bytes.size() != static_cast<std::size_t>(tensor.elements()) * element) return {};
   return ContentSearch(*this, element).run(tensor.bytes, tensor.dims);
 }
 
-void WantedContent::find_split(const std::vector<StructureTensor>& tensors,
-                               std::vector<std::vector<TensorSource>>& found) const {
+void ParameterContent::find_split(const std::vector<StructureTensor>& tensors,
+                                  std::vector<std::vector<TensorSource>>& found) const {
   const auto alike = [&](std::size_t i, std::size_t first) {
     return found[i].empty() && tensors[i].data_type == tensors[first].data_type &&
            tensors[i].dims == tensors[first].dims && tensors[i].bytes.size() == tensors[first].bytes.size();
@@ -196,7 +195,7 @@ void WantedContent::find_split(const std::vector<StructureTensor>& tensors,
     const std::size_t element = element_size_of(tensor.data_type);
     if (element == 0 || tensor.bytes.size() < smallest || tensor.dims.empty() || tensor.dims.size() > 2) continue;
     if (tensor.bytes.size() != static_cast<std::size_t>(tensor.elements()) * element) continue;
-    for (std::size_t pieces = 2; pieces <= most_pieces && first + pieces <= tensors.size(); ++pieces) {
+    for (std::size_t pieces = 2; pieces <= max_pieces && first + pieces <= tensors.size(); ++pieces) {
       if (!alike(first, first) || !alike(first + pieces - 1, first)) break;
       if (sizes_.count(pieces * tensor.bytes.size()) == 0) continue;
       std::string rows;
@@ -204,7 +203,7 @@ void WantedContent::find_split(const std::vector<StructureTensor>& tensors,
       std::vector<std::int64_t> dims = tensor.dims;
       dims.front() *= static_cast<std::int64_t>(pieces);
       ContentSearch search(*this, element);
-      search.whole(rows, dims, TensorSource::How::bytes);
+      search.one_parameter(rows, dims, TensorSource::How::bytes);
       std::vector<TensorSource> sources = search.take();
       if (sources.empty() && tensor.dims.size() == 2) {
         // Side by side: what a tool cut out of a transposed weight.
@@ -214,8 +213,8 @@ void WantedContent::find_split(const std::vector<StructureTensor>& tensors,
         for (std::size_t at = 0; at < tensor.bytes.size(); at += row) {
           for (std::size_t i = 0; i < pieces; ++i) beside += tensors[first + i].bytes.substr(at, row);
         }
-        search.whole(beside, {tensor.dims[0], tensor.dims[1] * static_cast<std::int64_t>(pieces)},
-                     TensorSource::How::bytes);
+        search.one_parameter(beside, {tensor.dims[0], tensor.dims[1] * static_cast<std::int64_t>(pieces)},
+                             TensorSource::How::bytes);
         sources = search.take();
       }
       if (sources.empty()) continue;

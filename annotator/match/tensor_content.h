@@ -1,4 +1,4 @@
-// WantedContent: the digests of a reference's parameters, and where an initializer's bytes show one of them: as they
+// ParameterContent: the digests of a reference's parameters, and where an initializer's bytes show one of them: as they
 // are, transposed, as float16 or bfloat16, as one of several blocks (a fused query, key and value; both directions of a
 // recurrent layer), with recurrent gates in ONNX's order, or as one piece of a weight that a tool split.
 #pragma once
@@ -18,9 +18,9 @@
 
 namespace whence::match {
 
-class WantedContent {
+class ParameterContent {
  public:
-  explicit WantedContent(const Reference& reference);
+  explicit ParameterContent(const Reference& reference);
 
   bool empty() const { return digests_.empty(); }
 
@@ -33,10 +33,10 @@ class WantedContent {
  private:
   friend class ContentSearch;
 
-  void add(std::int32_t parameter, const std::string& digest, std::size_t element_size,
+  void add(ParameterIndex parameter, const std::string& digest, std::size_t element_size,
            const std::vector<std::int64_t>& dims);
 
-  std::unordered_map<std::string, std::vector<std::int32_t>> digests_;
+  std::unordered_map<std::string, std::vector<ParameterIndex>> digests_;
   std::set<std::size_t> sizes_;                                                      // bytes of what has a digest
   std::map<std::size_t, std::set<std::pair<std::int64_t, std::int64_t>>> matrices_;  // rows, columns by element size
   std::map<std::size_t, std::set<std::int64_t>> vectors_;                            // lengths by element size

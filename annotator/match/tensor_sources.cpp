@@ -26,7 +26,7 @@ std::vector<std::string_view> shortened(std::string_view name) {
   return names;
 }
 
-// What quantisers and converters append.
+// The name without what quantisers and converters append.
 std::string_view without_suffix(std::string_view name) {
   constexpr std::array<std::string_view, 7> suffixes = {"_quantized", "_scale",  "_zero_point",      "_transposed",
                                                         "_fp16",      "_merged", "_DequantizeLinear"};
@@ -49,7 +49,8 @@ bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parame
 
 }  // namespace
 
-TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const Structure& foreign, const Reference& reference)
+TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign,
+                             const Reference& reference)
     : sources_(foreign.tensors.size()) {
   match_names(foreign, reference);
   match_bytes(model, foreign, reference);
@@ -57,12 +58,12 @@ TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const Structur
   count(foreign, reference);
 }
 
-void TensorSources::match_names(const Structure& foreign, const Reference& reference) {
-  std::unordered_map<std::string_view, std::int32_t> by_name;
-  for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
-    for (const std::string& name : reference.parameters[i].names) by_name.emplace(name, static_cast<std::int32_t>(i));
+void TensorSources::match_names(const ForeignStructure& foreign, const Reference& reference) {
+  std::unordered_map<std::string_view, ParameterIndex> by_name;
+  for (const ParameterIndex i : reference.parameters.keys()) {
+    for (const std::string& name : reference.parameters[i].names) by_name.emplace(name, i);
   }
-  for (std::size_t i = 0; i < foreign.tensors.size(); ++i) {
+  for (const ForeignTensor i : foreign.tensors.keys()) {
     for (const std::string_view name : shortened(without_suffix(foreign.tensors[i].name))) {
       const auto found = by_name.find(name);
       if (found == by_name.end()) continue;
@@ -72,17 +73,17 @@ void TensorSources::match_names(const Structure& foreign, const Reference& refer
   }
 }
 
-void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const Structure& foreign,
+void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign,
                                 const Reference& reference) {
-  const WantedContent wanted(reference);
-  if (wanted.empty()) return;
+  const ParameterContent content(reference);
+  if (content.empty()) return;
   std::atomic<std::size_t> next{0};
-  std::vector<std::vector<TensorSource>> found(foreign.tensors.size());
+  IndexedVector<ForeignTensor, std::vector<TensorSource>> found(foreign.tensors.size());
   const auto work = [&] {
     for (std::size_t i = next++; i < foreign.tensors.size(); i = next++) {
-      const StructureTensor& tensor = foreign.tensors[i];
+      const StructureTensor& tensor = foreign.tensors[ForeignTensor(i)];
       if (tensor.bytes.empty()) continue;
-      found[i] = wanted.find(tensor);
+      found[ForeignTensor(i)] = content.find(tensor);
       release_bytes(model, tensor);
     }
   };
@@ -90,16 +91,17 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const Struc
   for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
-  wanted.find_split(foreign.tensors, found);
-  for (std::size_t i = 0; i < found.size(); ++i) {
+  content.find_split(foreign.tensors.items(), found.items());
+  for (const ForeignTensor i : found.keys()) {
     sources_[i].insert(sources_[i].end(), found[i].begin(), found[i].end());
   }
 }
 
 // Changed bytes under another name: sizes that one parameter and one initializer alone have.
-void TensorSources::match_shapes(const Structure& foreign, const Reference& reference) {
+void TensorSources::match_shapes(const ForeignStructure& foreign, const Reference& reference) {
   struct Holders {
-    std::int32_t tensor = -1, parameter = -1;
+    ForeignTensor tensor;
+    ParameterIndex parameter;
     int tensors = 0, parameters = 0;
   };
   std::map<std::vector<std::int64_t>, Holders> holders;
@@ -108,17 +110,17 @@ void TensorSources::match_shapes(const Structure& foreign, const Reference& refe
     std::sort(dims.begin(), dims.end());
     return dims;
   };
-  for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
+  for (const ParameterIndex i : reference.parameters.keys()) {
     if (reference.parameters[i].units.empty() || reference.parameters[i].dims.size() < 2) continue;
     Holders& entry = holders[key(reference.parameters[i].dims)];
-    entry.parameter = static_cast<std::int32_t>(i);
+    entry.parameter = i;
     ++entry.parameters;
   }
-  for (std::size_t i = 0; i < foreign.tensors.size(); ++i) {
+  for (const ForeignTensor i : foreign.tensors.keys()) {
     if (foreign.tensors[i].dims.size() < 2) continue;
     const auto found = holders.find(key(foreign.tensors[i].dims));
     if (found == holders.end()) continue;
-    found->second.tensor = static_cast<std::int32_t>(i);
+    found->second.tensor = i;
     ++found->second.tensors;
   }
   for (const auto& [sizes, entry] : holders) {
@@ -127,10 +129,10 @@ void TensorSources::match_shapes(const Structure& foreign, const Reference& refe
   }
 }
 
-void TensorSources::count(const Structure& foreign, const Reference& reference) {
-  std::vector<char> named(reference.parameters.size(), 0), same(named);
+void TensorSources::count(const ForeignStructure& foreign, const Reference& reference) {
+  IndexedVector<ParameterIndex, char> named(reference.parameters.size(), 0), same(named);
   std::map<std::vector<std::int64_t>, std::int64_t> shapes;
-  for (std::size_t i = 0; i < foreign.tensors.size(); ++i) {
+  for (const ForeignTensor i : foreign.tensors.keys()) {
     std::vector<std::int64_t> dims = foreign.tensors[i].dims;
     std::sort(dims.begin(), dims.end());
     ++shapes[dims];
@@ -143,7 +145,7 @@ void TensorSources::count(const Structure& foreign, const Reference& reference) 
       }
     }
   }
-  for (std::size_t i = 0; i < reference.parameters.size(); ++i) {
+  for (const ParameterIndex i : reference.parameters.keys()) {
     if (reference.parameters[i].units.empty() || !reference.parameters[i].weight) continue;
     ++parameters;
     std::vector<std::int64_t> dims = reference.parameters[i].dims;

@@ -8,14 +8,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 
 namespace whence::match {
 
 struct TensorSource {
   enum class How : std::uint8_t { name, bytes, part, shape };  // part: one block of several; shape: alone of its sizes
-  std::int32_t parameter = -1;
+  ParameterIndex parameter;
   How how = How::name;
   double candidates = 1;  // parameters that fit as well
 
@@ -24,9 +24,9 @@ struct TensorSource {
 
 class TensorSources {
  public:
-  TensorSources(const onnx_file::OnnxSummary& model, const Structure& foreign, const Reference& reference);
+  TensorSources(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign, const Reference& reference);
 
-  const std::vector<TensorSource>& of(std::int32_t tensor) const { return sources_[tensor]; }
+  const std::vector<TensorSource>& of(ForeignTensor tensor) const { return sources_[tensor]; }
 
   // Parameters that operations read, and how they are met: each once, by its bytes, else by name, else by shape.
   std::int64_t parameters = 0, by_bytes = 0, by_name = 0, by_shape = 0;
@@ -34,12 +34,12 @@ class TensorSources {
   std::int64_t all_by_name = 0, all_by_shape = 0;
 
  private:
-  void match_names(const Structure& foreign, const Reference& reference);
-  void match_bytes(const onnx_file::OnnxSummary& model, const Structure& foreign, const Reference& reference);
-  void match_shapes(const Structure& foreign, const Reference& reference);
-  void count(const Structure& foreign, const Reference& reference);
+  void match_names(const ForeignStructure& foreign, const Reference& reference);
+  void match_bytes(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign, const Reference& reference);
+  void match_shapes(const ForeignStructure& foreign, const Reference& reference);
+  void count(const ForeignStructure& foreign, const Reference& reference);
 
-  std::vector<std::vector<TensorSource>> sources_;
+  IndexedVector<ForeignTensor, std::vector<TensorSource>> sources_;
 };
 
 }  // namespace whence::match

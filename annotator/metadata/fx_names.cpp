@@ -6,6 +6,7 @@
 #include "annotator/convert/op_table.h"
 #include "annotator/metadata/fx_namespace.h"
 #include "annotator/origin/python_text.h"
+#include "schema/program_walk.h"
 
 namespace whence::metadata {
 
@@ -40,13 +41,6 @@ const char* prefix(ParameterKind kind) {
   return "";
 }
 
-void collect_values(const Argument& argument, std::vector<ValueId>& values) {
-  if (const auto* value = argument.as<ValueRef>()) values.push_back(value->id);
-  if (const auto* list = argument.as<ArgumentList>()) {
-    for (const Argument& element : *list) collect_values(element, values);
-  }
-}
-
 // Every value of one reader ("a node") counts as one use.
 void count_once(std::vector<ValueId> values, std::vector<std::int32_t>& users) {
   std::ranges::sort(values);
@@ -62,8 +56,8 @@ std::string torch_target(const Node& node) {
 }
 
 FxNames::FxNames(const Program& program)
-    : program_(program), given_(!program.signature.empty()), operations_(operations(program)) {
-  if (!given_) name_all();
+    : program_(program), from_fx_(!program.signature.empty()), operations_(operations(program)) {
+  if (!from_fx_) name_all();
 }
 
 // In torch.export's order: parameters and buffers, inputs, then nodes.
@@ -92,7 +86,7 @@ void FxNames::name_all() {
   }
 }
 
-std::string FxNames::name(std::int32_t op) const { return given_ ? given_name(*operations_[op]) : nodes_[op]; }
+std::string FxNames::name(std::int32_t op) const { return from_fx_ ? given_name(*operations_[op]) : nodes_[op]; }
 
 // The text of an fx node begins with "%name : ".
 std::string FxNames::given_name(const Node& node) {
@@ -106,14 +100,13 @@ void FxNames::count_users() const {
   users_.resize(program_.values.size());
   for (const Node* node : operations_) {
     std::vector<ValueId> values;
-    for (const NamedArgument& argument : node->arguments) collect_values(argument.value, values);
-    for (const Block& block : node->blocks) {
-      for (const Argument& output : block.outputs) collect_values(output, values);
-    }
+    each_argument(*node,
+                  [&](const Argument& argument) { each_value(argument, [&](ValueId id) { values.push_back(id); }); });
     count_once(std::move(values), users_);
   }
   std::vector<ValueId> returned;
-  for (const ProgramOutput& output : program_.outputs) collect_values(output.value, returned);
+  for (const ProgramOutput& output : program_.outputs)
+    each_value(output.value, [&](ValueId id) { returned.push_back(id); });
   count_once(std::move(returned), users_);
 }
 

@@ -23,7 +23,7 @@ class FxNames {
 
   std::string name(std::int32_t op) const;              // "linear_2"
   const std::string& value_name(ValueId value) const {  // "p_encoder_weight"
-    return given_ ? program_.values[value].name : values_[value];
+    return from_fx_ ? program_.values[value].name : values_[value];
   }
   std::string target(std::int32_t op) const;  // "aten.linear.default", "<built-in function mul>"
   std::string format(std::int32_t op) const;
@@ -37,12 +37,12 @@ class FxNames {
   FxLine line_of(const Node& node) const;
 
   const Program& program_;
-  const bool given_;  // the program was an fx graph, so everything has its name
+  const bool from_fx_;  // the program was an fx graph, so everything has its name
   std::vector<const Node*> operations_;
   // Else:
   std::vector<std::string> nodes_;   // by operation
   std::vector<std::string> values_;  // by value
-  // Of each value: how many nodes. Counted when the first text is made.
+  // The number of nodes that read each value. Counted when the first text is made.
   mutable std::vector<std::int32_t> users_;
 };
 

@@ -8,6 +8,7 @@
 #include "annotator/origin/scope_path.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/text/python_list.h"
+#include "schema/json_text.h"
 #include "schema/source_stack.h"
 
 namespace whence::metadata {
@@ -31,16 +32,14 @@ std::string indented(const std::string& lines) {
   return text;
 }
 
-std::string to_way(const std::vector<std::string>& modules) {
-  return nlohmann::json(modules).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string to_way(const std::vector<std::string>& modules) { return json_text(nlohmann::json(modules)); }
 
 std::string* find_entry(KeyEntries& entries, std::string_view key) {
   const auto found = std::ranges::find(entries, key, &KeyEntries::value_type::first);
   return found == entries.end() ? nullptr : &found->second;
 }
 
-// What PyTorch's scopes say of the way: the last of them is the operation.
+// The way that PyTorch's scopes state, without the last of them, which is the operation.
 std::optional<std::string> way_in(std::string_view name_scopes) {
   auto names = text::parse_python_list(name_scopes);
   if (!names || names->empty()) return std::nullopt;
@@ -87,10 +86,15 @@ std::optional<std::string_view> find_annotation_key(std::string_view name) {
   return std::nullopt;
 }
 
-NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> wanted)
-    : program_(program), wanted_(std::move(wanted)), operations_(operations(program)), names_(program) {}
+NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> requested_keys)
+    : program_(program),
+      requested_keys_(std::move(requested_keys)),
+      operations_(operations(program)),
+      names_(program) {}
 
-bool NodeKeys::wants(std::string_view key) const { return std::ranges::find(wanted_, key) != wanted_.end(); }
+bool NodeKeys::wants(std::string_view key) const {
+  return std::ranges::find(requested_keys_, key) != requested_keys_.end();
+}
 
 bool NodeKeys::knows(const NodeOrigin& origin) const {
   return std::ranges::all_of(origin.ops,
@@ -121,15 +125,15 @@ std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodeOri
 
 std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePlace& place) const {
   std::vector<std::pair<std::string_view, std::string>> result;
-  for (const std::string_view key : wanted_) {
+  for (const std::string_view key : requested_keys_) {
     if (auto text = value(key, place)) result.emplace_back(key, std::move(*text));
   }
   state_confidence(place.confidence, result);
   return result;
 }
 
-// Of several operations, the first one speaks where a key has room for one only; where there is none, nothing is said
-// of operations.
+// If there are several operations and a key has room for one, it describes the first; without any, keys of operations
+// are left out.
 std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place) const {
   if (key == keys::module) return program_.module_path(place.scope);
   if (key == keys::call) return std::to_string(program_.scopes[place.scope].call);
@@ -211,8 +215,8 @@ std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
   return origin::python_repr(names);
 }
 
-// As Python prints a traceback, outermost frame first; without the source lines where they are not at hand. Of an fx
-// node without one PyTorch writes the empty text.
+// The text of a Python traceback, outermost frame first; without the source lines where they are not at hand. PyTorch
+// writes the empty text for an fx node that has none.
 std::optional<std::string> NodeKeys::stack_trace(const Node& node) const {
   if (node.origin.stack == none_id) return node.origin.text.empty() ? std::nullopt : std::optional(std::string());
   const Stack& stack = program_.stacks[node.origin.stack];
@@ -241,7 +245,7 @@ std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
     if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
   }
   if (paths.size() < 2) return std::nullopt;
-  return nlohmann::json(paths).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(nlohmann::json(paths));
 }
 
 }  // namespace whence::metadata

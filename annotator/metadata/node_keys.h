@@ -25,18 +25,18 @@ std::optional<std::string_view> find_annotation_key(std::string_view name);
 
 using KeyEntries = std::vector<std::pair<std::string_view, std::string>>;
 
-// Of the entries that a node is to get, beside what is there: says the way to the node's module where PyTorch's scopes,
-// which stay as they are, do not say it.
+// Adds the way to the node's module to the entries that the node will get, if PyTorch's scopes, which stay as they are,
+// do not state it. `there`: the entries that the node has.
 void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries);
 
 // How sure a node's keys say its module is, as annotate and every reader counts it; nullopt when they name no module.
 // Without a word that is known, a tool took it off: unstated_confidence.
 std::optional<origin::Confidence> stated_confidence(const onnx_file::OnnxProperties& metadata);
 
-// Of the entries that a node is to get: a module never stands without its confidence, whatever the choice of keys.
+// Adds the confidence to the entries that a node will get: a module never stands without it, whatever keys were chosen.
 void state_confidence(origin::Confidence confidence, KeyEntries& entries);
 
-// What is known of a node's origin, whoever found it out: export's stamp or the match engine.
+// The place that export's stamp or the match engine found for a node.
 struct NodePlace {
   origin::NodeOrigin origin;  // ops may be empty: then the scope is all that is known
   ScopeId scope = 0;
@@ -47,14 +47,14 @@ struct NodePlace {
 class NodeKeys {
  public:
   // `program` must outlive the keys. `wanted`: full keys.
-  NodeKeys(const Program& program, std::vector<std::string_view> wanted);
+  NodeKeys(const Program& program, std::vector<std::string_view> requested_keys);
 
   bool wants(std::string_view key) const;
   bool knows(const origin::NodeOrigin& origin) const;  // the operations are the program's
-  // Where the node belongs: the scope of its operation, of several the deepest that holds them all.
+  // The scope of the node's operation; if there are several, the deepest scope that holds them all.
   ScopeId scope(const origin::NodeOrigin& origin) const;
-  origin::Confidence confidence(
-      const origin::NodeOrigin& origin) const;  // as its least sure operation; `ancestor` for helpers of many
+  // The confidence of its least sure operation; `ancestor` for helpers of several.
+  origin::Confidence confidence(const origin::NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const origin::NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;
 
@@ -74,7 +74,7 @@ class NodeKeys {
   std::optional<std::string> modules(const origin::NodeOrigin& origin) const;
 
   const Program& program_;
-  std::vector<std::string_view> wanted_;
+  std::vector<std::string_view> requested_keys_;
   std::vector<const Node*> operations_;
   FxNames names_;
 };

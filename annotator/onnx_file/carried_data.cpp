@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/onnx_file/data_file.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/origin/keys.h"
 #include "annotator/text/unique_names.h"
 #include "schema/files/paths.h"
+#include "schema/json_text.h"
 
 namespace whence::onnx_file {
 
@@ -17,26 +19,6 @@ namespace keys = origin::keys;
 namespace fs = std::filesystem;
 
 namespace {
-
-void collect(const std::vector<OnnxNode>& nodes, DataFiles& files);
-
-void collect(const OnnxTensor& tensor, DataFiles& files) {
-  if (!tensor.external) return;
-  const auto property = [&](const char* key) { return find_property(tensor.external_data, key).value_or(""); };
-  files.add(property("location"), property("offset"), property("length"));
-}
-
-void collect(const OnnxGraph& graph, DataFiles& files) {
-  for (const OnnxTensor& tensor : graph.initializers) collect(tensor, files);
-  collect(graph.nodes, files);
-}
-
-void collect(const std::vector<OnnxNode>& nodes, DataFiles& files) {
-  for (const OnnxNode& node : nodes) {
-    for (const OnnxTensor& tensor : node.tensors) collect(tensor, files);
-    for (const OnnxGraph& body : node.subgraphs) collect(body, files);
-  }
-}
 
 std::string in_folder_of(const std::string& file, const std::string& name) {
   return (fs::path(file).parent_path() / name).string();
@@ -69,8 +51,11 @@ Locations parse_former(std::string_view text) {
 
 DataFiles data_files_of(const OnnxSummary& model) {
   DataFiles files;
-  collect(model.graph, files);
-  for (const OnnxFunction& function : model.functions) collect(function.nodes, files);
+  walk_tensors(model, [&](const OnnxTensor& tensor) {
+    if (!tensor.external) return;
+    const auto property = [&](const char* key) { return find_property(tensor.external_data, key).value_or(""); };
+    files.add(property("location"), property("offset"), property("length"));
+  });
   files.former = parse_former(find_property(model.metadata, keys::data_files).value_or(""));
   return files;
 }
@@ -140,9 +125,7 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
   }
 }
 
-std::string CarriedData::former() const {
-  return former_.empty() ? "" : nlohmann::json(former_).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string CarriedData::former() const { return former_.empty() ? "" : json_text(nlohmann::json(former_)); }
 
 // Under a name that a file gives, nothing is written outside the output's folder.
 bool CarriedData::free_for(const std::string& location, const std::string& data) const {

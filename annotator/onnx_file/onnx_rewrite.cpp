@@ -1,8 +1,9 @@
-// Field numbers: onnx/onnx.proto of ONNX 1.20.
 #include "annotator/onnx_file/onnx_rewrite.h"
 
 #include <algorithm>
 
+#include "annotator/onnx_file/onnx_fields.h"
+#include "annotator/onnx_file/read_parts.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/onnx_file/wire_out.h"
 #include "annotator/origin/keys.h"
@@ -14,15 +15,7 @@ namespace keys = origin::keys;
 namespace {
 
 using wire::Field;
-using wire::FieldReader;
-
-constexpr std::uint32_t model_ir_version = 1, model_graph = 7, model_metadata = 14, model_function = 25;
-constexpr std::uint32_t graph_node = 1, graph_initializer = 5, graph_sparse_initializer = 15, function_node = 7;
-constexpr std::uint32_t node_name = 3, node_op_type = 4, node_attribute = 5, node_doc_string = 6, node_metadata = 9;
-constexpr std::uint32_t attribute_tensor = 5, attribute_graph = 6, attribute_tensors = 10, attribute_graphs = 11;
-constexpr std::uint32_t attribute_sparse_tensor = 22, attribute_sparse_tensors = 23;
-constexpr std::uint32_t sparse_values = 1, sparse_indices = 2, tensor_external_data = 13;
-constexpr std::uint32_t entry_key = 1, entry_value = 2;
+using wire::Fields;
 
 constexpr int max_depth = 64;
 constexpr std::uint64_t protobuf_limit = 2147483647;
@@ -111,40 +104,34 @@ class Walk {
       : text_(file.text()), place_{.file = file.path(), .stage = "read"}, editor_(editor), edit_(model), sink_(sink) {}
 
   bool model() {
-    for (FieldReader reader(text_, place_); !reader.done();) {
-      const char* start = reader.position();
-      const Field field = reader.next();
-      if (field.is_varint(model_ir_version) && edit_.ir_version) {
+    for (const Field& field : Fields(text_, place_)) {
+      if (field.is_varint(proto::model::ir_version) && edit_.ir_version) {
         std::string text;
-        wire::append_varint_field(text, model_ir_version, static_cast<std::uint64_t>(*edit_.ir_version));
+        wire::append_varint_field(text, proto::model::ir_version, static_cast<std::uint64_t>(*edit_.ir_version));
         put(text);
-      } else if (field.is_bytes(model_graph)) {
-        sink_.begin(model_graph);
-        graph(field.bytes, graph_node, 0);
+      } else if (field.is_bytes(proto::model::graph)) {
+        sink_.begin(proto::model::graph);
+        graph(field.bytes, proto::graph::node, 0);
         sink_.end();
-      } else if (field.is_bytes(model_function)) {
-        sink_.begin(model_function);
-        graph(field.bytes, function_node, 0);
+      } else if (field.is_bytes(proto::model::functions)) {
+        sink_.begin(proto::model::functions);
+        graph(field.bytes, proto::function::node, 0);
         sink_.end();
-      } else if (field.is_bytes(model_metadata) && dropped(field, edit_.dropped_keys)) {
+      } else if (field.is_bytes(proto::model::metadata_props) && dropped(field, edit_.dropped_keys)) {
         changes_ = true;
       } else {
-        sink_.copy(span(start, reader));
+        sink_.copy(field.span);
       }
     }
-    for (const auto& [key, value] : edit_.added) put(entry(model_metadata, key, value));
+    for (const auto& [key, value] : edit_.added) put(entry(proto::model::metadata_props, key, value));
     return changes_;
   }
 
  private:
-  static std::string_view span(const char* start, const FieldReader& reader) {
-    return {start, static_cast<std::size_t>(reader.position() - start)};
-  }
-
   static std::string entry(std::uint32_t field, std::string_view key, std::string_view value) {
     std::string content, text;
-    wire::append_field(content, entry_key, key);
-    wire::append_field(content, entry_value, value);
+    wire::append_field(content, proto::entry::key, key);
+    wire::append_field(content, proto::entry::value, value);
     wire::append_field(text, field, content);
     return text;
   }
@@ -154,15 +141,7 @@ class Walk {
     changes_ = true;
   }
 
-  OnnxProperty property(std::string_view bytes) const {
-    OnnxProperty result;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(entry_key)) result.key = field.bytes;
-      if (field.is_bytes(entry_value)) result.value = field.bytes;
-    }
-    return result;
-  }
+  OnnxProperty property(std::string_view bytes) const { return read_property(bytes, place_); }
 
   bool dropped(const Field& field, const std::vector<std::string_view>& keys) const {
     return !keys.empty() && std::ranges::find(keys, property(field.bytes).key) != keys.end();
@@ -174,26 +153,24 @@ class Walk {
       throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_depth) + " deep",
                   "inline the branches or loops of the model", place_);
     }
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const char* start = reader.position();
-      const Field field = reader.next();
+    for (const Field& field : Fields(bytes, place_)) {
       if (field.is_bytes(node_field)) {
         sink_.begin(node_field);
         node(field.bytes, depth);
         sink_.end();
-      } else if (node_field == graph_node && field.is_bytes(graph_initializer)) {
-        tensor(field, span(start, reader));
-      } else if (node_field == graph_node && field.is_bytes(graph_sparse_initializer)) {
-        sparse_tensor(field, span(start, reader));
+      } else if (node_field == proto::graph::node && field.is_bytes(proto::graph::initializer)) {
+        tensor(field, field.span);
+      } else if (node_field == proto::graph::node && field.is_bytes(proto::graph::sparse_initializer)) {
+        sparse_tensor(field, field.span);
       } else {
-        sink_.copy(span(start, reader));
+        sink_.copy(field.span);
       }
     }
   }
 
   // What the location of a tensor's data becomes; null for a field that is not a location, or one that stays.
   const std::string* new_location(const Field& field) const {
-    if (!field.is_bytes(tensor_external_data)) return nullptr;
+    if (!field.is_bytes(proto::tensor::external_data)) return nullptr;
     const OnnxProperty read = property(field.bytes);
     const auto found = edit_.locations.find(read.value);
     return read.key == "location" && found != edit_.locations.end() ? &found->second : nullptr;
@@ -201,8 +178,8 @@ class Walk {
 
   bool moves(std::string_view bytes) const {
     if (edit_.locations.empty()) return false;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      if (new_location(reader.next()) != nullptr) return true;
+    for (const Field& field : Fields(bytes, place_)) {
+      if (new_location(field) != nullptr) return true;
     }
     return false;
   }
@@ -210,11 +187,10 @@ class Walk {
   void tensor(const Field& tensor, std::string_view whole) {
     if (!moves(tensor.bytes)) return sink_.copy(whole);
     sink_.begin(tensor.number);
-    for (FieldReader reader(tensor.bytes, place_); !reader.done();) {
-      const char* start = reader.position();
-      const std::string* const location = new_location(reader.next());
-      location != nullptr ? sink_.put(entry(tensor_external_data, "location", *location))
-                          : sink_.copy(span(start, reader));
+    for (const Field& field : Fields(tensor.bytes, place_)) {
+      const std::string* const location = new_location(field);
+      location != nullptr ? sink_.put(entry(proto::tensor::external_data, "location", *location))
+                          : sink_.copy(field.span);
     }
     sink_.end();
   }
@@ -222,11 +198,9 @@ class Walk {
   void sparse_tensor(const Field& sparse, std::string_view whole) {
     if (edit_.locations.empty()) return sink_.copy(whole);
     sink_.begin(sparse.number);
-    for (FieldReader reader(sparse.bytes, place_); !reader.done();) {
-      const char* start = reader.position();
-      const Field field = reader.next();
-      const bool part = field.is_bytes(sparse_values) || field.is_bytes(sparse_indices);
-      part ? tensor(field, span(start, reader)) : sink_.copy(span(start, reader));
+    for (const Field& field : Fields(sparse.bytes, place_)) {
+      const bool part = field.is_bytes(proto::sparse_tensor::values) || field.is_bytes(proto::sparse_tensor::indices);
+      part ? tensor(field, field.span) : sink_.copy(field.span);
     }
     sink_.end();
   }
@@ -235,22 +209,21 @@ class Walk {
     view_ = {};
     bool last_was_metadata = false;
     view_.offset = static_cast<std::uint64_t>(bytes.data() - text_.data());
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(node_name)) {
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.is_bytes(proto::node::name)) {
         view_.name = field.bytes;
         view_.has_name = true;
       }
-      if (field.is_bytes(node_op_type)) view_.op_type = field.bytes;
-      if (field.is_bytes(node_doc_string)) {
+      if (field.is_bytes(proto::node::op_type)) view_.op_type = field.bytes;
+      if (field.is_bytes(proto::node::doc_string)) {
         view_.doc_string = field.bytes;
         view_.has_doc_string = true;
       }
-      const bool metadata = field.is_bytes(node_metadata);
+      const bool metadata = field.is_bytes(proto::node::metadata_props);
       if (metadata) {
         const OnnxProperty read = property(field.bytes);
         view_.regular_metadata &= view_.metadata.empty() || last_was_metadata;
-        view_.regular_metadata &= entry(node_metadata, read.key, read.value).ends_with(field.bytes);
+        view_.regular_metadata &= entry(proto::node::metadata_props, read.key, read.value).ends_with(field.bytes);
         view_.metadata.push_back(read);
       }
       last_was_metadata = metadata;
@@ -265,39 +238,37 @@ class Walk {
     auto restored = edit.restored.begin();
     const auto restore = [&] {
       for (; restored != edit.restored.end() && restored->position == written; ++restored, ++written) {
-        put(entry(node_metadata, restored->key, restored->value));
+        put(entry(proto::node::metadata_props, restored->key, restored->value));
       }
     };
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const char* start = reader.position();
-      const Field field = reader.next();
-      if (field.is_bytes(node_name) && edit.name) {
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.is_bytes(proto::node::name) && edit.name) {
         named = true;
         put_name(*edit.name, edit.keep_empty_name);
-      } else if (field.is_bytes(node_doc_string) && (edit.doc_string || edit.drop_doc_string)) {
-        put(edit.drop_doc_string ? "" : text_field(node_doc_string, *edit.doc_string));
-      } else if (field.is_bytes(node_attribute)) {
-        attribute(field.bytes, span(start, reader), depth);
-      } else if (field.is_bytes(node_metadata)) {
+      } else if (field.is_bytes(proto::node::doc_string) && (edit.doc_string || edit.drop_doc_string)) {
+        put(edit.drop_doc_string ? "" : text_field(proto::node::doc_string, *edit.doc_string));
+      } else if (field.is_bytes(proto::node::attribute)) {
+        attribute(field.bytes, field.span, depth);
+      } else if (field.is_bytes(proto::node::metadata_props)) {
         restore();  // what stood before all others
         const bool goes = std::ranges::find(edit.dropped_positions, read++) != edit.dropped_positions.end() ||
                           dropped(field, edit.dropped_keys);
         changes_ |= goes;
         if (goes) continue;
-        sink_.copy(span(start, reader));
+        sink_.copy(field.span);
         ++written;
         restore();
       } else {
-        sink_.copy(span(start, reader));
+        sink_.copy(field.span);
       }
     }
     if (edit.name && !named) put_name(*edit.name, edit.keep_empty_name);
-    if (edit.doc_string && !view_.has_doc_string) put(text_field(node_doc_string, *edit.doc_string));
-    for (const auto& [key, value] : edit.added) put(entry(node_metadata, key, value));
+    if (edit.doc_string && !view_.has_doc_string) put(text_field(proto::node::doc_string, *edit.doc_string));
+    for (const auto& [key, value] : edit.added) put(entry(proto::node::metadata_props, key, value));
   }
 
   void put_name(const std::string& name, bool even_empty) {
-    put(name.empty() && !even_empty ? "" : text_field(node_name, name));
+    put(name.empty() && !even_empty ? "" : text_field(proto::node::name, name));
   }
 
   static std::string text_field(std::uint32_t field, std::string_view content) {
@@ -308,31 +279,29 @@ class Walk {
 
   void attribute(std::string_view bytes, std::string_view whole, int depth) {
     const auto holds_graph = [](const Field& field) {
-      return field.is_bytes(attribute_graph) || field.is_bytes(attribute_graphs);
+      return field.is_bytes(proto::attribute::g) || field.is_bytes(proto::attribute::graphs);
     };
     const auto holds_tensor = [](const Field& field) {
-      return field.is_bytes(attribute_tensor) || field.is_bytes(attribute_tensors);
+      return field.is_bytes(proto::attribute::t) || field.is_bytes(proto::attribute::tensors);
     };
     const auto holds_sparse = [](const Field& field) {
-      return field.is_bytes(attribute_sparse_tensor) || field.is_bytes(attribute_sparse_tensors);
+      return field.is_bytes(proto::attribute::sparse_tensor) || field.is_bytes(proto::attribute::sparse_tensors);
     };
     bool any = !edit_.locations.empty();
-    for (FieldReader reader(bytes, place_); !reader.done();) any |= holds_graph(reader.next());
+    for (const Field& field : Fields(bytes, place_)) any |= holds_graph(field);
     if (!any) return sink_.copy(whole);
-    sink_.begin(node_attribute);
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const char* start = reader.position();
-      const Field field = reader.next();
+    sink_.begin(proto::node::attribute);
+    for (const Field& field : Fields(bytes, place_)) {
       if (holds_graph(field)) {
         sink_.begin(field.number);
-        graph(field.bytes, graph_node, depth + 1);
+        graph(field.bytes, proto::graph::node, depth + 1);
         sink_.end();
       } else if (holds_tensor(field)) {
-        tensor(field, span(start, reader));
+        tensor(field, field.span);
       } else if (holds_sparse(field)) {
-        sparse_tensor(field, span(start, reader));
+        sparse_tensor(field, field.span);
       } else {
-        sink_.copy(span(start, reader));
+        sink_.copy(field.span);
       }
     }
     sink_.end();

@@ -1,81 +1,32 @@
-// Field numbers: onnx/onnx.proto of ONNX 1.20. Fields that no report needs are stepped over, weights among them.
+// Fields that no report needs are stepped over, weights among them.
 #include "annotator/onnx_file/onnx_summary.h"
 
+#include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/other_kinds.h"
+#include "annotator/onnx_file/read_parts.h"
 #include "annotator/onnx_file/summary_of_bytes.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/onnx_file/wire_in.h"
 
 namespace whence::onnx_file {
 namespace {
 
 using wire::Field;
-using wire::FieldReader;
+using wire::Fields;
 
 // Deeper nesting than any exporter writes; bounds the recursion on a hostile file.
 constexpr int max_depth = 64;
 
-class SummaryReader {
+// Reads single messages; all of them are parts of the file that `place` names.
+class PartReader {
  public:
-  explicit SummaryReader(const std::string& path) : place_{.file = path, .stage = "read"} {}
-
-  OnnxSummary read(const std::string& path) {
-    const std::shared_ptr<const MappedFile> file = MappedFile::open(path, place_.file);
-    refuse_other_kinds(file->text());
-    return read(file, file->text());
-  }
-
-  OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes) const {
-    OnnxSummary model;
-    model.file = std::move(file);
-    bool has_graph = false;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_varint(1)) model.ir_version = static_cast<std::int64_t>(field.value);
-      if (field.is_bytes(2)) model.producer = field.bytes;
-      if (field.is_bytes(3)) model.producer_version = field.bytes;
-      if (field.is_bytes(7)) {
-        model.graph = graph(field.bytes, 0);
-        has_graph = true;
-      }
-      if (field.is_bytes(8)) model.opsets.push_back(opset(field.bytes));
-      if (field.is_bytes(14)) model.metadata.push_back(property(field.bytes));
-      if (field.is_bytes(25)) model.functions.push_back(function(field.bytes));
-    }
-    if (!has_graph || model.ir_version == 0) {
-      wrong_kind("it holds no " + std::string(has_graph ? "IR version" : "graph"), "name an .onnx file");
-    }
-    return model;
-  }
-
- private:
-  Place place_;
-
-  [[noreturn]] void wrong_kind(const std::string& why, const std::string& remedy) const {
-    throw Error(Code::wrong_kind, place_.file + " is not an ONNX model: " + why, remedy, place_);
-  }
-
-  void refuse_other_kinds(std::string_view text) const {
-    if (const auto other = other_kind(text))
-      wrong_kind("it is " + std::string(other->what), std::string(other->remedy));
-    if (!begins_as_onnx(text)) wrong_kind("it does not begin as one", "name an .onnx file, or download it again");
-  }
-
-  OnnxProperty property(std::string_view bytes) const {
-    OnnxProperty entry;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(1)) entry.key = field.bytes;
-      if (field.is_bytes(2)) entry.value = field.bytes;
-    }
-    return entry;
-  }
+  explicit PartReader(const Place& place) : place_(place) {}
 
   OnnxOpset opset(std::string_view bytes) const {
     OnnxOpset entry;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(1)) entry.domain = field.bytes;
-      if (field.is_varint(2)) entry.version = static_cast<std::int64_t>(field.value);
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.is_bytes(proto::opset::domain)) entry.domain = field.bytes;
+      if (field.is_varint(proto::opset::version)) entry.version = static_cast<std::int64_t>(field.value);
     }
     if (entry.domain == "ai.onnx") entry.domain = "";
     return entry;
@@ -84,74 +35,39 @@ class SummaryReader {
   OnnxTensor tensor(std::string_view bytes) const {
     OnnxTensor entry;
     entry.message = bytes;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_varint(1)) entry.dims.push_back(static_cast<std::int64_t>(field.value));
-      if (field.is_bytes(1)) {
-        for (FieldReader packed(field.bytes, place_); !packed.done();) {
-          entry.dims.push_back(static_cast<std::int64_t>(packed.varint()));
-        }
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.number == proto::tensor::dims) {
+        for_each_varint(field, place_, [&](auto size) { entry.dims.push_back(static_cast<std::int64_t>(size)); });
       }
-      if (field.is_varint(2)) entry.data_type = static_cast<int>(field.value);
-      if (field.is_bytes(8)) entry.name = field.bytes;
-      if (field.is_bytes(9)) {
+      if (field.is_varint(proto::tensor::data_type)) entry.data_type = static_cast<int>(field.value);
+      if (field.is_bytes(proto::tensor::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::tensor::raw_data)) {
         entry.raw = field.bytes;
         entry.stored_bytes = field.bytes.size();
       }
-      if (field.is_bytes(13)) entry.external_data.push_back(property(field.bytes));
-      if (field.is_varint(14)) entry.external = field.value == 1;
-      if (field.is_bytes(16)) entry.metadata.push_back(property(field.bytes));
+      if (field.is_bytes(proto::tensor::external_data)) entry.external_data.push_back(property(field.bytes));
+      if (field.is_varint(proto::tensor::data_location)) entry.external = field.value == 1;
+      if (field.is_bytes(proto::tensor::metadata_props)) entry.metadata.push_back(property(field.bytes));
     }
     return entry;
-  }
-
-  void sparse_tensor(std::string_view bytes, std::vector<OnnxTensor>& into) const {
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(1) || field.is_bytes(2)) into.push_back(tensor(field.bytes));
-    }
-  }
-
-  void attribute(std::string_view bytes, OnnxNode& node, int depth) const {
-    OnnxAttribute& entry = node.attributes.emplace_back(OnnxAttribute{{}, bytes, {}, false});
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(1)) entry.name = field.bytes;
-      if (field.is_bytes(21)) entry.reference = field.bytes;
-      entry.holds_graph |= field.is_bytes(6) || field.is_bytes(11);
-      if (field.is_bytes(5) || field.is_bytes(10)) node.tensors.push_back(tensor(field.bytes));
-      if (field.is_bytes(6) || field.is_bytes(11)) node.subgraphs.push_back(graph(field.bytes, depth + 1));
-      if (field.is_bytes(22) || field.is_bytes(23)) sparse_tensor(field.bytes, node.tensors);
-    }
   }
 
   OnnxNode node(std::string_view bytes, int depth) const {
     OnnxNode entry;
     entry.message = bytes;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(1)) entry.inputs.push_back(field.bytes);
-      if (field.is_bytes(2)) entry.outputs.push_back(field.bytes);
-      if (field.is_bytes(3)) entry.name = field.bytes;
-      if (field.is_bytes(4)) entry.op_type = field.bytes;
-      if (field.is_bytes(5)) attribute(field.bytes, entry, depth);
-      if (field.is_bytes(6)) entry.doc_string = field.bytes;
-      if (field.is_bytes(7)) entry.domain = field.bytes;
-      if (field.is_bytes(8)) entry.overload = field.bytes;
-      if (field.is_bytes(9)) entry.metadata.push_back(property(field.bytes));
+    reserve(bytes, proto::node::input, entry.inputs, proto::node::metadata_props, entry.metadata);
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.is_bytes(proto::node::input)) entry.inputs.push_back(field.bytes);
+      if (field.is_bytes(proto::node::output)) entry.outputs.push_back(field.bytes);
+      if (field.is_bytes(proto::node::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::node::op_type)) entry.op_type = field.bytes;
+      if (field.is_bytes(proto::node::attribute)) attribute(field.bytes, entry, depth);
+      if (field.is_bytes(proto::node::doc_string)) entry.doc_string = field.bytes;
+      if (field.is_bytes(proto::node::domain)) entry.domain = field.bytes;
+      if (field.is_bytes(proto::node::overload)) entry.overload = field.bytes;
+      if (field.is_bytes(proto::node::metadata_props)) entry.metadata.push_back(property(field.bytes));
     }
     if (entry.domain == "ai.onnx") entry.domain = "";
-    return entry;
-  }
-
-  OnnxValue value(std::string_view bytes) const {
-    OnnxValue entry;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(1)) entry.name = field.bytes;
-      if (field.is_bytes(2)) entry.type = field.bytes;
-      if (field.is_bytes(4)) entry.metadata.push_back(property(field.bytes));
-    }
     return entry;
   }
 
@@ -161,45 +77,120 @@ class SummaryReader {
                   "inline the branches or loops of the model", place_);
     }
     OnnxGraph entry;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(1)) entry.nodes.push_back(node(field.bytes, depth));
-      if (field.is_bytes(2)) entry.name = field.bytes;
-      if (field.is_bytes(5)) entry.initializers.push_back(tensor(field.bytes));
-      if (field.is_bytes(11)) entry.inputs.push_back(value(field.bytes));
-      if (field.is_bytes(12)) entry.outputs.push_back(value(field.bytes));
-      if (field.is_bytes(13)) entry.value_info.push_back(value(field.bytes));
-      if (field.is_bytes(15)) sparse_tensor(field.bytes, entry.initializers);
-      if (field.is_bytes(16)) entry.metadata.push_back(property(field.bytes));
+    reserve(bytes, proto::graph::node, entry.nodes, proto::graph::initializer, entry.initializers);
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.is_bytes(proto::graph::node)) entry.nodes.push_back(node(field.bytes, depth));
+      if (field.is_bytes(proto::graph::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::graph::initializer)) entry.initializers.push_back(tensor(field.bytes));
+      if (field.is_bytes(proto::graph::input)) entry.inputs.push_back(value(field.bytes));
+      if (field.is_bytes(proto::graph::output)) entry.outputs.push_back(value(field.bytes));
+      if (field.is_bytes(proto::graph::value_info)) entry.value_info.push_back(value(field.bytes));
+      if (field.is_bytes(proto::graph::sparse_initializer)) sparse_tensor(field.bytes, entry.initializers);
+      if (field.is_bytes(proto::graph::metadata_props)) entry.metadata.push_back(property(field.bytes));
     }
     return entry;
   }
 
   OnnxFunction function(std::string_view bytes) const {
     OnnxFunction entry;
-    for (FieldReader reader(bytes, place_); !reader.done();) {
-      const Field field = reader.next();
-      if (field.is_bytes(1)) entry.name = field.bytes;
-      if (field.is_bytes(4)) entry.inputs.push_back(field.bytes);
-      if (field.is_bytes(5)) entry.outputs.push_back(field.bytes);
-      if (field.is_bytes(6)) entry.attributes.push_back(field.bytes);
-      if (field.is_bytes(7)) entry.nodes.push_back(node(field.bytes, 0));
-      if (field.is_bytes(11)) entry.attributes.push_back(property(field.bytes).key);  // its name is field 1, too
-      if (field.is_bytes(12)) entry.value_info.push_back(value(field.bytes));
-      if (field.is_bytes(9)) entry.opsets.push_back(opset(field.bytes));
-      if (field.is_bytes(10)) entry.domain = field.bytes;
-      if (field.is_bytes(13)) entry.overload = field.bytes;
-      if (field.is_bytes(14)) entry.metadata.push_back(property(field.bytes));
+    entry.message = bytes;
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.is_bytes(proto::function::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::function::input)) entry.inputs.push_back(field.bytes);
+      if (field.is_bytes(proto::function::output)) entry.outputs.push_back(field.bytes);
+      if (field.is_bytes(proto::function::attribute)) entry.attributes.push_back(field.bytes);
+      if (field.is_bytes(proto::function::node)) entry.nodes.push_back(node(field.bytes, 0));
+      if (field.is_bytes(proto::function::attribute_proto)) entry.attributes.push_back(value(field.bytes).name);
+      if (field.is_bytes(proto::function::value_info)) entry.value_info.push_back(value(field.bytes));
+      if (field.is_bytes(proto::function::opset_import)) entry.opsets.push_back(opset(field.bytes));
+      if (field.is_bytes(proto::function::domain)) entry.domain = field.bytes;
+      if (field.is_bytes(proto::function::overload)) entry.overload = field.bytes;
+      if (field.is_bytes(proto::function::metadata_props)) entry.metadata.push_back(property(field.bytes));
     }
     return entry;
   }
+
+  OnnxValue value(std::string_view bytes) const {
+    OnnxValue entry;
+    entry.message = bytes;
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.is_bytes(proto::value_info::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::value_info::type)) entry.type = field.bytes;
+      if (field.is_bytes(proto::value_info::metadata_props)) entry.metadata.push_back(property(field.bytes));
+    }
+    return entry;
+  }
+
+  OnnxProperty property(std::string_view bytes) const { return read_property(bytes, place_); }
+
+ private:
+  // Room for as many parts as the message holds of the two kinds that it has most of: a million nodes and their
+  // metadata would otherwise take up to twice the memory.
+  template <class First, class Second>
+  void reserve(std::string_view bytes, std::uint32_t first_field, std::vector<First>& first, std::uint32_t second_field,
+               std::vector<Second>& second) const {
+    std::size_t first_count = 0, second_count = 0;
+    for (const Field& field : Fields(bytes, place_)) {
+      first_count += field.is_bytes(first_field) ? 1 : 0;
+      second_count += field.is_bytes(second_field) ? 1 : 0;
+    }
+    first.reserve(first_count);
+    second.reserve(second_count);
+  }
+
+  void sparse_tensor(std::string_view bytes, std::vector<OnnxTensor>& into) const {
+    for (const Field& field : Fields(bytes, place_)) {
+      const bool part = field.is_bytes(proto::sparse_tensor::values) || field.is_bytes(proto::sparse_tensor::indices);
+      if (part) into.push_back(tensor(field.bytes));
+    }
+  }
+
+  void attribute(std::string_view bytes, OnnxNode& node, int depth) const {
+    OnnxAttribute& entry = node.attributes.emplace_back(OnnxAttribute{{}, bytes, {}, false});
+    for (const Field& field : Fields(bytes, place_)) {
+      if (field.is_bytes(proto::attribute::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::attribute::ref_attr_name)) entry.reference = field.bytes;
+      if (field.is_bytes(proto::attribute::t) || field.is_bytes(proto::attribute::tensors)) {
+        node.tensors.push_back(tensor(field.bytes));
+      }
+      if (field.is_bytes(proto::attribute::g) || field.is_bytes(proto::attribute::graphs)) {
+        entry.holds_graph = true;
+        node.subgraphs.push_back(graph(field.bytes, depth + 1));
+      }
+      if (field.is_bytes(proto::attribute::sparse_tensor) || field.is_bytes(proto::attribute::sparse_tensors)) {
+        sparse_tensor(field.bytes, node.tensors);
+      }
+    }
+  }
+
+  const Place& place_;
 };
 
-void append_nodes(const std::vector<OnnxNode>& nodes, std::vector<const OnnxNode*>& into) {
-  for (const OnnxNode& node : nodes) {
-    into.push_back(&node);
-    for (const OnnxGraph& graph : node.subgraphs) append_nodes(graph.nodes, into);
+[[noreturn]] void wrong_kind(const Place& place, const std::string& why, const std::string& remedy) {
+  throw Error(Code::wrong_kind, place.file + " is not an ONNX model: " + why, remedy, place);
+}
+
+OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes, const Place& place) {
+  const PartReader reader(place);
+  OnnxSummary model;
+  model.file = std::move(file);
+  bool has_graph = false;
+  for (const Field& field : Fields(bytes, place)) {
+    if (field.is_varint(proto::model::ir_version)) model.ir_version = static_cast<std::int64_t>(field.value);
+    if (field.is_bytes(proto::model::producer_name)) model.producer = field.bytes;
+    if (field.is_bytes(proto::model::producer_version)) model.producer_version = field.bytes;
+    if (field.is_bytes(proto::model::graph)) {
+      model.graph = reader.graph(field.bytes, 0);
+      has_graph = true;
+    }
+    if (field.is_bytes(proto::model::opset_import)) model.opsets.push_back(reader.opset(field.bytes));
+    if (field.is_bytes(proto::model::metadata_props)) model.metadata.push_back(reader.property(field.bytes));
+    if (field.is_bytes(proto::model::functions)) model.functions.push_back(reader.function(field.bytes));
   }
+  if (!has_graph || model.ir_version == 0) {
+    wrong_kind(place, "it holds no " + std::string(has_graph ? "IR version" : "graph"), "name an .onnx file");
+  }
+  return model;
 }
 
 }  // namespace
@@ -212,7 +203,17 @@ std::optional<std::string_view> find_property(const OnnxProperties& properties, 
 }
 
 Result<OnnxSummary> read_onnx_summary(const ModelSource& source) {
-  return guarded([&] { return SummaryReader(source.stands_for).read(source.path); });
+  return guarded([&] {
+    const Place place{.file = source.stands_for, .stage = "read"};
+    const std::shared_ptr<const MappedFile> file = MappedFile::open(source.path, place.file);
+    const std::string_view text = file->text();
+    if (const auto other = other_kind(text)) {
+      wrong_kind(place, "it is " + std::string(other->what), std::string(other->remedy));
+    }
+    if (!begins_as_onnx(text))
+      wrong_kind(place, "it does not begin as one", "name an .onnx file, or download it again");
+    return read(file, text, place);
+  });
 }
 
 OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string model) {
@@ -222,12 +223,26 @@ OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string
   };
   const auto kept = std::make_shared<Kept>(Kept{std::move(file), std::move(model)});
   const MappedFile* const mapped = kept->file.get();
-  return SummaryReader(mapped->path()).read({kept, mapped}, kept->model);
+  return read({kept, mapped}, kept->model, {.file = mapped->path(), .stage = "read"});
 }
+
+OnnxProperty read_property(std::string_view message, const Place& place) {
+  OnnxProperty entry;
+  for (const Field& field : Fields(message, place)) {
+    if (field.is_bytes(proto::entry::key)) entry.key = field.bytes;
+    if (field.is_bytes(proto::entry::value)) entry.value = field.bytes;
+  }
+  return entry;
+}
+
+OnnxNode read_node(std::string_view message, const Place& place) { return PartReader(place).node(message, 0); }
+OnnxTensor read_tensor(std::string_view message, const Place& place) { return PartReader(place).tensor(message); }
+OnnxValue read_value(std::string_view message, const Place& place) { return PartReader(place).value(message); }
+OnnxFunction read_function(std::string_view message, const Place& place) { return PartReader(place).function(message); }
 
 std::vector<const OnnxNode*> all_nodes(const OnnxGraph& graph) {
   std::vector<const OnnxNode*> nodes;
-  append_nodes(graph.nodes, nodes);
+  walk_nodes(graph.nodes, [&](const OnnxNode& node) { nodes.push_back(&node); });
   return nodes;
 }
 

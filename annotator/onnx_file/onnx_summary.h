@@ -2,7 +2,7 @@
 //
 // Read straight from the mapped file's wire format, so a model of many gigabytes costs the pages of its structure. All
 // text is a view into the mapping, which the summary keeps alive. Nothing is judged here: duplicate names and keys,
-// unknown domains and wrong external data are kept as they stand, for the checks in annotator/validate.
+// unknown domains and wrong external data are kept as they stand, for the checks in annotator/validation.
 #pragma once
 
 #include <concepts>
@@ -69,6 +69,7 @@ struct OnnxNode {
 };
 
 struct OnnxValue {
+  std::string_view message;  // the whole ValueInfoProto as it stands in the file
   std::string_view name;
   std::string_view type;  // the TypeProto message
   OnnxProperties metadata;
@@ -88,6 +89,7 @@ struct OnnxOpset {
 };
 
 struct OnnxFunction {
+  std::string_view message;  // the whole function as it stands in the file
   std::string_view domain, name, overload;
   std::vector<std::string_view> inputs, outputs;
   std::vector<std::string_view> attributes;  // declared, with and without a default

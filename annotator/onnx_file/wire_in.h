@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -18,9 +19,10 @@ struct Field {
   WireType type = WireType::varint;
   std::uint64_t value = 0;  // of varint, fixed64 and fixed32
   std::string_view bytes;   // of strings, bytes, messages and packed numbers
+  std::string_view span;    // the complete field as it stands in the message, with its tag
 
-  bool is_bytes(std::uint32_t wanted) const { return number == wanted && type == WireType::bytes; }
-  bool is_varint(std::uint32_t wanted) const { return number == wanted && type == WireType::varint; }
+  bool is_bytes(std::uint32_t other) const { return number == other && type == WireType::bytes; }
+  bool is_varint(std::uint32_t other) const { return number == other && type == WireType::varint; }
 };
 
 class FieldReader {
@@ -29,11 +31,10 @@ class FieldReader {
   FieldReader(std::string_view message, const Place& place) : rest_(message), place_(place) {}
 
   bool done() const { return rest_.empty(); }
-  // Where the next field begins; between two calls of next(), the span of a whole field.
-  const char* position() const { return rest_.data(); }
 
   Field next() {
     Field field;
+    const char* const begin = rest_.data();
     const std::uint64_t tag = varint();
     if (tag >> 3 == 0 || tag >> 3 > max_field_number) corrupt("field number " + std::to_string(tag >> 3));
     field.number = static_cast<std::uint32_t>(tag >> 3);
@@ -57,6 +58,7 @@ class FieldReader {
       default:
         corrupt("wire type " + std::to_string(tag & 7));
     }
+    field.span = {begin, static_cast<std::size_t>(rest_.data() - begin)};
     return field;
   }
 
@@ -102,5 +104,42 @@ class FieldReader {
   std::string_view rest_;
   const Place& place_;
 };
+
+// The fields of one message: for (const Field& field : Fields(message, place)). `place` outlives the loop.
+class Fields {
+ public:
+  Fields(std::string_view message, const Place& place) : reader_(message, place) {}
+
+  class Iterator {
+   public:
+    explicit Iterator(const FieldReader& reader) : reader_(reader) { ++*this; }
+    const Field& operator*() const { return field_; }
+    Iterator& operator++() {
+      ended_ = reader_.done();
+      if (!ended_) field_ = reader_.next();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return ended_; }
+
+   private:
+    FieldReader reader_;
+    Field field_;
+    bool ended_ = false;
+  };
+
+  Iterator begin() const { return Iterator(reader_); }
+  static std::default_sentinel_t end() { return {}; }
+
+ private:
+  FieldReader reader_;
+};
+
+// Calls `visit` with each number of a repeated integer field, packed or not.
+template <class Visit>
+void for_each_varint(const Field& field, const Place& place, const Visit& visit) {
+  if (field.type == WireType::varint) visit(field.value);
+  if (field.type != WireType::bytes) return;
+  for (FieldReader packed(field.bytes, place); !packed.done();) visit(packed.varint());
+}
 
 }  // namespace whence::onnx_file::wire

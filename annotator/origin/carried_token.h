@@ -25,7 +25,7 @@ std::optional<CarriedToken> token_in(std::string_view doc_string);
 // `was_there`: the node had the field, perhaps empty; then the token follows on a line of its own.
 std::string with_token(std::string_view doc_string, bool was_there, const CarriedToken& token);
 
-// What was there before with_token(); none when there was nothing.
+// The text that was there before with_token(); none when there was nothing.
 inline std::optional<std::string_view> without_token(std::string_view doc_string) {
   const std::size_t line = doc_string.rfind('\n');
   return line == std::string_view::npos ? std::nullopt : std::optional(doc_string.substr(0, line));

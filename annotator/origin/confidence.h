@@ -15,8 +15,8 @@ namespace whence::origin {
 enum class Confidence : std::uint8_t { exact, matched, inferred, ancestor, unattributed };
 inline constexpr std::size_t confidence_count = 5;
 
-// Of a module that is named without a confidence, which annotate always writes: it may be any module around the right
-// one.
+// The confidence of a module that is named without one: it may be any module around the right one. annotate always
+// writes a confidence.
 inline constexpr Confidence unstated_confidence = Confidence::ancestor;
 
 std::string_view name_of(Confidence confidence);

@@ -16,7 +16,7 @@ struct Counts {
   void add(Confidence confidence) { ++by[static_cast<std::size_t>(confidence)]; }
   std::int64_t total() const;
   std::int64_t covered() const;           // exact, matched and inferred
-  double share(std::int64_t part) const;  // of the total, 0 to 1; 1 when there is nothing
+  double share(std::int64_t part) const;  // share of the total, 0 to 1; 1 when there is nothing
 };
 
 // "46 exact, 194 inferred, 20 ancestor": the words that occur; empty when there is no node.

@@ -35,16 +35,16 @@ inline constexpr std::string_view scopes = "pkg.whence.scopes";
 inline constexpr std::string_view source = "pkg.whence.source";  // "modeling_bert.py:88 forward"
 inline constexpr std::string_view confidence = "pkg.whence.confidence";
 inline constexpr std::string_view rule = "pkg.whence.rule";
-inline constexpr std::string_view evidence = "pkg.whence.evidence";  // of matched nodes: what each rule said
+inline constexpr std::string_view evidence = "pkg.whence.evidence";  // for matched nodes: what each rule said
 inline constexpr std::string_view version = "pkg.whence.version";
 
-// What inline must know: on functions that whence cut out, on constants that were pulled into one, on calls.
+// Keys that inline needs: on functions that whence cut out, on constants that were pulled into one, on calls.
 inline constexpr std::string_view function = "pkg.whence.function";
 inline constexpr std::string_view constant = "pkg.whence.constant";              // "initializer" or "node": what it was
 inline constexpr std::string_view differs = "pkg.whence.differs";                // functions/call_text.h
 inline constexpr std::string_view ir_before = "pkg.whence.ir_before_functions";  // on the model
 
-// What strip must know: keys among the above that a node had before annotate, and the name it had.
+// Keys that strip needs: those of the above that a node had before annotate, and the name it had.
 inline constexpr std::string_view kept = "pkg.whence.kept";  // "namespace,pkg.torch.onnx.fx_node"; usually absent
 // "name" among them: the node had a name field, an empty one.
 // Entries under a key that the node had twice, of which the first stayed: merged_entries.h.
@@ -64,7 +64,8 @@ inline constexpr std::string_view file_before = "file:", own_names = "names";
 inline constexpr std::string_view stamped = "pkg.whence.stamped";
 inline constexpr std::string_view annotated = "pkg.whence.annotated";  // whence's version; there once annotate ran
 inline constexpr std::string_view original_ir_version = "pkg.whence.original_ir_version";  // when annotate raised it
-// Where weights lay before the file was written into another folder: {"one.onnx.data": "w.bin"} (carried_data.h).
+// The data files of the weights before the file was written into another folder: {"one.onnx.data": "w.bin"}
+// (carried_data.h).
 inline constexpr std::string_view data_files = "pkg.whence.data_files";
 
 }  // namespace whence::origin::keys

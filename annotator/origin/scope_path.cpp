@@ -8,8 +8,8 @@
 namespace whence::origin {
 namespace {
 
-// Where the name that stands at `at` begins: a number says nothing without the container that it counts in, so that
-// "0" in "layer1.0" begins at "layer1".
+// Returns the start of the name that stands at `at`: a number means nothing without the container that it counts in, so
+// that "0" in "layer1.0" begins at "layer1".
 std::size_t first_word(const std::string& name, std::size_t at) {
   while (at > 0 && std::isdigit(static_cast<unsigned char>(name[at])) != 0) {
     const std::size_t end = std::min(name.find('.', at), name.size());

@@ -30,7 +30,7 @@ std::optional<NodeOrigin> parse_stamp(std::string_view text) {
   } else if (text.starts_with(shared_prefix)) {
     origin.kind = OriginKind::shared;
     text.remove_prefix(shared_prefix.size());
-    if (text.empty()) return origin;  // what no operation made, such as an input that the model returns
+    if (text.empty()) return origin;  // no operation made it, such as an input that the model returns
   }
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -61,7 +61,7 @@ std::string to_ranges(const std::vector<std::int32_t>& operations) {
 }
 
 std::optional<std::vector<std::int32_t>> parse_ranges(std::string_view text) {
-  constexpr std::size_t most = 1'000'000;
+  constexpr std::size_t max_operations = 1'000'000;
   std::vector<std::int32_t> operations;
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -75,7 +75,7 @@ std::optional<std::vector<std::int32_t>> parse_ranges(std::string_view text) {
     }
     const bool ascends = operations.empty() || first > operations.back();
     if (failure != std::errc() || first < 0 || last < first || !ascends) return std::nullopt;
-    if (static_cast<std::size_t>(last - first) >= most - operations.size()) return std::nullopt;
+    if (static_cast<std::size_t>(last - first) >= max_operations - operations.size()) return std::nullopt;
     for (std::int32_t op = first;; ++op) {
       operations.push_back(op);
       if (op == last) break;

@@ -4,6 +4,7 @@
 
 #include "annotator/profile/module_profile.h"
 #include "annotator/view/tree_text.h"
+#include "schema/json_text.h"
 #include "schema/printable.h"
 
 namespace whence::profile {
@@ -75,7 +76,7 @@ std::string to_speedscope(const ModuleProfile& profile) {
                      {"exporter", std::string("whence ") + WHENCE_VERSION},
                      {"shared", {{"frames", std::move(frames)}}},
                      {"profiles", Json::array({sampled})}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace whence::profile

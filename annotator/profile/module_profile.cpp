@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "annotator/functions/flat_summary.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/match.h"
 #include "annotator/profile/inlined_names.h"
 #include "annotator/view/node_graph.h"
@@ -95,8 +95,8 @@ class ByMatch {
     const auto node = by_name_.find(name);
     if (name.empty() || node == by_name_.end()) return {};
     const match::NodeMatch& match = matches_.nodes[node->second];
-    if (match.scope < 0 || match.confidence == origin::Confidence::unattributed) return {};
-    const match::ReferenceScope& scope = reference_.scopes[static_cast<std::size_t>(match.scope)];
+    if (!match.scope.exists() || match.confidence == origin::Confidence::unattributed) return {};
+    const match::ReferenceScope& scope = reference_.scopes[match.scope];
     const auto row = rows_.find(scope.path);
     if (row == rows_.end()) return {};
     return {ProfileRule::match, row->second, std::to_string(scope.call)};

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/profile/module_profile.h"
+#include "schema/json_text.h"
 
 namespace whence::profile {
 
@@ -57,7 +58,7 @@ std::string to_json(const ModuleProfile& profile) {
                      {"unattributed", profile.unattributed},
                      {"modules", modules_json(profile)},
                      {"nodes", std::move(nodes)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace whence::profile

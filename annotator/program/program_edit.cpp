@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "schema/program_walk.h"
+
 namespace whence::program {
 
 void replace(Argument& argument, const Replacements& replacements) {
@@ -20,23 +22,7 @@ void replace(std::vector<NamedArgument>& arguments, const Replacements& replacem
   for (NamedArgument& argument : arguments) replace(argument.value, replacements);
 }
 
-void for_each_value(const Argument& argument, const std::function<void(ValueId)>& visit) {
-  if (const auto* reference = argument.as<ValueRef>()) visit(reference->id);
-  if (const auto* list = argument.as<ArgumentList>()) {
-    for (const Argument& element : *list) for_each_value(element, visit);
-  }
-}
-
 namespace {
-
-void collect_read(const Block& block, std::unordered_set<ValueId>& read) {
-  const auto visit = [&](ValueId id) { read.insert(id); };
-  for (const Node& node : block.nodes) {
-    for (const NamedArgument& argument : node.arguments) for_each_value(argument.value, visit);
-    for (const Block& nested : node.blocks) collect_read(nested, read);
-  }
-  for (const Argument& output : block.outputs) for_each_value(output, visit);
-}
 
 void open_nodes_of(Block& block, Replacements& replaced,
                    const std::function<bool(const Node& node, std::vector<Node>& to)>& open) {
@@ -55,10 +41,9 @@ void open_nodes_of(Block& block, Replacements& replaced,
 
 std::unordered_set<ValueId> values_read(const Program& program) {
   std::unordered_set<ValueId> read;
-  collect_read(program.body, read);
-  for (const ProgramOutput& output : program.outputs) {
-    for_each_value(output.value, [&](ValueId id) { read.insert(id); });
-  }
+  const auto visit = [&](ValueId id) { read.insert(id); };
+  each_value_read(program.body, visit);
+  for (const ProgramOutput& output : program.outputs) each_value(output.value, visit);
   return read;
 }
 

@@ -11,13 +11,11 @@
 
 namespace whence::program {
 
-// What takes a value's place: another value, or a literal.
+// The replacement for each value: another value, or a literal.
 using Replacements = std::unordered_map<ValueId, Argument>;
 
 void replace(Argument& argument, const Replacements& replacements);  // in lists too; follows chains of replacements
 void replace(std::vector<NamedArgument>& arguments, const Replacements& replacements);
-
-void for_each_value(const Argument& argument, const std::function<void(ValueId)>& visit);
 
 // Every value that a node, a block or the program itself reads.
 std::unordered_set<ValueId> values_read(const Program& program);

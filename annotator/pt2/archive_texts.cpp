@@ -11,7 +11,7 @@ namespace whence::pt2 {
 
 namespace {
 
-// As torch.fx names a function: operators as they are, Python's own under "operator".
+// The name that torch.fx prints for a function: operators unchanged, Python's own under "operator".
 std::string printed_target(const std::string& target) {
   return target.starts_with("_operator.") ? target.substr(1) : target;
 }

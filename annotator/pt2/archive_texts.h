@@ -19,7 +19,7 @@ class ArchiveTexts {
  public:
   explicit ArchiveTexts(const Part& graph) : graph_(graph) {}
 
-  std::string of(const Part& node);  // of the graph
+  std::string of(const Part& node);  // `node`: one of the graph's
 
  private:
   using Names = std::vector<std::string_view>;
@@ -29,7 +29,7 @@ class ArchiveTexts {
   int users_of(std::string_view value) const;
 
   const Part& graph_;
-  bool counted_ = false;                    // of the whole graph, when the first text is made
+  bool counted_ = false;                    // true once the graph's values are counted, when the first text is made
   FlatMap<std::string_view, int> readers_;  // nodes that read a value
 };
 

@@ -78,7 +78,7 @@ std::string argument_text(const Part& argument, const std::function<std::string(
   if (kind == "as_layout") return "torch." + exported_layout(content.integer());
   if (kind == "as_memory_format") return "torch." + exported_memory_format(content.integer());
   if (kind == "as_complex") return complex_text(content.at("real").number(), content.at("imag").number());
-  return without_marks(kind);  // what nothing here reads: the reader of operations says so
+  return without_marks(kind);  // nothing here reads other kinds: the reader of operations says so
 }
 
 }  // namespace whence::pt2

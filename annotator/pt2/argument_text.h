@@ -1,4 +1,4 @@
-// What an archive gives an operator, as torch.fx prints it.
+// Prints an operator's arguments in an archive as torch.fx does.
 #pragma once
 
 #include <functional>

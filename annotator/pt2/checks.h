@@ -7,7 +7,7 @@
 
 namespace whence::pt2 {
 
-// Of "torch.ops.aten._assert_scalar.default".
+// True for operators that only check, such as "torch.ops.aten._assert_scalar.default".
 constexpr bool is_check(std::string_view target) {
   constexpr std::array<std::string_view, 9> checks = {"_assert_tensor_metadata",
                                                       "_linalg_check_errors",

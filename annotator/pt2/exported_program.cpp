@@ -17,7 +17,7 @@
 namespace whence::pt2 {
 namespace {
 
-using ArchiveJson = nlohmann::ordered_json;  // of small documents within strings
+using ArchiveJson = nlohmann::ordered_json;  // for small documents within strings
 
 constexpr std::int64_t schema_major = 8;
 
@@ -31,7 +31,7 @@ std::optional<std::string> root_of(const ZipArchive& archive) {
   return std::nullopt;
 }
 
-// As PyTorch wrote archives before 2.8, and 2.8 itself: their weights are pickled.
+// True for the form of archives before PyTorch 2.8, and of 2.8 itself: their weights are pickled.
 bool has_older_form(const ZipArchive& archive, const std::optional<std::string>& root) {
   if (!root) return archive.has("serialized_exported_program.json");
   return std::ranges::any_of(archive.members(), [&](const auto& member) {
@@ -320,14 +320,10 @@ class ProgramReader {
   }
 
   Diagnostic one_size(const DynamicAxis& axis, const std::string& name) const {
-    return {Code::input_mismatch,
-            Severity::warning,
-            "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' is always the size '" + name +
-                "': the name '" + axis.symbol + "' is not used",
-            place(),
-            "give both one name",
-            1,
-            {}};
+    return warning(Code::input_mismatch,
+                   "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' is always the size '" + name +
+                       "': the name '" + axis.symbol + "' is not used",
+                   "give both one name", place());
   }
 
   const ReadOptions& options_;
@@ -347,7 +343,7 @@ bool is_exported_program(const std::string& path) {
     const auto root = root_of(archive);
     return root || has_older_form(archive, root);
   });
-  return answer ? *answer : path.ends_with(".pt2");  // of what cannot be read, the name says who should tell why
+  return answer ? *answer : path.ends_with(".pt2");  // unreadable files: the name decides which reader reports it
 }
 
 Result<Program> read_exported_program(const ReadOptions& options) {

@@ -12,7 +12,7 @@ namespace whence::pt2 {
 // True if the file is a torch.export archive, by its content; by its name where that cannot be read.
 bool is_exported_program(const std::string& path);
 
-// Of `options`, `path` and `dynamic` count: the archive holds every shape, and --dynamic gives its symbols other names.
+// Only `path` and `dynamic` of the options count: the archive holds every shape, and --dynamic renames its symbols.
 // Notes: state_not_kept for buffers that the program writes back.
 // Errors: those of ZipArchive; newer_version, unsupported_feature (older schemas, custom objects, dtypes ONNX lacks),
 // corrupt_file with the entry's name, baked_size where --dynamic names an axis that is fixed.

@@ -52,8 +52,8 @@ void ExportedGraph::read_symbols(const Part& range_constraints) {
   range_constraints.entries([&](const std::string& name, const Part& range) {
     reading_.entry = "range of '" + name + "'";
     Symbol& entry = program_.symbols[symbol(name, 0)];
-    if (const Part least = range.at("min_val"); !least.is_null()) entry.min = least.integer();
-    if (const Part most = range.at("max_val"); !most.is_null()) entry.max = most.integer();
+    if (const Part minimum = range.at("min_val"); !minimum.is_null()) entry.min = minimum.integer();
+    if (const Part maximum = range.at("max_val"); !maximum.is_null()) entry.max = maximum.integer();
   });
 }
 
@@ -373,7 +373,7 @@ std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& 
   return memory;
 }
 
-// As the recorder does it: of as_strided where its tensor does not lie in memory in the plain way.
+// Notes the memory of as_strided's tensor if that does not lie in memory in the plain way, as the recorder does.
 void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& node) {
   if (node.target != "aten::as_strided") return;
   const auto memory = memory_of_first(graph, inputs);
@@ -383,8 +383,8 @@ void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& nod
   node.arguments.push_back({std::string(memory_argument), {std::move(list)}});
 }
 
-// What the schema asks for: arguments that have no default, and lists of a stated length, where one number may stand
-// for all ("int[2]"; "int[1]" is a list of any length, for which one number may stand).
+// Refuses a node that lacks arguments of its schema: those that have no default, and lists of a stated length, where
+// one number may stand for all ("int[2]"; "int[1]" is a list of any length, for which one number may stand).
 void ExportedGraph::require_arguments(const Node& node) const {
   const OpSchema* schema = OpTable::get().schema(qualified(node));
   if (schema == nullptr) return;

@@ -71,7 +71,7 @@ class ExportedGraph {
   void read_functional_arguments(const Part& inputs, Node& node);
   void read_functional_results(const Part& graph, const Part& outputs, Node& node);
   // The operations of a graph that is given values, into `block`; what it returns.
-  std::vector<Argument> read_body(const Part& inner, const std::vector<Argument>& given, Block& block);
+  std::vector<Argument> read_body(const Part& inner, const std::vector<Argument>& arguments, Block& block);
   void append(const Part& operand, std::vector<Argument>& to);  // an operand, or those in a list
   ValueId iteration();
   Argument length_of(const Argument& scanned, const Origin& origin, Block& block);
@@ -105,12 +105,12 @@ class ExportedGraph {
   Reading& reading_;
   Names names_;
   FlatMap<std::string, SymbolId> symbols_;
-  ScopeId scope_ = 0;  // of the operation around, for nodes that say nothing of themselves
+  ScopeId scope_ = 0;  // the enclosing operation's, for nodes that do not name one themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
   std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
   bool texts_ = true;
-  std::string text_;  // of the node being read
+  std::string text_;  // text of the node being read
 };
 
 }  // namespace whence::pt2

@@ -34,12 +34,13 @@ void ExportedGraph::inline_graph(const Part& inner, const std::vector<Argument>&
 }
 
 // A graph of its own, in which names begin anew.
-std::vector<Argument> ExportedGraph::read_body(const Part& inner, const std::vector<Argument>& given, Block& block) {
+std::vector<Argument> ExportedGraph::read_body(const Part& inner, const std::vector<Argument>& arguments,
+                                               Block& block) {
   const Names around = std::exchange(names_, {});
   const Part inputs = inner.at("inputs");
-  if (inputs.size() != given.size()) reading_.corrupt("a graph has other inputs than it is given");
+  if (inputs.size() != arguments.size()) reading_.corrupt("a graph has other inputs than it is given");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto* value = given[i].as<ValueRef>();
+    const auto* value = arguments[i].as<ValueRef>();
     if (value == nullptr) unsupported("a graph that is given a number", "write the number into the model");
     bind(name_in(inputs[i]), value->id);
   }
@@ -58,12 +59,12 @@ void ExportedGraph::read_cond(const Part& graph, const Part& part, Block& block)
   node.origin = origin_of(part);
   node.target = "prim::If";
   node.arguments.push_back({"condition", argument(operands.others.front())});
-  std::vector<Argument> given;
-  for (std::size_t i = 1; i < operands.others.size(); ++i) append(operands.others[i], given);
+  std::vector<Argument> inputs;
+  for (std::size_t i = 1; i < operands.others.size(); ++i) append(operands.others[i], inputs);
   const Body body(*this, node.origin.scope);
   for (const Part& branch : operands.graphs) {
     Block& made = node.blocks.emplace_back();
-    made.outputs = read_body(branch, given, made);
+    made.outputs = read_body(branch, inputs, made);
   }
   for (const std::string& name : names_in(part.at("outputs"))) {
     node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));

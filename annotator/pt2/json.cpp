@@ -105,7 +105,7 @@ class JsonParser {
     }
   }
 
-  // What is open is collected in open_, and moved to its place in one piece when it closes.
+  // The content of an open value is collected in open_, and moved to its place in one piece when it closes.
   void close(JsonValue& to, JsonValue::Kind kind, std::size_t start) {
     to.kind = kind;
     to.first = json_.values_.size();
@@ -226,8 +226,8 @@ class JsonParser {
     if (last == end_ || !is_digit(*last)) return false;
     if (*last == '0' && last + 1 != end_ && is_digit(last[1])) return false;
     while (last != end_ && is_digit(*last)) ++last;
-    const bool whole = last == end_ || (*last != '.' && *last != 'e' && *last != 'E');
-    if (whole) {
+    const bool is_integer = last == end_ || (*last != '.' && *last != 'e' && *last != 'E');
+    if (is_integer) {
       to.kind = JsonValue::Kind::integer;
       const auto [read, error] = std::from_chars(at_, last, to.integer);
       if (error == std::errc()) return at_ = read, true;
@@ -247,8 +247,9 @@ class JsonParser {
 std::unique_ptr<const Json> Json::parse(std::string_view text) {
   if (text.size() > std::numeric_limits<std::uint32_t>::max()) return nullptr;
   auto json = std::make_unique<Json>();
-  constexpr std::size_t least = 6;  // bytes of text for one value, usually more; what is not used is never touched
-  json->values_.reserve(text.size() / least);
+  constexpr std::size_t min_value_size =
+      6;  // bytes of text for one value, usually more; what is not used is never touched
+  json->values_.reserve(text.size() / min_value_size);
   return JsonParser(text, *json).document() ? std::move(json) : nullptr;
 }
 

@@ -22,13 +22,13 @@ struct JsonValue {
   enum class Kind : std::uint8_t { null, boolean, integer, number, string, array, object };
   Kind kind = Kind::null;
   bool flag = false;
-  std::uint32_t size =
-      0;  // of a container: elements, or entries, of which each is a key and a value; bytes of a string
+  // The number of a container's elements, or entries, of which each is a key and a value; a string's bytes.
+  std::uint32_t size = 0;
   union {
     std::int64_t integer = 0;
     double number;
-    std::uint64_t first;  // of a container: where its content begins
-    const char* text;     // of a string
+    std::uint64_t first;  // a container: the index of its content
+    const char* text;     // a string
   };
 
   std::string_view string() const { return {text, size}; }

@@ -1,4 +1,4 @@
-// What an operator that takes graphs is given, in order: higher_order.cond(pred, true_graph, false_graph, [x]).
+// The operands of an operator that takes graphs, in order: higher_order.cond(pred, true_graph, false_graph, [x]).
 #pragma once
 
 #include <cstddef>
@@ -35,14 +35,14 @@ inline bool is_keyword(const Part& input) {
   return kind && !kind->is_null() && kind->integer() == keyword;
 }
 
-// What is being read is the graph's node of this number.
+// Makes the graph's node of this number the place that errors name.
 inline void enter_node(Reading& reading, std::size_t number, const Part& node) {
   reading.entry = "node " + std::to_string(number);
   if (node.has("name") && !node.at("name").is_null()) reading.entry += " '" + node.at("name").text() + "'";
 }
 
-// Of an operator that runs a graph in a context (no_grad, autocast), which is nothing to ONNX: how many operands set
-// the context up, before the graph's own.
+// The number of operands that set up the context in which an operator runs a graph (no_grad, autocast), before the
+// graph's own; ONNX ignores the context. nullopt for other operators.
 inline std::optional<std::size_t> operands_of_context(std::string_view target) {
   if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") return 1;
   if (target == "torch.ops.higher_order.wrap_with_autocast") return 4;
@@ -55,7 +55,7 @@ inline std::string name_in(const Part& argument) {
   return kind == "as_tensor" ? content.at("name").text() : content.at("as_name").text();
 }
 
-// Of an operator's results, in order.
+// The names of an operator's results, in order.
 inline std::vector<std::string> names_in(const Part& outputs) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

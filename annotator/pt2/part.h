@@ -13,7 +13,7 @@
 
 namespace whence::pt2 {
 
-// What is being read, for errors: the archive, and the entry in it ("node 'conv2d'").
+// The place being read, for errors: the archive, and the entry in it ("node 'conv2d'").
 struct Reading {
   std::string file;
   std::string entry;
@@ -45,7 +45,7 @@ class Part {
   }
 
   bool is_null() const { return is(JsonValue::Kind::null); }
-  std::string_view view() const {  // as long as the document lives
+  std::string_view view() const {  // valid as long as the document lives
     if (!is(JsonValue::Kind::string)) wrong("a string");
     return value_.string();
   }
@@ -76,7 +76,7 @@ class Part {
     }
   }
 
-  const void* identity() const { return &value_; }  // of this place in the document
+  const void* identity() const { return &value_; }  // identifies this place in the document
   const Reading& reading() const { return reading_; }
 
  private:

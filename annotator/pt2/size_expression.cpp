@@ -16,7 +16,7 @@ class Tree {
  public:
   explicit Tree(std::string_view text) : rest_(text) {}
 
-  std::optional<std::string> whole() {
+  std::optional<std::string> parse() {
     auto text = expression(0);
     return text && rest_.empty() ? text : std::nullopt;
   }
@@ -126,7 +126,7 @@ class Tree {
 
 }  // namespace
 
-std::optional<std::string> size_expression(std::string_view tree) { return Tree(tree).whole(); }
+std::optional<std::string> size_expression(std::string_view tree) { return Tree(tree).parse(); }
 
 std::string renamed(const std::string& expression, std::string_view from, std::string_view to) {
   std::string text;

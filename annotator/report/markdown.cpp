@@ -137,7 +137,7 @@ std::string repeated(std::string_view text, std::size_t times) {
   return all;
 }
 
-// Of the recorded operations and parameters, what became of them; of modules, those that lack something.
+// Shows the fates of the recorded operations and parameters; and of modules, those that lack something.
 std::string hierarchy(const Validation& validation) {
   if (!validation.hierarchy || !validation.hierarchy->belongs || validation.hierarchy->modules.empty()) return "";
   const validation::Hierarchy& all = *validation.hierarchy;
@@ -147,7 +147,7 @@ std::string hierarchy(const Validation& validation) {
   text += " parameters | kept | merged | unused | missing |\n|---" + repeated("|--:", fate_count + 7) + "|\n";
   std::size_t shown = 0, left = 0;
   for (const validation::ModuleHierarchy& module : all.modules) {
-    if (module.level > levels_shown || (module.whole() && module.calls > 0 && module.level > 0)) continue;
+    if (module.level > levels_shown || (module.complete() && module.calls > 0 && module.level > 0)) continue;
     if (shown++ >= modules_shown) {
       ++left;
       continue;

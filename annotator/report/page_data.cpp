@@ -121,12 +121,13 @@ Json nodes_json(const Report& report, Json& to) {
 void add_edges(const Report& report, Json& to) {
   Interned values;
   Json edges = Json::array(), inputs = edges, outputs = edges, shapes = edges;
-  for (const view::NodeEdge& edge : report.graph.edges) {
+  for (const auto& edge : report.graph.index.edges()) {
     edges.insert(edges.end(), {edge.from, edge.to, values.of(edge.value)});
   }
-  for (const view::InterfaceEdge& edge : report.graph.inputs)
+  for (const auto& edge : report.graph.index.input_edges()) {
     inputs.insert(inputs.end(), {values.of(edge.value), edge.node});
-  for (const view::InterfaceEdge& edge : report.graph.outputs) {
+  }
+  for (const auto& edge : report.graph.index.output_edges()) {
     outputs.insert(outputs.end(), {edge.node, values.of(edge.value)});
   }
   to["values"] = values.json();

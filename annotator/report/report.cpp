@@ -42,12 +42,13 @@ Result<Report> make_report(const std::string& path, const Program* program,
   return guarded([&] {
     Report report;
     report.file = base_name(path);
+    // First what needs most memory on the way.
+    report.shapes = value_of(functions::value_shapes(path, sizes));
+    report.validation = value_of(validation::validate_file(path, program, {}));
     report.model = value_of(functions::read_flat_summary(path));
     if (program != nullptr && metadata::belongs_to(report.model, *program))
       report.recorded = std::make_unique<metadata::Recorded>(*program);
     report.graph = view::node_graph_of(report.model, program);
-    report.shapes = value_of(functions::value_shapes(path, sizes));
-    report.validation = value_of(validation::validate_file(path, program, {}));
     for (const view::PlacedNode& placed : report.graph.nodes) {
       report.operations.push_back(view::count_operations(*placed.node, report.shapes));
     }

@@ -14,7 +14,7 @@
 
 namespace whence::report {
 
-// Of a module and all below it.
+// The figures of a module and all below it.
 struct ModuleFigures {
   origin::Counts coverage;
   std::int64_t operations = 0;  // floating-point operations of the nodes where they are known (operation_count.h)

@@ -12,7 +12,7 @@ namespace whence::simplify {
 
 struct SimplifyOptions {
   int opset = 20;
-  // Of each recorded operation, which call of which module it is part of. Empty: no node that computes is shared.
+  // The call of a module that each recorded operation is part of. Empty: no node that computes is shared.
   std::vector<ScopeId> scopes = {};
 };
 

@@ -162,7 +162,7 @@ void Rewriter::replace(GraphValueId from, GraphValueId to) {
   use_count_[to] += use_count_[from];
   use_count_[from] = 0;
   users_[from].clear();
-  // What made `to` may combine with its new users.
+  // The producer of `to` may combine with its new users.
   if (other.producer >= 0) queue(other.producer);
   if (producer >= 0) erase_if_unused(producer);
 }

@@ -1,5 +1,5 @@
-// What a rule is: a function that looks at one node and, when the node begins its pattern, rewrites it to something
-// smaller that computes the same. Rules are listed in pipeline.cpp, and only there.
+// A rule is a function that looks at one node and, when the node begins its pattern, rewrites it to something smaller
+// that computes the same. Rules are listed in pipeline.cpp, and only there.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace whence::simplify {
 struct Outcome {
   enum class Kind : std::uint8_t { not_mine, changed, refused };
   Kind kind = Kind::not_mine;
-  std::string why;  // of a refusal: what kept the rule from applying to its own pattern
+  std::string why;  // for a refusal: what kept the rule from applying to its own pattern
 };
 
 inline Outcome not_mine() { return {}; }
@@ -68,6 +68,6 @@ Outcome conv_batch_norm(Rewriter&, std::int32_t);
 std::size_t scans_of_loops(graph::Graph&);
 // Passes over the whole graph; the number of nodes or constants that went.
 std::size_t share_constants(Rewriter&);
-std::size_t share_nodes(Rewriter&, const std::vector<ScopeId>& scopes);  // as in SimplifyOptions
+std::size_t share_nodes(Rewriter&, const std::vector<ScopeId>& scopes);  // `scopes`: see SimplifyOptions
 
 }  // namespace whence::simplify

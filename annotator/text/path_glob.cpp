@@ -17,8 +17,8 @@ std::vector<std::string_view> segments(std::string_view path) {
   return parts;
 }
 
-// Where the pattern goes on when what stands at `p` matches `c`; nullopt when it does not. A bracket that is not closed
-// is a character like others.
+// The position in the pattern after the part at `p`, if that matches `c`; nullopt if it does not. A bracket that is not
+// closed is a character like others.
 std::optional<std::size_t> after_match(std::string_view pattern, std::size_t p, char c) {
   if (pattern[p] == '?') return p + 1;
   const std::size_t end = pattern[p] == '[' ? pattern.find(']', p + 2) : std::string_view::npos;

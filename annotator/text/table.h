@@ -17,7 +17,7 @@ struct Palette {
 };
 
 std::string grouped(std::int64_t number);  // 4,385,920
-std::string percent(double share);         // of 1: 0.875 -> "87.5 %"; never rounds up to 100
+std::string percent(double share);         // `share` is a part of 1: 0.875 -> "87.5 %"; never rounds up to 100
 
 struct Cell {
   Cell(std::string text, std::string_view style = {}) : text(shown(text)), style(style) {}  // NOLINT: cells are texts

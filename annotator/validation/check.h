@@ -14,23 +14,23 @@ namespace whence::validation {
 
 struct CheckContext {
   const onnx_file::OnnxSummary& model;
-  std::vector<const onnx_file::OnnxNode*> nodes;  // of the graph, nested ones included
-  const Program* program = nullptr;               // of the sidecar, when one was given
+  std::vector<const onnx_file::OnnxNode*> nodes;  // nodes of the graph, nested ones included
+  const Program* program = nullptr;               // the sidecar's, when one was given
   const metadata::Recorded* recorded = nullptr;   // the same, when the file was exported from it
 };
 
 struct FindingItem {
   std::string subject;  // node, value, domain, file: what the finding is about
-  std::string detail;   // what is wrong with it; may be empty
+  std::string detail;   // the problem with it; may be empty
 };
 
-// What a finding is called, whatever found it: a check, or a gate (gates.h).
+// The name and remedy of a finding, for a check and for a gate (gates.h).
 struct Rule {
   const char* code;     // "V101": stable, scripts match on it
   const char* name;     // "node_name_empty"
-  const char* summary;  // what a finding says, in the plural: "nodes without a name"
+  const char* summary;  // text of a finding, in the plural: "nodes without a name"
   const char* remedy;
-  const char* why;  // what it breaks, or what is needed to look for it
+  const char* why;  // the harm it does, or what is needed to look for it
   Severity severity;
 };
 

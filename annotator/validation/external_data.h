@@ -12,7 +12,7 @@ namespace whence::validation {
 
 struct ExternalTensor {
   std::string tensor;
-  std::string location;                    // as written, relative to the model's folder
+  std::string location;                    // the text in the file, relative to the model's folder
   bool inside = false;                     // within the model's folder, symbolic links followed
   std::optional<std::uint64_t> file_size;  // nullopt: no such regular file
   std::uint64_t offset = 0;
@@ -21,8 +21,8 @@ struct ExternalTensor {
   bool numbers_valid = true;            // offset and length are numbers
 };
 
-// What dtype and shape ask for, elements of less than a byte packed; nullopt for strings, unknown dtypes and sizes that
-// overflow.
+// The bytes that dtype and shape require, elements of less than a byte packed; nullopt for strings, unknown dtypes and
+// sizes that overflow.
 std::optional<std::uint64_t> bytes_needed(const onnx_file::OnnxTensor& tensor);
 
 // Initializers and tensors of attributes, nested graphs and functions included. Looks at files, reads none.

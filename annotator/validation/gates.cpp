@@ -57,23 +57,23 @@ class Gatekeeper {
   Gatekeeper(const Coverage& coverage, const std::vector<SilentModule>& silent)
       : coverage_(coverage), silent_(silent) {}
 
-  void threshold(const Threshold& asked) {
+  void threshold(const Threshold& limit) {
     const auto hold = [&](const std::string& subject, const Counts& counts) {
-      const double reached = asked.reached(counts);
-      if (reached < asked.percent) add(threshold_rule, subject, asked.what, asked.percent, reached);
+      const double reached = limit.reached(counts);
+      if (reached < limit.percent) add(threshold_rule, subject, limit.what, limit.percent, reached);
     };
-    if (!asked.modules.empty()) {
+    if (!limit.modules.empty()) {
       bool any = false;
       for (const auto& [path, counts] : coverage_.modules) {
-        if (matches_path(asked.modules, path)) hold(path, counts), any = true;
+        if (matches_path(limit.modules, path)) hold(path, counts), any = true;
       }
-      if (!any) add_missing(threshold_rule, "module", asked.modules, asked.what, asked.percent);
-    } else if (!asked.op_type.empty()) {
-      const auto row = std::ranges::find(coverage_.operators, asked.op_type, &Rows::value_type::first);
+      if (!any) add_missing(threshold_rule, "module", limit.modules, limit.what, limit.percent);
+    } else if (!limit.op_type.empty()) {
+      const auto row = std::ranges::find(coverage_.operators, limit.op_type, &Rows::value_type::first);
       if (row == coverage_.operators.end()) {
-        add_missing(threshold_rule, "operator", asked.op_type, asked.what, asked.percent);
+        add_missing(threshold_rule, "operator", limit.op_type, limit.what, limit.percent);
       } else {
-        hold(asked.op_type, row->second);
+        hold(limit.op_type, row->second);
       }
     } else {
       hold("", coverage_.all);
@@ -126,15 +126,15 @@ class Gatekeeper {
   }
 
   // The file has nothing of that name: it is gone, or was never called so.
-  void add_missing(const Rule& rule, const std::string& kind, const std::string& wanted, const std::string& what,
+  void add_missing(const Rule& rule, const std::string& kind, const std::string& name, const std::string& what,
                    double minimum) {
     std::vector<std::string_view> known = names_of(kind == "operator" ? coverage_.operators : coverage_.modules);
     if (kind == "module") {
       for (const SilentModule& module : silent_) known.push_back(module.path);
     }
-    const std::string near = nearest_remedy(wanted, known, "");
-    found_.push_back({&rule, wanted, what, minimum, 0,
-                      "no " + kind + " of the file matches '" + wanted + "'" + (near.empty() ? "" : "; " + near)});
+    const std::string near = nearest_remedy(name, known, "");
+    found_.push_back({&rule, name, what, minimum, 0,
+                      "no " + kind + " of the file matches '" + name + "'" + (near.empty() ? "" : "; " + near)});
   }
 
   const Coverage& coverage_;

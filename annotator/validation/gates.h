@@ -13,7 +13,7 @@ namespace whence::validation {
 
 extern const Rule threshold_rule, required_rule, baseline_rule;
 
-// What --min says: "exact=95", "covered=90@encoder.layer.*" (of each module that the glob matches),
+// The value of --min: "exact=95", "covered=90@encoder.layer.*" (of each module that the glob matches),
 // "covered=99@op:MatMul" (of nodes of one operator type); at least that many percent of the nodes.
 struct Threshold {
   std::string what;  // "covered" or a confidence
@@ -39,7 +39,7 @@ struct Shortfall {
   std::string what;     // "covered" or a confidence
   double minimum = 0;   // percent
   double reached = 0;   // percent
-  std::string missing;  // where nothing of the file is called so: that, with the nearest names
+  std::string missing;  // the name that nothing in the file has, with the nearest names
 };
 
 // `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. A glob or

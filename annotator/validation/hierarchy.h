@@ -17,7 +17,7 @@ namespace whence::validation {
 struct ModuleHierarchy {
   std::string path, type;
   int level = 0;
-  std::int64_t calls = 0;  // of the module itself
+  std::int64_t calls = 0;  // calls of the module itself
   std::int64_t nodes = 0;  // that arrived; one of several modules counts for each
   std::array<std::int64_t, fate_count> operations{};
   std::array<std::int64_t, arrival_count> parameters{};  // and buffers
@@ -29,14 +29,14 @@ struct ModuleHierarchy {
   std::int64_t kept_parameters() const;    // have an initializer of their own
   std::int64_t merged_parameters() const;  // their numbers went into those of other initializers
   // Everything recorded has nodes of its own, and every parameter is there.
-  bool whole() const { return (*this)[Fate::arrived] == recorded() && kept_parameters() == recorded_parameters(); }
+  bool complete() const { return (*this)[Fate::arrived] == recorded() && kept_parameters() == recorded_parameters(); }
 };
 
 // An operation without a node of its own.
 struct LostOperation {
-  std::int32_t index = 0;  // of the recorded operation
+  std::int32_t index = 0;  // the recorded operation's
   std::string op, module;  // "aten::dropout"; qualified name
-  std::int32_t call = 0;   // of the module
+  std::int32_t call = 0;   // the module's call
   Fate fate = Fate::unknown;
   Elimination reason = Elimination::none;
 };
@@ -49,7 +49,7 @@ struct FoundParameter {
 
 struct Hierarchy {
   // False: the file was neither exported from the sidecar's program nor annotated with it, so its nodes do not say
-  // which operations they stand for. Then operations are unknown, and parameters are all there is to say.
+  // which operations they stand for. Then operations are unknown, and only parameters are reported.
   bool belongs = false;
   std::vector<ModuleHierarchy> modules;  // depth first, the root first: the root's figures are those of the file
   std::vector<LostOperation> lost;       // fused ones too; in execution order

@@ -124,7 +124,7 @@ std::string modules_text(const Hierarchy& hierarchy, const ReportExtent& extent,
       ++shown;
     } else {
       ++left;
-      left_partly += module.whole() ? 0 : 1;
+      left_partly += module.complete() ? 0 : 1;
     }
   }
   std::string text = table.text();
@@ -186,7 +186,7 @@ std::string parameters_text(const Hierarchy& hierarchy, const ReportExtent& exte
                                                                : palette.yellow;
     counts.row({Cell(std::string(text_of(arrival)), style), grouped(count)});
   }
-  // Those that never arrived, the alarming ones first; then those under another name.
+  // Lists parameters that never arrived, the alarming ones first; then those under another name.
   for (std::size_t i = arrival_count; i-- > static_cast<std::size_t>(Arrival::content);) {
     for (const FoundParameter& parameter : hierarchy.parameters) {
       if (parameter.arrival != static_cast<Arrival>(i)) continue;

@@ -40,11 +40,11 @@ bool is_camel_case(const std::string& text) {
 
 std::string last_part(const std::string& type) { return type.substr(type.rfind('.') + 1); }
 
-// What the sidecar knows of names: without one, the form of a name alone decides.
+// The sidecar's modules, to check names by; without a sidecar, the form of a name alone decides.
 class KnownModules {
  public:
-  explicit KnownModules(const Program* program) : given_(program != nullptr) {
-    if (!given_) return;
+  explicit KnownModules(const Program* program) : has_sidecar_(program != nullptr) {
+    if (!has_sidecar_) return;
     for (const Module& module : program->modules) {
       paths_.insert(module.path);
       paths_.insert(module.aliases.begin(), module.aliases.end());
@@ -52,21 +52,23 @@ class KnownModules {
     }
   }
 
-  bool given() const { return given_; }
-  bool has_path(const std::string& path) const { return !given_ || paths_.count(path) > 0; }
+  bool has_sidecar() const { return has_sidecar_; }
+  bool has_path(const std::string& path) const { return !has_sidecar_ || paths_.count(path) > 0; }
   std::int64_t instances(const std::string& type) const {
     const auto found = instances_.find(last_part(type));
     return found == instances_.end() ? 0 : found->second;
   }
 
-  // Classes are written in camel case; that of an operator is not a class, but for a module's of the same name.
+  // With a sidecar, the class of a module, unless it is just the operator's name; without one, a name in camel case
+  // other than the operator's.
   bool is_class(const std::string& text, std::string_view op_type) const {
     const std::string base = without_number(text);
-    return given_ ? instances(base) > 0 && (base != op_type || text != base) : is_camel_case(base) && base != op_type;
+    return has_sidecar_ ? instances(base) > 0 && (base != op_type || text != base)
+                        : is_camel_case(base) && base != op_type;
   }
 
  private:
-  bool given_;
+  bool has_sidecar_;
   std::set<std::string> paths_;
   std::map<std::string, std::int64_t> instances_;
 };

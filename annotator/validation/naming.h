@@ -33,7 +33,7 @@ struct NamingReport {
   NamingCounts counts{};
   std::int64_t named_modules = 0;  // distinct instances that nodes name
   std::vector<ClassNode> classes;
-  std::int64_t ambiguous = 0;  // of `classes`, with a sidecar: nodes of classes that several modules are
+  std::int64_t ambiguous = 0;  // those of `classes`, with a sidecar, that name classes of several modules
 };
 
 NamingReport naming_of(const CheckContext& context);

@@ -7,25 +7,13 @@
 
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
+#include "schema/program_walk.h"
 
 namespace whence::validation {
 
 namespace keys = origin::keys;
 
 namespace {
-
-template <class Visit>
-void visit_values(const Argument& argument, const Visit& visit) {
-  if (const auto* value = argument.as<ValueRef>()) visit(value->id);
-  if (const auto* list = argument.as<ArgumentList>()) {
-    for (const Argument& each : *list) visit_values(each, visit);
-  }
-}
-
-template <class Visit>
-void visit_inputs(const Node& node, const Visit& visit) {
-  for (const NamedArgument& argument : node.arguments) visit_values(argument.value, visit);
-}
 
 // Which values depend on an input of the model. What a branch or loop makes does.
 class Varying {
@@ -37,7 +25,9 @@ class Varying {
 
   bool operator()(const Node& node) const {
     bool varies = !node.blocks.empty();
-    visit_inputs(node, [&](ValueId value) { varies = varies || has(value); });
+    each_argument(node, [&](const Argument& argument) {
+      each_value(argument, [&](ValueId value) { varies = varies || has(value); });
+    });
     return varies;
   }
 
@@ -73,7 +63,7 @@ class Needed {
 
  private:
   void use(const Argument& argument) {
-    visit_values(argument, [&](ValueId value) {
+    each_value(argument, [&](ValueId value) {
       if (value >= 0) used_[value] = true;
     });
   }

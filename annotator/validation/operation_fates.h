@@ -1,5 +1,5 @@
-// What became of each operation that a sidecar recorded, in the ONNX file that belongs to it: by the stamps of its
-// nodes, by what its export says that it folded, and by what the recorded program says of the rest.
+// Finds what became of each operation that a sidecar recorded, in the ONNX file that belongs to it: by the stamps of
+// its nodes, by what its export says that it folded, and by what the recorded program says of the rest.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace whence::validation {
 
 namespace {
 
-// Of the operations that read a parameter.
+// The operations that read a parameter.
 struct Readers {
   std::array<bool, fate_count> by{};
   bool needed = false;
@@ -84,7 +84,7 @@ class Initializers {
   bool is_input(std::string_view name) const { return inputs_.count(name) > 0; }
   std::vector<Entry>& all() { return tensors_; }
 
-  // Of the bytes as the file has them; empty where they lie in typed fields, or cannot be read, which checks report.
+  // The digest of the bytes in the file; empty if they lie in typed fields, or cannot be read, which checks report.
   const std::string& digest(Entry& entry) {
     if (!entry.digest.empty()) return entry.digest;
     try {
@@ -137,7 +137,7 @@ class Search {
       if (entry == nullptr && !initializers_.is_input(name)) continue;
       fates_[i].arrival = Arrival::name;
       if (entry != nullptr) entry->claimed = true;
-      // What was computed of it may stand under its name: weight_g and weight_v become the weight.
+      // A value computed of the parameter may have its name: weight_g and weight_v become the weight.
       if (entry != nullptr && only_folded(readers_[i]) && !has_bytes(parameter, initializers_.digest(*entry))) {
         fates_[i].arrival = Arrival::folded;
       }
@@ -158,7 +158,7 @@ class Search {
 
   // A single number equals too many others to be recognised by its bytes.
   void by_content(const std::vector<std::size_t>& left) {
-    std::multimap<std::string_view, std::size_t> wanted;
+    std::multimap<std::string_view, std::size_t> by_digest;
     std::set<std::int64_t> counts;
     for (const std::size_t i : left) {
       const Parameter& parameter = program_.parameters[i];
@@ -166,12 +166,12 @@ class Search {
       counts.insert(elements(sizes_of(parameter)));
       for (const std::string* digest :
            {&parameter.digest, &parameter.digest_transposed, &parameter.digest_float16, &parameter.digest_bfloat16}) {
-        if (!digest->empty()) wanted.emplace(*digest, i);
+        if (!digest->empty()) by_digest.emplace(*digest, i);
       }
     }
     for (Initializers::Entry& entry : initializers_.all()) {
       if (entry.claimed || counts.count(elements(entry.tensor->dims)) == 0) continue;
-      const auto [first, last] = wanted.equal_range(initializers_.digest(entry));
+      const auto [first, last] = by_digest.equal_range(initializers_.digest(entry));
       for (auto found = first; found != last; ++found) {
         fates_[found->second].arrival = Arrival::content;
         fates_[found->second].initializer = std::string(entry.tensor->name);
@@ -192,17 +192,17 @@ class Search {
 
   // Only of what ought to be there, and only where there is one choice.
   void by_shape(const std::vector<std::size_t>& left) {
-    std::map<Form, std::vector<std::size_t>> wanted;
+    std::map<Form, std::vector<std::size_t>> by_form;
     std::map<Form, std::vector<Initializers::Entry*>> found;
     for (const std::size_t i : left) {
       const bool may = fates_[i].arrival == Arrival::missing || fates_[i].arrival == Arrival::fused;
       const Parameter& parameter = program_.parameters[i];
-      if (may && elements(sizes_of(parameter)) > 1) wanted[{parameter.data.dtype, sizes_of(parameter)}].push_back(i);
+      if (may && elements(sizes_of(parameter)) > 1) by_form[{parameter.data.dtype, sizes_of(parameter)}].push_back(i);
     }
     for (Initializers::Entry& entry : initializers_.all()) {
       if (!entry.claimed) found[{from_onnx(entry.tensor->data_type), entry.tensor->dims}].push_back(&entry);
     }
-    for (const auto& [form, parameters] : wanted) {
+    for (const auto& [form, parameters] : by_form) {
       const auto entries = found.find(form);
       if (parameters.size() != 1 || entries == found.end() || entries->second.size() != 1) continue;
       fates_[parameters.front()].arrival = Arrival::shape;
@@ -232,13 +232,13 @@ class Search {
       }
     }
     using Wanted = std::pair<std::int32_t, std::vector<std::int64_t>>;  // operation, sizes
-    std::map<Wanted, std::set<std::size_t>> wanted;
+    std::map<Wanted, std::set<std::size_t>> by_place;
     for (const std::size_t i : left) {
       if (fates_[i].arrival != Arrival::missing || elements(sizes_of(program_.parameters[i])) < 2) continue;
       for (const std::int32_t op : readers_[i].operations)
-        wanted[{op, form_of(sizes_of(program_.parameters[i]))}].insert(i);
+        by_place[{op, form_of(sizes_of(program_.parameters[i]))}].insert(i);
     }
-    for (const auto& [place, parameters] : wanted) {
+    for (const auto& [place, parameters] : by_place) {
       std::vector<Initializers::Entry*> fitting;
       for (Initializers::Entry* const entry : read[place.first]) {
         if (form_of(entry->tensor->dims) == place.second) fitting.push_back(entry);

@@ -1,5 +1,5 @@
-// What became of each parameter and buffer that a sidecar recorded: which arrived as an initializer, by what it was
-// recognised, and why the others did not.
+// Finds what became of each parameter and buffer that a sidecar recorded: which arrived as an initializer, by what it
+// was recognised, and why the others did not.
 #pragma once
 
 #include <cstdint>

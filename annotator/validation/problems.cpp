@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "schema/json_text.h"
 #include "schema/printable.h"
 
 namespace whence::validation {
@@ -104,7 +105,7 @@ std::string to_sarif(const Validation& validation, const std::string& path) {
   const Json run = {{"tool", {{"driver", driver}}}, {"results", results}};
   const Json sarif = {
       {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
-  return sarif.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(sarif, 2) + "\n";
 }
 
 std::string to_junit(const Validation& validation) {

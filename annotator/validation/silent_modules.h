@@ -13,7 +13,7 @@ namespace whence::validation {
 enum class Silence : std::uint8_t {
   never_called,      // no call of it was recorded
   computes_nothing,  // torch.nn.Identity, or a container without content: nothing that could become a node
-  constant,          // what it computes is known without the inputs: it lies in the file as initializers
+  constant,          // its results are known without the inputs: they lie in the file as initializers
   eliminated,        // its operations were recorded, and none is left: dropout in evaluation, a view without effect
   unknown,           // its operations were recorded, and the nodes of the file do not say what they stand for
   folded,            // its operations are computed by nodes of an enclosing module that serve several at once

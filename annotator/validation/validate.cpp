@@ -53,7 +53,10 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     const metadata::Recorded* const known = recorded ? &*recorded : nullptr;
     // Checks are of the file as it is; coverage is of the nodes that calls stand for. Calls that do
     // not fit their function are for the checks to tell.
-    const Result<OnnxSummary> flat = functions::read_flat_summary(path);
+    std::optional<OnnxSummary> flat;
+    if (functions::has_cut_functions(*model)) {
+      if (Result<OnnxSummary> read = functions::read_flat_summary(path)) flat = std::move(*read);
+    }
     const CheckContext as_stored{*model, onnx_file::all_nodes(model->graph), program, known};
     const OnnxSummary& shown = flat ? *flat : *model;
     const CheckContext context{shown, onnx_file::all_nodes(shown.graph), program, known};

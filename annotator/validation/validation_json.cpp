@@ -3,6 +3,7 @@
 
 #include "annotator/validation/problems.h"
 #include "annotator/validation/validation_text.h"
+#include "schema/json_text.h"
 
 namespace whence::validation {
 
@@ -149,7 +150,7 @@ std::string to_json(const Validation& validation) {
   json["checks"] = std::move(checks);
   json["findings"] = std::move(findings);
   json["shortfalls"] = std::move(shortfalls);
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  return json_text(json, 2);
 }
 
 }  // namespace whence::validation

@@ -87,10 +87,10 @@ std::string modules_text(const Coverage& coverage, const ReportExtent& extent, c
 }
 
 std::string silent_text(const Validation& validation, const ReportExtent& extent, const Palette& palette) {
-  const std::size_t most = extent.all ? validation.silent.size() : silent_shown;
+  const std::size_t limit = extent.all ? validation.silent.size() : silent_shown;
   Table table(palette, {Align::left, Align::left, Align::left, Align::left}, "  ");
   const std::size_t count = validation.silent.size();
-  for (std::size_t i = 0; i < std::min(count, most); ++i) {
+  for (std::size_t i = 0; i < std::min(count, limit); ++i) {
     const SilentModule& module = validation.silent[i];
     std::string operations;
     for (const auto& [op, count] : module.operations) {
@@ -99,28 +99,28 @@ std::string silent_text(const Validation& validation, const ReportExtent& extent
     table.row({view::shown_path(module.path), Cell(view::class_name(module.type), palette.dim),
                std::string(text_of(module.silence)), Cell(operations, palette.dim)});
   }
-  return table.text() + (count > most ? more(count - most) : "");
+  return table.text() + (count > limit ? more(count - limit) : "");
 }
 
 std::string unattributed_text(const Validation& validation, const ReportExtent& extent, const Palette& palette) {
-  const std::size_t most = extent.all ? validation.coverage.unattributed.size() : nodes_shown;
+  const std::size_t limit = extent.all ? validation.coverage.unattributed.size() : nodes_shown;
   const auto& nodes = validation.coverage.unattributed;
   Table table(palette, {Align::left, Align::left}, "  ");
-  for (std::size_t i = 0; i < std::min(nodes.size(), most); ++i) table.row({nodes[i].first, nodes[i].second});
-  return table.text() + (nodes.size() > most ? more(nodes.size() - most) : "");
+  for (std::size_t i = 0; i < std::min(nodes.size(), limit); ++i) table.row({nodes[i].first, nodes[i].second});
+  return table.text() + (nodes.size() > limit ? more(nodes.size() - limit) : "");
 }
 
 std::string finding_text(const Finding& finding, const ReportExtent& extent, const Palette& palette) {
-  const std::size_t most = extent.all ? finding.items.size() : items_shown;
+  const std::size_t limit = extent.all ? finding.items.size() : items_shown;
   const std::string_view style = finding.allowed ? palette.dim : palette.red;
   std::string text = "  " + std::string(style) + finding.check->code + std::string(palette.reset) + " " +
                      grouped(static_cast<std::int64_t>(finding.items.size())) + " " + finding.check->summary +
                      (finding.allowed ? " (allowed)" : "") + "; try: " + finding.check->remedy + "\n";
-  for (std::size_t i = 0; i < std::min(finding.items.size(), most); ++i) {
+  for (std::size_t i = 0; i < std::min(finding.items.size(), limit); ++i) {
     const FindingItem& item = finding.items[i];
     text += "    " + printable(item.subject) + (item.detail.empty() ? "" : ": " + printable(item.detail)) + "\n";
   }
-  return text + (finding.items.size() > most ? more(finding.items.size() - most) : "");
+  return text + (finding.items.size() > limit ? more(finding.items.size() - limit) : "");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/view/diff.h"
+#include "schema/json_text.h"
 
 namespace whence::view {
 namespace {
@@ -48,7 +49,7 @@ std::string to_json(const ModelDiff& diff) {
                                {"changes", changes_json(diff.all)},
                                {"modules", std::move(modules)},
                                {"changed_nodes", std::move(nodes)}};
-  return object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  return json_text(object, 2);
 }
 
 }  // namespace whence::view

@@ -21,11 +21,7 @@ constexpr const char* colours[] = {"#dff3e6", "#dcedf8", "#faf0cc", "#fce3d2", "
 
 class DotWriter {
  public:
-  explicit DotWriter(const NodeGraph& graph) : graph_(graph), nodes_of_(graph.tree.rows.size()) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      if (graph.nodes[i].row) nodes_of_[*graph.nodes[i].row].push_back(i);
-    }
-  }
+  explicit DotWriter(const NodeGraph& graph) : graph_(graph), nodes_of_(graph.nodes_by_row()) {}
 
   std::string write() {
     text_ =
@@ -35,7 +31,7 @@ class DotWriter {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!graph_.nodes[i].row) node(i, 1);
     }
-    for (const NodeEdge& edge : graph_.edges) {
+    for (const auto& edge : graph_.index.edges()) {
       text_ += "  n" + std::to_string(edge.from) + " -> n" + std::to_string(edge.to) +
                " [tooltip=" + in_quotes(edge.value) + "];\n";
     }

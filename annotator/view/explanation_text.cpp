@@ -6,6 +6,7 @@
 #include "annotator/origin/keys.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/tree_text.h"
+#include "schema/json_text.h"
 
 namespace whence::view {
 
@@ -132,7 +133,7 @@ std::string to_json(const Explanation& explanation) {
   auto evidence = ordered_json::array();  // a list: a key that occurs twice is evidence too
   for (const auto& [key, value] : explanation.evidence) evidence.push_back({{"key", key}, {"value", value}});
   json["evidence"] = std::move(evidence);
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  return json_text(json, 2);
 }
 
 }  // namespace whence::view

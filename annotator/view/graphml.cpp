@@ -22,11 +22,7 @@ constexpr std::string_view head = R"(<?xml version="1.0" encoding="UTF-8"?>
 
 class GraphmlWriter {
  public:
-  explicit GraphmlWriter(const NodeGraph& graph) : graph_(graph), nodes_of_(graph.tree.rows.size()) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      if (graph.nodes[i].row) nodes_of_[*graph.nodes[i].row].push_back(i);
-    }
-  }
+  explicit GraphmlWriter(const NodeGraph& graph) : graph_(graph), nodes_of_(graph.nodes_by_row()) {}
 
   std::string write() {
     text_ = head;
@@ -34,10 +30,11 @@ class GraphmlWriter {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!graph_.nodes[i].row) node(i, 2);
     }
-    for (std::size_t i = 0; i < graph_.edges.size(); ++i) {
-      const NodeEdge& edge = graph_.edges[i];
-      text_ += "    <edge id=\"e" + std::to_string(i) + "\" source=\"n" + std::to_string(edge.from) + "\" target=\"n" +
-               std::to_string(edge.to) + "\"><data key=\"value\">" + escape_xml(edge.value) + "</data></edge>\n";
+    std::size_t number = 0;
+    for (const auto& edge : graph_.index.edges()) {
+      text_ += "    <edge id=\"e" + std::to_string(number++) + "\" source=\"n" + std::to_string(edge.from) +
+               "\" target=\"n" + std::to_string(edge.to) + "\"><data key=\"value\">" + escape_xml(edge.value) +
+               "</data></edge>\n";
     }
     return std::move(text_) + "  </graph>\n</graphml>\n";
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/wire_in.h"
 
 namespace whence::view {
@@ -170,18 +171,13 @@ class Sizes {
 
 // The product of the attribute kernel_shape, [kH, kW].
 Count kernel_of(const OnnxNode& node) {
-  constexpr std::uint32_t attribute_ints = 8;
   const Place place;
   for (const onnx_file::OnnxAttribute& attribute : node.attributes) {
     if (attribute.name != "kernel_shape") continue;
     Count count = 1;
-    wire::FieldReader fields(attribute.message, place);
-    while (!fields.done()) {
-      const wire::Field field = fields.next();
-      if (field.is_varint(attribute_ints)) count = times(count, static_cast<std::int64_t>(field.value));
-      if (!field.is_bytes(attribute_ints)) continue;
-      wire::FieldReader packed(field.bytes, place);
-      while (!packed.done()) count = times(count, static_cast<std::int64_t>(packed.varint()));
+    for (const wire::Field& field : wire::Fields(attribute.message, place)) {
+      if (field.number != onnx_file::proto::attribute::ints) continue;
+      for_each_varint(field, place, [&](auto size) { count = times(count, static_cast<std::int64_t>(size)); });
     }
     return count;
   }

@@ -4,6 +4,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "annotator/onnx_file/walk.h"
+
 namespace whence::view {
 
 using onnx_file::OnnxGraph;
@@ -24,13 +26,15 @@ std::int64_t elements(const OnnxTensor& tensor) {
   return count;
 }
 
-void collect_sizes(const OnnxGraph& graph, std::unordered_map<std::string_view, std::int64_t>& sizes) {
-  for (const OnnxTensor& tensor : graph.initializers) {
-    if (is_numbers(tensor) && elements(tensor) > 0) sizes.emplace(tensor.name, elements(tensor));
-  }
-  for (const onnx_file::OnnxNode& node : graph.nodes) {
-    for (const OnnxGraph& inner : node.subgraphs) collect_sizes(inner, sizes);
-  }
+// Elements by name, those of bodies too: of equal names the outer one counts.
+std::unordered_map<std::string_view, std::int64_t> sizes_of(const OnnxGraph& outermost) {
+  std::unordered_map<std::string_view, std::int64_t> sizes;
+  onnx_file::walk_graphs(outermost, [&](const OnnxGraph& graph) {
+    for (const OnnxTensor& tensor : graph.initializers) {
+      if (is_numbers(tensor) && elements(tensor) > 0) sizes.emplace(tensor.name, elements(tensor));
+    }
+  });
+  return sizes;
 }
 
 // The module that a parameter of this name is of.
@@ -51,8 +55,7 @@ const std::string& owner_among(const metadata::Attribution& readers, std::string
 }  // namespace
 
 std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::vector<ParameterReader>& readers) {
-  std::unordered_map<std::string_view, std::int64_t> sizes;
-  collect_sizes(graph, sizes);
+  const std::unordered_map<std::string_view, std::int64_t> sizes = sizes_of(graph);
   std::map<std::string_view, ReadParameter> read;
   for (const ParameterReader& reader : readers) {
     for (const std::string_view name : reader.node->inputs) {

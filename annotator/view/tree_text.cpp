@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "schema/json_text.h"
+
 namespace whence::view {
 
 using text::Align;
@@ -82,7 +84,7 @@ std::string to_json(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
   if (tree.of_nodes) object["unattributed"] = tree.unattributed;
   object["modules"] = std::move(modules);
   // Names come from files; bytes that are not UTF-8 must not keep the rest from being shown.
-  return object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  return json_text(object, 2);
 }
 
 }  // namespace whence::view

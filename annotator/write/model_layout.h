@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/files/files.h"
@@ -19,8 +20,9 @@ struct ModelLayout {
     std::uint64_t size() const;
   };
 
-  std::string head;        // ModelProto's fields before the graph
-  std::string graph_head;  // GraphProto's fields before the initializers
+  std::string head;                     // ModelProto's fields before the graph
+  std::vector<std::string_view> nodes;  // NodeProtos that lie elsewhere, if graph_head does not hold them
+  std::string graph_head;               // GraphProto's fields before the initializers
   std::vector<Tensor> initializers;
   std::string graph_tail, tail;  // and those after
 

@@ -26,8 +26,8 @@ struct NodeCounts {
 };
 
 struct AnnotateOptions {
-  // What says where the nodes come from: the sidecar of the same model, or the annotated file that a tool made this one
-  // of. With neither, the sidecar beside the file is taken (model.whence.json), or else what the file itself says.
+  // The source of the nodes' places: the sidecar of the same model, or the annotated file that a tool made this one of.
+  // With neither, the sidecar beside the file is taken (model.whence.json), or else the entries of the file itself.
   std::string sidecar = {}, from = {};
   std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of them
   bool names = true;                     // name nodes after their module
@@ -38,13 +38,13 @@ struct AnnotateOptions {
 };
 
 struct AnnotateReport {
-  NodeCounts nodes;  // those of bodies included, as the keys that they have now say it
+  NodeCounts nodes;  // nodes of bodies included, counted by the keys that they have now
   std::int64_t renamed = 0;
   bool changed = false;  // false: the file said all of this already
   struct Parameters {
-    std::int64_t known = 0;  // of the program; then how many the file holds: each is counted once
+    std::int64_t known = 0;  // the program's parameters; then how many the file holds: each is counted once
     std::int64_t by_bytes = 0, by_name = 0, by_shape = 0;
-  } parameters;  // of matched files; all zero for others
+  } parameters;  // for matched files; all zero for others
   std::optional<FunctionsReport> functions;
   Diagnostics notes;
 };

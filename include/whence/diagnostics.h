@@ -1,6 +1,5 @@
-// What went wrong, where, and what to try: the one form in which whence speaks of problems.
-// Every function of whence's C++ API throws whence::Error, which holds them. Codes are stable: scripts may match on
-// them.
+// Diagnostics: the one form in which whence reports problems, each with what went wrong, where, and what to try. Every
+// function of whence's C++ API throws whence::Error, which holds them. Codes are stable: scripts may match on them.
 #pragma once
 
 #include <cstdint>
@@ -95,12 +94,17 @@ struct Diagnostic {
   Severity severity = Severity::error;
   std::string message;
   Place where;
-  std::string remedy;              // what to try; never empty for errors
+  std::string remedy;              // the next step to try; never empty for errors
   std::int64_t count = 1;          // how often the same thing occurred
   std::vector<Place> more_places;  // up to two further places
 };
 
 using Diagnostics = std::vector<Diagnostic>;
+
+// The work was done, but the result may differ from what the user expects.
+Diagnostic warning(Code code, std::string message, std::string remedy, Place where = {});
+// The work was done, and nothing is wrong.
+Diagnostic note(Code code, std::string message, Place where = {});
 
 // `E0301 no converter: aten::foo.bar (x14) at encoder.layers.0.attn, model.py:88; try: ...`
 std::string to_text(const Diagnostic& diagnostic);

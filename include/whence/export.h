@@ -21,7 +21,7 @@ namespace whence {
 
 struct ExportReport {
   std::string file, sidecar;  // sidecar: empty when none was asked for
-  std::uint64_t size = 0;     // of the file in bytes
+  std::uint64_t size = 0;     // size of the file in bytes
   int opset = 0;
   std::int64_t nodes = 0;                    // bodies included
   std::set<std::string> operators;           // "Gemm", "whence.aten::gelu"

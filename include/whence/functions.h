@@ -36,8 +36,8 @@ struct FunctionsReport {
   };
   std::vector<Function> functions;  // outermost last
   std::vector<Refused> refused;     // modules that were chosen but are not a single part of the graph
-  std::int64_t nodes_before = 0;    // of the graph, constants left out
-  std::int64_t nodes_after = 0;     // of graph and functions
+  std::int64_t nodes_before = 0;    // nodes of the graph, constants left out
+  std::int64_t nodes_after = 0;     // nodes of graph and functions
   Diagnostics notes = {};
 };
 
@@ -50,7 +50,7 @@ FunctionsReport make_functions(const std::string& model, const std::string& outp
 struct InlineReport {
   std::int64_t calls = 0;      // outermost calls written out
   std::int64_t functions = 0;  // that are gone
-  std::int64_t nodes = 0;      // of the outermost graph afterwards
+  std::int64_t nodes = 0;      // nodes of the outermost graph afterwards
   Diagnostics notes = {};
 };
 
@@ -68,7 +68,7 @@ struct ExtractOptions {
 
 struct ExtractReport {
   int call = 0;
-  std::vector<int> calls;                    // of the module in the file, ascending
+  std::vector<int> calls;                    // call numbers of the module in the file, ascending
   std::vector<std::string> inputs, outputs;  // with their types: "hidden float32[2,16,128]"
   std::int64_t nodes = 0, weights = 0;
   std::int64_t taken_along = 0;  // nodes that are not the module's own: known sizes, or what lies between its nodes

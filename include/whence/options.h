@@ -11,7 +11,7 @@
 
 namespace whence {
 
-// Where the weights lie: in the ONNX file, or in one beside it (always so above 2 GiB).
+// The place of the weights: in the ONNX file, or in one beside it (always so above 2 GiB).
 struct ExternalData {
   bool always = false;      // in model.onnx.data
   bool per_tensor = false;  // in a file for each of the weights
@@ -33,7 +33,7 @@ struct Options {
   std::vector<std::string> output_names = {};
   int opset = 20;                      // 13 to 23
   bool annotate = true;                // readable metadata on every node, as `whence annotate` writes it
-  std::string sidecar = {};            // where a sidecar goes, bound to the ONNX file
+  std::string sidecar = {};            // path of a sidecar to write, bound to the ONNX file
   bool optimize = true;                // constant folding and the like
   bool unsupported_as_domain = false;  // operators without a converter in a domain of their own instead of an error
   bool weights_as_inputs = false;      // the weights are inputs of the graph, and left out of the file
@@ -56,7 +56,7 @@ struct Options {
   std::vector<std::string> dynamic = {};    // dynamic axes as one text each: "input_ids:0=batch,1=2*seq+1"
   std::vector<std::string> inputs = {};     // example inputs to make: "input_ids=int64[1,16]<30522"
   std::string inputs_file = {};             // example inputs: a torch-saved tensor, tuple or dict, or an .npz
-  std::string default_dtype = {};           // what torch.set_default_dtype was given where the model was made
+  std::string default_dtype = {};           // the argument of torch.set_default_dtype where the model was made
   std::vector<std::string> libraries = {};  // shared libraries that define operators of the archive (TORCH_LIBRARY)
 };
 

@@ -51,12 +51,12 @@ class ModuleScope {
   bool open_;
 };
 
-// What was recorded, and how sure whence is of the modules.
+// Counts the recorded operations by how sure whence is of their modules.
 struct Report {
-  std::int64_t operations = 0;  // that the trace holds
-  std::int64_t exact = 0;       // of them, inside a layer or a ModuleScope
-  std::int64_t inferred = 0;    // concluded from the layers around them
-  std::int64_t ancestor = 0;    // of which only an enclosing module is known
+  std::int64_t operations = 0;  // those in the trace
+  std::int64_t exact = 0;       // those inside a layer or a ModuleScope
+  std::int64_t inferred = 0;    // those concluded from the layers around them
+  std::int64_t ancestor = 0;    // those of which only an enclosing module is known
   // The sizes at which the module was run, by the name of the size, the example's first. What happens at others is not
   // known: a limit beyond the largest, as of std::min(x.size(0), 5000), is not in the file.
   std::map<std::string, std::vector<std::int64_t>> sizes;
@@ -75,9 +75,9 @@ Report export_onnx(torch::nn::Module& module, const Inputs& inputs, const Forwar
                    const Options& options, const char* torch_version = TORCH_VERSION);
 // Throws Error(needs_libtorch) unless whence was built with this version too.
 void check_torch_version(const std::string& built_with);
-[[noreturn]] void refuse_input_count(std::size_t given, const std::vector<std::size_t>& accepted);
+[[noreturn]] void refuse_input_count(std::size_t inputs, const std::vector<std::size_t>& accepted);
 
-// What forward returns, as the tracer takes it: tensors, and tuples and lists of them.
+// Convert what forward returns to what the tracer takes: tensors, and tuples and lists of them.
 inline c10::IValue to_output(const at::Tensor& tensor) { return tensor; }
 inline c10::IValue to_output(const c10::IValue& value) { return value; }
 template <class First, class Second>
@@ -157,13 +157,13 @@ template <class Callable>
 Report record_call(torch::nn::Module& module, const std::vector<at::Tensor>& inputs, Callable&& forward,
                    const std::string& path, const Options& options = {}) {
   return native::record(
-      module, inputs, [&](native::Inputs& given) { return native::to_output(forward(given)); }, path, options);
+      module, inputs, [&](native::Inputs& tensors) { return native::to_output(forward(tensors)); }, path, options);
 }
 template <class Callable>
 Report export_onnx_call(torch::nn::Module& module, const std::vector<at::Tensor>& inputs, Callable&& forward,
                         const std::string& path, const Options& options = {}) {
   return native::export_onnx(
-      module, inputs, [&](native::Inputs& given) { return native::to_output(forward(given)); }, path, options);
+      module, inputs, [&](native::Inputs& tensors) { return native::to_output(forward(tensors)); }, path, options);
 }
 
 }  // namespace whence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# What imports torch is imported when it is asked for: the command's own start goes through this file.
+# Names whose modules import torch are imported on first use: the command's own start goes through this file.
 _LATER = {
     "export": "exporting", "UnconvertibleOp": "missing", "unconvertible_ops": "missing", "ONNXProgram": "program",
     "is_in_onnx_export": "surroundings", "select_model_mode_for_export": "surroundings",
@@ -34,7 +34,7 @@ _LATER = {
     "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
 }
 
-# What took the place of names that are gone.
+# Removed names, with their replacements.
 _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare() counts them in two files"
             for name in ("Naming", "naming")}
 

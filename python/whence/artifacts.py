@@ -17,7 +17,7 @@ from .surroundings import log
 
 @dataclass
 class Artifacts:
-    """Where they go: ``onnx_export_TIME_RESULT.md`` and ``onnx_export_TIME.pt2``, as torch.onnx names them."""
+    """Their paths: ``onnx_export_TIME_RESULT.md`` and ``onnx_export_TIME.pt2``, the names of torch.onnx."""
 
     folder: Path
     report: bool | Path = False  # True: in the folder, under the name that says what the export came to
@@ -44,7 +44,7 @@ class Artifacts:
         log.info("the exported program is in %s", place)
 
     def draft(self) -> Path | None:
-        """Where the command writes its report; its name is known when the export has ended."""
+        """The path where the command writes its report; the final name is known when the export has ended."""
         if self.report is True:
             return self.folder / f"onnx_export_{self.time}.md"
         return self.report or None

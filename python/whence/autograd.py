@@ -34,7 +34,7 @@ def operator_of(function: type) -> str:
 
 
 def _forward(function: type, arguments: tuple, keywords: dict) -> Any:
-    """What ``apply`` computes, without what it keeps for the way back."""
+    """The result of ``apply``, without the values that it keeps for the backward pass."""
     base = torch.autograd.function._SingleLevelFunction
     if function.setup_context is not base.setup_context:
         return function.forward(*arguments, **keywords)
@@ -44,7 +44,7 @@ def _forward(function: type, arguments: tuple, keywords: dict) -> Any:
 
 
 class _Replaced(threading.local):
-    """What ``apply`` does in this thread, the innermost last; others go on as ever."""
+    """The functions that replace ``apply`` in this thread, the innermost last; other threads keep ``apply``."""
 
     lock = threading.Lock()
     threads = 0

@@ -113,7 +113,7 @@ def _is_hint(dim: Any) -> bool:
 
 
 def _derived_name(dim: Any) -> str | None:
-    """Of torch.export's 2 * batch + 1, "2*batch+1"; None where the size does not have such a form."""
+    """The name "2*batch+1" for torch.export's 2 * batch + 1; None if the size does not have such a form."""
     plus, times = int(dim.fn(0)), int(dim.fn(1)) - int(dim.fn(0))
     if times < 1 or int(dim.fn(7)) != 7 * times + plus:
         return None
@@ -235,7 +235,7 @@ def _with_keywords(shapes: Mapping[str, Any], call: Call) -> dict[str, Any]:
 
 
 def _part(shape: Any, key: Any, children: list, what: str) -> Any:
-    """What of the shapes of a container is that of one child."""
+    """The part of a container's shapes that belongs to one child."""
     if shape is None:
         return None
     keys = [each for each, _ in children]
@@ -256,7 +256,7 @@ def _part(shape: Any, key: Any, children: list, what: str) -> Any:
 
 def check_outputs(dynamic_axes: Mapping[str, Any] | None, dims_of: Mapping[str, Sequence[Any]],
                   output_names: Sequence[str]) -> list[str]:
-    """What the axes that were asked of outputs became, where that is something else: one line each."""
+    """One line for each axis of an output that has another size than was asked for."""
     told = []
     for name, given in (dynamic_axes or {}).items():
         if name not in dims_of or name not in output_names and not caches.is_output(name):

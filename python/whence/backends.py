@@ -109,11 +109,11 @@ def _of_own_archive(said: Diagnostic, archive: Path) -> Diagnostic:
 
 
 @contextmanager
-def _staged(job: Job, wanted: bool) -> Iterator[tuple[Path, Path]]:
-    """Where to write what is not finished when the command is done: in a folder of its own, from which it moves when
-    all went well, so that a failure leaves older files as they were."""
+def _staged(job: Job, is_staged: bool) -> Iterator[tuple[Path, Path]]:
+    """Paths to write to if the files are not finished when the command is done: in a folder of their own, from which
+    they move when all went well, so that a failure leaves older files as they were."""
     target, sidecar = job.target, job.sidecar
-    if not wanted or not target.parent.is_dir() or not sidecar.parent.is_dir():
+    if not is_staged or not target.parent.is_dir() or not sidecar.parent.is_dir():
         yield target, sidecar
         return
     with tempfile.TemporaryDirectory(prefix=".whence-", dir=target.parent) as made, \
@@ -143,7 +143,7 @@ def export_by(backend: str, job: Job) -> Exported:
         with record(job.sidecar) as recording:
             _torch_export(job, job.model, call.tensors, axes, dynamo=backend == "torch-dynamo")
         if not recording.complete:
-            said = "; ".join(map(str, recording.diagnostics)) or "the record is incomplete"
+            said = "; ".join(map(str, recording.diagnostics)) or "the sidecar is incomplete"
             raise error("E0106", "recording_state", said, "backend='native' reads the trace itself",
                         file=str(job.sidecar))
     return job.finish()
@@ -217,17 +217,17 @@ def _refuse_or_tell(baked: Diagnostic, axes: Axes) -> None:
 
 
 def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception) -> Exported:
-    """What torch.export makes of a model that cannot be traced, or whose trace cannot be converted.
+    """Exports by torch.export a model that cannot be traced, or whose trace cannot be converted.
 
-    Where that fails too, raises ``failure``, which speaks of what the user asked for; but for a model that cannot be
-    traced what whence has to say of it as a program.
+    Where that fails too, raises ``failure``, which is about the backend that the user asked for; for a model that
+    cannot be traced, raises whence's error about the exported program.
     """
     log.info("torch.export reads the model instead of a trace: %s", failure)
     try:
         with warnings.catch_warnings(record=True) as told, quiet():
             warnings.simplefilter("always", WhenceWarning)
             done = replace(_native_export(job, call, axes), backend="native-export")
-    except Exception as second:  # of every kind
+    except Exception as second:  # any kind
         raise second if isinstance(second, WhenceError) and not isinstance(failure, WhenceError) else failure from None
     for each in told:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
@@ -314,7 +314,7 @@ def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: Whenc
         with job.stage("run_decompositions"):
             parts = program.run_decompositions()
         _saved(job, parts, axes, folder)
-    except Exception:  # of every kind: what the model holds is what the user can change
+    except Exception:  # any kind: what the model holds is what the user can change
         raise failure from None
     job.archive = str(parts)
 

@@ -24,7 +24,7 @@ def is_cache(value: Any) -> bool:
 
 
 def is_fixed(value: Any, attribute: str) -> bool:
-    """What follows from the tensors of a layer, or from its class; nothing is computed with it."""
+    """True for attributes that follow from a layer's tensors or class; nothing is computed with them."""
     return attribute in ("_sliding_window_tensor", "batch_size") and type(value).__module__.startswith("transformers.")
 
 
@@ -37,7 +37,7 @@ def words(path: Sequence[Any]) -> Iterator[str]:
 
 
 def head_of(path: tuple) -> tuple | None:
-    """Of a path that leads into a cache, the part that leads to it."""
+    """The part of a path that leads to the cache; None if the path does not lead into one."""
     return next((path[:at] for at, key in enumerate(path) if isinstance(key, Key)), None)
 
 
@@ -48,7 +48,7 @@ def tail_of(path: tuple) -> tuple | None:
 
 
 def as_results(paths: Iterable[tuple]) -> Iterator[tuple]:
-    """Of a result that holds a cache: "present" in the place of what leads to it, which counts when there are more."""
+    """Paths of results, with "present" in place of the part that leads to a cache, numbered from the second on."""
     known: dict[tuple, str] = {}
     for path in paths:
         head = head_of(path)
@@ -78,7 +78,7 @@ def tree(names: Mapping[tuple, str]) -> dict[Any, Any]:
 
 
 def by_layer(shape: Any) -> Any:
-    """What is said of a cache layer by layer; PyTorch's exporter takes what is said of all keys, then of all values."""
+    """A cache's shapes layer by layer; PyTorch's exporter takes those of all keys, then those of all values."""
     if isinstance(shape, Mapping) and set(shape) == {"key_cache", "value_cache"}:
         shape = list(shape.values())
     if isinstance(shape, (list, tuple)) and len(shape) == 2 and all(_is_list_of_shapes(each) for each in shape):

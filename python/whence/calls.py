@@ -31,10 +31,10 @@ class Call:
     """The arguments of one call of ``forward``, opened to their leaves."""
 
     arguments: dict[str, Any]           # by name, in the order of forward's signature; *args is one of them, a tuple
-    names: dict[nested.Path, str]       # of all leaves, in order
+    names: dict[nested.Path, str]       # names of all leaves, in order
     tensors: dict[str, torch.Tensor]    # the inputs of the exported file
     constants: dict[str, Any]           # leaves that are fixed in it
-    changeable: dict[str, Any]          # those of them that forward may change
+    changeable: dict[str, Any]          # the leaves that forward may change
     close: nested.Close
     signature: inspect.Signature
 
@@ -44,17 +44,17 @@ class Call:
         return list(map(nested.identifier, self.tensors))
 
     def input_names(self, chosen: Sequence[str]) -> Sequence[str]:
-        """What the file's inputs are called: as the caller chose, the first of them, and as the call's tensors. Those
+        """The names of the file's inputs: the caller's for the first of them, then those of the call's tensors. Inputs
         that have names of their own in the archive need none."""
         names = [*chosen, *list(self.tensors)[len(chosen):]]
         return chosen if names[len(chosen):] == self.identifiers[len(chosen):] else names
 
     def copies(self) -> tuple[torch.Tensor, ...]:
-        """Of the tensors, in order: for a run that may write to them."""
+        """Copies of the tensors, in order: for a run that may write to them."""
         return nested.copied(tuple(self.tensors.values()))
 
     def copies_apart(self) -> tuple[torch.Tensor, ...]:
-        """As inputs of a file, none of which shares memory with another."""
+        """Copies that share no memory with each other, like the inputs of a file."""
         return nested.copied_apart(tuple(self.tensors.values()))
 
     def with_tensors(self, tensors: Sequence[Any]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Call:
         return tuple(positional), keywords | left
 
     def default_of(self, name: str) -> Any:
-        """Of an argument that was not given."""
+        """The default of an argument that was not given."""
         parameter = self.signature.parameters.get(name)
         return parameter.default if parameter is not None else inspect.Parameter.empty
 
@@ -131,7 +131,7 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
     return Call(arguments, names, tensors, constants, changeable, close, signature)
 
 
-_SIGNATURE = "_whence_signature"  # of a module that was made of a function
+_SIGNATURE = "_whence_signature"  # attribute of a module that was made of a function
 
 
 def as_module(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any, Any]:
@@ -151,7 +151,7 @@ def as_module(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[
 
 
 def signature_of(model: torch.jit.ScriptModule) -> inspect.Signature:
-    """Of a scripted module's forward, with its defaults."""
+    """The signature of a scripted module's forward, with its defaults."""
     return model.__dict__.get(_SIGNATURE) or _signature(model.forward.schema.arguments[1:])
 
 
@@ -230,7 +230,7 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
             _warn_of_lost(before, _tensors_by_path(arguments), result)
         return plain(result, tensor_paths)
 
-    # Stacks are to begin with the user's code: PyTorch leaves frames of this file out of them, and so does whence.
+    # Stacks must begin with the user's code: PyTorch leaves frames of this file out of them, and so does whence.
     forward.__code__ = forward.__code__.replace(co_filename=torch.nn.modules.module.__file__, co_name="_call_impl")
     forward.__signature__ = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in identifiers])
@@ -252,7 +252,7 @@ def _tensors_by_path(arguments: dict[str, Any]) -> dict[nested.Path, torch.Tenso
 
 
 def _warn_of_lost(before: Mapping[nested.Path, Any], after: Mapping[nested.Path, Any], result: Any) -> None:
-    """Of other tensors in lists, dicts and objects that forward is given, but for those that it returns."""
+    """Warns of other tensors in the lists, dicts and objects of the call, except those that forward returns."""
     returned = {id(each) for each in nested.tensors_in(result)}
     lost = dict.fromkeys(path[0] for path in (*before, *after)
                          if before.get(path) is not after.get(path) and id(after.get(path)) not in returned)

@@ -1,4 +1,4 @@
-"""What torch.export makes of a module: small sizes, bounds that the model has, and models that run on data alone."""
+"""Captures a module by torch.export: small sizes, bounds that the model has, and models that run on data alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
 
 
 def _open_sizes(program: Any, shapes: tuple) -> list[dict[int, tuple[Any, Any]]]:
-    """Of each input {axis: (what the user gave, its size in the program)}, where torch.export did not fix it."""
+    """For each input {axis: (the user's Dim, its size in the program)}, where torch.export did not fix it."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     return [{axis: (dim, values[name].shape[axis]) for axis, dim in (axes or {}).items()
              if free_symbols(values[name].shape[axis])}
@@ -45,7 +45,7 @@ def left_open(program: Any, shapes: tuple) -> tuple:
 
 
 def bounds(program: Any, shapes: tuple) -> list[tuple[str, int, str]]:
-    """Of axes that torch.export left open, those for which the program does not hold at any size: (input, axis, range).
+    """The axes that torch.export left open but for which the program has bounds: (input, axis, range).
 
     It learns them from conditions on sizes. Bounds that the user's Dim has are not news.
     """
@@ -78,7 +78,7 @@ def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
 
 
 def _from_source(model: torch.nn.Module, tensors: tuple, shapes: Any, failure: Exception) -> Any:
-    """What torch.export makes of the model's bytecode, where the model does not run on tensors without data.
+    """Exports the model's bytecode, for a model that does not run on tensors without data.
 
     torch.onnx.export tries the two in the same order. Raises ``failure`` where both fail: it names the model's line.
     """

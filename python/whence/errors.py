@@ -1,4 +1,4 @@
-"""What went wrong, as the command says it: a stable code, where, and what to try."""
+"""Errors and warnings in the form of the command: a stable code, a place, and a remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Diagnostic:
                 + (f"; try: {self.remedy}" if self.remedy else ""))
 
 
-# What the command calls its options, in remedies, and what `export` calls them.
+# Options of the command, as remedies name them, and the same options of `export`.
 _OPTIONS = (
     (r"add a converter \(annotator/convert/README\.md\) or give one with --converters FILE",
      "give a converter in custom_translation_table"),
@@ -83,7 +83,7 @@ def error(code: str, name: str, message: str, remedy: str, **where: str) -> When
 
 
 def from_operator(raised: Exception) -> Exception:
-    """What an operator of the plugin raised, as a WhenceError; anything else stays what it is."""
+    """An error of an operator of the plugin, as a WhenceError; any other error is returned unchanged."""
     match = re.match(r"(E\d{4}) (.*?): (.*?)(?:; try: (.*?))?(?:\n|$)", str(raised))
     if match is None:
         return raised

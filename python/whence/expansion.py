@@ -1,4 +1,4 @@
-"""What Python makes of single calls, in the place of the nodes by which the command wrote them down.
+"""Puts the nodes that Python makes of single calls in the place of those that the command wrote for them.
 
 A symbolic function or a translation makes the nodes of one call of an operator, from the arguments of that call, in
 Python. So the command writes such calls as nodes that hold their arguments (`--keep-operator`), and here each is
@@ -191,8 +191,8 @@ def _rename(node: Any, placed: Callable[[str], str]) -> None:
 
 
 def _drop_unread(outermost: Any, left: set[str]) -> None:
-    """What computed arguments that no part reads: only ``left`` and what they were computed from can have lost all
-    readers."""
+    """Drops nodes that computed arguments which no part reads: only ``left`` and the values they were computed from can
+    have lost all readers."""
     read: dict[str, int] = {}
     for graph in graphs(outermost):
         for name in (*(each.name for each in graph.output), *(name for node in graph.node for name in node.input)):

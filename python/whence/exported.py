@@ -1,4 +1,4 @@
-"""What torch.export makes while a recording runs, recorded from the program itself.
+"""Records programs that torch.export makes while a recording runs, from the program itself.
 
 torch.export shows nothing to a plugin of LibTorch: it runs the model on fake tensors, in Python. What it returns says
 more than a trace would, so that is what is kept: the functions that return a program are replaced for the time of the
@@ -139,7 +139,7 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
         if spec.is_leaf():
             return spec
         children = [plain(child) for child in spec.children()]
-        try:  # of leaves alone, so that what fails is this container
+        try:  # the children become leaves, so that only this container can fail
             pytree.treespec_dumps(pytree.TreeSpec(spec.type, spec.context, [pytree.LeafSpec()] * len(children)))
             return pytree.TreeSpec(spec.type, spec.context, children)
         except NotImplementedError:
@@ -154,7 +154,7 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
 
 
 def write(program: torch.export.ExportedProgram, sidecar: Path) -> tuple[dict, list[Diagnostic]]:
-    """Writes the record of ``program``; returns the row for Recording.files and what is to be told.
+    """Writes the sidecar of ``program``; returns the row for Recording.files and the diagnostics to report.
 
     Raises WhenceError: E0303 for a program that PyTorch cannot save, E0401.
     """

@@ -94,37 +94,37 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     autograd_inlining  False keeps each torch.autograd.Function as whence_autograd::Name ("native-export").
 
     Raises WhenceError with the command's codes: E0301 for operators without a converter, E0104 for arguments that do
-    not fit, E0101 for options that do not, E0303 for what the backend cannot do, E0106 when the record is incomplete
+    not fit, E0101 for options that do not, E0303 for what the backend cannot do, E0106 when the sidecar is incomplete
     (``f`` then holds the export without annotation). Exceptions of PyTorch's own exporters pass through.
     """
     model, args, kwargs = as_module(model, args, kwargs)
-    given = dict(locals())
+    requested = dict(locals())
     checked.refuse_unknown(unknown, [name for name in inspect.signature(export).parameters if name != "unknown"])
     function_modules = checked.check_function_modules(export_modules_as_functions)
-    given["training"] = training = training_word(training)
+    requested["training"] = training = training_word(training)
     chain = _chain(model, backend, dynamo)
     checked.check_file(f)
-    _ask_the_model(given)
-    given["dynamic_shapes"] = _as_nested(given)
-    checked.refuse_what_backends_lack(chain, given)
-    options = _options(given, chain)
-    checked.log_decisions(given, options)
-    # Of this moment, for the program too: what the caller does with a cache later is another call.
-    given["args"], given["kwargs"] = nested.copied((given["args"], given["kwargs"]))
+    _ask_the_model(requested)
+    requested["dynamic_shapes"] = _as_nested(requested)
+    checked.refuse_what_backends_lack(chain, requested)
+    options = _options(requested, chain)
+    checked.log_decisions(requested, options)
+    # The inputs are copied now, for the program too: what the caller does with a cache later belongs to another call.
+    requested["args"], requested["kwargs"] = nested.copied((requested["args"], requested["kwargs"]))
     folder = None if isinstance(f, (str, os.PathLike)) else Folder()
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
     record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
     if not sidecar:
         require_sidecar_place(record_file, "name another one: sidecar='...'", overwrite)
     checked.check_apart(f=target, sidecar=record_file, report=None if isinstance(report, bool) else report)
-    job = Job(model, given["args"], given["kwargs"], target, record_file, options,
+    job = Job(model, requested["args"], requested["kwargs"], target, record_file, options,
               Artifacts.asked(artifacts_dir, report, dump_exported_program), autograd_inlining,
-              lambda call: _axes(given, options, call), checked.for_torch_alone(given))
+              lambda call: _axes(requested, options, call), checked.for_torch_alone(requested))
     failure, program = None, None
     with exporting(model, training, shown=bool(verbose or profile)):
         try:
             program = _by_one_of(chain, job, training, folder)
-            _tell_of_outputs(program, given, options)
+            _tell_of_outputs(program, requested, options)
             if function_modules:
                 with job.stage("functions"):
                     program.functions = _cut(program.path, model, function_modules)
@@ -166,54 +166,54 @@ def _chain(model: Any, backend: Any, dynamo: bool | None) -> tuple[str, ...]:
     return chain
 
 
-def _ask_the_model(given: dict[str, Any]) -> None:
+def _ask_the_model(requested: dict[str, Any]) -> None:
     """A torch.onnx.ExportableModule brings its example, and what is otherwise not given."""
     import torch
 
-    model = given["model"]
-    args_given = isinstance(given["args"], torch.Tensor) or given["args"] or given["kwargs"]
+    model = requested["model"]
+    args_given = isinstance(requested["args"], torch.Tensor) or requested["args"] or requested["kwargs"]
     if args_given or not isinstance(model, torch.onnx.ExportableModule):
         return
-    given["args"], given["kwargs"] = model.example_arguments()
+    requested["args"], requested["kwargs"] = model.example_arguments()
     for name in ("input_names", "output_names", "dynamic_shapes"):
-        if given[name] is None:
-            given[name] = getattr(model, name)()
+        if requested[name] is None:
+            requested[name] = getattr(model, name)()
 
 
-def _options(given: Mapping[str, Any], chain: Sequence[str]) -> Options:
-    opset = checked.check_opset(DEFAULT_OPSET if given["opset_version"] is None else given["opset_version"])
+def _options(requested: Mapping[str, Any], chain: Sequence[str]) -> Options:
+    opset = checked.check_opset(DEFAULT_OPSET if requested["opset_version"] is None else requested["opset_version"])
     # PyTorch's exporter runs the functions itself, whatever Python is in them.
-    table = None if set(chain) == {"torch-dynamo"} else given["custom_translation_table"]
-    return Options(opset, checked.check_names(given["input_names"], "input_names"),
-                   checked.check_names(given["output_names"], "output_names"),
-                   given["optimize"] and given["do_constant_folding"], given["export_params"],
-                   bool(given["keep_initializers_as_inputs"]),
-                   checked.check_external_data(given["external_data"]),
+    table = None if set(chain) == {"torch-dynamo"} else requested["custom_translation_table"]
+    return Options(opset, checked.check_names(requested["input_names"], "input_names"),
+                   checked.check_names(requested["output_names"], "output_names"),
+                   requested["optimize"] and requested["do_constant_folding"], requested["export_params"],
+                   bool(requested["keep_initializers_as_inputs"]),
+                   checked.check_external_data(requested["external_data"]),
                    registered(opset) | translation_table(table),
-                   checked.check_custom_opsets(given["custom_opsets"]),
-                   checked.unsupported_as_domain(given["operator_export_type"]), bool(given["overwrite"]))
+                   checked.check_custom_opsets(requested["custom_opsets"]),
+                   checked.unsupported_as_domain(requested["operator_export_type"]), bool(requested["overwrite"]))
 
 
-def _as_nested(given: Mapping[str, Any]) -> Any:
+def _as_nested(requested: Mapping[str, Any]) -> Any:
     """torch.export.ShapesCollection and AdditionalInputs make their shapes of the arguments."""
     import torch
 
-    shapes = given["dynamic_shapes"]
+    shapes = requested["dynamic_shapes"]
     if not isinstance(shapes, (torch.export.ShapesCollection, torch.export.AdditionalInputs)):
         return shapes
-    args = given["args"] if isinstance(given["args"], (tuple, list)) else (given["args"],)
-    return shapes.dynamic_shapes(given["model"], tuple(args), dict(given["kwargs"] or {}))
+    args = requested["args"] if isinstance(requested["args"], (tuple, list)) else (requested["args"],)
+    return shapes.dynamic_shapes(requested["model"], tuple(args), dict(requested["kwargs"] or {}))
 
 
-def _axes(given: Mapping[str, Any], options: Options, call: Call) -> Axes:
+def _axes(requested: Mapping[str, Any], options: Options, call: Call) -> Axes:
     if len(options.input_names) > len(call.tensors):
         raise error("E0104", "input_mismatch", f"input_names holds {len(options.input_names)} names, the call has "
                     f"{len(call.tensors)} tensors", f"its tensors are: {', '.join(call.tensors)}")
-    if given["dynamic_shapes"] is not None and given["dynamic_axes"]:
+    if requested["dynamic_shapes"] is not None and requested["dynamic_axes"]:
         raise error("E0101", "usage", "dynamic_shapes and dynamic_axes say the same", "give one of them")
-    if given["dynamic_shapes"] is not None:
-        return from_dynamic_shapes(given["dynamic_shapes"], call)
-    return from_dynamic_axes(given["dynamic_axes"], call.tensors, options.input_names, options.output_names)
+    if requested["dynamic_shapes"] is not None:
+        return from_dynamic_shapes(requested["dynamic_shapes"], call)
+    return from_dynamic_axes(requested["dynamic_axes"], call.tensors, options.input_names, options.output_names)
 
 
 def _by_one_of(chain: Sequence[str], job: Job, training: str,
@@ -258,7 +258,7 @@ def _cut(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | No
 
 
 def _classes_in(path: Path) -> set[str]:
-    """Of the modules that nodes of the file belong to, by the last part of their names."""
+    """The classes of the modules that nodes of the file belong to, by the last part of their names."""
     from .running import needs
 
     graph = needs("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph
@@ -281,13 +281,13 @@ def _verify(program: ONNXProgram, job: Job) -> None:
         warnings.warn(f"ONNX Runtime and PyTorch differ: {program.verification}", WhenceWarning, stacklevel=3)
 
 
-def _tell_of_outputs(program: ONNXProgram, given: Mapping[str, Any], options: Options) -> None:
+def _tell_of_outputs(program: ONNXProgram, requested: Mapping[str, Any], options: Options) -> None:
     """dynamic_axes may name outputs, whose sizes cannot be chosen."""
-    if not any(name in options.output_names or caches.is_output(name) for name in given["dynamic_axes"] or ()):
+    if not any(name in options.output_names or caches.is_output(name) for name in requested["dynamic_axes"] or ()):
         return
     from .running import needs
 
     outputs = needs("onnx", "dynamic_axes of outputs").load(str(program.path), load_external_data=False).graph.output
     dims = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in outputs}
-    for told in check_outputs(given["dynamic_axes"], dims, options.output_names):
+    for told in check_outputs(requested["dynamic_axes"], dims, options.output_names):
         warnings.warn(told, WhenceWarning, stacklevel=3)

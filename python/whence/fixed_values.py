@@ -14,7 +14,7 @@ import torch
 
 from . import nested
 
-# What is itself wherever it goes.
+# Types whose values are compared by identity.
 _ITSELF = (type, torch.dtype, torch.layout, torch.memory_format, types.ModuleType)
 
 
@@ -77,7 +77,7 @@ class _Comparison:
         return len(first) == len(second) and all(map(self.same, first, second))
 
     def _same_elements(self, a: Iterator, b: Iterator) -> bool:
-        """Of what is left of two iterators, without taking it from them."""
+        """True if two iterators have the same elements left; takes none from them."""
         try:
             return self._same_items(copy.copy(a), copy.copy(b))
         except TypeError:  # a generator, say

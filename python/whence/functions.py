@@ -22,13 +22,13 @@ class Function:
 
 @dataclass(frozen=True)
 class FunctionsReport:
-    """What became of a file. ``refused``: chosen modules that are not a single part of the graph, with the reason."""
+    """The functions of a file. ``refused``: chosen modules that are not a single part of the graph, with the reason."""
 
     path: Path
     functions: tuple[Function, ...]
     refused: tuple[tuple[str, str], ...]
     nodes_before: int
-    nodes_after: int  # of the graph and of the functions
+    nodes_after: int  # nodes of the graph and of the functions
 
 
 def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = None, modules: Sequence[str] = (),

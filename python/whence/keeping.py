@@ -1,4 +1,4 @@
-"""What a model holds, as it was before: an export runs the caller's own model, and leaves no trace of that in it.
+"""Restores what a model holds: an export runs the caller's own model, and leaves no trace of that in it.
 
 Kept is what can be reached from the model (``reachable``): parameters, buffers and tensors in attributes with their
 contents, whether they require gradients, the gradients; the modes, hooks and other attributes of every module; lists,
@@ -53,14 +53,14 @@ def kept(model: Any) -> Iterator[None]:
 
 
 def changes() -> list[Change]:
-    """What is different from what the blocks around this call hold; but not the generators of random numbers, gradients
-    and what computes nothing."""
+    """Differences from the snapshots of the blocks around this call, except for the generators of random numbers,
+    gradients, and values that compute nothing."""
     return [change for each in _held.get() for change in each.changes()]
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a run left behind: another content of a tensor, or another value under the name."""
+    """A change that a run left behind: another content of a tensor, or another value under the name."""
 
     name: str
     in_place: bool
@@ -69,7 +69,7 @@ class Change:
 
 
 class Snapshot:
-    """What can be reached from a model, as it is now."""
+    """The values that can be reached from a model, with their present content."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -126,7 +126,7 @@ class Snapshot:
         return type(before) is type(value) and (before == value or before != before and value != value)
 
     def _content(self, place: torch.Tensor) -> torch.Tensor:
-        """What stood there before."""
+        """The tensor's content before the run."""
         content = self._contents.get(_pointer(place))
         if content is None or place.is_quantized:
             return place
@@ -181,7 +181,7 @@ def _same_place(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape or a.device != b.device:
         return False
-    with suppress(NotImplementedError, RuntimeError):  # of dtypes and layouts that cannot be compared
+    with suppress(NotImplementedError, RuntimeError):  # some dtypes and layouts cannot be compared
         return bool(((a == b) | ((a != a) & (b != b))).all())
     return False
 
@@ -252,8 +252,8 @@ def _place_undo(tensor: torch.Tensor, place: torch.Tensor) -> Callable[[], None]
 
 
 class _Content:
-    """What stands in a storage, whichever tensors share it. Written only where it differs, for it may be a file's
-    pages."""
+    """The content of a storage, whichever tensors share it. Written back only where it differs, for it may be a
+    file's pages."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.storage, self.before = storage, storage.clone()

@@ -1,8 +1,8 @@
-"""What a model changes for longer than one call: a file cannot do that, and the caller has to know.
+"""Finds what a model changes for longer than one call: a file cannot do that, and the caller has to know.
 
 PyTorch's tracers do not see all of it: an attribute that is set anew, a write through ``data``, or to a view that was
 made before. So the model runs once by itself, and what it holds afterwards is compared with what it held before. That
-is done for every backend alike, and what an exporter has to say goes into the same warnings (E0308).
+is done for every backend, and what an exporter has to say goes into the same warnings (E0308).
 
 What is known to give wrong results is refused (E0303): two arguments that share memory which the model writes to, for
 inputs of a file are separate; and a captured program whose own results on the example are others than the model's.
@@ -25,7 +25,7 @@ from .keeping import Change, changes, kept
 from .surroundings import log
 from .tracing import alike, computed
 
-TRACE, EXPORTED = "trace", "exported program"  # what a model is captured in
+TRACE, EXPORTED = "trace", "exported program"  # the two forms in which a model is captured
 
 _STARTS_ANEW = "each run of the ONNX file starts from the value before"
 _AS_OUTPUT = "return the new value as an output and take it as an input, if later runs need it"
@@ -34,7 +34,7 @@ _NAMES_AT_MOST = 8
 
 @dataclass(frozen=True)
 class Observed:
-    """What one run of the model did."""
+    """The result and the effects of one run of the model."""
 
     result: Any
     changes: Sequence[Change]
@@ -67,7 +67,7 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
 
 
 def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -> Observed | None:
-    """Of a copy, for its attributes are not in Python. Its parameters and buffers are what can be seen."""
+    """Runs a copy, for its attributes are not in Python. Only its parameters and buffers can be compared."""
     other = copy.deepcopy(model)
     return _observed_call(other, lambda given: other(**given), dict(tensors), nested.named)
 
@@ -159,7 +159,7 @@ def refuse_what_was_missed(seen: Observed | None, model: torch.nn.Module, tensor
 
 @contextmanager
 def _said_to_be_captured(what: str) -> Iterator[None]:
-    """What a model leaves out where torch.compiler.is_exporting() is true is not missing in an exported program."""
+    """Sets torch.compiler.is_exporting(): what a model leaves out then is not missing in an exported program."""
     before = getattr(torch.compiler, "_is_exporting_flag", None)
     if before is None or what != EXPORTED:
         yield
@@ -175,7 +175,7 @@ def _results(model: torch.nn.Module, program: Callable[[], Callable], tensors: t
              seed: int = 0) -> list[torch.Tensor] | None:
     try:
         return computed(model, program(), tensors, seed)
-    except Exception as failure:  # of every kind; what cannot run is for the exporter to say
+    except Exception as failure:  # any kind: the exporter reports what cannot run
         log.info("writes are not compared with the model's: %s", failure)
         return None
 
@@ -189,7 +189,7 @@ def diagnostics_of(seen: Observed | None, by_exporter: Sequence[Diagnostic], inp
     if seen is None:
         return list(by_exporter)
     said, named = [], set()
-    unnamed: list[int] = []  # where it says of tensors of which the exporter does not know the name
+    unnamed: list[int] = []  # positions of diagnostics on tensors whose names the exporter does not know
     for each in by_exporter:
         if "its input '" in each.message:
             name = next((name for name in input_names if _names(each, name) or _names(each, nested.identifier(name))),

@@ -37,16 +37,16 @@ class Opened:
     """
 
     children: list[tuple[Any, Any]]
-    build: Callable[..., Any]           # of children; of an object: of the shell and children
+    build: Callable[..., Any]           # called with children; for an object, with the shell and children
     shell: Callable[[], Any] | None = None
-    rest: Any = None                    # what it holds besides, and every copy of it shares
+    rest: Any = None                    # everything else it holds, which every copy of it shares
 
 
 def opened(value: Any) -> Opened | None:
     """None for a leaf. What torch.export reads line by line, of plain containers, is what it understands."""
     if value is None or isinstance(value, (torch.Tensor, int, float, str)):
         return None
-    if isinstance(value, torch.Size):  # of which pytree makes a plain tuple
+    if isinstance(value, torch.Size):  # pytree makes a plain tuple of it
         return _sequence(value)
     if isinstance(value, (tuple, list, dict)) or not caches.is_cache(value):
         if pytree._get_node_type(value) in pytree.SUPPORTED_NODES:
@@ -99,7 +99,7 @@ def _sequence(value: list | tuple) -> Opened:
     return Opened(list(enumerate(value)), build, rest=state_of(value))
 
 
-# What has attributes and is one thing all the same: itself wherever it goes.
+# Types whose values have attributes but are leaves all the same: they are never taken apart.
 _WHOLE = (type, enum.Enum, torch.nn.Module, torch.Generator, torch.SymInt, torch.SymFloat, torch.SymBool,
           types.ModuleType, types.FunctionType, types.MethodType, functools.partial, int, float, complex, str, bytes)
 
@@ -138,7 +138,7 @@ def _shell(value: Any) -> Any:
     """Another object of its class with its attributes; None of what cannot be copied, or gives itself."""
     try:
         other = copy.copy(value)
-    except Exception:  # of every kind: what a class does to be copied is its own
+    except Exception:  # any kind: a class decides for itself how it is copied
         return None
     return None if other is value else other
 
@@ -148,14 +148,14 @@ class _Walk:
 
     def __init__(self, every_object: bool) -> None:
         self.leaves: list[tuple[Path, Any]] = []
-        self.hidden: list[tuple[Path, Any]] = []  # what is held beside the leaves
+        self.hidden: list[tuple[Path, Any]] = []  # values held beside the leaves
         self._every_object = every_object
         self._seen: dict[int, Any] = {}  # objects, which the dict keeps alive
         self._references = 0
         self._inside: list[int] = []
 
     def walk(self, value: Any, path: Path) -> Callable[[Iterator[Any], dict[int, Any]], Any]:
-        """What closes ``value`` around the leaves that an iterator gives, and notes the objects that it made."""
+        """A function that rebuilds ``value`` from an iterator's leaves, and notes the objects that it made."""
         if id(value) in self._seen:
             self._references += 1
             return lambda given, made: made[id(value)]
@@ -264,7 +264,7 @@ def _within(memory: torch.UntypedStorage, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _copied_leaf(leaf: Any) -> Any:
-    """Of what can be changed in place another one, where that is possible."""
+    """A copy of a leaf that can be changed in place, if it can be copied; else the leaf itself."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone()
     if isinstance(leaf, torch.Generator):

@@ -93,7 +93,7 @@ class NodeRecorder:
         """An initializer, one for all that are equal."""
         if isinstance(value, torch.Tensor):
             value = ir.tensor(value.detach().cpu().contiguous())
-        elif isinstance(value, complex):  # as a pair, which is what complex tensors are in the file
+        elif isinstance(value, complex):  # a pair, like complex tensors in the file
             value = ir.tensor([value.real, value.imag], dtype=dtype)
         elif not isinstance(value, ir.TensorProtocol):
             value = ir.tensor(value, dtype=dtype)
@@ -113,7 +113,7 @@ class NodeRecorder:
         if op.domain == "" and op.name == "Constant" and not args:
             return self._given_constant(kwargs)
         schema = self._schema(op)
-        if schema is None:  # of a domain that onnx knows nothing of
+        if schema is None:  # onnx does not know the domain
             self.opset_imports[op.domain] = op.opset.version
             return self._node(op.domain, op.name, [self.operand(each, None) for each in args], kwargs, 1)
         signature = ir.schemas.OpSignature.from_op_schema(schema)
@@ -136,7 +136,7 @@ class NodeRecorder:
     # ---- nodes ----
 
     def _schema(self, op: values.Op) -> onnx.defs.OpSchema | None:
-        """As the export's opset has it: a function may have been written for another. Raises ValueError."""
+        """The schema in the export's opset: a function may have been written for another. Raises ValueError."""
         version = self.opset.version
         if op.domain != "" or op.op_schema is None or op.opset.version == version:
             return op.op_schema
@@ -265,7 +265,7 @@ def _means_the_same(node: onnx.NodeProto, opset: int, version: int) -> bool:
     if now.since_version > version or not {each.name for each in node.attribute} <= {*then.attributes}:
         return False
     if node.op_type == "Split" and then.since_version >= 18 and len(node.input) < 2:
-        return False  # how many parts it has is to be said
+        return False  # from opset 18 on, Split has to name the number of parts
     return not now.since_version < _REFORMED.get(node.op_type, 0) <= version
 
 

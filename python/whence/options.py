@@ -23,7 +23,7 @@ from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
 
 @dataclass(frozen=True)
 class Options:
-    """What both the command and torch.onnx.export are told, each in its own words."""
+    """The options of an export, for the command and for torch.onnx.export."""
 
     opset: int
     input_names: Sequence[str]
@@ -42,8 +42,8 @@ class Options:
         """The words of the command; files that it needs go to ``folder``."""
         words: list = ["--opset", self.opset]
         for name, each in axes.items():
-            given = ",".join(f"{axis}={what.word}" for axis, what in each.items() if what.name)
-            words += ["--dynamic", f"{identifier(name)}:{given}"] if given else []
+            axis_names = ",".join(f"{axis}={what.word}" for axis, what in each.items() if what.name)
+            words += ["--dynamic", f"{identifier(name)}:{axis_names}"] if axis_names else []
         words += ["--input-names", ",".join(self.input_names)] if self.input_names else []
         words += ["--output-names", ",".join(self.output_names)] if self.output_names else []
         words += ["--report", report] if report else []
@@ -63,7 +63,7 @@ class Options:
         return words + [flag for flag, given in flags.items() if given]
 
     def makers(self) -> dict[str, Maker]:
-        """What Python makes call by call: "mylib::op" -> what makes it."""
+        """The operators that Python converts call by call: "mylib::op" -> the function that does it."""
         made: dict[str, Maker] = {name: lambda call: symbolics.part_of(call, self.opset, self.custom_opsets)
                                   for name in self.symbolics}
         for name, each in self.translations.items():
@@ -130,29 +130,30 @@ def check_apart(**files: str | os.PathLike | None) -> None:
                         "name another file for one of them", file=str(file))
 
 
-def check_external_data(given: Any) -> dict[str, Any] | None:
-    """None for False; of {"threshold": bytes, "alignment": bytes, "per_tensor": True} what asks for something."""
-    if isinstance(given, bool):
-        return {} if given else None
+def check_external_data(external_data: Any) -> dict[str, Any] | None:
+    """None for False; {} for True; the entries of a dict ("threshold", "alignment", "per_tensor") that are not False."""
+    if isinstance(external_data, bool):
+        return {} if external_data else None
     kinds = {"threshold": int, "alignment": int, "per_tensor": bool}
-    if not isinstance(given, Mapping) or any(type(value) is not kinds.get(name) for name, value in given.items()):
-        raise error("E0101", "usage", f"external_data={given!r} says nothing that can be done",
+    if not isinstance(external_data, Mapping) or any(
+            type(value) is not kinds.get(name) for name, value in external_data.items()):
+        raise error("E0101", "usage", f"external_data={external_data!r} says nothing that can be done",
                     "True, or a dict of some of: threshold and alignment in bytes, per_tensor=True")
-    return {name: value for name, value in given.items() if value is not False}
+    return {name: value for name, value in external_data.items() if value is not False}
 
 
-def check_custom_opsets(given: Mapping[str, int] | None) -> dict[str, int]:
-    if not isinstance(given, (Mapping, type(None))):
-        raise error("E0101", "usage", f"custom_opsets is a {type(given).__name__}", "give {'mylib': 1}")
-    for domain, version in (given or {}).items():
+def check_custom_opsets(custom_opsets: Mapping[str, int] | None) -> dict[str, int]:
+    if not isinstance(custom_opsets, (Mapping, type(None))):
+        raise error("E0101", "usage", f"custom_opsets is a {type(custom_opsets).__name__}", "give {'mylib': 1}")
+    for domain, version in (custom_opsets or {}).items():
         if not isinstance(version, int) or version < 1 or domain in ("", "ai.onnx"):
             raise error("E0101", "usage", f"custom_opsets={{{domain!r}: {version!r}}} is not a domain with a version",
                         "give {'mylib': 1}; the version of ONNX's own operators is opset_version")
-    return dict(given or {})
+    return dict(custom_opsets or {})
 
 
-def check_names(given: Sequence[str], what: str) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given or ())
+def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
+    names = (names,) if isinstance(names, str) else tuple(names or ())
     twice = [name for name in names if names.count(name) > 1]
     wrong = [name for name in names if not isinstance(name, str) or not name or "," in name]
     if twice or wrong:
@@ -174,7 +175,7 @@ def unsupported_as_domain(operator_export_type: Any) -> bool:
 
 
 def check_function_modules(asked: Any) -> dict[str, Any] | None:
-    """What ``functions`` is asked for: every module for True, classes by their names; None when nothing is asked."""
+    """The choice for ``functions``: every module for True, classes by their names; None for no functions."""
     if asked is True:
         return {"modules": ["**"]}
     if not asked:
@@ -197,21 +198,21 @@ _SERVED = {
 }
 
 
-def refuse_what_backends_lack(chain: Sequence[str], given: Mapping[str, Any]) -> None:
+def refuse_what_backends_lack(chain: Sequence[str], requested: Mapping[str, Any]) -> None:
     for name, (nothing, *served) in _SERVED.items():
-        value = getattr(given[name], "name", given[name])
+        value = getattr(requested[name], "name", requested[name])
         lacking = [each for each in chain if each not in served]
         if value and value != nothing and lacking or nothing is True and not value and lacking:
             raise error("E0101", "usage", f"the backend {lacking[0]} has no {name}", "these have: " + ", ".join(served))
-    if _is_program(given["model"]):
+    if _is_program(requested["model"]):
         for name, asked, why in (
-                ("dynamic_shapes", given["dynamic_shapes"], "give them to torch.export.export"),
-                ("dynamic_axes", given["dynamic_axes"], "give dynamic_shapes to torch.export.export"),
-                ("training", given["training"] == "train", "export the module in that mode to a program"),
-                ("autograd_inlining", not given["autograd_inlining"], "torch.export has inlined them")):
+                ("dynamic_shapes", requested["dynamic_shapes"], "give them to torch.export.export"),
+                ("dynamic_axes", requested["dynamic_axes"], "give dynamic_shapes to torch.export.export"),
+                ("training", requested["training"] == "train", "export the module in that mode to a program"),
+                ("autograd_inlining", not requested["autograd_inlining"], "torch.export has inlined them")):
             if asked:
                 raise error("E0101", "usage", f"{name} of a torch.export.ExportedProgram is settled already", why)
-    if "torch-dynamo" in chain and given["report"] and not isinstance(given["report"], bool):
+    if "torch-dynamo" in chain and requested["report"] and not isinstance(requested["report"], bool):
         raise error("E0101", "usage", "the path of a report is of the native backends",
                     "report=True and artifacts_dir, or backend='native-export'")
 
@@ -222,13 +223,13 @@ def _is_program(model: Any) -> bool:
     return isinstance(model, torch.export.ExportedProgram)
 
 
-def for_torch_alone(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What torch.onnx.export(dynamo=True) serves itself."""
+def for_torch_alone(requested: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that torch.onnx.export(dynamo=True) serves itself."""
     names = ("dump_exported_program", "artifacts_dir", "profile", "verbose", "custom_translation_table")
-    return {name: given[name] for name in names} | {"report": bool(given["report"])}
+    return {name: requested[name] for name in names} | {"report": bool(requested["report"])}
 
 
-# Of older versions of torch.onnx.export, which no version of whence has, and what to do.
+# Options of older versions of torch.onnx.export, which no version of whence has, and what to do instead.
 _REMEDIES = {
     "fallback": "backend=['native', 'native-export', 'torch-dynamo'] is a chain; which one did it is said",
     "export_options": "give the options by name: dynamic_shapes=..., external_data=...",
@@ -251,7 +252,7 @@ def refuse_unknown(unknown: Mapping[str, Any], known: Sequence[str]) -> None:
 
 
 def log_decisions(requested: Mapping[str, Any], options: Options) -> None:
-    """What the file will be like where that is not what the words of the request say."""
+    """Logs where the file will differ from the wording of the request."""
     if not requested["do_constant_folding"] and requested["optimize"]:
         log.info("do_constant_folding=False: nothing at all is optimised (optimize=False)")
     if requested["keep_initializers_as_inputs"] is None:

@@ -68,7 +68,7 @@ def require_sidecar_place(record: Path, option: str, overwrite: bool = False) ->
     plain = record.is_file() and not record.is_symlink()
     if plain and (overwrite or _is_sidecar(record)):
         return
-    raise error("E0401", "cannot_write", f"the record goes into {record}, where something else stands",
+    raise error("E0401", "cannot_write", f"the sidecar would replace another file: {record}",
                 option + (", or overwrite=True to replace that file" if plain else ""), file=str(record))
 
 

@@ -18,7 +18,7 @@ from .placing import require_sidecar_place
 
 @dataclass
 class Recording:
-    """What a recording became; filled when it ends."""
+    """The result of a recording; filled when it ends."""
 
     path: Path
     files: list[dict] = field(default_factory=list)  # {"file", "operations", "modules", "complete"}

@@ -1,4 +1,4 @@
-"""What an export yields: the model, in a file or in memory, that can be run, saved and compared."""
+"""The result of an export: the model, in a file or in memory, that can be run, saved and compared."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .verifying import Verification, verify
 
 @dataclass(frozen=True)
 class Exported:
-    """What a backend made."""
+    """The files and reports that a backend made."""
 
     path: Path
     sidecar: Path
     annotated: AnnotateReport
     validation: ValidationReport
     exported_program: Any = None  # torch.export.ExportedProgram, where the backend went through one
-    backend: str = ""             # where it is another than the one that was asked
-    archive: str = ""             # what was written down of it for people: code of the program, or a trace's graph
+    backend: str = ""             # the backend that made it, if that is not the requested one
+    archive: str = ""             # readable text: the program's code, or a trace's graph
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class ONNXProgram:
         return running.run(session, self._feed(session, positional, kwargs or {}))
 
     def call_reference(self, *args: Any, **kwargs: Any) -> tuple:
-        """As a call, by onnx's reference implementation in the place of ONNX Runtime."""
+        """Runs the model like a call, by onnx's reference implementation in place of ONNX Runtime."""
         running.needs("onnx", "call_reference")
         evaluator = running.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
         feed = self._feed(running.session(self.path), args, kwargs)
@@ -148,7 +148,7 @@ class ONNXProgram:
         if args is None and kwargs is None:
             args, kwargs = self._source.args, self._source.kwargs
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", WhenceWarning)  # of the mode: the export has told
+            warnings.simplefilter("ignore", WhenceWarning)  # the export has already warned about the mode
             with select_model_mode_for_export(self._source.model, self._source.training):
                 return verify(self.path, self._source.model, () if args is None else args, kwargs=kwargs, rtol=rtol,
                               atol=atol, input_names=self._source.input_names)

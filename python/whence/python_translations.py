@@ -20,7 +20,7 @@ from .expansion import Call, Input, Keyword
 
 @dataclass(frozen=True)
 class PythonTranslation:
-    """Of several functions, the first counts whose annotations allow the dtypes of the call."""
+    """Python functions for one operator: the first whose annotations allow the dtypes of the call is used."""
 
     functions: tuple[Callable, ...]
 
@@ -140,7 +140,7 @@ def _demands(function: Callable) -> tuple[int, set[str]]:
 
 
 def _value(held: Any, inputs: Sequence[Any]) -> Any:
-    """As torch.onnx gives it: dtypes as ONNX's, devices and layouts as texts."""
+    """The value in the form that torch.onnx gives: dtypes as ONNX's, devices and layouts as texts."""
     import torch
     import onnx_ir
 

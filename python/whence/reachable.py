@@ -1,4 +1,4 @@
-"""What can be reached from a model, by name: its state, wherever it keeps it.
+"""Finds the values that can be reached from a model, by name: its state, wherever it keeps it.
 
 Reached are the attributes of modules and of other objects, and the elements of lists, dicts and sets, at any depth; and
 what the code of forward names: globals, variables of closures, defaults, attributes of its class, also in the functions
@@ -155,7 +155,7 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
         return []
     names = _names_in(function.__code__)
     cells = list(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    if package == __package__:  # what stands in the place of a user's forward
+    if package == __package__:  # a wrapper of this package in place of a user's forward
         return [(name, cell.cell_contents, owner) for name, cell in cells
                 if _is_full(cell) and isinstance(cell.cell_contents, (types.FunctionType, types.MethodType))]
     held: list[Item] = [(name, cell, _ELEMENTS) for name, cell in cells if _is_full(cell) and (

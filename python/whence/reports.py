@@ -80,7 +80,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """What `whence validate --json` says; ``raw`` is all of it (schema/validate.schema.json)."""
+    """The report of `whence validate --json`; ``raw`` is all of it (schema/validate.schema.json)."""
 
     path: Path
     clean: bool

@@ -10,7 +10,7 @@ import torch
 
 from .errors import error
 
-# What numpy lacks: their bits travel as an unsigned integer, with ONNX's number for the dtype.
+# Dtypes that numpy lacks: their bits travel as an unsigned integer, with ONNX's number for the dtype.
 _AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint8, 17),
             torch.float8_e4m3fnuz: (torch.uint8, 18), torch.float8_e5m2: (torch.uint8, 19),
             torch.float8_e5m2fnuz: (torch.uint8, 20)}
@@ -46,7 +46,7 @@ def _given(tensor: torch.Tensor) -> Any:
     value = needs("onnxruntime", "running a file").OrtValue
     tensor = tensor.detach().cpu().resolve_conj()
     if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)  # as PyTorch's exporter has complex inputs
+        tensor = torch.view_as_real(tensor)  # PyTorch's exporter makes complex inputs pairs
     if tensor.dtype in _AS_BITS:
         bits, number = _AS_BITS[tensor.dtype]
         return value.ortvalue_from_numpy_with_onnx_type(tensor.contiguous().view(bits).numpy(), number)
@@ -73,7 +73,7 @@ def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple:
     arrays_alone = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]
     others = [each.name for each in running.get_outputs() if each.name not in arrays_alone]
     found = dict(zip(others, map(_result, running.run_with_ort_values(others, given)))) if others else {}
-    if arrays_alone:  # as ONNX Runtime has what is not a tensor in Python
+    if arrays_alone:  # ONNX Runtime gives sequences and optional values as Python objects
         arrays = {name: value.numpy() for name, value in given.items()}
         found |= dict(zip(arrays_alone, map(_of_arrays, running.run(arrays_alone, arrays))))
     return tuple(found[each.name] for each in running.get_outputs())

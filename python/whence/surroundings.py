@@ -1,5 +1,5 @@
-"""What holds while an export runs, and is as before afterwards, also after an error: the model's mode, the flag that
-user code asks for, PyTorch's fast path of attention, hooks of state dicts, where messages go."""
+"""Settings that hold while an export runs, and are restored afterwards, also after an error: the model's mode, the flag
+that user code asks for, PyTorch's fast path of attention, hooks of state dicts, the destination of messages."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _argument(graph: torch._C.Graph, value: Any, inputs: list, kind: Any) -> Any
 
 
 def _type(known: Any) -> torch._C.TensorType:
-    """Of an ONNX tensor type; of any kind where nothing is known."""
+    """TorchScript's type of an ONNX tensor type; a tensor of any kind where nothing is known."""
     from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
 
     kind = torch._C.TensorType.get()

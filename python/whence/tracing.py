@@ -29,7 +29,7 @@ Place = tuple[str, int]  # file, line
 _LEAVING = ("to a NumPy array", "to a Python list")
 
 
-# Where PyTorch itself reads values that the export does not bake in: lengths of packed sequences.
+# Files of PyTorch that read values which the export does not bake in: lengths of packed sequences.
 _READ_IN_VAIN = ("torch/nn/utils/rnn.py", "torch/nn/modules/rnn.py")
 
 
@@ -45,7 +45,7 @@ class Trace:
 def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes) -> Trace:
     """The trace. Warns, E0309, of each line of Python that used a tensor's value.
 
-    The plugin tells values from sizes, of which PyTorch warns alike. Where it cannot, PyTorch's warnings are passed on.
+    The plugin tells values from sizes; PyTorch gives one warning for both. Where it cannot, those are passed on.
     """
     with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
         warnings.simplefilter("always", torch.jit.TracerWarning)
@@ -158,7 +158,7 @@ def baked_size(what: str, of_sizes: list[Place] = (), holder: str = "trace") -> 
 
 
 def _other_data(tensor: torch.Tensor) -> torch.Tensor:
-    """Of which other elements are true, or positive."""
+    """A tensor like this one, of which other elements are true, or positive."""
     if tensor.dtype == torch.bool:
         return tensor & (torch.arange(tensor.numel(), device=tensor.device) % 2 == 0).reshape(tensor.shape)
     return -tensor if tensor.is_floating_point() else tensor
@@ -189,7 +189,7 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
 
 
 def computed(model: torch.nn.Module, run: Callable, tensors: tuple, seed: int = 0) -> list[torch.Tensor]:
-    """What ``run`` returns, the same each time: generators and the model's state are afterwards as before."""
+    """The tensors that ``run`` returns, the same each time: restores generators and the model's state."""
     with torch.no_grad(), kept(model):
         torch.manual_seed(seed)
         return nested.tensors_in(run(*nested.copied_apart(tensors)))

@@ -12,8 +12,8 @@ from .errors import error
 from .python_translations import PythonTranslation
 from .running import needs
 
-OLDEST_OPSET, NEWEST_OPSET = 13, 23  # what `whence export --opset` takes
-DEFAULT_OPSET = 20  # as torch.onnx.export has it
+OLDEST_OPSET, NEWEST_OPSET = 13, 23  # the range of `whence export --opset`
+DEFAULT_OPSET = 20  # the default of torch.onnx.export
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def operator_name(operator: Any) -> str:
 
 
 def _schemas(name: str) -> list[Any]:
-    """Of the operator, or of the overload that is named."""
+    """The schemas of the operator, or of the overload that is named."""
     import torch
 
     operator, _, overload = name.partition(".")
@@ -134,7 +134,7 @@ def _check_inputs(name: str, function: Any) -> None:
     for schema in _schemas(name):
         kinds = [str(each.type) for each in schema.arguments]
         if any("List[" in kind and "Tensor" in kind for kind in kinds):
-            return  # as many as there are in the list
+            return  # a list of tensors may have any length
         counts.append((kinds.count("Tensor"), sum("Tensor" in kind for kind in kinds)))
     given = len(function.input)
     if counts and not any(least <= given <= most for least, most in counts):

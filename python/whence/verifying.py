@@ -24,14 +24,14 @@ class OutputDifference:
 
     name: str
     shapes_equal: bool
-    largest: float  # of the absolute differences; NaN where only one of the two is NaN
+    largest: float  # largest absolute difference; NaN where only one of the two is NaN
     within: bool    # |got - wanted| <= atol + rtol * |wanted| everywhere
 
 
 @dataclass(frozen=True)
 class Verification:
     outputs: tuple[OutputDifference, ...]
-    first_module: str | None = None  # where values differ first, in the order of execution; None: nowhere, or not known
+    first_module: str | None = None  # the first, as executed, whose values differ; None: none, or not known
     modules_compared: int = 0        # calls of modules whose result stands in the file
 
     @property
@@ -100,7 +100,7 @@ def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, An
 
 def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
     """The call's tensors, and those that the model returns for copies of them."""
-    with torch.no_grad(), without_fast_path():  # as the file was made
+    with torch.no_grad(), without_fast_path():  # the file was made so, too
         if isinstance(model, torch.export.ExportedProgram):
             if kwargs is None and isinstance(args, (tuple, list)) and not args:
                 args, kwargs = model.example_inputs

@@ -14,4 +14,8 @@ std::string torch_message(const std::exception& error) {
   return first_line(error.what());
 }
 
+void refuse(const std::string& why, const std::string& remedy) {
+  throw Error(Code::unsupported_feature, first_line(why), remedy, {.stage = "read"});
+}
+
 }  // namespace whence::recorder

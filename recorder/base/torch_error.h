@@ -1,12 +1,18 @@
-// What PyTorch says when something fails, fit for a diagnostic: its first line, without the backtrace of its own C++.
+// The recorder's diagnostics: what PyTorch says when something fails, refusals and warnings.
 #pragma once
 
 #include <exception>
 #include <string>
 
+#include "whence/diagnostics.h"
+
 namespace whence::recorder {
 
 std::string first_line(const std::string& text);  // the first that is not blank
+// The first line of PyTorch's message, without the backtrace of its own C++.
 std::string torch_message(const std::exception& error);
+
+// Throws Error unsupported_feature. The evaluator adds the place: that of the node which is being evaluated.
+[[noreturn]] void refuse(const std::string& why, const std::string& remedy);
 
 }  // namespace whence::recorder

@@ -2,6 +2,7 @@
 // own, with new nodes; but each node still points at the source text that the tracer made for it alone, and so to the
 // operation that was read while it was recorded.
 #include "recorder/live/trace.h"
+#include "recorder/program/structure.h"
 
 namespace whence::recorder {
 
@@ -22,6 +23,21 @@ void LiveTrace::end() {
   env_.clear();
 }
 
+// The result of the operation or scripted call that has the source text of the value's node.
+std::optional<Term> LiveTrace::resolve_by_source(const jit::Value& value) const {
+  const jit::Node* maker = value.node()->kind() == c10::prim::ListUnpack ? value.node()->input()->node() : value.node();
+  const auto source = maker->sourceRange().source();
+  if (!source) return std::nullopt;
+  const auto known = by_source_.find(source.get());
+  if (known != by_source_.end() && operations_[known->second].node.target == maker->kind().toQualString()) {
+    const std::vector<ValueId>& outputs = operations_[known->second].node.outputs;
+    if (value.offset() < outputs.size()) return Term::of_value(outputs[value.offset()]);
+    return std::nullopt;
+  }
+  const auto scripted = scripted_results_.find(source.get());
+  return scripted == scripted_results_.end() ? std::nullopt : std::optional(scripted->second);
+}
+
 // The term of a value of the finished graph. `callers`: for each method that was entered, its parameters.
 std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>& callers) {
   if (const auto passed = callers.back().find(value); passed != callers.back().end()) return passed->second;
@@ -30,15 +46,15 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
     const auto input = env_.find(value);
     return input == env_.end() ? std::nullopt : std::optional<Term>(input->second);
   }
-  const auto container = [&](Term::Kind kind) -> std::optional<Term> {
+  if (const auto kind = built_container(*node)) {
     std::vector<Term> items;
     for (const jit::Value* item : node->inputs()) {
       auto term = resolve(item, callers);
       if (!term) return std::nullopt;
       items.push_back(std::move(*term));
     }
-    return Term::container(kind, std::move(items));
-  };
+    return Term::container(*kind, std::move(items));
+  }
   switch (node->kind()) {
     case c10::prim::Constant: {
       const auto constant = jit::toIValue(value);
@@ -49,12 +65,6 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
       }
       return std::nullopt;
     }
-    case c10::prim::TupleConstruct:
-      return container(Term::Kind::tuple);
-    case c10::prim::ListConstruct:
-      return container(Term::Kind::list);
-    case c10::prim::DictConstruct:
-      return container(Term::Kind::dict);
     case c10::prim::TupleUnpack: {
       const auto whole = resolve(node->input(), callers);
       if (whole && whole->is_container() && value->offset() < whole->items->size())
@@ -64,26 +74,10 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
     default:
       break;
   }
-  const jit::Node* maker = node->kind() == c10::prim::ListUnpack ? node->input()->node() : node;
-  const auto source = maker->sourceRange().source();
-  const auto known = by_source_.find(source.get());
-  if (source && known != by_source_.end() && operations_[known->second].node.target == maker->kind().toQualString()) {
-    const std::vector<ValueId>& outputs = operations_[known->second].node.outputs;
-    if (value->offset() >= outputs.size()) return std::nullopt;
-    Term term;
-    term.kind = Term::Kind::value;
-    term.id = outputs[value->offset()];
-    return term;
-  }
-  if (source) {
-    if (const auto scripted = scripted_results_.find(source.get()); scripted != scripted_results_.end()) {
-      return scripted->second;
-    }
-  }
+  if (const auto term = resolve_by_source(*value)) return term;
   if (node->kind() != c10::prim::CallMethod) return std::nullopt;
-  const auto type = node->inputs()[0]->type()->cast<c10::ClassType>();
-  jit::Function* method = type ? type->findMethod(node->s(c10::attr::name)) : nullptr;
-  if (method == nullptr || !method->isGraphFunction()) return std::nullopt;
+  jit::Function* method = called_method(*node);
+  if (method == nullptr) return std::nullopt;
   const jit::Graph& graph = *jit::toGraphFunction(*method).graph();
   Env parameters;
   for (std::size_t i = 1; i < graph.inputs().size() && i < node->inputs().size(); ++i) {

@@ -1,7 +1,6 @@
 // A live trace as a Program, at any time: what was read so far, under the names that are known by then.
 #include <torch/version.h>
 
-#include "recorder/archive/module_tree.h"
 #include "recorder/archive/source_frames.h"
 #include "recorder/live/trace.h"
 #include "recorder/program/finish.h"
@@ -101,12 +100,7 @@ Program LiveTrace::program(bool digests) {
     program.body.nodes.push_back(std::move(node));
   }
   for (const at::Tensor& tensor : constants_) {
-    const at::Tensor dense = tensor.cpu().contiguous();
-    Constant constant;
-    constant.data.dtype = dtype_of(dense);
-    constant.data.shape = dense.sizes().vec();
-    constant.data.bytes = Bytes::copy_of(dense.const_data_ptr(), dense.nbytes());
-    program.constants.push_back(std::move(constant));
+    program.constants.emplace_back().data = copied_data(tensor);
   }
   for (const ValueId input : inputs_) {
     Value& value = program.values[input];

@@ -24,6 +24,7 @@
 #include "recorder/live/warnings.h"
 #include "schema/files/files.h"
 #include "schema/files/paths.h"
+#include "schema/json_text.h"
 #include "schema/sidecar/sidecar.h"
 
 namespace whence::recorder::live {
@@ -372,7 +373,7 @@ std::string Session::finish() {
   nlohmann::ordered_json diagnostics = nlohmann::ordered_json::array();
   for (const Diagnostic& diagnostic : diagnostics_)
     diagnostics.push_back(nlohmann::ordered_json::parse(to_json(diagnostic)));
-  return nlohmann::ordered_json{{"files", files}, {"diagnostics", diagnostics}}.dump();
+  return json_text(nlohmann::ordered_json{{"files", files}, {"diagnostics", diagnostics}});
 }
 
 std::string Session::state() {
@@ -382,8 +383,8 @@ std::string Session::state() {
     const std::lock_guard trace_guard(followed->lock);
     count += followed->trace->operations();
   }
-  return nlohmann::ordered_json{{"recording", true}, {"file", path_}, {"traces", traces_.size()}, {"operations", count}}
-      .dump();
+  return json_text(
+      nlohmann::ordered_json{{"recording", true}, {"file", path_}, {"traces", traces_.size()}, {"operations", count}});
 }
 
 // A script that ends without stop() keeps what it traced.
@@ -432,7 +433,7 @@ std::string stop() {
 
 std::string status() {
   const auto current = running();
-  return current ? current->state() : nlohmann::ordered_json{{"recording", false}}.dump();
+  return current ? current->state() : json_text(nlohmann::ordered_json{{"recording", false}});
 }
 
 }  // namespace whence::recorder::live

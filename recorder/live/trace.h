@@ -5,8 +5,8 @@
 // run again but what depends on no input. Two kinds of trace are told apart:
 //   torch.jit.trace   the graph's first input is the module; prim::TracedAttr nodes name modules and tensors in full
 //   torch.onnx.export parameters are inputs of the graph; their names come from the exporter when the trace is over,
-//                     and scopes are shortened names, which live_modules.h completes
-// Scripted functions and modules that traced code calls are entered (live_scripted.cpp).
+//                     and scopes are shortened names, which modules.h completes
+// Scripted functions and modules that traced code calls are entered (scripted.cpp).
 #pragma once
 
 #include <map>
@@ -59,35 +59,40 @@ class LiveTrace {
   };
   using Env = std::unordered_map<const torch::jit::Value*, Term>;
 
-  // ---- live_trace.cpp
+  // ---- trace.cpp: the nodes in order, calls and attributes
   void read_inputs();
   void read_late(const torch::jit::Node& node);
   std::int32_t call_of(const torch::jit::Node& node) const;
   bool is_outermost(std::int32_t call) const;
   void read(const torch::jit::Node& node);
+  bool read_second_name(const torch::jit::Node& node);
   void read_attribute(const torch::jit::Node& node);
+  void note_makers(const torch::jit::Node& node);
+
+  // ---- operations.cpp: terms and operations
   bool read_structure(const torch::jit::Node& node, Env& env);
+  bool unpack(const torch::jit::Node& node, Env& env);
   Node read_operation(const torch::jit::Node& node, Env& env, bool run);
   void keep(Node node, const torch::jit::Node& from, bool stays);
-  void note_makers(const torch::jit::Node& node);
-  std::vector<bool> needed_operations() const;
-  std::vector<std::size_t> order() const;
   Term term_of(const torch::jit::Value* value, Env& env);
   Term constant(const c10::IValue& value);
   Term new_value(const torch::jit::Value& value, ValueSource source, std::int32_t index);
   std::optional<std::vector<c10::IValue>> compute(const torch::jit::Node& node, const std::vector<Term>& arguments);
   void forget_written(const torch::jit::Node& node, const std::vector<Term>& arguments);
 
-  // ---- live_scripted.cpp: scripted code called by traced code
+  // ---- scripted.cpp: scripted code called by traced code
+  class Scripted;
   void call_scripted(const torch::jit::Node& node);
-  Term enter(torch::jit::Function& function, std::vector<Term> arguments, const std::string& path, bool forward);
   const Term* tensor_named(const std::string& name) const;
 
-  // ---- live_outputs.cpp
+  // ---- outputs.cpp
+  std::optional<Term> resolve_by_source(const torch::jit::Value& value) const;
   std::optional<Term> resolve(const torch::jit::Value* value, std::vector<Env>& callers);
 
-  // ---- live_program.cpp
+  // ---- program.cpp
   void name_parameters();
+  std::vector<bool> needed_operations() const;
+  std::vector<std::size_t> order() const;
 
   std::shared_ptr<torch::jit::Graph> graph_;
   bool has_self_ = false, ended_ = false, reached_end_ = false, modules_doubtful_ = false, named_ = false;

@@ -203,13 +203,9 @@ void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
   for (const std::string& name : changed) {
     const auto dot = name.rfind('.');
     notes.push_back(
-        {Code::state_not_kept,
-         Severity::warning,
-         "forward changes the buffer '" + name + "', which lasts for one run only",
-         {.stage = "record", .module = name.substr(0, dot == std::string::npos ? 0 : dot), .has_module = true},
-         "return the new value as an output and take it as an input, if later runs need it",
-         1,
-         {}});
+        warning(Code::state_not_kept, "forward changes the buffer '" + name + "', which lasts for one run only",
+                "return the new value as an output and take it as an input, if later runs need it",
+                {.stage = "record", .module = name.substr(0, dot == std::string::npos ? 0 : dot), .has_module = true}));
   }
 }
 

@@ -24,6 +24,15 @@ TensorData data_of(const c10::IValue& value) {
   return data;
 }
 
+TensorData copied_data(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.detach().cpu().contiguous();
+  TensorData data;
+  data.dtype = dtype_of(tensor);
+  data.shape = tensor.sizes().vec();
+  data.bytes = Bytes::copy_of(dense.const_data_ptr(), dense.nbytes());
+  return data;
+}
+
 namespace {
 
 void number(std::vector<Node>& nodes, std::int32_t& next) {

@@ -28,6 +28,9 @@ inline void each_argument(const Node& node, const auto& visit) {
 // A tensor, or a number as a tensor without axes; the bytes are the tensor's own.
 TensorData data_of(const c10::IValue& value);
 
+// A copy of the tensor's bytes, on the host.
+TensorData copied_data(const at::Tensor& tensor);
+
 // `known`: what values are that depend on no input.
 void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known);
 

@@ -13,6 +13,9 @@
 
 namespace whence::recorder {
 
+// What each run computed for a value; empty where a run did not come to it.
+using Seen = PerRun<std::optional<c10::IValue>>;
+
 struct Term {
   // `unset` is what an early return or break leaves of a variable: nothing reads it. `optional` is None or something,
   // as the data has it: a boolean, whether it is something, and what it is then.
@@ -20,11 +23,11 @@ struct Term {
 
   Kind kind = Kind::none;
   ValueId id = none_id;                      // value
-  PerRun<std::optional<c10::IValue>> seen;   // value: what each run computed; literal: seen[0]
+  Seen seen;                                 // value: what each run computed; literal: seen[0]
   bool known = false;                        // value: depends on no input, see Value::known
   std::shared_ptr<const Term> number;        // tensor that prim::NumToTensor made of this number
   std::shared_ptr<std::vector<Term>> items;  // list (shared: aliases see changes), tuple, dict (key, value, ...)
-  bool sequence = false;                     // value: a whole list of the Program; it is then the only item of a list
+  bool sequence = false;                     // value: a complete list of the Program, the only item of its list
   int depth = 0;                             // list, dict: data-dependent blocks around its creation
   c10::intrusive_ptr<c10::ivalue::Object> object;
 
@@ -38,6 +41,24 @@ struct Term {
     term.kind = value.isNone() ? Kind::none : Kind::literal;
     if (!value.isNone()) term.seen[0] = std::move(value);
     return term;
+  }
+  static Term of_value(ValueId id, Seen seen = {}) {
+    Term term;
+    term.kind = Kind::value;
+    term.id = id;
+    term.seen = std::move(seen);
+    return term;
+  }
+  static Term of_object(c10::intrusive_ptr<c10::ivalue::Object> object) {
+    Term term;
+    term.kind = Kind::object;
+    term.object = std::move(object);
+    return term;
+  }
+  // A list of the Program, of which only the Program knows the elements.
+  static Term of_sequence(Term whole, int depth) {
+    whole.sequence = true;
+    return container(Kind::list, {std::move(whole)}, depth);
   }
   static Term container(Kind kind, std::vector<Term> items, int depth = 0) {
     Term term;
@@ -62,15 +83,17 @@ struct Term {
     return (kind == Kind::list || kind == Kind::tuple || kind == Kind::dict || is_optional()) && !is_sequence();
   }
   bool is_optional() const { return kind == Kind::optional; }
-  const Term& given() const { return (*items)[0]; }    // optional
+  bool may_be_none() const { return kind == Kind::none || is_optional(); }
+  const Term& flag() const { return (*items)[0]; }     // optional
   const Term& content() const { return (*items)[1]; }  // optional
-  // Of anything that may be None.
   Term as_optional() const {
     if (is_optional()) return *this;
     if (kind == Kind::none) return container(Kind::optional, {literal(false), nothing()});
     return container(Kind::optional, {literal(true), *this});
   }
   bool is_value() const { return kind == Kind::value; }
+  // Items that are dict keys, which are always settled.
+  bool is_key(std::size_t item) const { return kind == Kind::dict && item % 2 == 0; }
   bool has_values() const {  // of the Program, at any depth
     if (is_value()) return true;
     if (items) {
@@ -86,6 +109,13 @@ struct Term {
     if (kind == Kind::literal || (is_value() && known)) return seen[0];
     return std::nullopt;
   }
+  // True for a number or boolean that is settled.
+  bool is_settled_number() const {
+    const auto number = settled();
+    return number && number->isScalar();
+  }
+  // What a run has for it: the number of a literal or known value is the same in each.
+  std::optional<c10::IValue> at(int run) const { return is_value() ? seen[run] : settled(); }
 };
 
 // The term as an argument of an operator whose schema has `type` there (may be null): dtypes and layouts are numbers in
@@ -101,11 +131,28 @@ void add_outputs(const Term& term, const std::string& name, std::vector<ProgramO
 // The value that run `run` sees; empty when it was never computed.
 std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run);
 
-// Of a number as a tensor without axes.
+// The arguments of `node` as run `run` sees them, or empty when one was never computed.
+std::optional<torch::jit::Stack> host_arguments(const torch::jit::Node& node, const std::vector<Term>& arguments,
+                                                int run);
+
+// The dtype of a number as a tensor without axes.
 DType dtype_of_number(const c10::IValue& number);
 
-// Of the elements of a list; undefined when no run put one in.
-DType element_dtype(const PerRun<std::optional<c10::IValue>>& lists);
+// The dtype of the elements of a list; undefined when no run put one in.
+DType element_dtype(const Seen& lists);
+
+// The type of a value that is declared as `type` and was never computed. The tracer's types have dtype and sizes.
+Type declared_type(const c10::TypePtr& type);
+
+// Optional[T] -> T; anything else, null included, stays.
+c10::TypePtr without_optional(c10::TypePtr type);
+
+// Sizes that are the same in every run.
+std::vector<Dim> static_dims(c10::IntArrayRef sizes);
+
+// A Python number that was traced, as in `ids * 0.5`, is a 0-d tensor of the graph. PyTorch marks it as a number when
+// it runs the graph, so that it does not decide the result's dtype; here every operator runs by itself.
+void mark_number(const at::Tensor& tensor);
 
 // Throws Error unless both dicts have the same keys in the same order: only what they hold can be a value.
 void check_same_keys(const Term& a, const Term& b);
@@ -113,10 +160,10 @@ void check_same_keys(const Term& a, const Term& b);
 // The declared type of a container's i-th item, keys of dicts included; null where it is not declared.
 c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i);
 
-// Where the first run has the tensor; null for anything else.
+// The memory of a tensor in the first run; null for anything else.
 c10::StorageImpl* memory_of(const Term& term);
 
-// Those of an operation's arguments that it writes into: tensors, with their memory.
+// The arguments of an operation that it writes into: tensors with memory.
 std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments);
 
 // True if the operation writes into its first argument.

@@ -1,93 +1,44 @@
-// prim::Loop whose length depends on data. `evaluate_loop.cpp` goes through its iterations; `loop_variables.cpp`
-// decides how each variable is carried from one to the next.
+// DataLoop: a loop whose length depends on data. Its body is recorded once, on the first iteration, then the runs go on
+// to the end without recording, so that what follows has its shapes.
 #pragma once
 
-#include <algorithm>
-
-#include "recorder/script/evaluator.h"
+#include "recorder/script/loop_variables.h"
 
 namespace whence::recorder {
 
-namespace jit = torch::jit;
-
-// A loop whose length depends on data: its body is recorded once, on the first iteration, then the runs go on to the
-// end without recording, so that what follows has its shapes.
-class Evaluator::DataLoop {
+class DataLoop {
  public:
-  DataLoop(Evaluator& evaluator, const jit::Node& node, Call& call);
+  DataLoop(Recording& recording, BlockRunner& blocks, const Step& step)
+      : recording_(recording), body_(recording, blocks, step), variables_(recording, blocks, body_) {}
+
   void record();
 
  private:
-  // How one variable of the loop, or a list that it changes, is carried from iteration to iteration.
-  struct Form {
-    enum class Kind : std::uint8_t { value, sequence, container, same };
-    Kind kind = Kind::value;
-    Term start, after;                 // what it is before the loop and after an iteration; in a container, of its part
-    c10::TypePtr type;                 // as declared
-    DType element = DType::undefined;  // of a sequence, when `start` does not say
-    std::vector<Form> items;           // of a container
-  };
-  struct Carried {
-    std::string name, name_after;
-    Form form;
-    std::optional<ChangedContainer> in_place;  // instead of a variable of the loop
+  // A value that is carried, as the body sees it.
+  struct Leaf {
+    Term term;
+    Term start;              // what is carried into the first iteration
+    std::string name_after;  // of what the loop makes of it
+    bool kept = false;       // an iteration leaves the tensor that it found
   };
 
-  Form form_of(const Term& before, const Term& then, const c10::TypePtr& declared) const;
-  static std::pair<Term, Term> alike(const Term& start, const Term& after);
-  void find_forms();
-  void begin(const Form& form, const Carried& carried);
-  Term with_leaves(const Form& form, std::vector<Term>::const_iterator& leaf, int depth) const;
-  std::vector<Term> try_body(const std::vector<Term>& tried, std::vector<Term>& starts,
-                             std::vector<c10::TypePtr>& types);
-  Term stand_in(const Term& found, const c10::TypePtr& declared);
-  Term unsettled(const Term& term);
-  Term as_carried(const Form& form);
-  static bool same_form(const Term& a, const Term& b);
-  void leaves_in(const Form& form, const Term& found, std::vector<Term>& leaves);
-  void set_variables();
-  Term variable_after(std::size_t i);
-  std::vector<ChangedContainer> run_body(std::int64_t trip, PerRun<bool> on_trial);
-  bool is_carried(const ChangedContainer& container) const;
-  bool take_over(const std::vector<Term>& results);
-  std::vector<Term> iterate_once(std::int64_t trip, std::vector<Node>& nodes);
-  void suppose(const std::vector<Term>& results);
+  void begin(const CarriedForm& form, const LoopVariables::Variable& variable);
   void iterate();
-  void finish();
+  std::vector<Term> iterate_once(std::int64_t trip, std::vector<Node>& nodes);
+  void record_outputs(const std::vector<Term>& results);
+  bool take_over(const std::vector<Term>& results);
+  bool take_over_type(const Term& leaf, const Term& result);
+  void suppose(const std::vector<Term>& results);
   void widen(const std::vector<Node>& recorded, const std::vector<Node>& later);
+  void finish();
+  std::vector<Term> terms() const;
 
-  std::optional<c10::IValue> host_at(const Term& term, int run) const {
-    return term.is_value() ? term.seen[run] : term.settled();
-  }
-  bool goes(const Term& condition, int run) const {
-    const auto value = host_at(condition, run);
-    return value && value->isBool() && value->toBool();
-  }
-  std::int64_t bound(int run) const {
-    const auto value = host_at(trips_, run);
-    return value && value->isInt() ? value->toInt() : 0;
-  }
-  bool any_going() const {
-    return std::ranges::any_of(going_, [](bool goes_on) { return goes_on; });
-  }
-  [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const {
-    evaluator_.refuse(node_, call_, why, remedy);
-  }
-  Type& type(const Term& leaf) { return evaluator_.program_.values[leaf.id].type; }
-
-  Evaluator& evaluator_;
-  const jit::Node& node_;
-  Call& call_;
-  const jit::Block& body_;
-  Term trips_, condition_, index_;
-  std::vector<Carried> carried_;
-  std::vector<Term> starts_;              // what is carried into the first iteration
-  std::vector<Term> leaves_;              // the values that are carried, as the body sees them
-  std::vector<std::string> names_after_;  // of what the loop makes of them
-  std::vector<bool> kept_;                // an iteration leaves the tensor that it found
-  std::vector<Term> supposed_;            // what they really are, while another iteration is supposed
-  PerRun<bool> going_{};
-  Node recorded_;
+  Recording& recording_;
+  LoopBody body_;
+  LoopVariables variables_;
+  std::vector<Leaf> leaves_;
+  std::vector<Seen> supposed_;  // what the leaves really are, while another iteration is supposed
+  Node node_;
 };
 
 }  // namespace whence::recorder

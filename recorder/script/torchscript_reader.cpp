@@ -32,7 +32,7 @@ Program evaluate(Archive& archive, const ReadOptions& options, int attempt, Diag
   return program;
 }
 
-// Of a live C++ module the archive is a means. Classes that C++ has in no namespace have none here either, and where
+// The archive of a live C++ module is a means. Classes that C++ has in no namespace have none here either, and where
 // the archive is gone nothing refers to it.
 void settle_live(Program& program, Archive::Live live) {
   if (live == Archive::Live::no) return;
@@ -57,15 +57,11 @@ Program evaluate_at_some_size(Archive& archive, const ReadOptions& options, Diag
   }
 }
 
-Diagnostic told_of(const Tie& tie) {
-  return {Code::baked_size,
-          Severity::warning,
-          "the model runs only where the sizes '" + tie.kept + "' and '" + tie.other + "' are equal: both are '" +
-              tie.kept + "' now",
-          {.stage = "run"},
-          "give the two axes one name",
-          1,
-          {}};
+Diagnostic tie_warning(const Tie& tie) {
+  return warning(Code::baked_size,
+                 "the model runs only where the sizes '" + tie.kept + "' and '" + tie.other +
+                     "' are equal: both are '" + tie.kept + "' now",
+                 "give the two axes one name", {.stage = "run"});
 }
 
 // Axes that have a name each may have to be of one size (a batch and its lengths). Two of one size in the example are
@@ -101,7 +97,7 @@ Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& n
       try {
         Program program = evaluate_at_some_size(archive, with, notes);
         tied.insert(tied.end(), ties.begin(), ties.end());
-        for (const Tie& each : tied) notes.push_back(told_of(each));
+        for (const Tie& each : tied) notes.push_back(tie_warning(each));
         return program;
       } catch (const SecondRunFailed& failure) {
         if (failure.reached <= best->reached) continue;

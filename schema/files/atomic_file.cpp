@@ -154,10 +154,10 @@ void AtomicFile::write(const void* data, std::size_t size) {
 
 void AtomicFile::copy_from(int fd, std::uint64_t offset, std::uint64_t size) {
   flush();
-  // Blocks that lie alike in both files can be shared or moved whole. Others the kernel would piece together, page by
-  // page, at half the speed of a plain copy through a buffer that stays in the processor's cache.
-  const bool alike = offset % kPage == position_ % kPage;
-  std::uint64_t done = alike ? copy_in_kernel(fd, offset, fd_, size) : 0;
+  // Blocks at the same offset within a page of both files can be shared or moved. The kernel would piece others
+  // together, page by page, at half the speed of a plain copy through a buffer that stays in the processor's cache.
+  const bool same_in_page = offset % kPage == position_ % kPage;
+  std::uint64_t done = same_in_page ? copy_in_kernel(fd, offset, fd_, size) : 0;
   std::vector<char> buffer(done < size ? kBufferSize : 0);
   while (done < size) {
     // Each piece ends where a page of the target ends, so that no page is written twice.
@@ -249,7 +249,7 @@ void AtomicFile::keep_old() {
   struct stat status {};
   if (::stat(target.c_str(), &status) != 0) return;  // it was taken away
   if (!S_ISREG(status.st_mode)) fail(target_, EISDIR);
-  // Where a file cannot have two names, the old one gives its name up a moment before the new one takes it.
+  // If a file cannot have two names, the old one gives its name up a moment before the new one takes it.
   if (::link(target.c_str(), kept.c_str()) != 0 && ::rename(target.c_str(), kept.c_str()) != 0) fail(target_, errno);
   old_ = kept;
 }

@@ -49,7 +49,8 @@ class AtomicFile {
 
   void write(const void* data, std::size_t size);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  // Copies bytes from another file: inside the kernel where pages lie alike (copy_file_range), else by a small buffer.
+  // Copies bytes from another file: inside the kernel (copy_file_range) if both places have the same offset within a
+  // page, else by a small buffer.
   void copy_from(int fd, std::uint64_t offset, std::uint64_t size);
   // Bytes that may lie in a file: copied as a span when they do, so weights never enter this process's memory.
   void write(const Bytes& bytes);
@@ -63,15 +64,15 @@ class AtomicFile {
   void commit();
 
  private:
-  friend class OutputFiles;  // which commits several in these steps
+  friend class OutputFiles;  // commits several files in these steps
   void finish();             // all bytes are in the new file, or Error(cannot_write)
   void give_name();
-  void keep_old();  // what stands under the name gets a second one, until the object goes
+  void keep_old();  // gives the old file a second name, until the object goes
   void put_back();
 
   std::string target_, temporary_, old_;
   bool exists_ = false, named_ = false, replaces_ = true;
-  unsigned mode_ = 0;  // of the file that is replaced
+  unsigned mode_ = 0;  // mode of the file that is replaced
   int fd_ = -1;
   std::uint64_t position_ = 0;
   std::string buffer_;

@@ -13,11 +13,11 @@ namespace whence {
 class ScratchFolder {
  public:
   // Throws Error(cannot_write).
-  explicit ScratchFolder(const std::string& output) : seen_(beside(output)) {
+  explicit ScratchFolder(const std::string& output) : folder_(beside(output)) {
     std::error_code ignored;
     const std::filesystem::path target(output);
     const bool device = std::filesystem::exists(target, ignored) && !std::filesystem::is_regular_file(target, ignored);
-    path_ = (device ? std::filesystem::temp_directory_path() / ".whence-XXXXXX" : seen_ / ".whence-XXXXXX").string();
+    path_ = (device ? std::filesystem::temp_directory_path() / ".whence-XXXXXX" : folder_ / ".whence-XXXXXX").string();
     if (mkdtemp(path_.data()) == nullptr) {
       throw Error(Code::cannot_write, "no folder can be made beside " + output,
                   "check that the folder exists and may be written to", {.file = output, .stage = "write"});
@@ -51,13 +51,13 @@ class ScratchFolder {
   }
 
   void replace(std::string& text) const {
-    const std::string seen = seen_ == "." ? "" : (seen_ / "").string(), hidden = path_ + "/";
-    for (std::size_t at = 0; (at = text.find(hidden, at)) != std::string::npos; at += seen.size()) {
-      text.replace(at, hidden.size(), seen);
+    const std::string beside_output = folder_ == "." ? "" : (folder_ / "").string(), scratch = path_ + "/";
+    for (std::size_t at = 0; (at = text.find(scratch, at)) != std::string::npos; at += beside_output.size()) {
+      text.replace(at, scratch.size(), beside_output);
     }
   }
 
-  std::filesystem::path seen_;
+  std::filesystem::path folder_;
   std::string path_;
 };
 

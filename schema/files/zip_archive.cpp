@@ -93,7 +93,7 @@ void ZipArchive::read_entries(const Directory& directory) {
     std::uint64_t packed = number(at + 20, 4), size = number(at + 24, 4), header = number(at + 42, 4);
     if (end - at - entry_size < name_size + extra_size + comment) corrupt("an entry leaves the directory");
     const std::string name(file_->text().substr(at + entry_size, name_size));
-    // Those of the three that do not fit into 32 bits, in this order.
+    // The extra field holds those of the three numbers that do not fit into 32 bits, in this order.
     for (std::uint64_t extra = at + entry_size + name_size, last = extra + extra_size; last - extra >= 4;) {
       const std::uint64_t length = number(extra + 2, 2);
       if (last - extra - 4 < length) corrupt("an entry's extra field is cut short");
@@ -162,11 +162,11 @@ std::string_view ZipArchive::text(std::string_view name) const {
 }
 
 Bytes ZipArchive::bytes(std::string_view name, std::uint64_t offset, std::uint64_t size) const {
-  const std::string_view whole = text(name);
-  if (offset > whole.size() || size > whole.size() - offset) {
+  const std::string_view content = text(name);
+  if (offset > content.size() || size > content.size() - offset) {
     corrupt("'" + std::string(name) + "' is shorter than the tensor in it");
   }
-  return file_->slice(file_, static_cast<std::size_t>(whole.data() - file_->text().data()) + offset, size);
+  return file_->slice(file_, static_cast<std::size_t>(content.data() - file_->text().data()) + offset, size);
 }
 
 }  // namespace whence

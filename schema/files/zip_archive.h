@@ -23,7 +23,7 @@ class ZipArchive {
   struct Entry {
     std::string name;
     Packing packing;
-    std::uint64_t size;      // of the content, once it is inflated
+    std::uint64_t size;      // size of the content, once it is inflated
     std::uint32_t checksum;  // CRC-32 of the same, which is not compared here
   };
 

@@ -241,7 +241,7 @@ class ProgramReader {
     });
   }
 
-  // As the archive states it: other than inputs and outputs it refers to nothing.
+  // Reads the signature that the archive states, which refers to nothing but inputs and outputs.
   void read_stated_signature() {
     enum class Role : std::uint8_t { input, output };
     for (std::size_t i = 0; i < rows_of(sidecar_form::signature); ++i) {

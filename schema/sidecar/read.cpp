@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "schema/files/files.h"
+#include "schema/json_text.h"
 #include "schema/sidecar/form.h"
 #include "schema/sidecar/program_reader.h"
 #include "schema/sidecar/row_reader.h"
@@ -160,11 +161,12 @@ class Reader {
     for (const auto& [name, content] : document_.items()) {
       const auto& known = sidecar_form::fields;
       const auto& bases = sidecar_form::bases;
-      const bool ours = std::find(known.begin(), known.end(), name) != known.end() ||
-                        std::find(bases.begin(), bases.end(), name) != bases.end() || name == sidecar_form::complete;
-      if (!ours) unknown[name] = content;
+      const bool known_key = std::find(known.begin(), known.end(), name) != known.end() ||
+                             std::find(bases.begin(), bases.end(), name) != bases.end() ||
+                             name == sidecar_form::complete;
+      if (!known_key) unknown[name] = content;
     }
-    return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
+    return unknown.empty() ? nullptr : std::make_shared<const std::string>(json_text(unknown));
   }
 
   std::shared_ptr<const std::string> unknown_columns() const {
@@ -173,7 +175,7 @@ class Reader {
       Json columns = TableReader(text_, document_, *form).unknown_columns();
       if (!columns.is_null()) unknown[std::string(form->name)] = std::move(columns);
     }
-    return unknown.empty() ? nullptr : std::make_shared<const std::string>(unknown.dump());
+    return unknown.empty() ? nullptr : std::make_shared<const std::string>(json_text(unknown));
   }
 
   const Json& document_;

@@ -17,12 +17,12 @@ void Cell::corrupt(const std::string& why) const {
   text_.corrupt("/" + std::string(table_) + "/rows/" + std::to_string(row_) + "/" + std::to_string(column_), why);
 }
 
-std::int64_t Cell::integer(std::int64_t least, std::int64_t most) const {
+std::int64_t Cell::integer(std::int64_t minimum, std::int64_t maximum) const {
   if (!json_.is_number_integer()) corrupt("expected an integer");
   const bool beyond = json_.is_number_unsigned() && json_.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
   const std::int64_t value = beyond ? INT64_MAX : json_.get<std::int64_t>();
-  if (beyond || value < least || value > most) {
-    corrupt(json_.dump() + " is not within " + std::to_string(least) + " to " + std::to_string(most));
+  if (beyond || value < minimum || value > maximum) {
+    corrupt(json_.dump() + " is not within " + std::to_string(minimum) + " to " + std::to_string(maximum));
   }
   return value;
 }

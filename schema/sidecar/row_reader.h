@@ -16,7 +16,7 @@ namespace whence {
 
 using Json = nlohmann::ordered_json;
 
-// What every cell needs to be understood or refused.
+// The context that every cell needs to be read or refused.
 struct SidecarText {
   std::string file;
   std::vector<std::string> strings;  // the table of interned strings
@@ -31,7 +31,7 @@ class Cell {
   Cell(const SidecarText& text, const Json& json, std::string_view table, std::size_t row, std::size_t column)
       : text_(text), json_(json), table_(table), row_(row), column_(column) {}
 
-  std::int64_t integer(std::int64_t least, std::int64_t most) const;
+  std::int64_t integer(std::int64_t minimum, std::int64_t maximum) const;
   std::int64_t size() const { return integer(0, INT64_MAX); }
   std::int32_t index(std::size_t count) const;          // 0 to count - 1
   std::int32_t index_or_none(std::size_t count) const;  // also none_id
@@ -51,7 +51,7 @@ class Cell {
 
   bool is_null() const { return json_.is_null(); }
   bool is_list() const { return json_.is_array(); }
-  std::size_t length() const;  // of a list
+  std::size_t length() const;  // length of a list
   Cell element(std::size_t i) const { return {text_, json_[i], table_, row_, column_}; }
   std::vector<std::int32_t> indices(std::size_t count) const;  // a list of index()
   std::vector<std::int64_t> sizes() const;                     // a list of size()

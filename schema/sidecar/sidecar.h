@@ -32,7 +32,7 @@ struct Sidecar {
   Program program;
   std::vector<Binding> bindings;
   bool complete = true;                                // false: the recording ended early, what is there is right
-  int minor = sidecar_minor;                           // of the file that was read
+  int minor = sidecar_minor;                           // minor version of the file that was read
   std::shared_ptr<const std::string> unknown;          // fields of a newer minor version: one JSON object, as text
   std::shared_ptr<const std::string> unknown_columns;  // and columns: {table: {columns, rows}}, as text
 };

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "schema/files/files.h"
+#include "schema/json_text.h"
 #include "schema/sidecar/base64.h"
 #include "schema/sidecar/form.h"
 #include "schema/sidecar/row_writer.h"
@@ -44,7 +45,7 @@ class Writer {
   }
 
  private:
-  // What a newer version's columns say of rows holds as long as the rows are the same in number.
+  // Columns of a newer version still describe the rows as long as the number of rows is the same.
   const nlohmann::ordered_json* later_columns(const sidecar_form::Table& form, std::size_t rows) const {
     const auto found = later_.find(std::string(form.name));
     return found != later_.end() && (*found)["rows"].size() == rows ? &*found : nullptr;
@@ -58,7 +59,7 @@ class Writer {
       tables_.append(column == form.columns.front() ? "\"" : ", \"").append(column).append("\"");
     }
     if (later != nullptr) {
-      for (const auto& column : (*later)["columns"]) tables_.append(", ").append(column.dump());
+      for (const auto& column : (*later)["columns"]) tables_.append(", ").append(json_text(column));
     }
     tables_ += "], \"rows\": [";
     std::size_t written = 0;
@@ -67,7 +68,7 @@ class Writer {
       RowWriter row(tables_, strings_);
       write_row(row, item);
       if (later != nullptr) {
-        for (const auto& cell : (*later)["rows"][written]) row.raw(cell.dump());
+        for (const auto& cell : (*later)["rows"][written]) row.raw(json_text(cell));
       }
       tables_ += ']';
       ++written;
@@ -115,7 +116,7 @@ class Writer {
     std::string out;
     const auto fields = nlohmann::ordered_json::parse(*sidecar_.unknown);
     for (const auto& [name, content] : fields.items()) {
-      out += ",\n" + json_string(name) + ": " + content.dump();
+      out += ",\n" + json_string(name) + ": " + json_text(content);
     }
     return out;
   }

@@ -9,9 +9,9 @@
 
 namespace whence {
 
+using match::ParameterContent;
 using match::StructureTensor;
 using match::TensorSource;
-using match::WantedContent;
 
 namespace {
 
@@ -35,7 +35,7 @@ class MatchContent : public ::testing::Test {
     entry.dims = std::move(dims);
     entry.element_size = sizeof(std::int32_t);
     entry.digest = digest_of(content.data(), content.size() * sizeof(std::int32_t));
-    reference.parameters.push_back(entry);
+    reference.parameters.add(entry);
   }
 
   static StructureTensor tensor(const Numbers& content, std::vector<std::int64_t> dims) {
@@ -50,7 +50,7 @@ class MatchContent : public ::testing::Test {
   static std::string text(const std::vector<TensorSource>& sources) {
     std::string result;
     for (const TensorSource& source : sources) {
-      result += (result.empty() ? "" : " ") + std::to_string(source.parameter) +
+      result += (result.empty() ? "" : " ") + std::to_string(source.parameter.number()) +
                 (source.how == How::bytes  ? ":bytes"
                  : source.how == How::part ? ":part"
                                            : ":other");
@@ -59,7 +59,7 @@ class MatchContent : public ::testing::Test {
   }
 
   std::string find(const Numbers& content, std::vector<std::int64_t> dims) {
-    return text(WantedContent(reference).find(tensor(content, std::move(dims))));
+    return text(ParameterContent(reference).find(tensor(content, std::move(dims))));
   }
 
   match::Reference reference;
@@ -88,14 +88,14 @@ TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
   entry.element_size = sizeof(float);
   const std::vector<std::uint16_t> cast = {1, 2, 3, 4, 5, 6}, turned = {1, 4, 2, 5, 3, 6};
   entry.digest_bfloat16 = digest_of(cast.data(), 12);
-  reference.parameters.push_back(entry);
+  reference.parameters.add(entry);
   for (const auto& [content, dims] :
        {std::pair(&cast, std::vector<std::int64_t>{2, 3}), std::pair(&turned, std::vector<std::int64_t>{3, 2})}) {
     StructureTensor narrow;
     narrow.data_type = onnx::TensorProto::BFLOAT16;
     narrow.dims = dims;
     narrow.bytes = {reinterpret_cast<const char*>(content->data()), 12};
-    EXPECT_EQ(text(WantedContent(reference).find(narrow)), "0:bytes");
+    EXPECT_EQ(text(ParameterContent(reference).find(narrow)), "0:bytes");
   }
 }
 
@@ -104,7 +104,7 @@ TEST_F(MatchContent, FindsPiecesOfASplitWeight) {
   const Numbers top = {1, 2, 3, 4}, bottom = {5, 6, 7, 8}, left = {1, 3, 5, 7}, other = {9, 9, 9, 9};
   std::vector<StructureTensor> tensors = {tensor(other, {2, 2}), tensor(top, {2, 2}), tensor(bottom, {2, 2})};
   std::vector<std::vector<TensorSource>> found(3);
-  WantedContent(reference).find_split(tensors, found);
+  ParameterContent(reference).find_split(tensors, found);
   EXPECT_EQ(text(found[0]), "");
   EXPECT_EQ(text(found[1]), "0:bytes");
   EXPECT_EQ(text(found[2]), "0:bytes");
@@ -112,7 +112,7 @@ TEST_F(MatchContent, FindsPiecesOfASplitWeight) {
   const Numbers right = {2, 4, 6, 8};  // columns, each a tensor
   tensors = {tensor(left, {4, 1}), tensor(right, {4, 1})};
   found.assign(2, {});
-  WantedContent(reference).find_split(tensors, found);
+  ParameterContent(reference).find_split(tensors, found);
   EXPECT_EQ(text(found[0]) + text(found[1]), "0:bytes0:bytes");
 }
 

@@ -88,7 +88,7 @@ class MatchModel : public ::testing::Test {
     std::map<std::string, std::string> found;
     for (std::size_t i = 0; i < model.graph.nodes.size(); ++i) {
       std::string& paths = found[std::string(model.graph.nodes[i].outputs[0])];
-      for (const std::int32_t unit : report.nodes[i].units) {
+      for (const match::UnitIndex unit : report.nodes[i].units) {
         const std::string& path = reference.scopes[reference.units[unit].scope].path;
         if (("+" + paths + "+").find("+" + path + "+") == std::string::npos) paths += (paths.empty() ? "" : "+") + path;
       }

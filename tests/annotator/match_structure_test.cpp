@@ -1,36 +1,44 @@
 // What the match engine sees of a file: bodies and functions laid flat, rearrangements and constants told apart.
 #include <map>
+#include <type_traits>
 
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "tests/annotator/match_file.h"
 #include "tests/schema/expect_error.h"
 
 namespace whence {
 
+using match::ForeignNode;
 using match::ForeignStructure;
-using match::make_structure;
 using match::NodeKind;
-using match::Structure;
+using match::Side;
+using FileStructure = match::FileStructure<Side::foreign>;
 
 namespace {
 
+// Each kind and side has its own index, of the size of an integer.
+static_assert(!std::is_constructible_v<ForeignNode, match::ForeignValue>);
+static_assert(!std::is_constructible_v<ForeignNode, match::ReferenceNode>);
+static_assert(!std::is_convertible_v<int, ForeignNode> && !std::is_convertible_v<ForeignNode, int>);
+static_assert(sizeof(ForeignNode) == sizeof(std::int32_t));
+
 class MatchStructure : public ::testing::Test {
  protected:
-  const ForeignStructure& read(const std::string& text) {
+  const FileStructure& read(const std::string& text) {
     summary = summary_of(parse_model(text), folder);
-    made = make_structure(summary);
-    return made;
+    file = match::make_structure<Side::foreign>(summary);
+    return file;
   }
 
   std::map<std::string, NodeKind> kinds() const {
     std::map<std::string, NodeKind> result;
-    for (const match::StructureNode& node : made.structure.nodes) result[std::string(node.op_type)] = node.kind;
+    for (const auto& node : file.structure.nodes) result[std::string(node.op_type)] = node.kind;
     return result;
   }
 
   TemporaryFolder folder;
   onnx_file::OnnxSummary summary;
-  ForeignStructure made;
+  FileStructure file;
 };
 
 TEST_F(MatchStructure, TellsComputingFromRearrangingFromConstant) {
@@ -52,61 +60,61 @@ TEST_F(MatchStructure, TellsComputingFromRearrangingFromConstant) {
 }
 
 TEST_F(MatchStructure, LooksThroughRearrangements) {
-  const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
+  const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[2,3] x) => (float[3,2] y) { a = Relu(x) t = Transpose(a) i = Identity(t) y = Neg(i) })")
-                           .structure;
-  const std::int32_t relu = s.nodes[0].outputs[0], read_by_neg = s.nodes[3].inputs[0];
+                                  .structure;
+  const match::ForeignValue relu = s.nodes[ForeignNode(0)].outputs[0], read_by_neg = s.nodes[ForeignNode(3)].inputs[0];
   EXPECT_EQ(s.loose(read_by_neg), relu);
   ASSERT_EQ(s.heavy_uses(relu).size(), 1U);
-  EXPECT_EQ(s.heavy_uses(relu)[0].node, 3);
+  EXPECT_EQ(s.heavy_uses(relu)[0].node, ForeignNode(3));
 }
 
 TEST_F(MatchStructure, SeesThatASliceOfEverythingCutsNothing) {
-  const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
+  const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[4,3] x) => (float[3,3] y)
       <int64[1] zero = {0}, int64[1] three = {3}, int64[1] all = {9223372036854775807}, int64[1] one = {1}> {
       a = Slice(x, zero, all, one)
       y = Slice(a, zero, three, zero)
     })")
-                           .structure;
-  EXPECT_EQ(s.nodes[0].kind, NodeKind::transparent);
-  EXPECT_EQ(s.nodes[1].kind, NodeKind::heavy);
+                                  .structure;
+  EXPECT_EQ(s.nodes[ForeignNode(0)].kind, NodeKind::transparent);
+  EXPECT_EQ(s.nodes[ForeignNode(1)].kind, NodeKind::heavy);
 }
 
 // x * sigmoid(x) is what others call Swish or QuickGelu; x * sigmoid(z) is a gate.
 TEST_F(MatchStructure, SeesWhatGatesItselfAsAnActivation) {
-  const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
+  const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
     g (float[2] x, float[2] z) => (float[2] y) {
       s = Sigmoid(x) a = Mul(s, x) p = Softplus(x) t = Tanh(p) b = Mul(x, t) c = Mul(z, s)
       q = com.microsoft.QuickGelu(x) d = Add(a, b) e = Add(c, q) y = Add(d, e)
     })")
-                           .structure;
-  EXPECT_EQ(s.nodes[1].op_class, s.nodes[6].op_class);
-  EXPECT_EQ(s.nodes[4].op_class, s.nodes[6].op_class);
-  EXPECT_NE(s.nodes[5].op_class, s.nodes[6].op_class);
+                                  .structure;
+  EXPECT_EQ(s.nodes[ForeignNode(1)].op_class, s.nodes[ForeignNode(6)].op_class);
+  EXPECT_EQ(s.nodes[ForeignNode(4)].op_class, s.nodes[ForeignNode(6)].op_class);
+  EXPECT_NE(s.nodes[ForeignNode(5)].op_class, s.nodes[ForeignNode(6)].op_class);
 }
 
 TEST_F(MatchStructure, LaysBodiesFlat) {
-  const ForeignStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18]>
+  const FileStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (bool c, float[2] x) => (float[2] y) {
       y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) }, else_branch = e () => (float[2] b) { b = Neg(x) }>
     })");
   EXPECT_EQ(found.file_nodes.size(), 3U);
   EXPECT_EQ(found.structure.nodes.size(), 3U);
-  const match::StructureNode& last = found.structure.nodes.back();
+  const auto& last = found.structure.nodes[ForeignNode(2)];
   EXPECT_EQ(last.op_type, "If");
   EXPECT_EQ(last.inputs.size(), 3U);  // its condition and both branches' results
 }
 
 TEST_F(MatchStructure, LaysFunctionsOutAtEachCall) {
-  const ForeignStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18, "local": 1]>
+  const FileStructure& found = read(R"(<ir_version: 8, opset_import: ["": 18, "local": 1]>
     g (float[2] x) => (float[2] y) { h = local.twice(x) y = local.twice(h) }
     <domain: "local", opset_import: ["": 18]>
     twice (a) => (b) { s = Abs(a) b = Neg(s) })");
   EXPECT_EQ(found.file_nodes.size(), 4U);       // two calls, two nodes of the function
   EXPECT_EQ(found.structure.nodes.size(), 4U);  // the function's nodes at each call
-  EXPECT_EQ(found.callee_nodes[0].size(), 2U);
-  EXPECT_EQ(found.structure.nodes[0].source, found.structure.nodes[2].source);
+  EXPECT_EQ(found.callee_nodes[match::FileNodeIndex(0)].size(), 2U);
+  EXPECT_EQ(found.structure.nodes[ForeignNode(0)].source, found.structure.nodes[ForeignNode(2)].source);
 }
 
 TEST_F(MatchStructure, RefusesFunctionsThatCallThemselves) {
@@ -115,21 +123,21 @@ TEST_F(MatchStructure, RefusesFunctionsThatCallThemselves) {
     <domain: "local", opset_import: ["": 18, "local": 1]>
     again (a) => (b) { b = local.again(a) })"),
                        folder);
-  expect_error(Code::corrupt_file, [&] { make_structure(summary); });
+  expect_error(Code::corrupt_file, [&] { match::make_structure<Side::foreign>(summary); });
 }
 
 TEST_F(MatchStructure, RefusesCycles) {
   summary = summary_of(parse_model(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[2] x) => (float[2] y) { a = Add(x, b) b = Neg(a) y = Abs(b) })"),
                        folder);
-  const std::string text = expect_error(Code::corrupt_file, [&] { make_structure(summary); });
+  const std::string text = expect_error(Code::corrupt_file, [&] { match::make_structure<Side::foreign>(summary); });
   EXPECT_NE(text.find("cycle"), std::string::npos);
 }
 
 TEST_F(MatchStructure, TakesAnyOrderOfNodes) {
-  const Structure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
+  const ForeignStructure& s = read(R"(<ir_version: 8, opset_import: ["": 18]>
     g (float[2] x) => (float[2] y) { y = Abs(b) b = Neg(a) a = Relu(x) })")
-                           .structure;
+                                  .structure;
   EXPECT_EQ(s.nodes[s.order[0]].op_type, "Relu");
   EXPECT_EQ(s.nodes[s.order[2]].op_type, "Abs");
 }

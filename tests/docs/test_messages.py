@@ -73,6 +73,12 @@ WORDS = {
     r"\bfor who\b": "for a caller that ...",
     r"^\s*(//|#) Whether (?!it is a parameter or|a container grows)": "True if ...: a comment is a sentence, or says what is returned",
 }
+# A comment or docstring that opens with these has no subject: "Of any dtype." is to be "True for any dtype."; behind
+# code, "// of the channels" is to be "// axis of the channels".
+FRAGMENT = re.compile(r'^\s*(?://|#|r?""") ?(?:What|Of|Where) |\S +(?://|#) (?:[Ww]hat|[Oo]f|[Ww]here) ')
+# Folders whose comments are still to be rewritten: remove each from here with its last fragment.
+STILL_FRAGMENTS = ("annotator/functions/", "annotator/match/", "annotator/onnx_file/", "annotator/profile/",
+                   "annotator/view/", "annotator/write/", "recorder/", "samples/")
 
 
 def test_words_that_slow_a_reader_do_not_return():
@@ -84,3 +90,22 @@ def test_words_that_slow_a_reader_do_not_return():
              for number, line in enumerate((command.ROOT / name).read_text().splitlines(), 1)
              for pattern, instead in WORDS.items() if re.search(pattern, line)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_comments_do_not_open_as_fragments():
+    for fragment in ["// Of any dtype.", "  // What follows needs the arguments of one write.", "# Where it lies.",
+                     "int axis;  // of the channels", "int end = 0;  // Where the last window ends.",
+                     "found = []  # what was found", '    """Of an argument that was not given."""']:
+        assert FRAGMENT.search(fragment), fragment
+    for sentence in ["// True for any dtype.", "// The arguments of one write.", "// Offset of the file.",
+                     "int axis;  // axis of the channels", "if (x) return;  // nothing is known of what it holds",
+                     "found = []  # the nodes found", '    """The default of an argument."""', "// Whatever it is.",
+                     "// It is known\n// of it alone that"]:
+        assert not any(FRAGMENT.search(line) for line in sentence.split("\n")), sentence
+    files = subprocess.run(["git", "ls-files", *FOLDERS], cwd=command.ROOT, capture_output=True, text=True, check=True)
+    sources = [name for name in files.stdout.split("\n") if not name.startswith(STILL_FRAGMENTS)
+               and name.endswith((".cpp", ".h", ".py", ".js", ".sh", ".cmake", "CMakeLists.txt"))]
+    assert len(sources) > 300
+    wrong = [f"{name}:{number}: {line.strip()[:90]}" for name in sources
+             for number, line in enumerate((command.ROOT / name).read_text().splitlines(), 1) if FRAGMENT.search(line)]
+    assert not wrong, "a comment says what the thing is or returns:\n" + "\n".join(wrong)

@@ -1,4 +1,4 @@
-# What has to be installed, all of it looked for before anything long begins: one error names every package that is missing.
+# Looks for all packages that have to be installed before anything long begins: one error names every missing one.
 #
 # Sets the targets of find_package for Protobuf, Boost, nlohmann_json, tsl-robin-map, ZLIB. With
 # WHENCE_STATIC the libraries are those that go into the command itself, so that a wheel needs none of them.

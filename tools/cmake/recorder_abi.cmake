@@ -1,4 +1,4 @@
-# What command and recorder library exchange are plain C++ structures, so both must be built from the same headers: a
+# The command and the recorder library exchange plain C++ structures, so both must be built from the same headers: a
 # digest of them is compiled into both and compared when the library is loaded.
 file(GLOB_RECURSE shared_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/schema/*.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shared_headers})

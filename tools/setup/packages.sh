@@ -13,7 +13,7 @@ if ! command -v dpkg-query >/dev/null; then
   exit 0
 fi
 
-# Those of the words that are not installed packages.
+# Prints those of its arguments that are not installed packages.
 missing_of() {
   for package; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf ' %s' "$package"

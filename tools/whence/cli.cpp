@@ -57,11 +57,11 @@ std::string_view ansi(Color color) {
 
 struct CommandLine::State {
   std::string command, usage, description;
-  po::options_description shown{"options", 110};  // what --help lists
+  po::options_description shown{"options", 110};  // the options that --help lists
   po::options_description hidden;
   po::positional_options_description positions;
   std::vector<std::string> positional_names, names, repeated, examples;
-  std::vector<std::string> input_names, output_names;  // of options that name files
+  std::vector<std::string> input_names, output_names;  // names of the options that name files
   std::map<std::string, std::string> removed;          // options of before, and what took their place
   std::vector<app::NamedFile> further_inputs;
   bool in_place = false;
@@ -87,7 +87,7 @@ struct CommandLine::State {
     return positional ? "the " + name : "--" + name;
   }
 
-  // Those of the names that were given.
+  // The files given under those of the names that the command line has.
   std::vector<app::NamedFile> files(const std::vector<std::string>& of) const {
     std::vector<app::NamedFile> found;
     for (const std::string& name : of) {

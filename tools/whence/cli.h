@@ -1,4 +1,4 @@
-// What all subcommands share: the command line, diagnostics on the terminal or as JSON, and tables of text.
+// The parts that all subcommands share: the command line, diagnostics on the terminal or as JSON, and tables of text.
 // Boost.Program_options stays inside cli.cpp, so that a subcommand compiles quickly and reads plainly.
 #pragma once
 
@@ -48,7 +48,7 @@ class CommandLine {
   bool has(const std::string& name) const;
   std::string text(const std::string& name) const;  // throws Error(usage) when it was not given
   std::string text_or(const std::string& name, std::string otherwise) const;
-  std::vector<std::string> list(const std::string& name) const;  // of a repeated option, empty when not given
+  std::vector<std::string> list(const std::string& name) const;  // a repeated option's values, empty when not given
   std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
   double number_or(const std::string& name, double otherwise) const;               // throws Error(usage)
   bool json() const { return has("json"); }

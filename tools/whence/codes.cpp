@@ -4,6 +4,7 @@
 
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 namespace {
@@ -19,7 +20,7 @@ ExitCode run(int argc, char** argv) {
                        {"exit", static_cast<int>(code.exit)},
                        {"summary", code.summary}});
     }
-    std::cout << nlohmann::ordered_json{{"codes", std::move(codes)}}.dump(2) << "\n";
+    print_json({{"codes", std::move(codes)}});
     return ExitCode::ok;
   }
   for (const CodeInfo& code : all_codes()) {

@@ -1,5 +1,5 @@
-// What a signal says of itself before the process ends by it. A crash is a defect in whence and is reported as one,
-// never as the fault of a file; files are written aside and renamed at the end, so none is left half written.
+// Reports a crash before its signal ends the process. A crash is a defect in whence and is reported as one, never as
+// the fault of a file; files are written aside and renamed at the end, so none is left half written.
 #pragma once
 
 #include <csignal>

@@ -16,17 +16,17 @@ using view::DiffText;
 
 namespace {
 
-DiffText parse_wanted(const CommandLine& line) {
-  DiffText wanted{.depth = {}, .every_module = line.has("all"), .every_node = line.has("nodes")};
+DiffText parse_options(const CommandLine& line) {
+  DiffText options{.depth = {}, .every_module = line.has("all"), .every_node = line.has("nodes")};
   if (line.has("depth")) {
     const std::int64_t depth = line.integer_or("depth", 0);
     if (depth < 0 || depth > 1000) {
       throw Error(Code::usage, "--depth takes a number of levels from 0 to 1000", "for example: --depth 2",
                   {.stage = "command line"});
     }
-    wanted.depth = static_cast<int>(depth);
+    options.depth = static_cast<int>(depth);
   }
-  return wanted;
+  return options;
 }
 
 ExitCode run(int argc, char** argv) {
@@ -45,7 +45,7 @@ ExitCode run(int argc, char** argv) {
   line.example("whence diff model.onnx optimised.onnx --depth 2");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const DiffText wanted = parse_wanted(line);
+  const DiffText options = parse_options(line);
   Diagnostics notes;
   const onnx_file::OnnxSummary a = unwrap(functions::read_flat_summary(line.text("a")), notes);
   const onnx_file::OnnxSummary b = unwrap(functions::read_flat_summary(line.text("b")), notes);
@@ -55,7 +55,7 @@ ExitCode run(int argc, char** argv) {
   if (line.json()) {
     std::cout << view::to_json(diff) << "\n";
   } else {
-    std::cout << view::to_text(diff, wanted, output_palette());
+    std::cout << view::to_text(diff, options, output_palette());
   }
   return line.has("exit-code") && !diff.same() ? ExitCode::findings : ExitCode::ok;
 }

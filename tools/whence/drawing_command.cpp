@@ -7,6 +7,7 @@
 #include "annotator/functions/flat_summary.h"
 #include "schema/files/files.h"
 #include "tools/whence/given_sidecar.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 
@@ -39,15 +40,14 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
     const nlohmann::ordered_json object = {{"file", output},
                                            {"nodes", graph.nodes.size()},
                                            {"modules", graph.tree.rows.size()},
-                                           {"edges", graph.edges.size()},
-                                           {"size", size_of_file(output)},
-                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
-    std::cout << object.dump(2) << "\n";
+                                           {"edges", graph.index.edges().size()},
+                                           {"size", size_of_file(output)}};
+    print_json(object, notes);
     return ExitCode::ok;
   }
   print_text(notes);
   std::cout << output << ": " << graph.nodes.size() << " nodes in " << graph.tree.rows.size() << " modules, "
-            << graph.edges.size() << " edges\n";
+            << graph.index.edges().size() << " edges\n";
   return ExitCode::ok;
 }
 

@@ -1,4 +1,4 @@
-// What `whence dot` and `whence graphml` share: one file in, one drawing out, to a file or to standard output.
+// Shared by `whence dot` and `whence graphml`: one file in, one drawing out, to a file or to standard output.
 #pragma once
 
 #include <string>

@@ -111,7 +111,7 @@ bool parse_on_unsupported(const CommandLine& line) {
 
 int parse_opset(const CommandLine& line) {
   const std::int64_t opset = line.integer_or("opset", Options{}.opset);
-  return static_cast<int>(std::clamp<std::int64_t>(opset, -1, 10000));  // what is out of range is refused later
+  return static_cast<int>(std::clamp<std::int64_t>(opset, -1, 10000));  // numbers out of range are refused later
 }
 
 }  // namespace

@@ -33,12 +33,13 @@ void print_people(const FunctionsReport& report, const std::string& output) {
   std::cout << table.text() << output << ": " << report.nodes_before << " nodes became " << report.nodes_after << ", "
             << report.functions.size() << (report.functions.size() == 1 ? " function" : " functions")
             << " among them\n";
-  constexpr std::size_t most = 10;
-  for (std::size_t i = 0; i < std::min(report.refused.size(), most); ++i) {
+  constexpr std::size_t max_lines = 10;
+  for (std::size_t i = 0; i < std::min(report.refused.size(), max_lines); ++i) {
     std::cout << "left as it is: " << shown(report.refused[i].module) << ": " << shown(report.refused[i].reason)
               << "\n";
   }
-  if (report.refused.size() > most) std::cout << "... and " << report.refused.size() - most << " more (--json)\n";
+  if (report.refused.size() > max_lines)
+    std::cout << "... and " << report.refused.size() - max_lines << " more (--json)\n";
 }
 
 ExitCode run(int argc, char** argv) {

@@ -7,6 +7,7 @@
 #include "annotator/exporter/export.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 
@@ -27,8 +28,7 @@ ExitCode missing(const CommandLine& line) {
   const auto graph = exporter::export_program(app::read_archive(read, notes), options);
   const Diagnostics problems = graph ? Diagnostics{} : graph.diagnostics();
   if (line.json()) {
-    std::cout << nlohmann::ordered_json{{"missing", nlohmann::ordered_json::parse(json_array(problems))}}.dump(2)
-              << "\n";
+    print_json({{"missing", nlohmann::ordered_json::parse(json_array(problems))}});
   } else {
     print_text(problems);
     if (problems.empty()) std::cout << "every operator has a converter\n";
@@ -55,7 +55,7 @@ ExitCode run(int argc, char** argv) {
     for (const std::string& key : table.keys()) {
       operators.push_back({{"operator", key}, {"schema", table.find(key)->schema}});
     }
-    std::cout << nlohmann::ordered_json{{"operators", std::move(operators)}}.dump(2) << "\n";
+    print_json({{"operators", std::move(operators)}});
     return ExitCode::ok;
   }
   for (const std::string& key : table.keys()) {

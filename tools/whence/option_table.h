@@ -11,12 +11,12 @@ namespace whence {
 struct OptionRow {
   enum class Kind { text, list, flag, output };
 
-  const char* name;         // of the flag, without --
+  const char* name;         // the flag, without --
   Kind kind;                // list: may be given several times; output: a file that is written
   const char* placeholder;  // "FILE" names a file that is read; "" for flags and outputs
   const char* help;
-  const char* field;    // of the struct of include/whence/
-  const char* keyword;  // of the Python function; "" where Python says it by a type or not at all
+  const char* field;    // member of the struct in include/whence/
+  const char* keyword;  // argument of the Python function; "" where Python says it by a type or not at all
 };
 
 void declare(CommandLine& line, std::span<const OptionRow> rows);

@@ -12,7 +12,7 @@ inline text::Palette output_palette() {
           color_out(Color::yellow), color_out(Color::green), color_out(Color::reset)};
 }
 
-// Of an option that the commands with colours had.
+// The remedy for --no-pager, an option that the commands with colours had.
 inline constexpr const char* no_pager = "leave it out: text is printed at once; pipe it to `less -R` to page it";
 
 }  // namespace whence

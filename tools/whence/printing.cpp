@@ -3,13 +3,17 @@
 #include <iostream>
 #include <utility>
 
+#include "schema/json_text.h"
+
 namespace whence {
 
 using Json = nlohmann::ordered_json;
 
+void print_json(const Json& object) { std::cout << json_text(object, 2) << "\n"; }
+
 void print_json(Json object, const Diagnostics& notes) {
   object["diagnostics"] = Json::parse(json_array(notes));
-  std::cout << object.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  print_json(object);
 }
 
 Json to_json(const FunctionsReport& report) {

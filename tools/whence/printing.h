@@ -1,4 +1,4 @@
-// What several subcommands print of the reports of the C++ API.
+// Prints the parts of reports of the C++ API that several subcommands share.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,8 +10,8 @@
 
 namespace whence {
 
-// The object of a subcommand on standard output, with the diagnostics as its last member. Names that are not UTF-8 are
-// printed with replacement characters.
+// The object of a subcommand on standard output; with diagnostics, they are its last member.
+void print_json(const nlohmann::ordered_json& object);
 void print_json(nlohmann::ordered_json object, const Diagnostics& notes);
 
 nlohmann::ordered_json to_json(const FunctionsReport& report);

@@ -9,6 +9,7 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/export_options.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 namespace {
@@ -18,14 +19,10 @@ void print_summary(const Program& program, const std::string& output, const Diag
   const std::int64_t parameters = program.modules.empty() ? 0 : program.modules.front().parameters_total;
   const std::uint64_t size = size_of_file(output);
   if (json) {
-    const nlohmann::ordered_json object = {{"file", output},
-                                           {"size", size},
-                                           {"modules", program.modules.size()},
-                                           {"operations", count},
-                                           {"parameters", parameters},
-                                           {"ran", program.ran},
-                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
-    std::cout << object.dump(2) << "\n";
+    const nlohmann::ordered_json object = {
+        {"file", output},           {"size", size},      {"modules", program.modules.size()}, {"operations", count},
+        {"parameters", parameters}, {"ran", program.ran}};
+    print_json(object, notes);
     return;
   }
   print_text(notes);

@@ -8,6 +8,7 @@
 #include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 
@@ -57,9 +58,8 @@ void print_summary(const report::Report& report, const std::string& output, bool
                                            {"modules", report.graph.tree.rows.size()},
                                            {"covered", all.covered()},
                                            {"findings", findings},
-                                           {"size", size_of_file(output)},
-                                           {"diagnostics", nlohmann::ordered_json::parse(json_array(notes))}};
-    std::cout << object.dump(2) << "\n";
+                                           {"size", size_of_file(output)}};
+    print_json(object, notes);
     return;
   }
   print_text(notes);

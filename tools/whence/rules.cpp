@@ -7,6 +7,7 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 
@@ -27,8 +28,8 @@ ExitCode run(int argc, char** argv) {
 
   std::vector<const Rule*> rules;
   for (const Rule* rule : validation::all_rules()) {
-    const std::string wanted = line.text_or("rule", "");
-    if (wanted.empty() || wanted == rule->code || wanted == rule->name) rules.push_back(rule);
+    const std::string rule_name = line.text_or("rule", "");
+    if (rule_name.empty() || rule_name == rule->code || rule_name == rule->name) rules.push_back(rule);
   }
   if (rules.empty()) {
     throw Error(Code::usage, "there is no rule '" + line.text("rule") + "'", "`whence rules` lists them",
@@ -44,7 +45,7 @@ ExitCode run(int argc, char** argv) {
                       {"why", rule->why},
                       {"remedy", rule->remedy}});
     }
-    std::cout << nlohmann::ordered_json{{"rules", list}}.dump(2) << "\n";
+    print_json({{"rules", list}});
     return ExitCode::ok;
   }
   if (line.has("rule")) {

@@ -9,6 +9,7 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/given_sidecar.h"
+#include "tools/whence/printing.h"
 
 namespace whence {
 
@@ -28,14 +29,14 @@ void print_names(const std::vector<SelectedNode>& nodes) {
 void print_ort_quant(const std::vector<SelectedNode>& nodes) {
   Json names = Json::array();
   for (const SelectedNode& node : nodes) names.push_back(node.name);
-  std::cout << Json{{"nodes_to_exclude", names}}.dump(2) << "\n";
+  print_json({{"nodes_to_exclude", names}});
 }
 
 // Which nodes each module has: what partitioners and per-layer annotations of ONNX Runtime take.
 void print_by_module(const std::vector<SelectedNode>& nodes) {
   Json modules = Json::object();
   for (const SelectedNode& node : nodes) modules[node.module].push_back(node.name);
-  std::cout << modules.dump(2) << "\n";
+  print_json(modules);
 }
 
 void print_json(const std::vector<SelectedNode>& nodes, const Diagnostics& notes) {
@@ -46,7 +47,7 @@ void print_json(const std::vector<SelectedNode>& nodes, const Diagnostics& notes
                     {"module", node.module},
                     {"confidence", origin::name_of(node.confidence)}});
   }
-  std::cout << Json{{"nodes", list}, {"diagnostics", Json::parse(json_array(notes))}}.dump(2) << "\n";
+  whence::print_json({{"nodes", list}}, notes);
 }
 
 // A list of names is of no use where nodes have none.
@@ -60,13 +61,14 @@ void require_names(const std::vector<SelectedNode>& nodes, const std::string& fi
 }
 
 // Nodes of a function have one name for all calls, so no list can name those of one module.
-void require_outside_functions(const OnnxSummary& model, const view::NodeSelection& wanted, const std::string& file) {
+void require_outside_functions(const OnnxSummary& model, const view::NodeSelection& selection,
+                               const std::string& file) {
   try {
-    select_nodes(model, wanted, nullptr);
+    select_nodes(model, selection, nullptr);
   } catch (const Error& error) {
     const Result<OnnxSummary> flat = functions::read_flat_summary(file);
     if (!flat) throw;
-    select_nodes(*flat, wanted, nullptr);  // throws when nothing matches there either
+    select_nodes(*flat, selection, nullptr);  // throws when nothing matches there either
     throw Error(Code::usage, "the nodes that are asked for stand in functions, where they have no name of their own",
                 "`whence inline` the file first, or select the module that is called",
                 {.file = file, .stage = "select"});
@@ -100,9 +102,10 @@ ExitCode run(int argc, char** argv) {
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
   std::optional<metadata::Recorded> recorded;
   if (sidecar && metadata::belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
-  const view::NodeSelection wanted{line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ',')};
-  if (functions::has_cut_functions(model)) require_outside_functions(model, wanted, file);
-  const auto nodes = select_nodes(model, wanted, recorded ? &*recorded : nullptr);
+  const view::NodeSelection selection{line.list("modules"), line.list("not"),
+                                      text::split(line.text_or("ops", ""), ',')};
+  if (functions::has_cut_functions(model)) require_outside_functions(model, selection, file);
+  const auto nodes = select_nodes(model, selection, recorded ? &*recorded : nullptr);
   if (line.json()) {
     print_json(nodes, notes);
     return ExitCode::ok;

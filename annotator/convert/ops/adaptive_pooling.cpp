@@ -50,7 +50,7 @@ std::optional<Ints> input_sizes(Ctx& c, const Adaptive& pool) {
   return sizes;
 }
 
-// Where each window of an axis begins, and the position behind it, [out].
+// The first position of each window of an axis, and the position behind its last, [out].
 struct Windows {
   Val begins, ends, size;  // the size of the input's axis, a scalar
 };

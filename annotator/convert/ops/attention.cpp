@@ -104,7 +104,7 @@ Val probabilities(Ctx& c, Val scores, Val mask, const Attention& attention) {
   if (c.dtype(attention.mask) == DType::boolean) {
     const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
     const Val result = c.emit("Softmax", {c.emit("Where", {mask, scores, minus_infinity})}, over_last);
-    // What the mask removes is zero already, or the NaN of a row of -inf.
+    // Masked scores are zero already, or the NaN of a row of -inf.
     return zero_rows ? c.emit("Where", {mask, result, zero}) : result;
   }
   const Val result = c.emit("Softmax", {c.emit("Add", {scores, mask})}, over_last);

@@ -32,7 +32,7 @@ Ints per_axis(Ctx& c, std::string_view argument) {
   return values;
 }
 
-// What all the forms have in common; padding and the transposed form's arguments are left to the caller.
+// Reads the arguments that all forms have in common; the caller reads padding and the transposed form's arguments.
 Convolution read(Ctx& c) {
   Convolution conv;
   conv.input = c.tensor("input");

@@ -94,7 +94,7 @@ void arange(Ctx& c) {
   c.yield(c.emit("Neg", {c.emit("Range", {negative(start), negative(end), negative(step)})}));
 }
 
-// As many numbers from start to end as the model computes; a single one is the start.
+// Yields `steps` numbers from start to end, a count that the model computes; a single one is the start.
 Val linspace_of(Ctx& c, Val start, Val end, Val steps) {
   const DType dtype = c.output_dtype();
   const Val numbers = c.emit("Range", {c.constant_int(0), steps, c.constant_int(1)});

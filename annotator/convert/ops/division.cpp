@@ -14,13 +14,13 @@ Val opposite_signs(Ctx& c, Val rest, Val y, DType dtype) {
   return c.emit("Less", {c.emit("Mul", {c.emit("Sign", {rest}), y}), c.constant_number(0, dtype)});
 }
 
-// As c10::div_floor_floating (c10/util/generic_math.h, PyTorch 2.13): what the exact remainder leaves is divided, so
-// that 1 // 0.1 is 9, infinity // 2 is NaN and -5 // infinity is -1.
+// Follows c10::div_floor_floating (c10/util/generic_math.h, PyTorch 2.13): subtracts the exact remainder and then
+// divides, so that 1 // 0.1 is 9, infinity // 2 is NaN and -5 // infinity is -1.
 Val floor_quotient_of_floats(Ctx& c, Val x, Val y, DType dtype) {
   const Val rest = c.emit("Mod", {x, y}, {{"fmod", 1}});
-  const Val whole = c.emit("Round", {c.emit("Div", {c.emit("Sub", {x, rest}), y})});
-  const Val less = c.emit("Sub", {whole, c.constant_number(1, dtype)});
-  const Val quotient = c.emit("Where", {opposite_signs(c, rest, y, dtype), less, whole});
+  const Val rounded = c.emit("Round", {c.emit("Div", {c.emit("Sub", {x, rest}), y})});
+  const Val less = c.emit("Sub", {rounded, c.constant_number(1, dtype)});
+  const Val quotient = c.emit("Where", {opposite_signs(c, rest, y, dtype), less, rounded});
   const TensorData* divisor = c.constant(y);
   if (divisor != nullptr && program::single_number(*divisor).value_or(0) != 0) return quotient;
   return c.emit("Where", {c.emit("Equal", {y, c.constant_number(0, dtype)}), c.emit("Div", {x, y}), quotient});

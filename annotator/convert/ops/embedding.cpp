@@ -21,7 +21,7 @@ void embedding_renorm(Ctx& c) {
   const Val rows = c.typed(c.emit("Gather", {weight, index}), dtype, std::vector{Dim{}, c.dims(weight)[1]});
   const Val norm = vector_norm(c, rows, c.number("norm_type"), {1}, true);
   const Val limit = c.constant_number(c.number("max_norm"), dtype);
-  // As ATen has it, so that the length is a little below.
+  // ATen adds 1e-7 too, so that the length is a little below the limit.
   const Val factor = c.emit("Div", {limit, c.emit("Add", {norm, c.constant_number(1e-7, dtype)})});
   const Val cut = c.emit("Where", {c.emit("Greater", {norm, limit}), c.emit("Mul", {rows, factor}), rows});
   c.yield(c.emit("ScatterND", {weight, c.unsqueeze(c.cast(index, DType::int64), {1}), cut}));
@@ -41,7 +41,7 @@ Bags read(Ctx& c) {
   bags.mode = static_cast<BagMode>(c.integer("mode"));
   bags.last_offset_included = c.flag("include_last_offset");
   if (c.schema().find("padding_idx") && c.has("padding_idx")) {
-    // Where None is not possible -1 stands for it.
+    // -1 stands for None in schemas that do not allow None.
     const std::int64_t padding = c.integer("padding_idx");
     const bool optional = c.schema().find("padding_idx")->type.optional;
     if (padding >= 0) bags.padding = padding;
@@ -109,8 +109,8 @@ Val membership(Ctx& c, const Bags& bags) {
 // The greatest of each bag's rows, element by element; 0 for a bag without any.
 Val greatest_rows(Ctx& c, const Bags& bags, Val member) {
   const DType dtype = c.output_dtype();
-  const Val least = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
-  const Val rows = c.emit("Where", {c.unsqueeze(member, {2}), looked_up(c, bags), least});
+  const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
+  const Val rows = c.emit("Where", {c.unsqueeze(member, {2}), looked_up(c, bags), minus_infinity});
   const Val greatest = reduce(c, "ReduceMax", c.typed(rows, dtype), {1}, false);
   const Val filled = c.cast(reduce(c, "ReduceMax", c.cast(member, DType::int32), {1}, true), DType::boolean);
   return c.emit("Where", {filled, greatest, c.constant_number(0, dtype)});

@@ -51,6 +51,7 @@ OpFamily statistics_ops();
 OpFamily quantile_ops();
 OpFamily vector_ops();
 OpFamily matrix_ops();
+OpFamily solve_ops();
 OpFamily quantization_ops();
 OpFamily running_ops();
 OpFamily spectral_ops();

@@ -52,7 +52,8 @@ void grouped_mm(Ctx& c) {
   multiply_groups(c, a, b);
 }
 
-// What transformers registers for its mixtures of experts, where PyTorch's own kernel does not run: by rows.
+// The operator that transformers registers for its mixtures of experts where PyTorch's own kernel does not run: by
+// rows.
 void transformers_grouped_mm(Ctx& c) { multiply_groups(c, c.tensor("input"), c.tensor("weight")); }
 
 const OpEntry kGroupedMatmul[] = {

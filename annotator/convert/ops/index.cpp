@@ -118,7 +118,7 @@ void nonzero(Ctx& c) {
   c.yield(c.emit("Slice", {positions, c.constant_ints({0}), c.constant_ints({0}), c.constant_ints({1})}));
 }
 
-// As many positions as asked for: what is missing is filled up, what is more is cut.
+// Yields `size` positions: missing ones are filled up, further ones are cut.
 void nonzero_static(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t size = c.integer("size"), fill = c.integer("fill_value");

@@ -68,7 +68,7 @@ void vstack(Ctx& c) {
 
 // ---- apart ------------------------------------------------------------------------------------------------------
 
-// As many equal pieces as the operator had results; the last may be smaller.
+// Yields one equal piece for each of the operator's results; the last may be smaller.
 void split_evenly(Ctx& c, Val x, std::int64_t axis) {
   const int pieces = c.output_count();
   if (pieces == 1) return c.yield(std::vector{x});
@@ -91,10 +91,10 @@ void split_by_size(Ctx& c, Val x, std::int64_t axis, const Size& size) {
   }
   const int pieces = c.output_count();
   std::vector<Size> sizes(pieces, size);
-  const auto whole = c.static_dim(x, axis), piece = c.static_size(size);
-  if (whole && piece) {
+  const auto axis_size = c.static_dim(x, axis), piece = c.static_size(size);
+  if (axis_size && piece) {
     std::fill(sizes.begin(), sizes.end(), *piece);
-    sizes.back() = *whole - *piece * (pieces - 1);
+    sizes.back() = *axis_size - *piece * (pieces - 1);
   } else if (pieces > 1) {
     const Val used = c.emit("Mul", {c.to_scalar_value(size), c.constant_int(pieces - 1)});
     sizes.back() = c.emit("Sub", {c.dim_of(x, axis), used});
@@ -119,9 +119,9 @@ void chunk(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const Size chunks = c.size("chunks");
-  const auto whole = c.static_dim(x, axis), count = c.static_size(chunks);
+  const auto axis_size = c.static_dim(x, axis), count = c.static_size(chunks);
   c.expect(!count || *count >= 1, "it needs at least one chunk");
-  if (whole && count) return split_by_size(c, x, axis, (*whole + *count - 1) / *count);
+  if (axis_size && count) return split_by_size(c, x, axis, (*axis_size + *count - 1) / *count);
   if (count && !c.yields_sequence() && c.output_count() < *count) {
     c.refuse("the axis is dynamic, and the example is cut into fewer pieces than " + std::to_string(*count),
              "give an example that is long enough, or keep that axis fixed");
@@ -138,10 +138,10 @@ void split_dynamic_axis(Ctx& c, Val x, std::int64_t axis, std::int64_t sections)
   if (sections == 1) return c.yield(std::vector{x});
   Ints numbers(sections);
   std::iota(numbers.begin(), numbers.end(), 0);
-  const Val whole = c.dim_of(x, axis), pieces = c.constant_int(sections);
-  const Val longer = c.emit("Less", {c.constant_ints(numbers), c.emit("Mod", {whole, pieces})});
+  const Val axis_size = c.dim_of(x, axis), pieces = c.constant_int(sections);
+  const Val longer = c.emit("Less", {c.constant_ints(numbers), c.emit("Mod", {axis_size, pieces})});
   const Val sizes =
-      c.emit("Add", {c.emit("Div", {whole, pieces}), c.cast(c.typed(longer, DType::boolean), DType::int64)});
+      c.emit("Add", {c.emit("Div", {axis_size, pieces}), c.cast(c.typed(longer, DType::boolean), DType::int64)});
   c.yield(c.emit_many("Split", {x, sizes}, {{"axis", axis}}, static_cast<int>(sections)));
 }
 
@@ -149,10 +149,11 @@ void split_dynamic_axis(Ctx& c, Val x, std::int64_t axis, std::int64_t sections)
 void tensor_split_sections(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), sections = c.integer("sections");
-  const auto whole = c.static_dim(x, axis);
-  if (!whole) return split_dynamic_axis(c, x, axis, sections);
+  const auto axis_size = c.static_dim(x, axis);
+  if (!axis_size) return split_dynamic_axis(c, x, axis, sections);
   std::vector<Size> sizes;
-  for (std::int64_t i = 0; i < sections; ++i) sizes.push_back(*whole / sections + (i < *whole % sections ? 1 : 0));
+  for (std::int64_t i = 0; i < sections; ++i)
+    sizes.push_back(*axis_size / sections + (i < *axis_size % sections ? 1 : 0));
   split_into(c, x, axis, sizes);
 }
 
@@ -171,17 +172,17 @@ void slice_between(Ctx& c, Val x, std::int64_t axis, std::vector<Size> cuts) {
 void tensor_split_indices(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
-  const auto whole = c.static_dim(x, axis);
+  const auto axis_size = c.static_dim(x, axis);
   std::vector<Size> given = c.sizes("indices");
-  if (!whole || std::any_of(given.begin(), given.end(), [&](const Size& cut) { return !c.static_size(cut); })) {
+  if (!axis_size || std::any_of(given.begin(), given.end(), [&](const Size& cut) { return !c.static_size(cut); })) {
     return slice_between(c, x, axis, std::move(given));
   }
   std::vector<Size> sizes;
   std::int64_t from = 0;
   Ints cuts = c.integers("indices");
-  cuts.push_back(*whole);
+  cuts.push_back(*axis_size);
   for (std::int64_t cut : cuts) {
-    cut = std::clamp(cut < 0 ? cut + *whole : cut, from, *whole);
+    cut = std::clamp(cut < 0 ? cut + *axis_size : cut, from, *axis_size);
     sizes.push_back(cut - from);
     from = cut;
   }

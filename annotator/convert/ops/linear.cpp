@@ -106,13 +106,13 @@ void addbmm(Ctx& c) {
   c.yield(scaled_sum(c, reduce(c, "ReduceSum", products, {0}, false)));
 }
 
-// NumPy's rules for vectors and batches are PyTorch's and ONNX's alike, so these differ in argument names only.
+// PyTorch and ONNX both follow NumPy's rules for vectors and batches, so these differ in argument names only.
 void matmul(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("other")})); }
 void mm(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("mat2")})); }
 void mv(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("vec")})); }
 void dot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("tensor")})); }
 
-// Of real vectors, which are their own conjugates.
+// Real vectors only, which are their own conjugates.
 void vdot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("other")})); }
 
 // [n] x [m] -> [n, m]

@@ -154,8 +154,8 @@ void by_probability(Ctx& c, Val scores, Val target, double smoothing) {
   c.yield(c.emit("Neg", {rank == 1 ? each : reduced(c, each)}));
 }
 
-// Of the loss by class a share e goes to all classes alike: (1 - e) loss - e / C * sum over all classes of weight *
-// log softmax. Ignored targets count for neither; the mean divides by the weights of the targets that count.
+// Spreads a share e of the loss by class over all classes: (1 - e) loss - e / C * sum over all classes of weight * log
+// softmax. Ignored targets count for neither; the mean divides by the weights of the targets that count.
 void smoothed(Ctx& c, double smoothing) {
   const DType dtype = c.output_dtype();
   Val scores = c.tensor("self"), target = c.tensor("target");
@@ -196,15 +196,15 @@ void cross_entropy_loss(Ctx& c) {
   by_class(c, "SoftmaxCrossEntropyLoss");
 }
 
-// Of scores x [N, C], or [C], and the right class y of each: the mean over the classes j of
-// weight[y] * max(0, margin - x[y] + x[j])^p, where that of y itself is 0.
+// For scores x [N, C] or [C], and the right class y of each: the mean over the classes j of weight[y] * max(0, margin -
+// x[y] + x[j])^p, where the term of y itself is 0.
 void multi_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
-  const Val given = c.tensor("self");
-  const int rank = c.rank(given);
-  const auto classes = rank == 0 ? std::nullopt : c.static_dim(given, -1);
+  const Val scores = c.tensor("self");
+  const int rank = c.rank(scores);
+  const auto classes = rank == 0 ? std::nullopt : c.static_dim(scores, -1);
   if (!classes) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
-  const Val x = rank == 1 ? c.unsqueeze(given, {0}) : given;
+  const Val x = rank == 1 ? c.unsqueeze(scores, {0}) : scores;
   const Val right = c.reshape(c.cast(c.tensor("target"), DType::int64), {Size{-1}, Size{1}});
   Val loss = c.emit("Sub", {x, c.emit("GatherElements", {x, right}, {{"axis", 1}})});
   loss = c.emit("Max", {c.emit("Add", {loss, number(c, c.number("margin"))}), number(c, 0)});
@@ -219,15 +219,15 @@ void multi_margin_loss(Ctx& c) {
   c.yield(reduction(c) == "none" && c.rank(c.tensor("target")) == 0 ? c.squeeze(loss, {0}) : loss);
 }
 
-// Of scores x [N, C], or [C], and the right classes y of each, up to the first -1: the sum over these and over all
+// For scores x [N, C] or [C], and the right classes y of each, up to the first -1: the sum over these and over all
 // other classes i of max(0, 1 - x[y] + x[i]), divided by C.
 void multilabel_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
-  const Val given = c.cast(c.tensor("self"), dtype), target = c.cast(c.tensor("target"), DType::int64);
-  const int rank = c.rank(given);
-  const auto classes = rank == 0 ? std::nullopt : c.static_dim(given, -1);
+  const Val scores = c.cast(c.tensor("self"), dtype), target = c.cast(c.tensor("target"), DType::int64);
+  const int rank = c.rank(scores);
+  const auto classes = rank == 0 ? std::nullopt : c.static_dim(scores, -1);
   if (!classes) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
-  const Val x = rank == 1 ? c.unsqueeze(given, {0}) : given, y = rank == 1 ? c.unsqueeze(target, {0}) : target;
+  const Val x = rank == 1 ? c.unsqueeze(scores, {0}) : scores, y = rank == 1 ? c.unsqueeze(target, {0}) : target;
   const auto as_number = [&](Val flag, DType as) { return c.typed(c.cast(c.typed(flag, DType::boolean), as), as); };
   const Val ends = as_number(c.emit("Less", {y, c.constant_int(0)}), DType::int32);
   const Val is_class =
@@ -238,8 +238,8 @@ void multilabel_margin_loss(Ctx& c) {
   // [N, right class, class]
   const Val counts = c.unsqueeze(is_class, {2});
   const Val same = c.emit("And", {counts, c.emit("Equal", {c.unsqueeze(right, {2}), c.constant_ints(numbers)})});
-  const Val taken = reduce(c, "ReduceMax", as_number(same, dtype), {1}, true);
-  const Val other = c.emit("And", {counts, c.emit("Equal", {taken, number(c, 0)})});
+  const Val is_target = reduce(c, "ReduceMax", as_number(same, dtype), {1}, true);
+  const Val other = c.emit("And", {counts, c.emit("Equal", {is_target, number(c, 0)})});
   const Val score = c.unsqueeze(c.emit("GatherElements", {x, right}, {{"axis", 1}}), {2});
   const Val margin = c.emit("Add", {c.emit("Sub", {number(c, 1), score}), c.unsqueeze(x, {1})});
   const Val loss = c.emit("Where", {other, c.emit("Max", {margin, number(c, 0)}), number(c, 0)});

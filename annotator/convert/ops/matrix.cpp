@@ -191,7 +191,7 @@ Val covariance(Ctx& c, Val x, Val counts, Val importance, double correction) {
   return binary("Div", binary("MatMul", deviations, right), c.typed(positive, dtype));
 }
 
-// Of one variable the result is a scalar.
+// One variable gives a scalar.
 Val variables(Ctx& c) {
   const Val x = as_result(c);
   return c.rank(x) == 2 ? x : c.reshape(x, {std::int64_t{1}, std::int64_t{-1}});

@@ -1,5 +1,5 @@
 // Normalisation: batch, layer, group, instance and RMS norm, and weight normalisation.
-// Where the opset lacks the operator, the form it is defined by is written out.
+// If the opset lacks the operator, the form it is defined by is written out.
 #include <algorithm>
 #include <numeric>
 #include <optional>

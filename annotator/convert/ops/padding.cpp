@@ -50,7 +50,7 @@ Val pad_circular(Ctx& c, Val x, const std::vector<Size>& pairs) {
     const std::int64_t axis = rank - 1 - static_cast<std::int64_t>(i / 2);
     const auto before = c.static_size(pairs[i]), after = c.static_size(pairs[i + 1]);
     if (!before || !after) c.refuse("circular padding by dynamic sizes", "export with --opset 19 or newer");
-    // What is cut off is not repeated.
+    // Repeats only elements that are not cut off.
     if (*before < 0 || *after < 0) {
       x = slice(x, std::max<std::int64_t>(-*before, 0), *after < 0 ? *after : INT64_MAX, axis);
     }

@@ -38,7 +38,8 @@ Window read(Ctx& c) {
   return window;
 }
 
-// Where the last window of spatial axis `i` ends, counted from the start of the padding; unknown for dynamic sizes.
+// Returns the end of the last window of spatial axis `i`, counted from the start of the padding; nullopt for dynamic
+// sizes.
 std::optional<std::int64_t> reach(Ctx& c, const Window& window, std::size_t i) {
   const std::vector<Dim>* result = c.output_dims();
   if (!result) return std::nullopt;

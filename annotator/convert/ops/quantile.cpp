@@ -1,7 +1,7 @@
 // Quantiles: the sorted elements of an axis, and between two of them what the interpolation says.
 //
-// As in aten/src/ATen/native/Sorting.cpp, PyTorch 2.13: rank q * (n - 1) among n elements; a slice that holds NaN gives
-// NaN, and nanquantile leaves NaN out, so that every slice has an n of its own.
+// Follows aten/src/ATen/native/Sorting.cpp, PyTorch 2.13: rank q * (n - 1) among n elements; a slice that holds NaN
+// gives NaN, and nanquantile leaves NaN out, so that every slice has an n of its own.
 #include <cmath>
 #include <limits>
 
@@ -14,8 +14,8 @@ namespace {
 // The axis in question as the last one; all elements when none is given.
 struct Slices {
   Val x;
-  Val size;           // of the last axis, a scalar
-  std::int64_t axis;  // where it was
+  Val size;           // size of the last axis, a scalar
+  std::int64_t axis;  // its place in the input
 };
 
 Slices slices(Ctx& c) {

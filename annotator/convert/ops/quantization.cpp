@@ -14,10 +14,10 @@ namespace {
 struct Affine {
   Val scale, zero_point;             // per tensor [] or [1], per channel [C]; the zero point absent when it is 0
   std::int64_t low = 0, high = 0;    // quant_min, quant_max
-  std::optional<std::int64_t> axis;  // of the channels
+  std::optional<std::int64_t> axis;  // the axis of the channels
 };
 
-// What holds all numbers of the range, when ONNX quantizes to it.
+// The 8-bit dtype that holds all numbers of the range, if there is one.
 std::optional<DType> eight_bits(const Affine& a) {
   if (a.low >= 0 && a.high <= 255) return DType::uint8;
   if (a.low >= -128 && a.high <= 127) return DType::int8;

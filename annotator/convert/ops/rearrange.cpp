@@ -39,7 +39,7 @@ void pixel_shuffle(Ctx& c) {
   as_images(c, [&](Val x) { return c.emit("DepthToSpace", {x}, {{"blocksize", factor}, {"mode", "CRD"}}); });
 }
 
-// Where SpaceToDepth puts the channels of each place in a block, in the order channel by channel.
+// The order that takes SpaceToDepth's channels, which it groups by place in a block, channel by channel.
 Val unshuffled_order(Ctx& c, std::int64_t block) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.rank(x) - 3;

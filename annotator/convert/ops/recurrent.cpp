@@ -22,7 +22,7 @@ struct Kind {
   const char* op_type;
   Ints gates;              // ONNX's gate i is PyTorch's gates[i]
   const char* gate_order;  // names the repacked weights
-  const char* activation;  // of a plain RNN; "" for the operator's own
+  const char* activation;  // a plain RNN's; "" for the operator's own
   bool cell_state;
 };
 
@@ -223,7 +223,7 @@ void gru(Ctx& c) { padded(c, kGru); }
 void rnn_tanh(Ctx& c) { padded(c, kRnnTanh); }
 void rnn_relu(Ctx& c) { padded(c, kRnnRelu); }
 
-// What lowering leaves of packed sequences: their data are read by something that is not a recurrent layer.
+// Refuses packed sequences that lowering left: something that is not a recurrent layer reads their data.
 void unpaddable(Ctx& c) {
   c.refuse("a packed sequence that more than recurrent layers read",
            "pad it with pad_packed_sequence (padding 0) before anything else reads it");

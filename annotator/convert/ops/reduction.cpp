@@ -140,7 +140,7 @@ void nansum(Ctx& c) {
   c.yield(reduced(c, "ReduceSum", r, c.output_dtype()));
 }
 
-// Of all axes without dims.
+// Takes all axes if there are no dims.
 void product_of_axes(Ctx& c) {
   const Val x = c.cast(c.tensor("inp"), c.output_dtype());
   c.yield(reduce(c, "ReduceProd", x, c.has("dims") ? c.integers("dims") : Ints(), false));

@@ -67,7 +67,7 @@ bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
   return counts.symbol != none_id && counts.symbol == elements.symbol;
 }
 
-// repeats [n], or [1] for all elements alike, where a dynamic size may be either.
+// repeats [n], or [1] with one count for all elements; a dynamic size may be either.
 void by_tensor(Ctx& c) {
   const Interleaved x = input(c);
   Val repeats = c.tensor("repeats");

@@ -87,8 +87,8 @@ float rounded_factor(double factor, std::int64_t size, std::int64_t result_size)
   return rounded;
 }
 
-// What is done to the spatial axes: a factor each, and the sizes that PyTorch was asked for where they are fewer than
-// the factors give, which is what is left of them when the rest is cut off. -1 elsewhere.
+// A factor for each spatial axis, and the sizes that PyTorch was asked for where they are smaller than the factors
+// give: the rest is then cut off. -1 elsewhere.
 struct Scaling {
   std::vector<float> factors;
   Ints cut_to;

@@ -15,7 +15,7 @@
 namespace whence::convert {
 namespace {
 
-using Parts = std::vector<Val>;  // what is carried along: a value, and its position where that is asked for
+using Parts = std::vector<Val>;  // the carried values: one, and its position if that is a result
 
 // x moved by `distance` along the axis; what comes in at the front is `fill`.
 Val moved(Ctx& c, Val x, std::int64_t axis, std::int64_t distance, double fill) {
@@ -68,7 +68,7 @@ Val rows_up_to_each(Ctx& c, Val x, double fill) {
   return c.typed(c.emit("Where", {before, line, c.constant_number(fill, dtype)}), dtype, std::move(dims));
 }
 
-// What is along the last axis, back in its place.
+// Moves the last axis back to its place.
 Val axis_back(Ctx& c, Val y, int rank) {
   const std::int64_t axis = c.axis(c.integer("dim"), rank);
   Ints order;

@@ -64,12 +64,12 @@ Val spread_values(Ctx& c, Val x, const std::vector<IndexedAxis>& axes, const Ind
   const int rank = static_cast<int>(shape.size());
   const Ints order = result_order(layout, rank);
   bool complete = c.rank(values) == rank;
-  std::vector<Size> wanted;
+  std::vector<Size> sizes;
   for (int i = 0; i < rank; ++i) {
-    wanted.push_back(shape[order[i]]);
-    complete = complete && (wanted[i] == Size{1} || c.static_dim(values, i) != 1);
+    sizes.push_back(shape[order[i]]);
+    complete = complete && (sizes[i] == Size{1} || c.static_dim(values, i) != 1);
   }
-  if (!complete) values = c.emit("Expand", {values, c.to_vector(wanted)});
+  if (!complete) values = c.emit("Expand", {values, c.to_vector(sizes)});
   return c.transpose(values, inverse(order));
 }
 
@@ -100,11 +100,11 @@ Val at_least_vector(Ctx& c, Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0})
 
 // ScatterElements: result[index[i, j], j] = updates[i, j] for axis 0, likewise for others.
 Val scattered(Ctx& c, Val x, Val index, Val updates, const std::string& how) {
-  const Val whole = at_least_vector(c, x);
+  const Val vector = at_least_vector(c, x);
   Attributes attributes = reduction(c, how);
-  attributes.push_back({"axis", c.axis(c.integer("dim"), c.rank(whole))});
+  attributes.push_back({"axis", c.axis(c.integer("dim"), c.rank(vector))});
   const Val written =
-      c.emit("ScatterElements", {whole, at_least_vector(c, index), at_least_vector(c, updates)}, attributes);
+      c.emit("ScatterElements", {vector, at_least_vector(c, index), at_least_vector(c, updates)}, attributes);
   return c.rank(x) == 0 ? c.squeeze(written, {0}) : written;
 }
 

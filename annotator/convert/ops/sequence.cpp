@@ -19,7 +19,7 @@ void construct(Ctx& c) {
     for (Val& each : elements) each = c.cast(each, c.output_dtype());
     return c.yield(c.emit("SequenceConstruct", std::move(elements)));
   }
-  // Where nothing is ever put into the list its dtype is not known; any will do.
+  // If nothing is ever put into the list, its dtype is not known; any will do.
   const DType dtype = c.output_dtype() == DType::undefined ? DType::float32 : c.output_dtype();
   c.yield(c.typed(c.emit("SequenceEmpty", {}, {{"dtype", static_cast<std::int64_t>(to_onnx(dtype))}}), dtype));
 }

@@ -114,13 +114,13 @@ std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, cons
 std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const auto order = order_in_memory(c, sizes, c.sizes("stride"));
   if (!order) return {};
-  std::optional<std::int64_t> count = 1, given = 1;
+  std::optional<std::int64_t> count = 1, input_count = 1;
   const auto multiply = [](std::optional<std::int64_t>& by, std::optional<std::int64_t> size) {
     by = by && size ? std::optional(*by * *size) : std::nullopt;
   };
   for (const Size& size : sizes) multiply(count, c.static_size(size));
-  for (int axis = 0; axis < c.rank(x); ++axis) multiply(given, c.static_dim(x, axis));
-  if (count.has_value() != given.has_value() || count != given) return {};
+  for (int axis = 0; axis < c.rank(x); ++axis) multiply(input_count, c.static_dim(x, axis));
+  if (count.has_value() != input_count.has_value() || count != input_count) return {};
   std::vector<Size> shape;
   Ints back(order->size());
   for (std::size_t i = 0; i < order->size(); ++i) {
@@ -178,19 +178,19 @@ bool is_output_alone(Ctx& c) {
          std::ranges::all_of(c.session().uses().of(result), [](const ProgramUse& use) { return use.node == nullptr; });
 }
 
-// Those of `axes` go that are 1 when the graph runs. ONNX wants a rank for each output, so the file says that of the
-// example, or else that all of them go; runtimes take others, too.
+// Drops those of `axes` that are 1 when the graph runs. ONNX requires a rank for each output, so the file states that
+// of the example, or else the rank without any of them; runtimes accept others, too.
 void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
   Val squeezed;
   if (std::ssize(axes) == c.rank(x)) {
     squeezed = c.emit("Squeeze", {x});
   } else {
-    std::string asked(static_cast<std::size_t>(c.rank(x)), '\0');
-    for (const std::int64_t axis : axes) asked[static_cast<std::size_t>(axis)] = 1;
-    const Val mask = c.constant_tensor({DType::boolean, {c.rank(x)}, Bytes::owned(std::move(asked))});
+    std::string requested(static_cast<std::size_t>(c.rank(x)), '\0');
+    for (const std::int64_t axis : axes) requested[static_cast<std::size_t>(axis)] = 1;
+    const Val mask = c.constant_tensor({DType::boolean, {c.rank(x)}, Bytes::owned(std::move(requested))});
     const Val shape = c.emit("Shape", {x});
-    const Val gone = c.emit("And", {c.emit("Equal", {shape, c.constant_ints({1})}), mask});
-    const Val left = c.emit("Compress", {shape, c.emit("Not", {gone})}, {{"axis", 0}});
+    const Val dropped = c.emit("And", {c.emit("Equal", {shape, c.constant_ints({1})}), mask});
+    const Val left = c.emit("Compress", {shape, c.emit("Not", {dropped})}, {{"axis", 0}});
     Attributes attributes;
     if (c.opset() >= 14) attributes.push_back({"allowzero", 1});
     squeezed = c.emit("Reshape", {x, left}, std::move(attributes));
@@ -198,16 +198,16 @@ void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
   if (c.output_dims() == nullptr) {
     std::vector<Dim> rest;
     for (std::int64_t axis = 0; axis < c.rank(x); ++axis) {
-      const bool asked = std::ranges::find(axes, axis) != axes.end();
-      if (!asked || c.static_dim(x, axis).value_or(1) != 1) rest.push_back(c.dims(x)[axis]);
+      const bool requested = std::ranges::find(axes, axis) != axes.end();
+      if (!requested || c.static_dim(x, axis).value_or(1) != 1) rest.push_back(c.dims(x)[axis]);
     }
     c.typed(squeezed, c.dtype(x), std::move(rest));
   }
   c.yield(squeezed);
 }
 
-// Of `axes`, those of size 1 go; a dynamic axis stays or goes as it did when the example inputs ran, which the rank of
-// the result tells, except in a result of the program itself. Squeeze fails at run time where an axis that went is
+// Drops those of `axes` that have size 1. A dynamic axis stays or goes as it did when the example inputs ran, which the
+// rank of the result tells, except in a result of the program itself. Squeeze fails at run time if an axis that went is
 // not 1.
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
   const auto uncertain = [&](std::int64_t axis) { return may_be_one(c, x, axis); };

@@ -20,21 +20,21 @@ struct Range {
 };
 
 // A known position wrapped and clamped for an axis of known size; else as it is.
-Size position(Ctx& c, const Size& at, std::optional<std::int64_t> whole) {
+Size position(Ctx& c, const Size& at, std::optional<std::int64_t> axis_size) {
   const auto known = c.static_size(at);
   if (!known) return at;
-  if (!whole) return *known;
-  return std::min(std::max<std::int64_t>(*known < 0 ? *known + *whole : *known, 0), *whole);
+  if (!axis_size) return *known;
+  return std::min(std::max<std::int64_t>(*known < 0 ? *known + *axis_size : *known, 0), *axis_size);
 }
 
 // The range of an operator with arguments dim, start, end and step.
 Range range_argument(Ctx& c, Val x) {
   Range range;
   range.axis = c.axis(c.integer("dim"), c.rank(x));
-  const auto whole = c.static_dim(x, range.axis);
-  range.start = position(c, c.has("start") ? c.size("start") : Size{0}, whole);
-  range.end = position(c, c.has("end") ? c.size("end") : Size{kEnd}, whole);
-  if (whole && range.end == Size{*whole}) range.end = kEnd;
+  const auto axis_size = c.static_dim(x, range.axis);
+  range.start = position(c, c.has("start") ? c.size("start") : Size{0}, axis_size);
+  range.end = position(c, c.has("end") ? c.size("end") : Size{kEnd}, axis_size);
+  if (axis_size && range.end == Size{*axis_size}) range.end = kEnd;
   range.step = c.size("step");
   if (const auto step = c.static_size(range.step)) range.step = *step;
   return range;
@@ -106,17 +106,17 @@ void rot90(Ctx& c) {
   c.yield(c.transpose(flipped(c, x, {quarters == 1 ? second : first}), exchanged_axes(rank, first, second)));
 }
 
-// The position from which the elements of an axis of `whole` elements are read when they move `shift` places onwards.
-// By one place it is -1 or 1 for any size; further moves wrap around.
-Size roll_start(Ctx& c, const Size& shift, std::optional<std::int64_t> whole, Val x, std::int64_t axis) {
+// The position from which the elements of an axis of `axis_size` elements are read when they move `shift` places
+// onwards. By one place it is -1 or 1 for any size; further moves wrap around.
+Size roll_start(Ctx& c, const Size& shift, std::optional<std::int64_t> axis_size, Val x, std::int64_t axis) {
   const auto places = c.static_size(shift);
-  if (places && whole) return *whole == 0 ? 0 : (*whole - *places % *whole) % *whole;
+  if (places && axis_size) return *axis_size == 0 ? 0 : (*axis_size - *places % *axis_size) % *axis_size;
   if (places && std::abs(*places) <= 1) return -*places;
   return c.emit("Mod", {c.emit("Neg", {c.to_scalar_value(shift)}), c.dim_of(x, axis)});
 }
 
-Val rolled(Ctx& c, Val x, const Size& shift, std::optional<std::int64_t> whole, std::int64_t axis) {
-  const Size start = roll_start(c, shift, whole, x, axis);
+Val rolled(Ctx& c, Val x, const Size& shift, std::optional<std::int64_t> axis_size, std::int64_t axis) {
+  const Size start = roll_start(c, shift, axis_size, x, axis);
   if (start == Size{0}) return x;
   return c.emit("Concat", {sliced(c, x, {axis, start, kEnd}), sliced(c, x, {axis, 0, start})}, {{"axis", axis}});
 }
@@ -139,8 +139,8 @@ void roll(Ctx& c) {
   }
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t axis = c.axis(axes[i], static_cast<int>(dims.size()));
-    const auto whole = c.static_dim(x, axis);
-    x = c.typed(rolled(c, x, shifts[i], whole, axis), c.output_dtype(), dims);
+    const auto axis_size = c.static_dim(x, axis);
+    x = c.typed(rolled(c, x, shifts[i], axis_size, axis), c.output_dtype(), dims);
   }
   c.yield(x);
 }
@@ -154,13 +154,13 @@ void unfold(Ctx& c) {
   const std::int64_t size = c.integer("size"), step = c.integer("step");
   if (rank == 0) return c.yield(c.unsqueeze(x, {0}));
   const std::int64_t axis = c.axis(c.integer("dimension"), rank);
-  const auto whole = c.static_dim(x, axis);
-  c.expect(step > 0 && size >= 0 && (!whole || size <= *whole), "windows that fit into the axis");
+  const auto axis_size = c.static_dim(x, axis);
+  c.expect(step > 0 && size >= 0 && (!axis_size || size <= *axis_size), "windows that fit into the axis");
   if (size > longest_window) c.refuse("windows of " + std::to_string(size) + " elements", "use as_strided or slices");
   Val places;
-  if (whole) {
+  if (axis_size) {
     Ints table;
-    const std::int64_t windows = (*whole - size) / step + 1;
+    const std::int64_t windows = (*axis_size - size) / step + 1;
     for (std::int64_t i = 0; i < windows * size; ++i) table.push_back(i / size * step + i % size);
     places = c.constant_tensor(
         {DType::int64, {windows, size}, Bytes::copy_of(table.data(), table.size() * sizeof(std::int64_t))});
@@ -183,19 +183,19 @@ void unfold(Ctx& c) {
 
 // ---- replaced parts ---------------------------------------------------------------------------------------------
 
-// A position on an axis of `whole` elements as Range needs it: not negative, not behind the end.
-Val absolute(Ctx& c, const Size& at, Val whole) {
+// A position on an axis of `axis_size` elements as Range needs it: not negative, not behind the end.
+Val absolute(Ctx& c, const Size& at, Val axis_size) {
   const auto known = c.static_size(at);
-  if (known == kEnd) return whole;
-  if (known && *known < 0) return c.emit("Add", {whole, c.constant_int(*known)});
-  return known && c.constant(whole) ? c.constant_int(*known) : c.emit("Min", {c.to_scalar_value(at), whole});
+  if (known == kEnd) return axis_size;
+  if (known && *known < 0) return c.emit("Add", {axis_size, c.constant_int(*known)});
+  return known && c.constant(axis_size) ? c.constant_int(*known) : c.emit("Min", {c.to_scalar_value(at), axis_size});
 }
 
 // x with `src` in place of x[range], every step-th element.
 Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
-  const Val whole = c.dim_of(x, range.axis);
-  Val places =
-      c.emit("Range", {absolute(c, range.start, whole), absolute(c, range.end, whole), c.to_scalar_value(range.step)});
+  const Val axis_size = c.dim_of(x, range.axis);
+  Val places = c.emit(
+      "Range", {absolute(c, range.start, axis_size), absolute(c, range.end, axis_size), c.to_scalar_value(range.step)});
   Ints trailing;
   for (int i = 1; i < c.rank(x) - range.axis; ++i) trailing.push_back(i);
   places = c.emit("Expand", {c.unsqueeze(places, trailing), c.emit("Shape", {src})});
@@ -220,17 +220,17 @@ void slice_scatter(Ctx& c) {
   c.yield(replaced(c, x, src, range));
 }
 
-// Which place of an axis of `whole` is the index, as [whole, 1, ..] with `trailing` ones; absent when a table of them
-// is too large, or `dtype` is none that Where takes as it is.
-Val place_mask(Ctx& c, const Size& index, std::optional<std::int64_t> whole, std::int64_t trailing, DType dtype) {
-  constexpr std::int64_t most = 4096;
+// Which place of an axis of `axis_size` is the index, as [axis_size, 1, ..] with `trailing` ones; absent when a table
+// of them is too large, or `dtype` is none that Where takes as it is.
+Val place_mask(Ctx& c, const Size& index, std::optional<std::int64_t> axis_size, std::int64_t trailing, DType dtype) {
+  constexpr std::int64_t max_table = 4096;
   const auto place = c.static_size(index);
   const bool narrow = dtype == DType::boolean || (is_integral(dtype) && size_of(dtype) < 4);
-  if (!place || !whole || *whole > most || *place < 0 || *place >= *whole || narrow) return absent;
-  std::vector<std::uint8_t> mask(static_cast<std::size_t>(*whole), 0);
+  if (!place || !axis_size || *axis_size > max_table || *place < 0 || *place >= *axis_size || narrow) return absent;
+  std::vector<std::uint8_t> mask(static_cast<std::size_t>(*axis_size), 0);
   mask[static_cast<std::size_t>(*place)] = 1;
   Ints shape(static_cast<std::size_t>(trailing) + 1, 1);
-  shape[0] = *whole;
+  shape[0] = *axis_size;
   return c.constant_tensor({DType::boolean, shape, Bytes::copy_of(mask.data(), mask.size())});
 }
 

@@ -192,14 +192,15 @@ void unique(Ctx& c) {
 
 void unique_dim(Ctx& c) { c.yield(distinct(c, c.axis(c.integer("dim"), c.rank(c.tensor("self"))))); }
 
-// Of each run of equal elements (or slices along an axis) one, which run each element is in, and how long each is.
+// Yields one of each run of equal elements (or slices along an axis), which run each element is in, and each run's
+// length.
 void unique_consecutive(Ctx& c) {
   const Val self = c.tensor("self");
-  const bool whole = !c.has("dim");
-  const Val x = whole && c.rank(self) != 1
+  const bool flattens = !c.has("dim");
+  const Val x = flattens && c.rank(self) != 1
                     ? c.typed(c.reshape(self, {std::int64_t{-1}}), c.dtype(self), std::vector<Dim>{{-1, true}})
                     : self;
-  const std::int64_t axis = whole ? 0 : c.axis(c.integer("dim"), c.rank(x));
+  const std::int64_t axis = flattens ? 0 : c.axis(c.integer("dim"), c.rank(x));
   const auto slice = [&](std::int64_t from, std::int64_t to) {
     return c.emit("Slice", {x, c.constant_ints({from}), c.constant_ints({to}), c.constant_ints({axis})});
   };
@@ -220,7 +221,7 @@ void unique_consecutive(Ctx& c) {
   const Val ones = c.emit("Expand", {c.constant_int(1), c.emit("Shape", {runs})});
   Attributes adding{{"axis", 0}, {"reduction", std::string("add")}};
   const Val counts = c.result_used(2) ? c.emit("ScatterElements", {zeros, runs, ones}, adding) : absent;
-  const Val places = whole && c.rank(self) != 1 && c.result_used(1) ? c.reshape_to_output(runs, 1) : runs;
+  const Val places = flattens && c.rank(self) != 1 && c.result_used(1) ? c.reshape_to_output(runs, 1) : runs;
   c.yield({values, places, counts});
 }
 

@@ -156,8 +156,8 @@ void digamma(Ctx& c) {
   const Val phase = f.two("Sub", x, f.one("Floor", x)), angle = f.mul(phase, std::numbers::pi);
   const Val cotangent = f.two("Div", f.mul(f.one("Cos", angle), std::numbers::pi), f.one("Sin", angle));
   const Val reflected = f.two("Sub", direct, cotangent);
-  const Val whole = c.emit("And", {f.equal(phase, 0), f.less(x, 0)});
-  const Val inside = f.where(whole, f.number(kNaN), f.where(low, reflected, direct));
+  const Val is_pole = c.emit("And", {f.equal(phase, 0), f.less(x, 0)});
+  const Val inside = f.where(is_pole, f.number(kNaN), f.where(low, reflected, direct));
   c.yield(f.where(f.equal(x, 0), f.one("Neg", f.one("Reciprocal", x)), inside));
 }
 

@@ -9,14 +9,14 @@ namespace whence::convert {
 namespace {
 
 // The window of a frame: `given`, or ones, with zeros on both sides where it is shorter than the frame.
-Val framed_window(Ctx& c, Val given, std::int64_t length, std::int64_t frame, DType dtype) {
+Val framed_window(Ctx& c, Val window, std::int64_t length, std::int64_t frame, DType dtype) {
   const std::int64_t left = (frame - length) / 2, right = frame - length - left;
-  if (!given) {
+  if (!window) {
     return c.constant_tensor(
         concatenated({filled({left}, 0, dtype), filled({length}, 1, dtype), filled({right}, 0, dtype)}));
   }
-  given = c.cast(given, dtype);
-  return length == frame ? given : c.emit("Pad", {given, c.constant_ints({left, right})});
+  window = c.cast(window, dtype);
+  return length == frame ? window : c.emit("Pad", {window, c.constant_ints({left, right})});
 }
 
 // [signal] or [batch, signal] -> [(batch,) frequencies, frames, 2]
@@ -62,7 +62,7 @@ Val dft(Ctx& c, Val x, std::int64_t axis, bool forward, bool onesided) {
   return c.emit("DFT", std::move(inputs), std::move(attributes));
 }
 
-// What runtimes take as a signal has a batch in front.
+// Gives a signal the batch axis that runtimes expect in front.
 template <class Transform>
 Val with_batch(Ctx& c, Val x, int rank, const Transform& transform) {
   if (rank > 1) return transform(x, 0);

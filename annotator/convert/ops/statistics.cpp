@@ -18,7 +18,7 @@ struct Spread {
   Val input;
   Ints axes;  // not negative, all of them when PyTorch got none
   bool keep = false;
-  double correction = 1;  // what the count of elements is reduced by
+  double correction = 1;  // subtracted from the count of elements
 };
 
 Spread read_spread(Ctx& c) {
@@ -86,11 +86,11 @@ void histc(Ctx& c) {
   const double low = c.number("min"), high = c.number("max");
   Val place, top;
   if (low == high) {
-    const Val least = reduce(c, "ReduceMin", flat, {0}, true);
+    const Val minimum = reduce(c, "ReduceMin", flat, {0}, true);
     top = reduce(c, "ReduceMax", flat, {0}, true);
     const Val scaled =
-        c.emit("Mul", {c.emit("Sub", {flat, least}), c.constant_number(static_cast<double>(bins), dtype)});
-    place = c.emit("Div", {scaled, c.emit("Sub", {top, least})});
+        c.emit("Mul", {c.emit("Sub", {flat, minimum}), c.constant_number(static_cast<double>(bins), dtype)});
+    place = c.emit("Div", {scaled, c.emit("Sub", {top, minimum})});
   } else {
     top = c.constant_number(high, dtype);
     const Val above = low == 0 ? flat : c.emit("Sub", {flat, c.constant_number(low, dtype)});
@@ -112,10 +112,10 @@ Val off_and_on(Ctx& c, DType dtype) {
 }
 
 // The largest element + 1, at least `least`: an int64 scalar.
-Val classes_in(Ctx& c, Val x, std::int64_t least) {
+Val classes_in(Ctx& c, Val x, std::int64_t minimum) {
   const Val largest = reduce(c, "ReduceMax", x, {}, false);
   const Val count = c.emit("Add", {largest, c.constant_int(1)});
-  return least > 0 ? c.emit("Max", {count, c.constant_int(least)}) : count;
+  return minimum > 0 ? c.emit("Max", {count, c.constant_int(minimum)}) : count;
 }
 
 // How often each number occurs in x [n], or the sum of the weights of its occurrences.

@@ -17,7 +17,7 @@ void combine(Ctx& c) {
   c.yield(c.emit(op.text, {as_result(c, "a"), as_result(c, "b")}));
 }
 
-// Of a list: Python's min(list), and the length of what zip and enumerate go through.
+// The extreme of a list: Python's min(list), and the length of what zip and enumerate go through.
 template <OpName op, std::int64_t neutral>
 void extreme(Ctx& c) {
   std::vector<Val> numbers;

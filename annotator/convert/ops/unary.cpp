@@ -55,7 +55,7 @@ void sign(Ctx& c) {
   c.yield(c.emit("Where", {c.emit("IsNaN", {x}), number(c, 0), c.emit("Sign", {x})}));
 }
 
-// Of a real number: 0, or half a turn below 0.
+// The angle of a real number: 0, or half a turn if it is negative.
 void angle(Ctx& c) {
   const Val x = self_as_result(c);
   const Val turned = c.emit("Where", {c.emit("Less", {x, number(c, 0)}), number(c, std::numbers::pi), number(c, 0)});

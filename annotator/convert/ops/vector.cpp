@@ -118,9 +118,9 @@ void cross(Ctx& c) {
 // x[1:] - x[:-1] along an axis, n times over; booleans differ or not. Nothing is joined on where n is 0.
 void diff(Ctx& c) {
   Val x = c.tensor("self");
-  constexpr std::int64_t most = 10000;  // written out
+  constexpr std::int64_t max_order = 10000;  // written out
   if (c.integer("n") == 0) return c.yield(c.identity(x));
-  if (c.integer("n") > most) c.refuse("n is larger than " + std::to_string(most), "take fewer differences");
+  if (c.integer("n") > max_order) c.refuse("n is larger than " + std::to_string(max_order), "take fewer differences");
   const DType dtype = c.output_dtype();
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   std::vector<Val> parts;
@@ -146,9 +146,10 @@ void renorm(Ctx& c) {
   for (std::int64_t axis = 0; axis < c.rank(x); ++axis) {
     if (axis != dim) others.push_back(axis);
   }
-  const Val norm = vector_norm(c, x, c.number("p"), others, true), most = c.constant_number(c.number("maxnorm"), dtype);
-  const Val shorter = c.emit("Div", {most, c.emit("Add", {norm, c.constant_number(1e-7, dtype)})});
-  const Val factor = c.emit("Where", {c.emit("Greater", {norm, most}), shorter, c.constant_number(1, dtype)});
+  const Val norm = vector_norm(c, x, c.number("p"), others, true),
+            limit = c.constant_number(c.number("maxnorm"), dtype);
+  const Val shorter = c.emit("Div", {limit, c.emit("Add", {norm, c.constant_number(1e-7, dtype)})});
+  const Val factor = c.emit("Where", {c.emit("Greater", {norm, limit}), shorter, c.constant_number(1, dtype)});
   c.yield(c.emit("Mul", {x, factor}));
 }
 

@@ -14,13 +14,13 @@ using origin::unstated_confidence;
 
 void carried_keys(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_whence = 4, by_pytorch = 1.5;
-  const Structure& structure = context.foreign.structure;
-  for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
-    if (structure.nodes[i].source < 0) continue;
+  const ForeignStructure& structure = context.foreign.structure;
+  for (const ForeignNode i : structure.nodes.keys()) {
+    if (!structure.nodes[i].source.exists()) continue;
     const onnx_file::OnnxProperties& metadata = context.foreign.file_nodes[structure.nodes[i].source]->metadata;
     const auto say = [&](std::string_view module, double strength, std::string_view from, Confidence surest) {
-      for (const std::int32_t scope : context.names.scopes_of_module(module)) {
-        table[i].push_back({MatchRule::carried, -1, scope, strength, from, surest});
+      for (const ScopeIndex scope : context.names.scopes_of_module(module)) {
+        table[i].push_back({MatchRule::carried, {}, scope, strength, from, surest});
       }
     };
     if (const auto module = find_property(metadata, keys::module)) {

@@ -8,17 +8,17 @@ namespace whence::match {
 void fx_node_names(const RuleContext& context, EvidenceTable& table) {
   constexpr double strength = 0.3;
   constexpr std::string_view prefix = "node_";
-  const Structure& structure = context.foreign.structure;
-  for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
-    const StructureNode& node = structure.nodes[i];
+  const ForeignStructure& structure = context.foreign.structure;
+  for (const ForeignNode i : structure.nodes.keys()) {
+    const auto& node = structure.nodes[i];
     const auto say = [&](std::string_view name) {
-      const std::int32_t unit = context.names.unit_named(name);
-      if (unit >= 0) table[i].push_back({MatchRule::fx_names, unit, -1, strength, name});
-      return unit >= 0;
+      const UnitIndex unit = context.names.unit_named(name);
+      if (unit.exists()) table[i].push_back({MatchRule::fx_names, unit, {}, strength, name});
+      return unit.exists();
     };
     if (node.name.starts_with(prefix) && say(node.name.substr(prefix.size()))) continue;
-    for (const std::int32_t output : node.outputs) {
-      if (output >= 0 && say(structure.values[output].name)) break;
+    for (const ForeignValue output : node.outputs) {
+      if (output.exists() && say(structure.values[output].name)) break;
     }
   }
 }

@@ -4,9 +4,9 @@
 namespace whence::match {
 namespace {
 
-const std::vector<std::int32_t> nothing;
+const std::vector<ScopeIndex> nothing;
 
-const std::vector<std::int32_t>& look_up(const auto& index, std::string_view key) {
+const std::vector<ScopeIndex>& look_up(const auto& index, std::string_view key) {
   const auto found = index.find(std::string(key));
   return found == index.end() ? nothing : found->second;
 }
@@ -26,38 +26,37 @@ std::string_view remembered(std::string_view path, std::string_view parent) {
 }  // namespace
 
 ReferenceNames::ReferenceNames(const Reference& reference) {
-  std::vector<std::string> without_containers(reference.scopes.size());
-  for (std::size_t i = 0; i < reference.scopes.size(); ++i) {
+  IndexedVector<ScopeIndex, std::string> without_containers(reference.scopes.size());
+  for (const ScopeIndex i : reference.scopes.keys()) {
     const ReferenceScope& scope = reference.scopes[i];
-    const auto id = static_cast<std::int32_t>(i);
-    modules_[scope.path].push_back(id);
-    paths_[scope.name_path].push_back(id);
-    if (scope.parent < 0 || scope.path.empty()) continue;
+    modules_[scope.path].push_back(i);
+    paths_[scope.name_path].push_back(i);
+    if (!scope.parent.exists() || scope.path.empty()) continue;
     if (scope.path == reference.scopes[scope.parent].path) {  // another call
       without_containers[i] = without_containers[scope.parent];
-      if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(id);
+      if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(i);
       continue;
     }
     without_containers[i] = without_containers[scope.parent] + "/" +
                             std::string(remembered(scope.path, reference.scopes[scope.parent].path));
-    if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(id);
+    if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(i);
   }
-  for (std::size_t i = 0; i < reference.units.size(); ++i) {
-    units_.try_emplace(reference.units[i].name, static_cast<std::int32_t>(i));
+  for (const UnitIndex i : reference.units.keys()) {
+    units_.try_emplace(reference.units[i].name, i);
   }
 }
 
-const std::vector<std::int32_t>& ReferenceNames::scopes_of_module(std::string_view path) const {
+const std::vector<ScopeIndex>& ReferenceNames::scopes_of_module(std::string_view path) const {
   return look_up(modules_, path);
 }
 
-const std::vector<std::int32_t>& ReferenceNames::scopes_of_path(std::string_view path) const {
+const std::vector<ScopeIndex>& ReferenceNames::scopes_of_path(std::string_view path) const {
   return look_up(paths_, path);
 }
 
-std::int32_t ReferenceNames::unit_named(std::string_view name) const {
+UnitIndex ReferenceNames::unit_named(std::string_view name) const {
   const auto found = units_.find(std::string(name));
-  return found == units_.end() ? -1 : found->second;
+  return found == units_.end() ? UnitIndex() : found->second;
 }
 
 }  // namespace whence::match

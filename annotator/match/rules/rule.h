@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "annotator/match/evidence.h"
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/match/tensor_sources.h"
@@ -23,19 +23,19 @@ class ReferenceNames {
   explicit ReferenceNames(const Reference& reference);
 
   // Scopes by the module's qualified name, and by the path that exporters put in names ("/encoder/layer.0"); all calls.
-  const std::vector<std::int32_t>& scopes_of_module(std::string_view path) const;
-  const std::vector<std::int32_t>& scopes_of_path(std::string_view path) const;
-  std::int32_t unit_named(std::string_view name) const;  // -1
+  const std::vector<ScopeIndex>& scopes_of_module(std::string_view path) const;
+  const std::vector<ScopeIndex>& scopes_of_path(std::string_view path) const;
+  UnitIndex unit_named(std::string_view name) const;  // none for an unknown name
 
  private:
-  using Index = std::unordered_map<std::string, std::vector<std::int32_t>>;
-  Index modules_, paths_;
-  std::unordered_map<std::string, std::int32_t> units_;
+  using Scopes = std::unordered_map<std::string, std::vector<ScopeIndex>>;
+  Scopes modules_, paths_;
+  std::unordered_map<std::string, UnitIndex> units_;
 };
 
 struct RuleContext {
   const onnx_file::OnnxSummary& model;
-  const ForeignStructure& foreign;
+  const FileStructure<Side::foreign>& foreign;
   const Reference& reference;
   const ReferenceNames& names;
   const TensorSources& tensors;

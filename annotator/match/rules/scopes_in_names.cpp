@@ -12,7 +12,7 @@ namespace keys = origin::keys;
 namespace {
 
 struct Named {
-  const std::vector<std::int32_t>* scopes = nullptr;
+  const std::vector<ScopeIndex>* scopes = nullptr;
   bool below = false;      // a module below may be meant
   bool shortened = false;  // more than the operator had to be dropped: another module may be meant as well
 };
@@ -58,30 +58,31 @@ bool named_by_annotate(const RuleContext& context) {
 
 Confidence surest_by(std::string_view name, const Named& found, const RuleContext& context) {
   if (found.below) return Confidence::ancestor;
-  const std::int32_t unit = context.reference.values_keep_names ? context.names.unit_named(name) : -1;
-  return std::max(Confidence::inferred, unit < 0 ? Confidence::inferred : context.reference.units[unit].confidence);
+  const UnitIndex unit = context.reference.values_keep_names ? context.names.unit_named(name) : UnitIndex();
+  return std::max(Confidence::inferred,
+                  !unit.exists() ? Confidence::inferred : context.reference.units[unit].confidence);
 }
 
 }  // namespace
 
 void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
   constexpr double of_node = 2, of_value = 1.6, shortened = 0.5;
-  const Structure& structure = context.foreign.structure;
+  const ForeignStructure& structure = context.foreign.structure;
   const bool by_annotate = named_by_annotate(context);
-  for (std::size_t i = 0; i < structure.nodes.size(); ++i) {
-    const StructureNode& node = structure.nodes[i];
+  for (const ForeignNode i : structure.nodes.keys()) {
+    const auto& node = structure.nodes[i];
     const auto say = [&](std::string_view name, double strength) {
       const Named found = scopes_in(context, name);
       if (found.scopes == nullptr) return false;
       const Confidence surest = by_annotate || found.below ? surest_by(name, found, context) : Confidence::matched;
-      for (const std::int32_t scope : *found.scopes) {
-        table[i].push_back({MatchRule::names, -1, scope, strength * (found.shortened ? shortened : 1), name, surest});
+      for (const ScopeIndex scope : *found.scopes) {
+        table[i].push_back({MatchRule::names, {}, scope, strength * (found.shortened ? shortened : 1), name, surest});
       }
       return true;
     };
-    if (node.source >= 0 && say(node.name, of_node)) continue;
-    for (const std::int32_t output : node.outputs) {
-      if (output >= 0 && say(structure.values[output].name, of_value)) break;
+    if (node.source.exists() && say(node.name, of_node)) continue;
+    for (const ForeignValue output : node.outputs) {
+      if (output.exists() && say(structure.values[output].name, of_value)) break;
     }
   }
 }

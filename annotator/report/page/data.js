@@ -1,5 +1,5 @@
-// What the command put into the page, and what is asked of it often, worked out once. Modules stand in depth-first
-// order, so all that lies below one is a range of rows.
+// The data that the command put into the page, and values that are needed often, computed once. Modules stand in
+// depth-first order, so everything below one is a range of rows.
 'use strict';
 
 const data = JSON.parse(document.getElementById('whence-data').textContent);

@@ -5,11 +5,11 @@ const canvas = document.getElementById('canvas');
 const drawing = { module: 0, page: 0, zoom: 1, graph: null, layout: null, items: [], edges: [], onnode: null,
   onmodule: null };
 
-const NAME_WIDTH = 7.4; // of a letter, about
+const NAME_WIDTH = 7.4; // about the width of a letter
 const FAINT_WIDTH = 6;
 const MARGIN = 10;
 
-// What does not fit is left out of the middle: names of values differ at both ends.
+// Shortens a name in the middle if it does not fit: names of values differ at both ends.
 function cut(text, width, letter) {
   const room = Math.floor((width - MARGIN) / letter);
   if (text.length <= room) return text;

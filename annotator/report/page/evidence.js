@@ -1,4 +1,4 @@
-// What is known of the chosen node, and why: as `whence explain` tells it.
+// The chosen node's module and the evidence for it, as `whence explain` prints them.
 
 const evidenceElement = document.getElementById('evidence');
 const LINKS_SHOWN = 30;

@@ -1,4 +1,4 @@
-// What is known of the chosen module, in figures.
+// The figures of the chosen module.
 
 const factsElement = document.getElementById('facts');
 const OPERATORS_SHOWN = 14;
@@ -7,7 +7,7 @@ function figure(value, name, title = '') {
   return make('div', { class: 'figure', title }, make('b', {}, value), make('span', {}, name));
 }
 
-// Of all nodes at and below a module, or of its own: [[what, count]], most frequent first.
+// Counts all nodes at and below a module, or only its own, by a key: [[what, count]], most frequent first.
 function countBy(module, key, ownOnly) {
   const counts = new Map();
   for (let row = module; row < (ownOnly ? module + 1 : endOf[module]); row++) {
@@ -43,7 +43,7 @@ function coverageWords(counts) {
     make('span', { class: 'dim' }, `${percent(count, all)}  `)])));
 }
 
-// What became of the operations that the sidecar recorded at and below a module; null without a sidecar.
+// The fates of the operations that the sidecar recorded at and below a module; null without a sidecar.
 function recordedWords(recorded) {
   if (!recorded) return null;
   const [arrived, fused, folded, eliminated, unknown, kept, merged, unused, missing] = recorded;

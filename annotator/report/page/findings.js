@@ -1,4 +1,4 @@
-// What `whence validate` found, with the places it means.
+// The findings of `whence validate`, with their places.
 
 const PLACES_SHOWN = 20;
 

@@ -28,7 +28,7 @@ function setAddress(kind, text) {
   history.replaceState(null, '', `#${kind}=${encodeURIComponent(text)}`);
 }
 
-// Of a file that was not annotated, what there is: nodes without a module.
+// The first row to show; for a file that was not annotated, the nodes without a module.
 const firstModule = modules[0].total === 0 && withoutModule >= 0 ? withoutModule : 0;
 
 function followAddress() {

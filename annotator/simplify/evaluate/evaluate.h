@@ -1,4 +1,4 @@
-// What one node of the standard domain yields when all of its inputs are constants, as ONNX defines the operator.
+// Evaluates one node of the standard domain whose inputs are all constants, as ONNX defines the operator.
 // Called by rules/fold_constants.cpp, which decides whether the result is worth storing.
 //
 // Guaranteed: Add, Sub, Mul, Div and Sqrt give the bits that PyTorch and ONNX Runtime give; other functions the nearest

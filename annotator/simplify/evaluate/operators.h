@@ -8,7 +8,7 @@ namespace whence::simplify {
 
 struct Evaluation {
   const graph::GraphNode& node;
-  const Constants& inputs;  // as many as the operator needs at least
+  const Constants& inputs;  // at least as many as the operator needs
   std::uint64_t most_bytes;
 
   const TensorData& input(std::size_t at) const { return *inputs[at]; }

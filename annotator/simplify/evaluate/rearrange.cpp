@@ -41,8 +41,8 @@ std::optional<std::int64_t> place(std::int64_t index, std::int64_t size) {
 std::optional<std::int64_t> steps(double start, double limit, double delta) {
   if (delta == 0 || !std::isfinite(start) || !std::isfinite(limit) || !std::isfinite(delta)) return std::nullopt;
   const double count = std::ceil((limit - start) / delta);
-  constexpr double most = 1 << 30;
-  if (count > most) return std::nullopt;
+  constexpr double max_count = 1 << 30;
+  if (count > max_count) return std::nullopt;
   return static_cast<std::int64_t>(std::max(count, 0.0));
 }
 
@@ -58,7 +58,7 @@ std::optional<TensorData> range(const Evaluation& e) {
   return tensor_of(dtype, {*count}, numbers);
 }
 
-// Where the blocks begin, in bytes, that the index tuples of GatherND and ScatterND mean: `indices` [..., depth] into
+// The offsets in bytes of the blocks that the index tuples of GatherND and ScatterND name: `indices` [..., depth] into
 // the first `depth` axes of `shape`.
 struct Blocks {
   std::size_t size = 0;  // bytes of one
@@ -182,10 +182,10 @@ std::optional<TensorData> evaluate_gather(const Evaluation& e) {
   if (!e.fits(table.dtype, shape)) return std::nullopt;
   const std::size_t block =
       static_cast<std::size_t>(count_of(Sizes(split + 1, table.shape.end()))) * size_of(table.dtype);
-  const Sizes wanted = numbers_of<std::int64_t>(indices);
+  const Sizes positions = numbers_of<std::int64_t>(indices);
   std::string bytes;
   for (std::int64_t row = 0; row < rows; ++row) {
-    for (const std::int64_t index : wanted) {
+    for (const std::int64_t index : positions) {
       const auto at = place(index, size);
       if (!at) return std::nullopt;
       bytes.append(bytes_of(table) + static_cast<std::size_t>(row * size + *at) * block, block);
@@ -205,10 +205,10 @@ std::optional<TensorData> evaluate_gather_elements(const Evaluation& e) {
   for (std::size_t i = 0; i < indices.shape.size(); ++i) {
     if (i != *axis && indices.shape[i] > from.shape[i]) return std::nullopt;
   }
-  const Sizes wanted = numbers_of<std::int64_t>(indices);
+  const Sizes positions = numbers_of<std::int64_t>(indices);
   std::string bytes;
   bool outside = false;
-  auto index = wanted.begin();
+  auto index = positions.begin();
   for_each_offset(indices.shape, strides, 0, [&](std::int64_t offset) {
     const auto at = place(*index++, from.shape[*axis]);
     outside |= !at;
@@ -246,12 +246,12 @@ std::optional<Sizes> resized_shape(const Evaluation& e) {
   return shape;
 }
 
-// As PyTorch takes the nearest: the element at floor(position / scale) of each axis.
+// PyTorch's nearest: the element at floor(position / scale) of each axis.
 std::optional<TensorData> evaluate_resize(const Evaluation& e) {
   const TensorData& x = e.input(0);
-  const auto is = [&](const char* name, std::string_view wanted) {
+  const auto is = [&](const char* name, std::string_view text) {
     const Attribute* attribute = e.node.find(name);
-    return attribute != nullptr && std::get<std::string>(attribute->value) == wanted;
+    return attribute != nullptr && std::get<std::string>(attribute->value) == text;
   };
   const bool plain =
       is("mode", "nearest") && is("nearest_mode", "floor") && is("coordinate_transformation_mode", "asymmetric");
@@ -263,7 +263,7 @@ std::optional<TensorData> evaluate_resize(const Evaluation& e) {
   for_each_index(*shape, [&](const Sizes& index) {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < index.size(); ++i) {
-      const float scale = static_cast<float>((*shape)[i]) / static_cast<float>(x.shape[i]);  // as runtimes compute it
+      const float scale = static_cast<float>((*shape)[i]) / static_cast<float>(x.shape[i]);  // runtimes compute it so
       const auto place = static_cast<std::int64_t>(std::floor(static_cast<float>(index[i]) / scale));
       at += std::min(place, x.shape[i] - 1) * strides[i];
     }

@@ -90,7 +90,7 @@ std::optional<TensorData> reduce(const Evaluation& e, const Reduction<Number>* r
     if ((*reduced)[i]) kept[i] = 1;
     if (!(*reduced)[i] || e.node.int_attribute("keepdims", 1) != 0) shape.push_back(kept[i]);
   }
-  if (count == 0 || !e.fits(x.dtype, shape)) return std::nullopt;  // of nothing: runtimes differ
+  if (count == 0 || !e.fits(x.dtype, shape)) return std::nullopt;  // runtimes differ on empty tensors
   const std::vector<Number> numbers = numbers_of<Number>(x);
   std::vector<Number> result(static_cast<std::size_t>(count_of(kept)), reduction->start);
   auto number = numbers.begin();
@@ -141,7 +141,7 @@ std::optional<TensorData> evaluate_softmax(const Evaluation& e) {
   const bool logarithm = e.node.op_type == "LogSoftmax";
   std::vector<double> numbers = numbers_of<double>(x);
   const std::int64_t step = strides_of(x.shape)[*axis], size = x.shape[*axis];
-  Sizes lines = x.shape;  // where each line along the axis begins
+  Sizes lines = x.shape;  // the start of each line along the axis
   lines[*axis] = 1;
   for_each_offset(lines, broadcast_strides(x.shape, x.shape), 0, [&](std::int64_t start) {
     const auto at = [&](std::int64_t i) -> double& { return numbers[static_cast<std::size_t>(start + i * step)]; };
@@ -175,7 +175,7 @@ std::optional<Product> product(const Sizes& a_shape, const std::vector<double>& 
   made.shape.insert(made.shape.end(), {m, n});
   if (count_of(made.shape) * std::max<std::int64_t>(k, 1) > most_products) return std::nullopt;
 
-  Sizes starts;  // where each matrix of b begins
+  Sizes starts;  // the start of each matrix of b
   for_each_offset(*batch, broadcast_strides(b_batch, *batch), 0,
                   [&](std::int64_t at) { starts.push_back(at * k * n); });
   auto start = starts.begin();
@@ -197,7 +197,7 @@ float factor(const graph::GraphNode& node, std::string_view name) {
   return attribute == nullptr ? 1.0F : std::get<float>(attribute->value);
 }
 
-// [m, k], or [k, m] that is to be transposed.
+// Returns [m, k]; transposes [k, m] if `transposed`.
 std::vector<double> matrix_of(const TensorData& data, bool transposed) {
   std::vector<double> numbers = numbers_of<double>(data);
   if (!transposed) return numbers;

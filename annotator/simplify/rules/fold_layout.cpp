@@ -35,7 +35,7 @@ std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const T
   return std::nullopt;
 }
 
-// What is computed of the node's result and other constants, and is small itself.
+// True if every user computes a small constant from the node's result and other constants.
 bool serves_small_constants(Rewriter& r, const GraphNode& node) {
   const auto users = r.users(node.outputs[0]);
   return !users.empty() && std::ranges::all_of(users, [&](std::int32_t index) {

@@ -63,7 +63,7 @@ std::optional<std::vector<std::int64_t>> sliced(const Rewriter& r, const GraphNo
   return found;
 }
 
-std::optional<std::vector<std::int64_t>> whole(const Rewriter& r, const GraphNode& node) {
+std::optional<std::vector<std::int64_t>> static_shape(const Rewriter& r, const GraphNode& node) {
   const auto all = sizes(r, node);
   if (!all || !std::ranges::all_of(*all, [](const Dim& dim) { return dim.is_static(); })) return std::nullopt;
   std::vector<std::int64_t> found;
@@ -78,7 +78,7 @@ Outcome fold_shape(Rewriter& rewriter, std::int32_t index) {
   std::optional<std::vector<std::int64_t>> found;
   bool scalar = false;
   if (is(node, "Shape")) {
-    found = whole(rewriter, node);
+    found = static_shape(rewriter, node);
   } else if (is(node, "Gather")) {
     found = gathered(rewriter, node);
     scalar = found && rewriter.constant(node.inputs[1])->shape.empty();

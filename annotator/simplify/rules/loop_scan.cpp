@@ -22,7 +22,7 @@ bool is_true(const Graph& graph, GraphValueId value) {
   return data != nullptr && data->dtype == DType::boolean && program::single_integer(*data) == 1;
 }
 
-// What decides whether the loop goes on is true, in the first and in each further iteration.
+// True if the loop's condition is constant and true, in the first and in each further iteration.
 bool never_ends_early(const Graph& graph, const GraphNode& loop, const Graph& body) {
   if (loop.inputs[1] != no_value && !is_true(graph, loop.inputs[1])) return false;
   const GraphValueId next = body.outputs.front();

@@ -67,10 +67,10 @@ Operand operand_before(const Rewriter& r, GraphValueId operand, const Dims& resu
   if (reshape == nullptr) return {};
   const Dims *from = dims_of(r, reshape->inputs[0]), *to = dims_of(r, operand);
   if (from == nullptr || to == nullptr || to->size() != kept + 1) return {};
-  const Dims wanted = with_end_of(result, *to, kept);
-  if (std::ranges::equal(*from, wanted, same)) return {reshape->inputs[0], {}};
+  const Dims dims = with_end_of(result, *to, kept);
+  if (std::ranges::equal(*from, dims, same)) return {reshape->inputs[0], {}};
   if (r.use_count(operand) != 1) return {};
-  auto target = as_target(wanted);
+  auto target = as_target(dims);
   return target.empty() ? Operand{} : Operand{reshape->inputs[0], std::move(target)};
 }
 

@@ -23,7 +23,7 @@ bool pads_with_zeros(const Rewriter& r, const GraphNode& pad) {
   return value != nullptr && program::single_number(*value) == 0.0;
 }
 
-// What is put before and behind each spatial axis, in Conv's order; nullopt when Conv cannot do the same.
+// The padding before and behind each spatial axis, in Conv's order; nullopt when Conv cannot do the same.
 std::optional<std::vector<std::int64_t>> spatial_pads(const Rewriter& r, const GraphNode& pad) {
   const auto amounts = r.integers(pad.inputs[1]);
   const auto& dims = r.value(pad.inputs[0]).dims;

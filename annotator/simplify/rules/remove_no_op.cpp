@@ -46,10 +46,10 @@ bool target_repeats(const Rewriter& r, const GraphNode& node) {
   if (!dims || !target || target->size() != dims->size() || node.int_attribute("allowzero", 0) != 0) return false;
   int open = 0;
   for (std::size_t i = 0; i < target->size(); ++i) {
-    const std::int64_t wanted = (*target)[i];
-    if (wanted == -1) ++open;
-    const bool repeats = wanted == 0 || ((*dims)[i].is_static() && (*dims)[i].size == wanted);
-    if (wanted != -1 && !repeats) return false;
+    const std::int64_t target_size = (*target)[i];
+    if (target_size == -1) ++open;
+    const bool repeats = target_size == 0 || ((*dims)[i].is_static() && (*dims)[i].size == target_size);
+    if (target_size != -1 && !repeats) return false;
   }
   return open <= 1;
 }
@@ -113,12 +113,12 @@ bool drops_nothing(const Rewriter& r, const GraphNode& node) {
   return training != nullptr && program::single_integer(*training) == 0;
 }
 
-bool all_elements_are(const TensorData& data, double wanted) {
-  constexpr std::int64_t most = 4096;  // comparing more costs more than the node
+bool all_elements_are(const TensorData& data, double number) {
+  constexpr std::int64_t max_elements = 4096;  // comparing more costs more than the node
   const auto elements = program::Elements::of(data);
-  if (!elements || data.element_count() > most) return false;
+  if (!elements || data.element_count() > max_elements) return false;
   for (std::size_t i = 0; i < elements->size(); ++i) {
-    if (elements->number(i) != wanted) return false;
+    if (elements->number(i) != number) return false;
   }
   return true;
 }

@@ -20,16 +20,16 @@ using origin::NodeOrigin;
 
 namespace {
 
-// Of any dtype.
+// Shared for any dtype.
 constexpr std::array layout = {"Cast",    "Concat",  "ConstantOfShape", "Expand",    "Flatten",
                                "Range",   "Reshape", "Shape",           "Size",      "Slice",
                                "Squeeze", "Tile",    "Transpose",       "Unsqueeze", "Where"};
-// Of integers and bool only: sizes, indices, masks.
+// Shared for integers and bool only: sizes, indices, masks.
 constexpr std::array arithmetic = {"Add",  "And",         "Div",        "Equal", "Gather", "Greater", "GreaterOrEqual",
                                    "Less", "LessOrEqual", "Max",        "Min",   "Mod",    "Mul",     "Neg",
                                    "Not",  "Or",          "ReduceProd", "Sub"};
 
-// Of equal inputs these make other results each time.
+// Operators that give other results each time for equal inputs.
 constexpr std::array random = {"Bernoulli",        "Dropout",       "Multinomial",      "RandomNormal",
                                "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
 

@@ -18,7 +18,7 @@ Outcome transpose_chain(Rewriter& rewriter, std::int32_t index) {
 
   const auto& p = std::get<std::vector<std::int64_t>>(first->value);
   std::vector<std::int64_t> both = std::get<std::vector<std::int64_t>>(second->value);
-  if (both.size() != p.size()) return refused("the two say different ranks");  // of a file that contradicts itself
+  if (both.size() != p.size()) return refused("the two say different ranks");  // the file contradicts itself
   for (std::int64_t& axis : both) axis = p[static_cast<std::size_t>(axis)];
 
   const graph::GraphValueId result = outer.outputs[0];

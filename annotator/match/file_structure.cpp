@@ -1,5 +1,5 @@
 // Field numbers: onnx/onnx.proto of ONNX 1.20.
-#include "annotator/match/foreign_structure.h"
+#include "annotator/match/file_structure.h"
 
 #include <algorithm>
 #include <bit>
@@ -27,7 +27,7 @@ namespace {
 using wire::Field;
 using wire::FieldReader;
 
-constexpr std::size_t most_nodes = 4'000'000;
+constexpr std::size_t max_nodes = 4'000'000;
 constexpr int deepest_call = 64;
 constexpr std::uint64_t largest_number = 16;  // bytes of a tensor that may be one element
 
@@ -38,35 +38,32 @@ void collect(const std::vector<OnnxNode>& nodes, std::vector<const OnnxNode*>& i
   }
 }
 
+template <Side S>
 class Builder {
+  using Value = ValueIndex<S>;
+
  public:
   explicit Builder(const OnnxSummary& model) : model_(model), place_{.file = model.file->path(), .stage = "match"} {
     result_.external = std::make_shared<onnx_file::ExternalBytes>(model.file->path());
-    result_.file_nodes = nodes_with_functions(model);
-    result_.callee_nodes.resize(result_.file_nodes.size());
-    for (std::size_t i = 0; i < result_.file_nodes.size(); ++i) {
-      sources_.emplace(result_.file_nodes[i], static_cast<std::int32_t>(i));
-    }
+    for (const OnnxNode* node : nodes_with_functions(model)) sources_.emplace(node, result_.file_nodes.add(node));
+    result_.callee_nodes.assign(result_.file_nodes.size(), {});
     for (const OnnxFunction& function : model.functions)
       functions_.emplace(key(function.domain, function.name), &function);
   }
 
-  ForeignStructure build() {
+  FileStructure<S> build() {
     Names names;
     const OnnxGraph& graph = model_.graph;
     add_initializers(graph, names);
     for (const OnnxValue& input : graph.inputs) {
       // Before IR version 4 every initializer was an input as well.
       if (names.own.count(input.name) != 0) continue;
-      const std::int32_t value = declare(names, input.name);
-      s().values[value].input = static_cast<std::int32_t>(s().inputs.size());
-      s().inputs.push_back(value);
+      s().inputs.push_back(declare(names, input.name));
     }
     add_nodes(graph.nodes, names, 0);
     for (const OnnxValue& output : graph.outputs) {
-      const std::int32_t value = resolve(names, output.name);
-      s().values[value].output = true;
-      s().values[value].uses.push_back({-1, static_cast<std::int32_t>(s().outputs.size())});
+      const Value value = resolve(names, output.name);
+      s().values[value].uses.push_back({{}, static_cast<std::int32_t>(s().outputs.size())});
       s().outputs.push_back(value);
     }
     s().finish(model_.file->path());
@@ -74,28 +71,28 @@ class Builder {
   }
 
  private:
-  // What a graph or function declares; a body also sees what encloses it.
+  // The names that a graph or function declares; a body also sees those of what encloses it.
   struct Names {
-    std::unordered_map<std::string_view, std::int32_t> own;
+    std::unordered_map<std::string_view, Value> own;
     Names* outer = nullptr;
   };
 
-  Structure& s() { return result_.structure; }
+  Structure<S>& s() { return result_.structure; }
 
   static std::string key(std::string_view domain, std::string_view name) {
     return std::string(domain) + "\n" + std::string(name);
   }
 
-  std::int32_t declare(Names& names, std::string_view name) {
-    if (name.empty()) return -1;
-    const auto [entry, first] = names.own.try_emplace(name, 0);
+  Value declare(Names& names, std::string_view name) {
+    if (name.empty()) return {};
+    const auto [entry, first] = names.own.try_emplace(name);
     if (first) entry->second = s().add_value(name);
     return entry->second;
   }
 
   // A value that no node makes is taken for an input of its own: the file is wrong, and validate says so.
-  std::int32_t resolve(Names& names, std::string_view name) {
-    if (name.empty()) return -1;
+  Value resolve(Names& names, std::string_view name) {
+    if (name.empty()) return {};
     for (Names* at = &names; at != nullptr; at = at->outer) {
       if (const auto found = at->own.find(name); found != at->own.end()) return found->second;
     }
@@ -106,17 +103,16 @@ class Builder {
     for (const OnnxTensor& tensor : graph.initializers) add_tensor(tensor, declare(names, tensor.name), tensor.name);
   }
 
-  void add_tensor(const OnnxTensor& tensor, std::int32_t value, std::string_view name) {
-    if (value < 0 || s().values[value].tensor >= 0) return;
-    s().values[value].tensor = static_cast<std::int32_t>(s().tensors.size());
-    StructureTensor& entry = s().tensors.emplace_back();
-    entry.value = value;
+  void add_tensor(const OnnxTensor& tensor, Value value, std::string_view name) {
+    if (!value.exists() || s().values[value].tensor.exists()) return;
+    StructureTensor entry;
     entry.name = name;
     entry.data_type = tensor.data_type;
     entry.dims = tensor.dims;
     entry.bytes = tensor.external ? result_.external->of(tensor) : tensor.raw;
     if (entry.elements() == 1) read_number(tensor, entry);
     if (entry.bytes.empty()) entry.bytes = packed_floats(tensor);
+    s().values[value].tensor = s().tensors.add(std::move(entry));
   }
 
   // Values in the typed field of a float tensor are laid out as raw data is, when one packed field holds them all.
@@ -170,14 +166,14 @@ class Builder {
   }
 
   void add_node(const OnnxNode& node, Names& names, int depth) {
-    if (s().nodes.size() > most_nodes) {
-      throw Error(Code::over_limit, "local functions lay out to more than " + std::to_string(most_nodes) + " nodes",
+    if (s().nodes.size() > max_nodes) {
+      throw Error(Code::over_limit, "local functions lay out to more than " + std::to_string(max_nodes) + " nodes",
                   "inline the functions of the model", place_);
     }
     if (const auto found = functions_.find(key(node.domain, node.op_type)); found != functions_.end()) {
       return add_call(node, *found->second, names, depth);
     }
-    StructureNode entry;
+    StructureNode<S> entry;
     entry.op_type = node.op_type;
     entry.domain = node.domain;
     entry.name = node.name;
@@ -190,26 +186,23 @@ class Builder {
     s().add_node(std::move(entry));
   }
 
-  void add_constant(const OnnxNode& node, std::int32_t value) {
+  void add_constant(const OnnxNode& node, Value value) {
     for (const OnnxTensor& tensor : node.tensors) add_tensor(tensor, value, node.outputs.front());
-    if (value >= 0 && s().values[value].tensor < 0) {
-      s().values[value].tensor = static_cast<std::int32_t>(s().tensors.size());
-      s().tensors.emplace_back().value = value;
-    }
+    if (value.exists() && !s().values[value].tensor.exists()) s().values[value].tensor = s().tensors.add({});
   }
 
   // A body's nodes join the list; its results become inputs of the node that holds it, so that data flows through.
-  void add_body(const OnnxGraph& body, const OnnxNode& holder, StructureNode& entry, Names& names, int depth) {
+  void add_body(const OnnxGraph& body, const OnnxNode& holder, StructureNode<S>& entry, Names& names, int depth) {
     entry.holds_bodies = true;
     Names inner;
     inner.outer = &names;
     add_initializers(body, inner);
     // Loop: iteration, condition, carried values. Scan: carried values, then slices of the scanned ones.
     for (std::size_t i = 0; i < body.inputs.size(); ++i) {
-      const std::int32_t value = declare(inner, body.inputs[i].name);
-      const std::int32_t outer = i < holder.inputs.size() ? resolve(names, holder.inputs[i]) : -1;
-      if (value < 0 || outer < 0) continue;
-      StructureNode pass;
+      const Value value = declare(inner, body.inputs[i].name);
+      const Value outer = i < holder.inputs.size() ? resolve(names, holder.inputs[i]) : Value();
+      if (!value.exists() || !outer.exists()) continue;
+      StructureNode<S> pass;
       pass.op_type = "Identity";
       pass.inputs = {outer};
       pass.outputs = {value};
@@ -230,16 +223,16 @@ class Builder {
     const std::size_t first = s().nodes.size();
     Names inner;
     for (std::size_t i = 0; i < function.inputs.size(); ++i) {
-      const std::int32_t value = i < node.inputs.size() ? resolve(names, node.inputs[i]) : -1;
-      if (value >= 0) inner.own.emplace(function.inputs[i], value);
+      const Value value = i < node.inputs.size() ? resolve(names, node.inputs[i]) : Value();
+      if (value.exists()) inner.own.emplace(function.inputs[i], value);
     }
     for (std::size_t i = 0; i < function.outputs.size() && i < node.outputs.size(); ++i) {
-      const std::int32_t value = resolve(names, node.outputs[i]);
-      if (value >= 0) inner.own.emplace(function.outputs[i], value);
+      const Value value = resolve(names, node.outputs[i]);
+      if (value.exists()) inner.own.emplace(function.outputs[i], value);
     }
     add_nodes(function.nodes, inner, depth + 1);
     auto& inside = result_.callee_nodes[sources_.at(&node)];
-    for (std::size_t i = first; i < s().nodes.size(); ++i) inside.push_back(static_cast<std::int32_t>(i));
+    for (std::size_t i = first; i < s().nodes.size(); ++i) inside.emplace_back(i);
     calls_.pop_back();
   }
 
@@ -289,8 +282,8 @@ class Builder {
 
   const OnnxSummary& model_;
   Place place_;
-  ForeignStructure result_;
-  std::unordered_map<const OnnxNode*, std::int32_t> sources_;
+  FileStructure<S> result_;
+  std::unordered_map<const OnnxNode*, FileNodeIndex> sources_;
   std::unordered_map<std::string, const OnnxFunction*> functions_;
   std::vector<const OnnxFunction*> calls_;
 };
@@ -304,7 +297,12 @@ std::vector<const OnnxNode*> nodes_with_functions(const OnnxSummary& model) {
   return nodes;
 }
 
-ForeignStructure make_structure(const OnnxSummary& model) { return Builder(model).build(); }
+template <Side S>
+FileStructure<S> make_structure(const OnnxSummary& model) {
+  return Builder<S>(model).build();
+}
+template FileStructure<Side::foreign> make_structure(const OnnxSummary& model);
+template FileStructure<Side::reference> make_structure(const OnnxSummary& model);
 
 void release_bytes(const OnnxSummary& model, const StructureTensor& tensor) {
   constexpr std::size_t large = 32ULL << 20U;

@@ -1,5 +1,5 @@
-// From an ONNX file as read to its Structure: names resolved through bodies, local functions laid out at each call,
-// attributes digested, small constants read.
+// FileStructure: the Structure of an ONNX file as read. Names are resolved through bodies, local functions laid out at
+// each call, attributes digested, small constants read.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,19 @@ namespace whence::match {
 // The order in which OnnxRewrite visits them.
 std::vector<const onnx_file::OnnxNode*> nodes_with_functions(const onnx_file::OnnxSummary& model);
 
-struct ForeignStructure {
-  Structure structure;
-  std::shared_ptr<onnx_file::ExternalBytes> external;  // keeps weights beside the model mapped
-  std::vector<const onnx_file::OnnxNode*> file_nodes;  // nodes_with_functions(); StructureNode::source points here
-  // By file node that calls a local function: the structure nodes of each call's body; empty for all others.
-  std::vector<std::vector<std::int32_t>> callee_nodes;
+template <Side S>
+struct FileStructure {
+  Structure<S> structure;
+  std::shared_ptr<onnx_file::ExternalBytes> external;                   // keeps weights beside the model mapped
+  IndexedVector<FileNodeIndex, const onnx_file::OnnxNode*> file_nodes;  // nodes_with_functions()
+  // The structure nodes that stand for the body of the local function that a node calls; empty for all others.
+  IndexedVector<FileNodeIndex, std::vector<NodeIndex<S>>> callee_nodes;
 };
 
 // `model` must outlive the result. Throws Error: corrupt_file for cycles and functions that call themselves, over_limit
 // when calls lay out to more nodes than any model has; those of ExternalBytes.
-ForeignStructure make_structure(const onnx_file::OnnxSummary& model);
+template <Side S>
+FileStructure<S> make_structure(const onnx_file::OnnxSummary& model);
 
 // Gives the memory back that reading a large tensor of this file took. The bytes stay readable.
 void release_bytes(const onnx_file::OnnxSummary& model, const StructureTensor& tensor);

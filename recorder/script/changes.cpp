@@ -1,18 +1,19 @@
-#include "recorder/script/watch.h"
+#include "recorder/script/changes.h"
 
-#include <algorithm>
+#include "recorder/base/torch_error.h"
+#include "recorder/program/structure.h"
 
 namespace whence::recorder {
 
 namespace jit = torch::jit;
 
-Evaluator::Watch::Watch(Evaluator& evaluator, int depth, const PerRun<bool>& on_trial)
-    : evaluator_(evaluator), depth_(depth), on_trial_(on_trial) {
-  evaluator_.watches_.push_back(this);
+Watch::Watch(Changes& changes, int depth, const PerRun<bool>& on_trial)
+    : changes_(changes), depth_(depth), on_trial_(on_trial) {
+  changes_.enter(*this);
 }
 
-Evaluator::Watch::~Watch() {
-  evaluator_.watches_.pop_back();
+Watch::~Watch() {
+  changes_.leave();
   for (auto write = written_.rbegin(); write != written_.rend(); ++write) {
     try {
       write->tensor.as_strided_(write->sizes, write->strides, write->offset).copy_(write->before);
@@ -22,13 +23,13 @@ Evaluator::Watch::~Watch() {
   }
 }
 
-void Evaluator::Watch::note(const Term& container, const c10::TypePtr& type) {
+void Watch::note(const Term& container, const c10::TypePtr& type) {
   if (container.depth >= depth_) return;
   if (std::ranges::any_of(changed, [&](const auto& other) { return other.items == container.items; })) return;
   changed.push_back({container.kind, container.items, type, *container.items});
 }
 
-void Evaluator::Watch::save(const std::vector<const Term*>& written, int run) {
+void Watch::save(const std::vector<const Term*>& written, int run) {
   if (!on_trial_[run]) return;
   for (const Term* term : written) {
     const auto& seen = term->seen[run];
@@ -38,17 +39,21 @@ void Evaluator::Watch::save(const std::vector<const Term*>& written, int run) {
   }
 }
 
-// A list, dict or attribute is about to be changed.
-void Evaluator::note_change(const jit::Node& node, const Call& call, const Term& container, const c10::TypePtr& type) {
+void Changes::note(const Term& container, const c10::TypePtr& type) {
   if (in_doubt_.contains(container.items)) {
-    refuse(node, call, "a list or dict is changed that has another name, or may have one because of a branch or loop",
+    refuse("a list or dict is changed that has another name, or may have one because of a branch or loop",
            "change a copy");
   }
   for (Watch* watch : watches_) watch->note(container, type);
 }
 
+void Changes::save(const std::vector<const Term*>& written, int run) {
+  for (Watch* watch : watches_) watch->save(written, run);
+}
+
 namespace {
 
+// Follows calls, each function once.
 class ChangesContainers {
  public:
   bool operator()(const jit::Block& block) {
@@ -65,19 +70,13 @@ class ChangesContainers {
   bool changes(const jit::Node& node) {
     if (node.kind() == c10::prim::SetAttr) return true;
     const c10::TypePtr type = node.inputs().empty() ? nullptr : node.input(0)->type();
-    if (node.kind() == c10::prim::CallMethod) {
-      const auto object = type->cast<c10::ClassType>();
-      return !object || calls(object->findMethod(node.s(c10::attr::name)));
-    }
-    if (node.kind() == c10::prim::CallFunction) {
-      const auto function = type->cast<c10::FunctionType>();
-      return !function || calls(function->function());
-    }
+    if (node.kind() == c10::prim::CallMethod) return calls(called_method(node));
+    if (node.kind() == c10::prim::CallFunction) return calls(called_function(node));
     return changes_first_argument(node) && !type->isSubtypeOf(*c10::TensorType::get());
   }
 
   bool calls(jit::Function* function) {
-    if (function == nullptr || !function->isGraphFunction()) return true;
+    if (function == nullptr) return true;
     return seen_.insert(function).second && (*this)(*jit::toGraphFunction(*function).graph()->block());
   }
 
@@ -86,14 +85,6 @@ class ChangesContainers {
 
 }  // namespace
 
-bool Evaluator::may_change_containers(const jit::Block& block) { return ChangesContainers()(block); }
-
-// True if this is evaluated for its shapes only: no run comes here.
-bool Evaluator::speculative() const {
-  if (runs_ == 0) return pretends_[0];
-  bool any = false;
-  for (int run = 0; run < runs_; ++run) any |= active_[run] && alive_[run] && !pretends_[run];
-  return !any;
-}
+bool may_change_containers(const jit::Block& block) { return ChangesContainers()(block); }
 
 }  // namespace whence::recorder

@@ -1,0 +1,15 @@
+// Single parts of a model from their messages: for those who make parts anew, or read them one at a time. Throws Error:
+// truncated_file, corrupt_file, over_limit. The text of a part is a view into its message.
+#pragma once
+
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::onnx_file {
+
+OnnxProperty read_property(std::string_view message, const Place& place);  // StringStringEntryProto
+OnnxTensor read_tensor(std::string_view message, const Place& place);
+OnnxValue read_value(std::string_view message, const Place& place);  // ValueInfoProto
+OnnxNode read_node(std::string_view message, const Place& place);
+OnnxFunction read_function(std::string_view message, const Place& place);
+
+}  // namespace whence::onnx_file

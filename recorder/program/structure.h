@@ -1,0 +1,23 @@
+// Nodes that build, take apart or compare containers, which are the same in a trace and in an archive. A Program holds
+// none of them: their results are terms.
+#pragma once
+
+#include "recorder/program/term.h"
+
+namespace whence::recorder {
+
+// The kind of container that the node builds of its inputs, if it builds one.
+std::optional<Term::Kind> built_container(const torch::jit::Node& node);
+
+// What is taken out of a container: one item for each of the node's outputs. Null where the node is another one, its
+// input is not a container, or the container has another length.
+std::shared_ptr<const std::vector<Term>> unpacked_items(const torch::jit::Node& node, const Term& input);
+
+// `a is b` for None and for values; empty where neither is None and one of them is not a value.
+std::optional<bool> same_object(const Term& a, const Term& b);
+
+// The graph of a scripted method or function; null when it has none (custom C++ classes).
+torch::jit::Function* called_method(const torch::jit::Node& call_method);
+torch::jit::Function* called_function(const torch::jit::Node& call_function);
+
+}  // namespace whence::recorder

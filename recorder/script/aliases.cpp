@@ -1,0 +1,62 @@
+#include "recorder/script/aliases.h"
+
+#include <algorithm>
+
+#include "recorder/base/torch_error.h"
+
+namespace whence::recorder {
+
+ValueId Aliases::first_name(const Term& term) const {
+  ValueId id = term.is_value() ? term.id : none_id;
+  for (auto next = same_as_.find(id); next != same_as_.end(); next = same_as_.find(id)) id = next->second;
+  return id;
+}
+
+void Aliases::note_passage(ValueId result, std::initializer_list<const Term*> from) {
+  Passage passage{result, {}};
+  for (const Term* term : from) {
+    if (memory_of(*term) != nullptr) passage.memory.push_back(term->seen[0]->toTensor().storage().getWeakStorageImpl());
+  }
+  if (!passage.memory.empty()) passages_.push_back(std::move(passage));
+}
+
+void Aliases::note_element(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  in_sequences_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(), tensor.storage().getWeakStorageImpl());
+}
+
+bool Aliases::Passage::may_be(const Term& term) const {
+  const c10::StorageImpl* at = memory_of(term);
+  return at != nullptr && std::ranges::any_of(memory, [&](const Memory& each) {
+           return !each.expired() && each._unsafe_get_target() == at;
+         });
+}
+
+// Where both are from before the branch or loop, or both from after it, it is plain what is a view of what.
+bool Aliases::Passage::leaves_in_doubt(const Term& written, const Term& other) const {
+  if (other.items) {
+    return std::ranges::any_of(*other.items, [&](const Term& item) { return leaves_in_doubt(written, item); });
+  }
+  return other.is_value() && (other.id < result) != (written.id < result) && may_be(other);
+}
+
+void Aliases::refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running) const {
+  for (const Term* term : written) {
+    const auto held = in_sequences_.find(memory_of(*term));
+    if (held == in_sequences_.end() || held->second.expired()) continue;
+    refuse("a tensor is written in place that is in a list whose length depends on data", "put a clone into the list");
+  }
+  for (const Term* term : written) {
+    for (const Passage& passage : passages_) {
+      if (!passage.may_be(*term)) continue;
+      for (const Call* call : running) {
+        const auto in_doubt = [&](const auto& entry) { return passage.leaves_in_doubt(*term, entry.second); };
+        if (std::ranges::none_of(call->env, in_doubt)) continue;
+        refuse("a tensor is written in place that a branch or loop may have made another one's alias",
+               "write into a clone");
+      }
+    }
+  }
+}
+
+}  // namespace whence::recorder

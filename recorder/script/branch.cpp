@@ -1,0 +1,145 @@
+#include "recorder/script/branch.h"
+
+#include <algorithm>
+
+#include "recorder/script/branch_merge.h"
+#include "recorder/script/execution.h"
+#include "recorder/script/restore.h"
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+namespace {
+
+bool raises(const jit::Block& block) {
+  return std::ranges::any_of(block.nodes(),
+                             [](const jit::Node* node) { return node->kind() == c10::prim::RaiseException; });
+}
+
+}  // namespace
+
+void Branch::carry_out() {
+  drop_runs_that_raise();
+  if (const auto side = side_to_follow()) return follow(*step_.node.blocks()[*side]);
+  record();
+}
+
+void Branch::follow(const jit::Block& taken) {
+  blocks_.run(taken, step_.call);
+  for (std::size_t i = 0; i < step_.node.outputs().size(); ++i) {
+    step_.call.env[step_.node.outputs()[i]] = step_.call.term(taken.outputs()[i]);
+  }
+}
+
+// The one side that counts, if there is one: that of a settled condition, or the side beside one that raises. ONNX
+// cannot raise, so what is exported computes what the model computes for inputs that it accepts; example inputs that it
+// does not accept are refused where it raises.
+std::optional<std::size_t> Branch::side_to_follow() const {
+  if (const auto settled = condition_.settled()) return settled->toBool() ? 0 : 1;
+  const std::array<bool, 2> raising{raises(*step_.node.blocks()[0]), raises(*step_.node.blocks()[1])};
+  if (raising[0] == raising[1]) return std::nullopt;
+  for (int run = 0; run < recording_.runs.count; ++run) {
+    const auto& taken = condition_.seen[run];
+    if (recording_.runs.active[run] && taken && taken->toBool() == raising[0]) return std::nullopt;
+  }
+  return raising[0] ? 1 : 0;
+}
+
+// A model that takes the example may raise at another size: it holds that size fixed, or a witness is of no use.
+void Branch::drop_runs_that_raise() {
+  if (condition_.settled()) return;
+  Lockstep& runs = recording_.runs;
+  const auto raises_in = [&](int run) {
+    const auto& taken = condition_.seen[run];
+    const bool counts = run < runs.count && runs.takes_part(run) && !runs.pretends[run] && taken;
+    return counts && raises(*step_.node.blocks()[taken->toBool() ? 0 : 1]);
+  };
+  if (raises_in(0)) return;  // reported where it raises
+  for (int run = 2; run < runs.count; ++run) {
+    if (raises_in(run)) runs.alive[run] = false;
+  }
+  if (!raises_in(1)) return;
+  throw SecondRunFailed(Code::baked_size, "the model raises an error at a size that a dynamic axis would allow",
+                        "let the model take other sizes, or leave that axis out of --dynamic");
+}
+
+void Branch::record() {
+  Node node;
+  node.target = "prim::If";
+  node.arguments.push_back({"condition", argument(condition_, nullptr)});
+  node.origin = recording_.writer.origin_of_block(step_);
+  node.blocks.resize(2);
+
+  PerRun<bool> first, second;
+  first.fill(true);
+  for (int run = 0; run < recording_.runs.count; ++run) {
+    const auto& taken = condition_.seen[run];
+    if (taken) first[run] = taken->toBool();
+    second[run] = !taken || !first[run];
+  }
+  const auto first_inside = static_cast<ValueId>(recording_.values.size());
+  std::array<Side, 2> sides;
+  for (std::size_t side = 0; side < 2; ++side) {
+    Restore sink(recording_.writer.sink);
+    recording_.writer.sink = &node.blocks[side].nodes;
+    sides[side] = run_side(side, side == 0 ? first : second);
+  }
+  BranchMerge merge(recording_, first, first_inside, node);
+  for (std::size_t i = 0; i < step_.node.outputs().size(); ++i) {
+    const jit::Value& output = *step_.node.outputs()[i];
+    Term& result = step_.call.env[&output];
+    result = merge.merged(sides[0].results[i], sides[1].results[i], output.debugName(), output.type());
+    const auto &held = sides[0].held[i], &other = sides[1].held[i];
+    if (held == other || (!sides[0].shared[i] && !sides[1].shared[i])) continue;
+    for (const auto& items : {held, other, result.items}) recording_.changes.doubt(items);
+  }
+  // Lists, dicts and attributes that one of the sides changed.
+  std::vector<ChangedContainer> changed = sides[0].changed;
+  for (const ChangedContainer& container : sides[1].changed) {
+    const auto same = [&](const ChangedContainer& other) { return other.items == container.items; };
+    if (std::ranges::none_of(changed, same)) changed.push_back(container);
+  }
+  for (const ChangedContainer& container : changed) {
+    merge.merge_changed(container, sides[0].contents_of(container), sides[1].contents_of(container));
+  }
+  recording_.writer.write(std::move(node));
+}
+
+// What the side leaves in a container that one of the sides changed.
+Term Branch::Side::contents_of(const ChangedContainer& container) const {
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    if (changed[i].items == container.items) return contents[i];
+  }
+  return Term::container(container.kind, container.before);
+}
+
+// Evaluates one side. A run that does not take it comes along for the shapes; if it fails there, it has none.
+Branch::Side Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
+  Lockstep& runs = recording_.runs;
+  Restore depth(runs.depth);
+  Restore pretends(runs.pretends);
+  ++runs.depth;
+  PerRun<bool> strays{};
+  for (int run = 0; run < runs.count; ++run) {
+    strays[run] = !takes[run];
+    runs.pretends[run] = runs.pretends[run] || strays[run];
+  }
+  Watch watch(recording_.changes, runs.depth, strays);
+  const jit::Block& block = *step_.node.blocks()[side];
+  blocks_.run(block, step_.call);
+  Side left;
+  for (const jit::Value* output : block.outputs()) {
+    const Term& result = step_.call.term(output);
+    left.results.push_back(result.copied());
+    left.held.push_back(result.items);
+    // Made before the branch, and still of use after it.
+    left.shared.push_back(result.items && result.depth < runs.depth && !blocks_.is_last_use(step_.node, *output));
+  }
+  BlockRunner::forget(block, step_.call);
+  left.changed = std::move(watch.changed);
+  for (ChangedContainer& container : left.changed) left.contents.push_back(container.take_back());
+  return left;
+}
+
+}  // namespace whence::recorder

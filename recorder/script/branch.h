@@ -1,0 +1,42 @@
+// Branch: prim::If. A condition that is settled is followed, and the Program holds only what was taken; any other
+// becomes a node whose branches are nested blocks.
+#pragma once
+
+#include "recorder/script/block_runner.h"
+#include "recorder/script/recording.h"
+
+namespace whence::recorder {
+
+class Branch {
+ public:
+  Branch(Recording& recording, BlockRunner& blocks, const Step& step)
+      : recording_(recording), blocks_(blocks), step_(step), condition_(step.in(0)) {}
+
+  // Throws Error; SecondRunFailed where the model raises at the second size.
+  void carry_out();
+
+ private:
+  // What one side leaves.
+  struct Side {
+    std::vector<Term> results;
+    std::vector<std::shared_ptr<std::vector<Term>>> held;  // by the results, when they are containers
+    std::vector<bool> shared;                              // what a result holds has another name
+    std::vector<ChangedContainer> changed;
+    std::vector<Term> contents;  // of those
+
+    Term contents_of(const ChangedContainer& container) const;
+  };
+
+  void drop_runs_that_raise();
+  std::optional<std::size_t> side_to_follow() const;
+  void follow(const torch::jit::Block& taken);
+  void record();
+  Side run_side(std::size_t side, const PerRun<bool>& takes);
+
+  Recording& recording_;
+  BlockRunner& blocks_;
+  const Step& step_;
+  Term condition_;
+};
+
+}  // namespace whence::recorder

@@ -1,0 +1,155 @@
+#include "recorder/script/containers.h"
+
+#include "recorder/base/torch_error.h"
+#include "recorder/program/structure.h"
+#include "recorder/script/container_methods.h"
+#include "recorder/script/sequences.h"
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+namespace {
+
+using CarryOut = bool (*)(Recording&, const Step&);
+
+bool give(const Step& step, Term result) {
+  step.give(std::move(result));
+  return true;
+}
+
+bool unpack(Recording& recording, const Step& step) {
+  const Term container = step.in(0);
+  if (container.is_sequence()) return carry_out_on_sequence(recording, step);
+  if (!container.is_container()) return false;
+  const auto items = unpacked_items(step.node, container);
+  if (!items) {
+    refuse("a list of " + std::to_string(container.items->size()) + " is unpacked into " +
+               std::to_string(step.node.outputs().size()),
+           "run with inputs of the sizes the model was traced with");
+  }
+  for (std::size_t i = 0; i < items->size(); ++i) step.call.env[step.node.outputs()[i]] = (*items)[i];
+  return true;
+}
+
+bool cut_tuple(Recording& recording, const Step& step) {
+  const auto& items = *step.in(0).items;
+  const auto begin = static_cast<std::ptrdiff_t>(step.node.i(c10::attr::beg));
+  const auto end = static_cast<std::ptrdiff_t>(step.node.i(c10::attr::end));
+  return give(step,
+              Term::container(Term::Kind::tuple, {items.begin() + begin, items.begin() + end}, recording.runs.depth));
+}
+
+bool is_instance(Recording&, const Step& step) {
+  const auto value = host(step.in(0), step.type(0), 0);
+  if (!value) return false;
+  const auto is_subtype = [&](const c10::TypePtr& type) { return value->type()->isSubtypeOf(*type); };
+  return give(step, Term::literal(std::ranges::any_of(step.node.tys(c10::attr::types), is_subtype)));
+}
+
+// x[a:b] = value: a trace expands the value to the example's sizes before the write, which would do so by itself.
+bool expand_for_write(Recording& recording, const Step& step) {
+  const auto& uses = step.node.output()->uses();
+  const bool written = uses.size() == 1 && uses[0].user->kind() == c10::aten::copy_ && uses[0].offset == 1;
+  return recording.runs.count > 1 && written && give(step, step.in(0));
+}
+
+bool unwrap(Recording&, const Step& step) {
+  return give(step, step.in(0).is_optional() ? step.in(0).content() : step.in(0));
+}
+
+// Tracing turns sizes into tensors and back around every use; the number that comes out is the one that went in.
+// PyTorch removes these pairs wherever it inlines a method and keeps them in the outermost one; so do we, that our
+// operations are those of the trace's inlined graph, one by one.
+bool number_back(Recording&, const Step& step) {
+  return step.in(0).number && !step.call.outermost && give(step, *step.in(0).number);
+}
+
+bool leave_out(Recording&, const Step& step) {
+  for (const jit::Value* output : step.node.outputs()) step.call.env[output] = Term();
+  return true;
+}
+
+bool raise(Recording& recording, const Step& step) {
+  const Lockstep& runs = recording.runs;
+  if (runs.speculative() || (runs.count == 0 && runs.depth > 0)) return true;
+  const auto message = step.in(0).settled();
+  const bool text = message && message->isString();
+  refuse("the program raises: " + (text ? message->toStringRef() : std::string("an exception")),
+         "give inputs that the model accepts");
+}
+
+// `x is None`, where the data decides it.
+Term is_none(Recording& recording, const Step& step, const Term& optional) {
+  if (const auto flag = optional.flag().settled()) return Term::literal(!flag->toBool());
+  Node node;
+  node.target = "aten::__not__";
+  node.origin = recording.writer.origin_of(step);
+  node.arguments.push_back({"self", argument(optional.flag(), nullptr)});
+  Seen seen = recording.runs.each([&](int run) -> std::optional<c10::IValue> {
+    const auto& flag = optional.flag().seen[run];
+    return flag ? std::optional<c10::IValue>(!flag->toBool()) : std::nullopt;
+  });
+  Term answer = recording.result(*step.node.output(), std::move(seen), false, node);
+  recording.writer.write(std::move(node));
+  return answer;
+}
+
+bool compare_objects(Recording& recording, const Step& step) {
+  const Term a = step.in(0), b = step.in(1);
+  const bool negated = step.node.kind() == c10::aten::__isnot__;
+  if (a.is_optional() && b.kind == Term::Kind::none) {
+    return give(step, negated ? a.flag() : is_none(recording, step, a));
+  }
+  const auto same = same_object(a, b);
+  return same && give(step, Term::literal(*same != negated));
+}
+
+// The one table of them, by operator.
+const std::unordered_map<c10::Symbol, CarryOut>& host_operators() {
+  using c10::Symbol;
+  static const std::unordered_map<Symbol, CarryOut> table = {
+      {c10::prim::ListUnpack, unpack},
+      {c10::prim::TupleUnpack, unpack},
+      {c10::prim::TupleIndex,
+       [](Recording&, const Step& step) {
+         return give(step, (*step.in(0).items)[position_in(step.in(0), step.in(1))]);
+       }},
+      {c10::prim::TupleSlice, cut_tuple},
+      {c10::prim::isinstance, is_instance},
+      {c10::prim::Uninitialized, [](Recording&, const Step& step) { return give(step, Term::nothing()); }},
+      {c10::aten::expand, expand_for_write},
+      {c10::prim::unchecked_cast, unwrap},
+      {c10::prim::unchecked_unwrap_optional, unwrap},
+      {c10::aten::_unwrap_optional, unwrap},
+      {c10::aten::Int, number_back},
+      {c10::aten::ScalarImplicit, number_back},
+      {c10::prim::Print, leave_out},
+      {c10::prim::Enter, leave_out},
+      {c10::prim::Exit, leave_out},
+      {c10::prim::RaiseException, raise},
+      {c10::aten::warn, [](Recording&, const Step&) { return true; }},
+      {c10::aten::__is__, compare_objects},
+      {c10::aten::__isnot__, compare_objects},
+      // PyTorch's own layers ask this to choose fused kernels over the operators that they are made of; we want those.
+      {Symbol::fromQualString("aten::is_grad_enabled"),
+       [](Recording&, const Step& step) { return give(step, Term::literal(true)); }},
+      // x.data is x but for gradients
+      {Symbol::fromQualString("prim::data"), [](Recording&, const Step& step) { return give(step, step.in(0)); }},
+  };
+  return table;
+}
+
+}  // namespace
+
+bool carry_out_on_host_object(Recording& recording, const Step& step) {
+  if (const auto kind = built_container(step.node)) {
+    return give(step, Term::container(*kind, step.inputs(), recording.runs.depth));
+  }
+  const auto row = host_operators().find(step.node.kind());
+  if (row != host_operators().end()) return row->second(recording, step);
+  if (step.count() == 0) return false;
+  return carry_out_on_sequence(recording, step) || carry_out_method(recording, step);
+}
+
+}  // namespace whence::recorder

@@ -1,0 +1,190 @@
+#include "recorder/script/data_loop.h"
+
+#include <algorithm>
+
+#include "recorder/base/torch_error.h"
+#include "recorder/script/restore.h"
+#include "recorder/script/sequences.h"
+
+namespace whence::recorder {
+
+namespace {
+
+// Sizes on which the two do not agree are dynamic; ranks on which they do not agree are unknown.
+void keep_common_dims(std::optional<std::vector<Dim>>& dims, const std::optional<std::vector<Dim>>& others) {
+  if (!dims || !others) return;
+  if (dims->size() != others->size()) return dims.reset();
+  for (std::size_t axis = 0; axis < dims->size(); ++axis) {
+    Dim& dim = (*dims)[axis];
+    const Dim& other = (*others)[axis];
+    if (dim.size != other.size || (other.dynamic && !dim.dynamic)) dim = {dim.size, true, none_id};
+  }
+}
+
+}  // namespace
+
+void DataLoop::record() {
+  node_.target = "prim::Loop";
+  node_.arguments.push_back({"max_trip_count", argument(body_.trips, nullptr)});
+  node_.arguments.push_back({"condition", argument(body_.condition, nullptr)});
+  node_.arguments.push_back({"initial", {ArgumentList()}});
+  node_.origin = body_.origin;
+  node_.blocks.resize(1);
+  node_.blocks[0].inputs.push_back(body_.index.id);
+  for (const LoopVariables::Variable& variable : variables_.all()) begin(variable.form, variable);
+  iterate();
+  finish();
+  recording_.writer.write(std::move(node_));
+}
+
+// The initial values, and the values that stand for them in the body.
+void DataLoop::begin(const CarriedForm& form, const LoopVariables::Variable& variable) {
+  if (form.kind == CarriedForm::Kind::container) {
+    for (const CarriedForm& item : form.items) begin(item, variable);
+    return;
+  }
+  if (form.kind == CarriedForm::Kind::same) return;
+  Values& values = recording_.values;
+  const bool sequence = form.kind == CarriedForm::Kind::sequence;
+  const Term start =
+      sequence ? sequence_of(recording_, form.start, form.type, form.element, *recording_.writer.sink, node_.origin)
+               : form.start;
+  std::get<ArgumentList>(node_.arguments.back().value.data).push_back(argument(start, nullptr));
+  const bool unset = start.kind == Term::Kind::unset;
+  Seen seen = recording_.runs.each([&](int run) { return (unset ? form.after : start).at(run); });
+  Type type = values.type_of(seen, form.type);
+  if (unset && form.after.is_value()) type = values.type(form.after.id);
+  if (sequence) type = values.type(start.id);
+  const ValueId id = values.add(variable.name, ValueSource::block_input, std::move(type));
+  node_.blocks[0].inputs.push_back(id);
+  Term term = Term::of_value(id, std::move(seen));
+  term.sequence = sequence;
+  leaves_.push_back({std::move(term), start, variable.name_after});
+}
+
+std::vector<Term> DataLoop::terms() const {
+  std::vector<Term> terms;
+  for (const Leaf& leaf : leaves_) terms.push_back(leaf.term);
+  return terms;
+}
+
+void DataLoop::iterate() {
+  Restore sink(recording_.writer.sink);
+  bool again = true;  // one more for the sizes, when they changed in the only one
+  for (std::int64_t trip = 0; again || body_.any_in(); ++trip) {
+    std::vector<Node> later;
+    const std::vector<Term> results = iterate_once(trip, trip == 0 ? node_.blocks[0].nodes : later);
+    if (trip == 0) {
+      record_outputs(results);
+    } else {
+      widen(node_.blocks[0].nodes, later);
+      for (std::size_t i = 0; i < supposed_.size(); ++i) leaves_[i].term.seen = supposed_[i];
+      supposed_.clear();
+    }
+    again = take_over(results) && trip == 0;
+    if (again && !body_.any_in()) suppose(results);
+    body_.end_iteration(trip);
+  }
+}
+
+// One iteration; the values that it leaves.
+std::vector<Term> DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& nodes) {
+  recording_.writer.sink = &nodes;
+  variables_.set(terms());
+  for (const ChangedContainer& container : body_.run(trip, {})) {
+    if (container.changed() && !variables_.is_carried(container)) {
+      refuse("a list is changed in some iterations of a loop only", "change it in each, or before the loop");
+    }
+  }
+  std::vector<Term> results;
+  variables_.add_leaves_after(node_.origin, results);
+  return results;
+}
+
+void DataLoop::record_outputs(const std::vector<Term>& results) {
+  std::vector<Argument>& outputs = node_.blocks[0].outputs;
+  outputs.push_back(argument(body_.next_condition(), nullptr));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    outputs.push_back(argument(results[i], nullptr));
+    leaves_[i].kept = recording_.aliases.first_name(results[i]) == leaves_[i].term.id;
+  }
+}
+
+// Carries the results into the next iteration. Returns true when a size changed.
+bool DataLoop::take_over(const std::vector<Term>& results) {
+  bool changed = false;
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    Term& leaf = leaves_[i].term;
+    for (int run = 0; run < recording_.runs.count; ++run) {
+      if (body_.is_in(run)) leaf.seen[run] = results[i].at(run);
+    }
+    changed |= take_over_type(leaf, results[i]);
+  }
+  return changed;
+}
+
+bool DataLoop::take_over_type(const Term& leaf, const Term& result) {
+  Type& type = recording_.values.type(leaf.id);
+  if (leaf.sequence) {
+    if (type.dtype == DType::undefined) type.dtype = recording_.values.dtype(result);
+    return false;
+  }
+  const auto before = type.dims;
+  keep_common_dims(type.dims, recording_.values.type_of(leaf.seen, nullptr).dims);
+  if (!result.is_value()) return false;
+  const Type& after = recording_.values.type(result.id);
+  keep_common_dims(type.dims, after.dims);  // also where no run enters the loop
+  if (type.dtype != DType::undefined && after.dtype != DType::undefined && after.dtype != type.dtype) {
+    refuse("a loop whose length depends on data turns a variable from " + std::string(name_of(type.dtype)) + " into " +
+               std::string(name_of(after.dtype)),
+           "convert it to one dtype before the loop");
+  }
+  return before != type.dims;
+}
+
+// As if the runs had gone through an iteration, to see what another one would change.
+void DataLoop::suppose(const std::vector<Term>& results) {
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    Seen& seen = leaves_[i].term.seen;
+    supposed_.push_back(seen);
+    for (int run = 0; run < recording_.runs.count; ++run) {
+      if (auto value = results[i].at(run)) seen[run] = std::move(value);
+    }
+  }
+}
+
+// A size that changes from iteration to iteration is dynamic wherever it shows in the body.
+void DataLoop::widen(const std::vector<Node>& recorded, const std::vector<Node>& later) {
+  if (recorded.size() != later.size()) return;
+  for (std::size_t n = 0; n < recorded.size(); ++n) {
+    const Node &first = recorded[n], &again = later[n];
+    if (first.target != again.target || first.outputs.size() != again.outputs.size()) return;
+    for (std::size_t i = 0; i < first.outputs.size(); ++i) {
+      keep_common_dims(recording_.values.type(first.outputs[i]).dims, recording_.values.type(again.outputs[i]).dims);
+    }
+    for (std::size_t b = 0; b < std::min(first.blocks.size(), again.blocks.size()); ++b) {
+      widen(first.blocks[b].nodes, again.blocks[b].nodes);
+    }
+  }
+}
+
+// What the loop leaves behind, as results of its node.
+void DataLoop::finish() {
+  std::vector<Term> results;
+  for (const Leaf& leaf : leaves_) {
+    Term result = leaf.term;
+    const Type type = recording_.values.type(leaf.term.id);
+    result.id = recording_.values.add(leaf.name_after, ValueSource::node, type);
+    recording_.data_sizes.mark(result.id);
+    if (leaf.kept && leaf.start.is_value()) {
+      recording_.aliases.note_same(result.id, leaf.start.id);
+    } else {
+      recording_.aliases.note_passage(result.id, {&leaf.start, &leaf.term});
+    }
+    node_.outputs.push_back(result.id);
+    results.push_back(std::move(result));
+  }
+  variables_.finish(results);
+}
+
+}  // namespace whence::recorder

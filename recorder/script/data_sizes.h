@@ -1,0 +1,44 @@
+// DataSizes: which sizes depend on the contents of an input. Two runs on inputs of like contents would not show them,
+// so they are followed from operation to operation.
+#pragma once
+
+#include <set>
+
+#include "recorder/script/known_values.h"
+
+namespace whence::recorder {
+
+class DataSizes {
+ public:
+  DataSizes(Values& values, const KnownValues& known) : values_(values), known_(known) {}
+
+  // Marks the sizes of what `recorded` yields, an operation on `arguments`.
+  void follow(const std::vector<Term>& arguments, const Node& recorded);
+  // The sizes of the value that have no name depend on data, and so do equal ones of what is computed of it.
+  void mark(ValueId id);
+  // A size that one of several values has, as the data has it.
+  void note(std::int64_t size) { sizes_.insert(size); }
+
+ private:
+  struct Facts {
+    bool from_sizes = false;   // computed from sizes and constants alone
+    bool data_shaped = false;  // some size depends on the contents of an input
+  };
+  // What an operation's arguments say of its result.
+  struct Arguments {
+    std::vector<const Term*> values;
+    bool settled = true;       // all of them follow from sizes and constants
+    bool data_shaped = false;  // one of them has a size that depends on data
+    bool data_number = false;  // one of them is a number that depends on data
+  };
+  Arguments look_at(const std::vector<Term>& arguments);
+  bool indexes_by_mask(const Node& node) const;
+  std::set<std::int64_t> fixed_sizes(const std::vector<const Term*>& values, const Node& recorded) const;
+
+  Values& values_;
+  const KnownValues& known_;
+  std::unordered_map<ValueId, Facts> facts_;
+  std::set<std::int64_t> sizes_;  // that depend on data
+};
+
+}  // namespace whence::recorder

@@ -1,0 +1,112 @@
+#include "recorder/script/execution.h"
+
+#include <stdexcept>
+
+#include "recorder/base/torch_error.h"
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+namespace {
+
+// PyTorch's recurrent kernels compare neither the batch of the initial state with the input's nor the input's features
+// with the weights', and leave their memory where those differ, as they do when one is a dynamic axis.
+void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
+  const std::string name = node.kind().toQualString();
+  if (name != "aten::lstm" && name != "aten::gru" && name != "aten::rnn_tanh" && name != "aten::rnn_relu") return;
+  constexpr std::size_t argument_count =
+      9;  // arguments of both forms: x, state, ..., batch_first and x, batch sizes, state, ...
+  if (stack.size() < argument_count || !stack[0].isTensor()) return;
+  const at::Tensor& input = stack[0].toTensor();
+  const bool packed = stack[1].isTensor() && stack[1].toTensor().scalar_type() == at::kLong;
+  const c10::IValue& states = stack[packed ? 2 : 1];
+  const at::Tensor state = states.isTensorList() ? states.toTensorList().get(0) : states.toTensor();
+  const c10::IValue& weights = stack[packed ? 3 : 2];
+  const std::int64_t features = weights.isTensorList() ? weights.toTensorList().get(0).sizes().back() : -1;
+  if (features >= 0 && input.size(-1) != features) {
+    throw std::invalid_argument("the weights are for " + std::to_string(features) + " features, the input has " +
+                                std::to_string(input.size(-1)));
+  }
+  if (state.dim() != 3 || (!packed && input.dim() != 3)) return;
+  const std::int64_t batch =
+      packed ? stack[1].toTensor()[0].item<std::int64_t>() : input.size(stack[argument_count - 1].toBool() ? 0 : 1);
+  if (state.size(1) == batch) return;
+  throw std::invalid_argument("the initial state is of batch " + std::to_string(state.size(1)) + ", the input of " +
+                              std::to_string(batch));
+}
+
+// Results with another layout than strides have no bytes of their shape; a nested tensor has no shape, though its
+// layout is said to be strides. A Program has no dtype for complex numbers in half precision.
+void refuse_without_shape(const jit::Node& node, const jit::Stack& results) {
+  const std::string name = node.kind().toQualString();
+  for (const c10::IValue& result : results) {
+    if (!result.isTensor() || !result.toTensor().defined()) continue;
+    if (result.toTensor().is_nested()) {
+      refuse(name + " makes a nested tensor, which ONNX operators cannot take",
+             "keep the tensor padded; where PyTorch's own attention makes it, trace after "
+             "torch.backends.mha.set_fastpath_enabled(False), as whence.export does");
+    }
+    if (result.toTensor().scalar_type() == at::kComplexHalf) {
+      refuse(name + " makes a complex tensor in half precision, which has no form in ONNX", "compute with complex64");
+    }
+    if (result.toTensor().layout() == at::kStrided) continue;
+    refuse(name + " makes a sparse tensor, which ONNX operators cannot take", "keep the tensor dense");
+  }
+}
+
+}  // namespace
+
+// An operator of any number of arguments (aten::format) finds their number on the stack, above them.
+void call_operator(const jit::Node& node, jit::Stack& stack) {
+  const jit::Operator* found = node.maybeOperator();
+  if (found != nullptr && found->hasOperation() && found->schema().is_vararg()) {
+    stack.emplace_back(static_cast<std::int64_t>(stack.size()));
+  }
+  node.getOperation()(stack);
+}
+
+Results execute(Recording& recording, const Step& step, const std::vector<Term>& arguments) {
+  Lockstep& runs = recording.runs;
+  Results results;
+  std::vector<const Term*> written;
+  if (recording.changes.watched()) written = written_by(step.node, arguments);
+  for (int run = 0; run < runs.count; ++run) {
+    if (!runs.takes_part(run)) continue;
+    auto stack = host_arguments(step.node, arguments, run);
+    if (!stack) continue;
+    try {
+      check_recurrent_state(step.node, *stack);
+      recording.changes.save(written, run);
+      call_operator(step.node, *stack);
+    } catch (const std::exception& error) {
+      if (runs.pretends[run]) continue;
+      if (run > 1) {
+        runs.alive[run] = false;
+        continue;
+      }
+      if (run == 1) {
+        throw SecondRunFailed(
+            Code::baked_size, "the model does not run where the dynamic axes have other sizes: " + torch_message(error),
+            "compute sizes from the input's shape in the model, give axes that are equal one name, or leave one out of "
+            "--dynamic");
+      }
+      throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),
+                  "give inputs that the model accepts with --input or --inputs", {.stage = "read"});
+    }
+    refuse_without_shape(step.node, *stack);
+    results[run] = std::vector<c10::IValue>(stack->begin(), stack->end());
+  }
+  return results;
+}
+
+void give_results(Recording& recording, const Step& step, const Results& results, bool known, Node& node) {
+  for (std::size_t i = 0; i < step.node.outputs().size(); ++i) {
+    Seen seen =
+        recording.runs.each([&](int run) { return results[run] ? std::optional((*results[run])[i]) : std::nullopt; });
+    const jit::Value* output = step.node.outputs()[i];
+    step.call.env[output] = recording.result(*output, std::move(seen), known, node);
+  }
+}
+
+}  // namespace whence::recorder

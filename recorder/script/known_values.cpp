@@ -1,0 +1,102 @@
+#include "recorder/script/known_values.h"
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+namespace {
+
+// A folded result may not be much larger than what it was made from: such are cheaper to compute than to store.
+constexpr std::size_t always_small_enough = 1 << 20;
+
+std::size_t bytes_in(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().defined() ? value.toTensor().nbytes() : 0;
+  std::size_t sum = 0;
+  if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) sum += bytes_in(element);
+  }
+  return sum;
+}
+
+}  // namespace
+
+int shape_only_argument(const std::string& target) {
+  static const std::unordered_map<std::string, int> positions = {
+      {"aten::size", 0},       {"aten::sym_size", 0},   {"aten::numel", 0},     {"aten::len", 0},
+      {"aten::zeros_like", 0}, {"aten::ones_like", 0},  {"aten::full_like", 0}, {"aten::new_zeros", 0},
+      {"aten::new_ones", 0},   {"aten::new_full", 0},   {"aten::expand_as", 1}, {"aten::view_as", 1},
+      {"aten::type_as", 1},    {"aten::reshape_as", 1},
+  };
+  const auto found = positions.find(target);
+  return found == positions.end() ? -1 : found->second;
+}
+
+bool KnownValues::is_known(const Term& term) const {
+  if (term.items) {
+    return std::ranges::all_of(*term.items, [&](const Term& item) { return is_known(item); });
+  }
+  if (!term.is_value()) return term.kind != Term::Kind::object;
+  if (!term.known) return false;
+  const auto* memory = memory_of(term);
+  return memory == nullptr || !unknown_memory_.contains(memory);
+}
+
+// The sizes that the operator asks for are the same in every run.
+bool KnownValues::is_known_size(const jit::Node& node, const std::vector<Term>& arguments, const Term& sized) const {
+  const auto& dims = values_.type(sized.id).dims;
+  if (!dims) return false;
+  const std::string target = node.kind().toQualString();
+  const bool one = target == "aten::size" || target == "aten::sym_size";
+  if (target == "aten::size" && arguments.size() == 1) return false;  // a list: decided for each size
+  if (!one || !arguments[1].settled()) {
+    return std::ranges::all_of(*dims, [](const Dim& dim) { return dim.is_static(); });
+  }
+  const auto rank = static_cast<std::int64_t>(dims->size());
+  std::int64_t axis = arguments[1].settled()->toInt();
+  if (axis < 0) axis += rank;
+  return axis < 0 || axis >= rank || (*dims)[static_cast<std::size_t>(axis)].is_static();
+}
+
+bool KnownValues::is_result(const jit::Node& node, const std::vector<Term>& arguments,
+                            const std::optional<std::vector<c10::IValue>>& results) const {
+  if (!results || node.isNondeterministic() || runs_.depth > 0) return false;
+  const std::string target = node.kind().toQualString();
+  if (target.starts_with("aten::empty") || target == "aten::new_empty") return false;
+  const int shape_only = shape_only_argument(target);
+  std::size_t input_bytes = 0, output_bytes = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Term& term = arguments[i];
+    if (static_cast<int>(i) == shape_only) {
+      if (term.is_value() && !is_known_size(node, arguments, term)) return false;
+      continue;
+    }
+    if (!is_known(term)) return false;
+    if (term.seen[0]) input_bytes += bytes_in(*term.seen[0]);
+  }
+  for (const c10::IValue& value : *results) output_bytes += bytes_in(value);
+  return output_bytes <= always_small_enough || output_bytes <= 2 * input_bytes;
+}
+
+void KnownValues::add(const Term& term) {
+  if (!term.known || !term.seen[0]) return;
+  by_id_.emplace(term.id, *term.seen[0]);
+  if (const auto* memory = memory_of(term)) in_memory_[memory].push_back(term.id);
+}
+
+// A write changes everything that shares the memory. Constants noted so far keep what they were.
+void KnownValues::before_write(const std::vector<const Term*>& written) {
+  for (const Term* term : written) {
+    const auto sharing = in_memory_.find(memory_of(*term));
+    if (sharing == in_memory_.end()) continue;
+    for (ValueId id : sharing->second) by_id_[id] = by_id_[id].toTensor().clone();
+    in_memory_.erase(sharing);
+  }
+}
+
+void KnownValues::after_write(const std::vector<const Term*>& written) {
+  for (const Term* term : written) {
+    unknown_memory_.emplace(memory_of(*term), term->seen[0]->toTensor().storage().getWeakStorageImpl());
+  }
+}
+
+}  // namespace whence::recorder

@@ -1,0 +1,38 @@
+// Lockstep: which of the runs on example inputs take part in what is evaluated now, and how deep in blocks that depend
+// on data it is. Control flow sets it; everything that executes an operation reads it.
+#pragma once
+
+#include "recorder/program/term.h"
+
+namespace whence::recorder {
+
+class Lockstep {
+ public:
+  explicit Lockstep(int runs) : count(runs) {}
+
+  bool takes_part(int run) const { return active[run] && alive[run]; }
+
+  // True if this is evaluated for its shapes only: no run comes here.
+  bool speculative() const {
+    if (count == 0) return pretends[0];
+    for (int run = 0; run < count; ++run) {
+      if (takes_part(run) && !pretends[run]) return false;
+    }
+    return true;
+  }
+
+  // What each run has, by a function of its number.
+  Seen each(const auto& value_in) const {
+    Seen seen;
+    for (int run = 0; run < count; ++run) seen[run] = value_in(run);
+    return seen;
+  }
+
+  const int count;                                    // 0: no example inputs
+  PerRun<bool> active{true, true, true, true, true};  // a loop may end earlier in one of them
+  PerRun<bool> alive{true, true, true, true, true};   // false for a witness that failed
+  PerRun<bool> pretends{};  // runs inside a branch that they do not take: their failures do not count
+  int depth = 0;            // data-dependent blocks around the current node
+};
+
+}  // namespace whence::recorder

@@ -1,0 +1,47 @@
+// LoopBody: the body of a loop on data, evaluated by the runs that are still in the loop.
+#pragma once
+
+#include <algorithm>
+
+#include "recorder/script/block_runner.h"
+#include "recorder/script/recording.h"
+
+namespace whence::recorder {
+
+class LoopBody {
+ public:
+  LoopBody(Recording& recording, BlockRunner& blocks, const Step& step);
+
+  // One evaluation, by the runs that are still in the loop; by none of them, for the record, when none enters. Writes
+  // of the runs that are `on_trial` are undone. Returns the containers of before that it changed.
+  std::vector<ChangedContainer> run(std::int64_t trip, PerRun<bool> on_trial);
+
+  // The condition for another iteration, as the last one leaves it.
+  const Term& next_condition() const { return step.call.term(block.outputs()[0]); }
+  // The i-th variable, as an iteration finds it and leaves it.
+  Term& variable(std::size_t i) { return step.call.env[block.inputs()[i + 1]]; }
+  const Term& variable_after(std::size_t i) const { return step.call.term(block.outputs()[i + 1]); }
+  // Takes out the runs that end with iteration `trip`.
+  void end_iteration(std::int64_t trip);
+
+  bool is_in(int run) const { return going_[run]; }
+  bool any_in() const {
+    return std::ranges::any_of(going_, [](bool goes_on) { return goes_on; });
+  }
+
+  const Step& step;
+  const torch::jit::Block& block;
+  const Term trips, condition;  // as the loop finds them
+  const Origin origin;          // of the loop's node
+  Term index;                   // the number of the iteration
+
+ private:
+  static bool holds(const Term& condition, int run);
+  std::int64_t bound(int run) const;
+
+  Recording& recording_;
+  BlockRunner& blocks_;
+  PerRun<bool> going_{};
+};
+
+}  // namespace whence::recorder

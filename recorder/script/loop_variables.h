@@ -1,0 +1,46 @@
+// LoopVariables: the variables of a loop on data, and the lists, dicts and attributes that it changes, each with the
+// form in which it is carried.
+#pragma once
+
+#include "recorder/script/carried_form.h"
+#include "recorder/script/loop_body.h"
+
+namespace whence::recorder {
+
+class LoopVariables {
+ public:
+  struct Variable {
+    std::string name, name_after;
+    CarriedForm form;
+    c10::TypePtr type;                         // as declared
+    std::optional<ChangedContainer> in_place;  // instead of a variable of the loop
+  };
+
+  // Tries the body until the forms stay. Throws Error unsupported_feature.
+  LoopVariables(Recording& recording, BlockRunner& blocks, LoopBody& body);
+
+  const std::vector<Variable>& all() const { return variables_; }
+  bool is_carried(const ChangedContainer& container) const;
+  // Sets what an iteration finds.
+  void set(const std::vector<Term>& leaves);
+  // Adds the values that an iteration leaves. Containers that the body changes are as they were before again.
+  void add_leaves_after(const Origin& origin, std::vector<Term>& leaves);
+  // Sets what the loop leaves behind.
+  void finish(const std::vector<Term>& results);
+
+ private:
+  void find_forms();
+  bool certain_before_loop() const;
+  std::vector<Term> try_body(const std::vector<Term>& tried);
+  Term stand_in(const Term& found, const c10::TypePtr& declared);
+  Term unsettled(const Term& term);
+  Term as_carried(const CarriedForm& form);
+
+  Recording& recording_;
+  BlockRunner& blocks_;
+  LoopBody& body_;
+  std::vector<Variable> variables_;
+  std::vector<Term> starts_;  // what they are before the loop
+};
+
+}  // namespace whence::recorder

@@ -1,0 +1,36 @@
+// Objects: the modules and other objects of the archive, with their attributes, parameters and constants as terms.
+#pragma once
+
+#include "recorder/archive/module_tree.h"
+#include "recorder/script/recording.h"
+
+namespace whence::recorder {
+
+class Objects {
+ public:
+  Objects(Recording& recording, const ModuleTree& tree) : recording_(recording), tree_(tree) {}
+
+  // A value of the host. Tensors become parameters or constants, called `name`; containers get terms for their items.
+  Term from_host(const c10::IValue& value, const std::string& name);
+  Term constant(const at::Tensor& tensor, const std::string& name);
+
+  ModuleId module_of(const Term& object) const { return tree_.module_of(object.object.get()); }
+  Term attribute(const Term& object, const std::string& name);
+  // prim::SetAttr. Setting an attribute of an object that the archive holds outlives the call, with a warning.
+  void set_attribute(const Step& step);
+  // prim::CreateObject
+  Term create(const Step& step);
+
+ private:
+  Term parameter(ParameterId id, const at::Tensor& tensor);
+
+  Recording& recording_;
+  const ModuleTree& tree_;
+  // Attributes that the program sets, and lists and dicts that it may change: tuples of one item.
+  std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes_;
+  std::unordered_map<const c10::ivalue::Object*, int> made_at_;  // depth at which the program made an object
+  std::unordered_map<ParameterId, Term> parameters_;
+  std::unordered_map<const c10::TensorImpl*, Term> constants_;
+};
+
+}  // namespace whence::recorder

@@ -1,0 +1,157 @@
+#include "recorder/script/operations.h"
+
+#include "recorder/base/torch_error.h"
+#include "schema/written_views.h"
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+namespace {
+
+// The result follows from a tensor's type alone, so a trace leaves no operation for it.
+bool asks_type(const jit::Node& node) {
+  static const std::unordered_set<std::string> names = {
+      "aten::dim",        "aten::is_floating_point",
+      "aten::is_complex", "aten::is_contiguous",
+      "prim::dtype",      "prim::device",
+      "prim::layout",     "prim::is_cuda",
+      "prim::is_cpu",     "prim::is_quantized",
+      "prim::is_sparse",  "prim::is_mps",
+      "prim::is_meta",    "prim::requires_grad",
+      "prim::type",       "prim::is_mkldnn",
+      "prim::is_nested",  "prim::is_xpu",
+      "prim::is_xla",
+  };
+  return names.count(node.kind().toQualString()) > 0;
+}
+
+bool holds_tensor(const c10::Type& type) {
+  if (type.kind() == c10::TypeKind::TensorType) return true;
+  for (const auto& inner : type.containedTypes()) {
+    if (holds_tensor(*inner)) return true;
+  }
+  return false;
+}
+
+// as_strided is the one operator whose result depends on how its argument lies in memory: where that is not the plain
+// way, strides and storage offset are recorded, as an argument that is not in the schema.
+void note_memory(Node& recorded, const std::vector<Term>& arguments) {
+  if (recorded.target != "aten::as_strided" || !arguments[0].is_value()) return;
+  const auto& seen = arguments[0].seen[0];
+  if (!seen || !seen->isTensor()) return;
+  const at::Tensor& tensor = seen->toTensor();
+  if (tensor.is_contiguous() && tensor.storage_offset() == 0) return;
+  ArgumentList memory{{tensor.storage_offset()}};
+  for (const std::int64_t stride : tensor.strides()) memory.push_back({stride});
+  recorded.arguments.push_back({std::string(memory_argument), {std::move(memory)}});
+}
+
+// The axes that aten::squeeze drops where they are 1 long.
+std::vector<std::int64_t> squeezed_axes(const Node& squeeze, std::int64_t rank) {
+  std::vector<std::int64_t> axes;
+  const auto add = [&](std::int64_t axis) { axes.push_back(axis < 0 ? axis + rank : axis); };
+  const Argument* dim = squeeze.find("dim");
+  if (dim == nullptr) {
+    for (std::int64_t axis = 0; axis < rank; ++axis) add(axis);
+  } else if (const auto* list = dim->as<ArgumentList>()) {
+    for (const Argument& element : *list) add(element.as<std::int64_t>() ? *element.as<std::int64_t>() : rank);
+  } else if (const auto* axis = dim->as<std::int64_t>()) {
+    add(*axis);
+  }
+  return axes;
+}
+
+}  // namespace
+
+void Operations::carry_out(const Step& step) {
+  const jit::Node& node = step.node;
+  const std::vector<Term> arguments = step.inputs();
+  if (std::ranges::any_of(arguments, &Term::is_optional)) {
+    refuse("an operator is given a tensor that is there or not, as the data has it", "ask before whether it is None");
+  }
+  if (on_host(step, arguments)) return;
+
+  Node recorded = operation_of(node, arguments);
+  recorded.origin = recording_.writer.origin_of(step);
+  if (quantized_.carry_out(step, arguments, recorded)) return;
+
+  note_memory(recorded, arguments);
+  const std::vector<const Term*> written = written_by(node, arguments);
+  recording_.aliases.refuse_writes(written, recording_.running);
+  recording_.known.before_write(written);
+  const Results results = execute(recording_, step, arguments);
+  const bool known = recording_.known.is_result(node, arguments, results[0]);
+  if (!known) recording_.known.after_write(written);
+  give_results(recording_, step, results, known, recorded);
+  note_views(step, recorded, written, arguments);
+  if (node.outputs().size() == 1 && changes_first_argument(node)) {
+    const Term& result = step.call.term(node.output());
+    if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same(result.id, arguments[0].id);
+  }
+  if (node.kind() == c10::prim::NumToTensor) {
+    step.call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
+  }
+  recording_.data_sizes.follow(arguments, recorded);
+  note_squeeze(step, recorded);
+  recording_.writer.write(std::move(recorded));
+}
+
+// Which reshapes are views, and which of those are written through.
+void Operations::note_views(const Step& step, const Node& recorded, const std::vector<const Term*>& written,
+                            const std::vector<Term>& arguments) {
+  for (const Term* term : written) note_written_views(*recording_.writer.sink, term->id, views_by_strides_);
+  if (!is_view_by_strides(recorded.target) || recorded.outputs.size() != 1) return;
+  const auto* memory = memory_of(arguments[0]);
+  if (memory != nullptr && memory == memory_of(step.call.term(step.node.output()))) {
+    views_by_strides_.insert(recorded.outputs.front());
+  }
+}
+
+// squeeze drops an axis where it is 1 long, so over a dynamic axis the rank of its result depends on the size. Inside a
+// program it has one rank, that of the example inputs; a result of the program alone may have another (results.cpp).
+void Operations::note_squeeze(const Step& step, const Node& recorded) {
+  if (recorded.target != "aten::squeeze") return;
+  const auto* input = recorded.arguments.front().value.as<ValueRef>();
+  if (input == nullptr || !recording_.values.type(input->id).dims) return;
+  const std::vector<Dim>& dims = *recording_.values.type(input->id).dims;
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  for (const std::int64_t axis : squeezed_axes(recorded, rank)) {
+    // Where the example has 1 and another run more, the two ranks differ, and export refuses.
+    if (axis >= rank || !dims[axis].dynamic || dims[axis].size == 1) continue;
+    squeezed[recorded.outputs.front()].push_back(
+        warning(Code::baked_size,
+                "squeeze keeps axis " + std::to_string(axis) +
+                    ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
+                "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
+                recording_.writer.place(step)));
+  }
+}
+
+// Computes at once what involves no value of the program, or asks only for a tensor's type. Nothing is recorded.
+bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
+  const jit::Node& node = step.node;
+  const auto is_tensor = [](const jit::Value* output) { return holds_tensor(*output->type()); };
+  if (std::ranges::any_of(node.outputs(), is_tensor)) return false;
+  const bool type_only = asks_type(node) && recording_.runs.count > 0;
+  const auto is_host = [](const Term& term) { return !term.has_values() && term.kind != Term::Kind::object; };
+  if (!type_only) {
+    if (!std::ranges::all_of(arguments, is_host)) return false;
+    if (!arguments.empty() && node.isNondeterministic()) return false;
+  }
+  auto stack = host_arguments(node, arguments, 0);
+  if (!stack) return false;
+  try {
+    call_operator(node, *stack);
+  } catch (const std::exception& error) {
+    if (recording_.runs.speculative()) return false;
+    throw Error(Code::run_failed, torch_message(error), "give example inputs that the model accepts",
+                {.stage = "read"});
+  }
+  for (std::size_t i = 0; i < node.outputs().size(); ++i) {
+    step.call.env[node.outputs()[i]] = objects_.from_host((*stack)[i], "");
+  }
+  return true;
+}
+
+}  // namespace whence::recorder

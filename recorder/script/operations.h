@@ -1,0 +1,34 @@
+// Operations: the nodes that compute something. They are carried out on the host where they involve no value of the
+// Program, else recorded, and executed where there are example inputs.
+#pragma once
+
+#include "recorder/script/execution.h"
+#include "recorder/script/objects.h"
+#include "recorder/script/quantized.h"
+
+namespace whence::recorder {
+
+class Operations {
+ public:
+  Operations(Recording& recording, Objects& objects, Quantized& quantized)
+      : recording_(recording), objects_(objects), quantized_(quantized) {}
+
+  void carry_out(const Step& step);
+
+  // Warnings on results of squeeze with a rank that depends on a size; they concern whoever reads the result inside the
+  // program, and are left out where the program does not hold it in the end.
+  std::unordered_map<ValueId, Diagnostics> squeezed;
+
+ private:
+  bool on_host(const Step& step, const std::vector<Term>& arguments);
+  void note_views(const Step& step, const Node& recorded, const std::vector<const Term*>& written,
+                  const std::vector<Term>& arguments);
+  void note_squeeze(const Step& step, const Node& recorded);
+
+  Recording& recording_;
+  Objects& objects_;
+  Quantized& quantized_;
+  std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
+};
+
+}  // namespace whence::recorder

@@ -1,0 +1,43 @@
+// The quantized operators that are ATen operators on floats, and what the integers of a quantized tensor stand for.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "recorder/program/term.h"
+
+namespace whence::recorder {
+
+inline constexpr std::string_view quantized_space = "quantized::";
+
+// A quantized operator that is an ATen operator on floats, and its arguments' names there.
+struct FloatForm {
+  std::string_view target, overload;
+  std::vector<std::pair<std::string_view, std::string_view>> names;  // quantized operator's, ATen's
+  std::vector<NamedArgument> further = {};
+};
+
+// The form of `quantized::name`; null when it has none of its own.
+const FloatForm* float_form(std::string_view name);
+
+// True for operators whose kernels choose scale and zero point by themselves, whatever the input's are.
+bool has_own_levels(const std::string& target);
+
+// The integers stand for (q - zero_point) * scale, per tensor or per channel of `axis`.
+struct Levels {
+  Argument scale, zero_point;  // numbers or values
+  std::int64_t low = 0, high = 0;
+  std::optional<std::int64_t> axis;
+  DType dtype = DType::undefined;
+};
+
+bool is_per_tensor(const at::Tensor& tensor);
+bool is_quantized(const std::optional<c10::IValue>& value);
+
+// dtype, low and high of a quantized tensor; empty for dtypes that a Program does not have (two and four bits).
+std::optional<Levels> integer_range(const at::Tensor& tensor);
+
+// What PyTorch's own operator `name` returns for a packed weight: its tensors, its stride.
+std::vector<c10::IValue> ask_packed(const std::string& name, const c10::intrusive_ptr<c10::ivalue::Object>& packed);
+
+}  // namespace whence::recorder

@@ -1,0 +1,47 @@
+// Recording: what an evaluation writes down and keeps of it, one part for each question. Containers, operations and
+// control flow share it, since an operation touches all of it; it knows none of them.
+#pragma once
+
+#include "recorder/script/aliases.h"
+#include "recorder/script/changes.h"
+#include "recorder/script/data_sizes.h"
+#include "recorder/script/known_values.h"
+#include "recorder/script/lockstep.h"
+#include "recorder/script/node_writer.h"
+#include "recorder/script/values.h"
+
+namespace whence::recorder {
+
+struct Recording {
+  Recording(Program& recorded, const ExampleInputs& inputs)
+      : program(recorded),
+        runs(inputs.given ? inputs.runs : 0),
+        values(recorded, inputs),
+        known(values, runs),
+        data_sizes(values, known),
+        writer(recorded) {}
+
+  // The term for one result of an operation, and its values among the node's outputs. A list becomes one value an
+  // element, or a sequence where runs differ in its length. Throws Error baked_size where no sequence can hold it.
+  Term result(const torch::jit::Value& output, Seen seen, bool known_result, Node& node);
+
+  // Writes a node with one result; `name` is the result's.
+  ValueId write(Node node, const std::string& name, Type type);
+
+  Program& program;
+  Lockstep runs;
+  Changes changes;
+  Values values;
+  KnownValues known;
+  DataSizes data_sizes;
+  Aliases aliases;
+  NodeWriter writer;
+  std::vector<const Call*> running;  // calls under way, the outermost first
+
+ private:
+  Term element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node);
+  std::optional<std::size_t> elements_in(const torch::jit::Value& output, const Seen& seen) const;
+  bool static_size(const Node& node, std::size_t axis) const;
+};
+
+}  // namespace whence::recorder

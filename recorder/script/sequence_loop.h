@@ -1,0 +1,13 @@
+// Joins two sequences, or turns one round: a loop over the elements, since ONNX has no operator for either.
+#pragma once
+
+#include "recorder/script/recording.h"
+
+namespace whence::recorder {
+
+// `start` with each element of `other` appended, or put in front of it. Both are sequences; `element` is the declared
+// type of their elements.
+Term with_elements(Recording& recording, const Term& start, const Term& other, const c10::TypePtr& element,
+                   bool in_front, const Origin& origin);
+
+}  // namespace whence::recorder

@@ -1,0 +1,388 @@
+#include "recorder/script/sequences.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "recorder/base/torch_error.h"
+#include "recorder/script/sequence_loop.h"
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+namespace {
+
+using List = c10::impl::GenericList;
+
+// Where `index` points in a list of `size` elements; empty when out of range.
+std::optional<std::size_t> place_in(std::int64_t index, std::size_t size) {
+  if (index < 0) index += static_cast<std::int64_t>(size);
+  if (index < 0 || index >= static_cast<std::int64_t>(size)) return std::nullopt;
+  return static_cast<std::size_t>(index);
+}
+
+std::optional<std::int64_t> number_in(const Term& index, int run) {
+  const auto value = index.at(run);
+  return value && value->isInt() ? std::optional(value->toInt()) : std::nullopt;
+}
+
+// ONNX wants the elements of a sequence to be of one dtype.
+void check_dtypes(DType held, DType added) {
+  if (held == DType::undefined || added == DType::undefined || held == added) return;
+  refuse("a list whose length depends on data holds elements of " + std::string(name_of(held)) + " and of " +
+             std::string(name_of(added)),
+         "bring them to one dtype before they are put into the list");
+}
+
+// Sizes that all elements of all runs have in common stay; inside a loop later iterations may bring others.
+void keep_common_sizes(Type& type, const Seen& lists, bool in_loop) {
+  if (!type.dims) return;
+  for (const auto& seen : lists) {
+    if (!seen) continue;
+    for (const c10::IValue& element : seen->toListRef()) {
+      if (!element.isTensor()) return;
+      const auto sizes = element.toTensor().sizes();
+      if (sizes.size() != type.dims->size()) return type.dims.reset();
+      for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+        Dim& dim = (*type.dims)[axis];
+        if (in_loop || (!dim.dynamic && sizes[axis] != dim.size)) dim = {dim.size, true, none_id};
+      }
+    }
+  }
+}
+
+ValueId new_sequence(Recording& recording, const Seen& seen, DType dtype) {
+  const DType held = element_dtype(seen);
+  return recording.values.add("list", ValueSource::node,
+                              {ValueKind::sequence, held == DType::undefined ? dtype : held, std::nullopt});
+}
+
+// The element as an argument of the operation that puts it into a sequence of `dtype`.
+Argument element_argument(Recording& recording, const Term& element, DType dtype) {
+  if (!element.is_value() && !element.is_settled_number()) {
+    refuse("a list whose length depends on data holds something other than tensors and numbers",
+           "keep a list for each of its parts");
+  }
+  check_dtypes(dtype, recording.values.dtype(element));
+  if (memory_of(element) != nullptr) recording.aliases.note_element(element.seen[0]->toTensor());
+  return argument(element, nullptr);
+}
+
+}  // namespace
+
+DType element_dtype_of(const Recording& recording, const Term& list) {
+  return list.items && !list.items->empty() ? recording.values.dtype(list.items->back()) : DType::undefined;
+}
+
+Term sequence_of(Recording& recording, const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
+                 const Origin& origin) {
+  if (list.is_sequence()) return list.items->front();
+  Node node;
+  node.target = "prim::ListConstruct";
+  node.origin = origin;
+  ArgumentList elements;
+  DType held = DType::undefined;
+  for (const Term& item : *list.items) {
+    elements.push_back(element_argument(recording, item, held));
+    const DType added = recording.values.dtype(item);
+    if (added != DType::undefined) held = added;
+  }
+  node.arguments.push_back({"elements", {std::move(elements)}});
+  const Lockstep& runs = recording.runs;
+  Seen seen = runs.each([&](int run) { return runs.takes_part(run) ? host(list, type, run) : std::nullopt; });
+  const ValueId id = new_sequence(recording, seen, dtype);
+  Term made = Term::of_value(id, std::move(seen));
+  made.sequence = true;
+  node.outputs.push_back(id);
+  sink.push_back(std::move(node));
+  return made;
+}
+
+namespace {
+
+// The methods of Python's lists, on one whose elements only the Program knows.
+class SequenceMethod {
+ public:
+  SequenceMethod(Recording& recording, const Step& step, const Term& list)
+      : recording_(recording), step_(step), list_(list) {}
+
+  // Carries out the node where it is a method of the list; else it is an operator that takes the list.
+  bool carry_out();
+  void unpack();
+
+ private:
+  using Apply = std::function<bool(List&, int run)>;  // on what one run has in the list; false: not possible
+
+  const Term& in(std::size_t i) const { return step_.in(i); }
+  Term& all() const { return list_.items->front(); }
+  DType dtype() const { return recording_.values.type(all().id).dtype; }
+  bool runs(int run) const { return recording_.runs.takes_part(run) && all().seen[run]; }
+
+  void out_of_range(int run, const std::string& why) const;
+  Node operation(const std::string& target) const;
+  Argument element(const Term& term) const { return element_argument(recording_, term, dtype()); }
+  void change(const std::string& target, std::vector<NamedArgument> arguments, const Apply& apply);
+  void append(const Term& term);
+  void insert();
+  void replace();
+  void erase(const Term& index);
+  void read(const Term& index, const jit::Value& output);
+  void length();
+  void pop();
+  void extend();
+  void join(const Term& start, const Term& other, bool in_front);
+  void reverse();
+  void slice();
+  void copy() { list_ = Term::container(Term::Kind::list, *list_.items, recording_.runs.depth); }
+
+  // What the node yields: nothing or what the method itself has set, the list, or a copy of it that the method changes.
+  enum class Yields : std::uint8_t { nothing, list, copy };
+  struct Row {
+    void (*carry_out)(SequenceMethod&);
+    Yields yields;
+  };
+  static const std::unordered_map<std::string, Row>& rows();
+
+  Recording& recording_;
+  const Step& step_;
+  Term list_;
+};
+
+// The one table of them, by the operator's name.
+const std::unordered_map<std::string, SequenceMethod::Row>& SequenceMethod::rows() {
+  using Method = SequenceMethod;
+  static const std::unordered_map<std::string, Row> table = {
+      {"len", {[](Method& m) { m.length(); }, Yields::nothing}},
+      {"__getitem__", {[](Method& m) { m.read(Term(m.in(1)), *m.step_.node.output()); }, Yields::nothing}},
+      {"insert", {[](Method& m) { m.insert(); }, Yields::nothing}},
+      {"Delete", {[](Method& m) { m.erase(m.in(1)); }, Yields::nothing}},
+      {"pop", {[](Method& m) { m.pop(); }, Yields::nothing}},
+      {"append", {[](Method& m) { m.append(m.in(1)); }, Yields::list}},
+      {"_set_item", {[](Method& m) { m.replace(); }, Yields::list}},
+      {"clear", {[](Method& m) { m.list_.items->clear(); }, Yields::list}},
+      {"reverse", {[](Method& m) { m.reverse(); }, Yields::list}},
+      {"extend", {[](Method& m) { m.extend(); }, Yields::list}},
+      {"add_", {[](Method& m) { m.extend(); }, Yields::list}},
+      {"add", {[](Method& m) { m.extend(); }, Yields::copy}},
+      {"list", {[](Method&) {}, Yields::copy}},
+      {"copy", {[](Method&) {}, Yields::copy}},
+      {"slice", {[](Method& m) { m.slice(); }, Yields::copy}},
+  };
+  return table;
+}
+
+bool SequenceMethod::carry_out() {
+  const std::string name = step_.name();
+  const bool changes = changes_first_argument(step_.node);
+  if (changes) recording_.changes.note(list_, step_.type(0));
+  const auto row = rows().find(name);
+  if (row == rows().end()) {
+    const bool yields_list =
+        !step_.node.outputs().empty() && step_.node.output()->type()->kind() == c10::TypeKind::ListType;
+    if (!changes && !yields_list) return false;
+    refuse("'" + name + "' is asked of a list whose length depends on data",
+           "make it one tensor first, with torch.stack or torch.cat");
+  }
+  if (row->second.yields == Yields::copy) copy();
+  row->second.carry_out(*this);
+  if (row->second.yields != Yields::nothing) step_.give(list_);
+  return true;
+}
+
+void SequenceMethod::unpack() {
+  for (std::size_t i = 0; i < step_.node.outputs().size(); ++i) {
+    read(Term::literal(static_cast<std::int64_t>(i)), *step_.node.outputs()[i]);
+  }
+}
+
+// A witness that the model does not accept drops out, as in any other operation.
+void SequenceMethod::out_of_range(int run, const std::string& why) const {
+  if (recording_.runs.pretends[run]) return;
+  if (run <= 1) refuse(why, "check the model's inputs");
+  recording_.runs.alive[run] = false;
+}
+
+Node SequenceMethod::operation(const std::string& target) const {
+  Node recorded;
+  recorded.target = target;
+  recorded.overload = "t";
+  recorded.arguments.push_back({"self", argument(list_, nullptr)});
+  recorded.origin = recording_.writer.origin_of(step_);
+  return recorded;
+}
+
+void SequenceMethod::change(const std::string& target, std::vector<NamedArgument> arguments, const Apply& apply) {
+  Node node = operation(target);
+  std::ranges::move(arguments, std::back_inserter(node.arguments));
+  Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
+    if (!runs(run)) return std::nullopt;
+    List elements = all().seen[run]->toList().copy();
+    if (apply(elements, run)) return c10::IValue(std::move(elements));
+    out_of_range(run, "a list is changed at an index that it does not have");
+    return std::nullopt;
+  });
+  const ValueId id = new_sequence(recording_, seen, dtype());
+  node.outputs.push_back(id);
+  recording_.writer.write(std::move(node));
+  all() = Term::of_value(id, std::move(seen));
+  all().sequence = true;
+}
+
+void SequenceMethod::append(const Term& term) {
+  change("aten::append", {{"el", element(term)}}, [&](List& elements, int run) {
+    auto value = host(term, elements.elementType(), run);
+    if (value) elements.push_back(std::move(*value));
+    return value.has_value();
+  });
+}
+
+void SequenceMethod::insert() {
+  const Term index = in(1), term = in(2);
+  change("aten::insert", {{"idx", argument(index, nullptr)}, {"el", element(term)}}, [&](List& elements, int run) {
+    auto value = host(term, elements.elementType(), run);
+    const auto number = number_in(index, run);
+    if (!value || !number) return false;
+    const bool behind = *number == static_cast<std::int64_t>(elements.size());
+    const auto at = behind ? elements.size() : place_in(*number, elements.size());
+    if (at) elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(*at), std::move(*value));
+    return at.has_value();
+  });
+}
+
+void SequenceMethod::replace() {
+  const Term index = in(1), term = in(2);
+  change("aten::_set_item", {{"idx", argument(index, nullptr)}, {"el", element(term)}}, [&](List& elements, int run) {
+    auto value = host(term, elements.elementType(), run);
+    const auto number = number_in(index, run);
+    const auto at = value && number ? place_in(*number, elements.size()) : std::nullopt;
+    if (at) elements.set(*at, std::move(*value));
+    return at.has_value();
+  });
+}
+
+void SequenceMethod::erase(const Term& index) {
+  change("aten::Delete", {{"idx", argument(index, nullptr)}}, [&](List& elements, int run) {
+    const auto number = number_in(index, run);
+    const auto at = number ? place_in(*number, elements.size()) : std::nullopt;
+    if (at) elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(*at));
+    return at.has_value();
+  });
+}
+
+void SequenceMethod::read(const Term& index, const jit::Value& output) {
+  Node node = operation("aten::__getitem__");
+  node.arguments.push_back({"idx", argument(index, nullptr)});
+  Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
+    const auto number = number_in(index, run);
+    if (!runs(run) || !number) return std::nullopt;
+    const c10::IValue elements = *all().seen[run];
+    const auto at = place_in(*number, elements.toListRef().size());
+    if (at) return elements.toListRef()[*at];
+    out_of_range(run, "list index " + std::to_string(*number) + " is out of range");
+    return std::nullopt;
+  });
+  Term element = recording_.result(output, std::move(seen), false, node);
+  if (element.is_value()) {
+    keep_common_sizes(recording_.values.type(element.id), all().seen, recording_.runs.depth > 0);
+    recording_.data_sizes.mark(element.id);
+  }
+  step_.call.env[&output] = std::move(element);
+  recording_.writer.write(std::move(node));
+}
+
+void SequenceMethod::length() {
+  Node node = operation("aten::len");
+  Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
+    if (!runs(run)) return std::nullopt;
+    return c10::IValue(static_cast<std::int64_t>(all().seen[run]->toListRef().size()));
+  });
+  step_.give(recording_.result(*step_.node.output(), std::move(seen), false, node));
+  recording_.writer.write(std::move(node));
+}
+
+void SequenceMethod::pop() {
+  const Term index = step_.count() > 1 ? in(1) : Term::literal(-1);
+  read(index, *step_.node.output());
+  erase(index);
+}
+
+void SequenceMethod::extend() {
+  const Term other = in(1);
+  if (other.is_sequence()) {
+    join(all(), other.items->front(), false);
+    return;
+  }
+  const std::vector<Term> more = *other.items;
+  for (const Term& term : more) append(term);
+}
+
+// The list becomes the elements of both, which are sequences.
+void SequenceMethod::join(const Term& start, const Term& other, bool in_front) {
+  all() = with_elements(recording_, start, other, item_type(step_.type(0), 0), in_front,
+                        recording_.writer.origin_of(step_));
+  all().sequence = true;
+}
+
+void SequenceMethod::reverse() {
+  const Term empty = sequence_of(recording_, Term::container(Term::Kind::list, {}), step_.type(0), dtype(),
+                                 *recording_.writer.sink, recording_.writer.origin_of(step_));
+  join(empty, Term(all()), true);
+}
+
+// list[1:], list[:-1]: a copy without its first or last elements, of which there have to be as many.
+void SequenceMethod::slice() {
+  const auto bound = [&](std::size_t i, std::int64_t otherwise) -> std::optional<std::int64_t> {
+    const auto settled = in(i).settled();
+    if (!settled || settled->isNone() || !settled->isInt()) return settled ? std::optional(otherwise) : std::nullopt;
+    return settled->toInt() == std::numeric_limits<std::int64_t>::max() ? otherwise : settled->toInt();
+  };
+  const auto begin = bound(1, 0), end = bound(2, 0), step = bound(3, 1);
+  if (begin < 0 || !begin || !end || *end > 0 || step != 1) {
+    refuse("a list whose length depends on data is cut at a place that is not counted from its ends",
+           "leave out elements in the loop that fills it");
+  }
+  for (std::int64_t i = 0; i < *begin; ++i) erase(Term::literal(0));
+  for (std::int64_t i = 0; i > *end; --i) erase(Term::literal(-1));
+}
+
+// Operations that join two lists. Both are sequences then, if one of them is.
+bool joins(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
+
+// Operations on a list that the evaluator holds, at a place that depends on data: it is a sequence for that.
+bool indexes_by_data(const Step& step, const Term& list) {
+  static const std::unordered_set<std::string> indexing{"__getitem__", "_set_item", "insert", "pop", "Delete"};
+  if (!indexing.contains(step.name()) || step.count() < 2) return false;
+  const bool apart =
+      std::ranges::all_of(*list.items, [](const Term& item) { return item.is_value() || item.is_settled_number(); });
+  return list.kind == Term::Kind::list && apart && !step.in(1).settled();
+}
+
+}  // namespace
+
+bool carry_out_on_sequence(Recording& recording, const Step& step) {
+  const Term list = step.in(0);
+  const std::string name = step.name();
+  if (list.is_sequence()) {
+    SequenceMethod method(recording, step, list);
+    const bool unpacks = step.node.kind() == c10::prim::ListUnpack || step.node.kind() == c10::prim::TupleUnpack;
+    return unpacks ? (method.unpack(), true) : method.carry_out();
+  }
+  if (!list.is_container()) return false;
+  DType dtype = DType::undefined;
+  if (list.kind == Term::Kind::list && step.count() == 2 && joins(name) && step.in(1).is_sequence()) {
+    dtype = recording.values.type(step.in(1).items->front().id).dtype;
+  } else if (!indexes_by_data(step, list)) {
+    return false;
+  }
+  Term sequence =
+      sequence_of(recording, list, step.type(0), dtype, *recording.writer.sink, recording.writer.origin_of(step));
+  if (!changes_first_argument(step.node)) {
+    return SequenceMethod(recording, step, Term::of_sequence(std::move(sequence), recording.runs.depth)).carry_out();
+  }
+  recording.changes.note(list, step.type(0));
+  sequence.sequence = true;
+  *list.items = {std::move(sequence)};
+  return SequenceMethod(recording, step, list).carry_out();
+}
+
+}  // namespace whence::recorder

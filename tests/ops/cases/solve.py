@@ -1,0 +1,44 @@
+"""Linear systems and inverses."""
+
+import torch
+
+from ops.case import case, f32, f64
+
+TOLERANCE = (1e-3, 1e-4)
+solve, inv = torch.linalg.solve, torch.linalg.inv
+
+
+def close(key, function, *inputs, **options):
+    return case(key, function, *inputs, tolerance=TOLERANCE, **options)
+
+
+def swapped(x):
+    """Far from singular, and with a first pivot of 0: rows have to change places."""
+    size = x.shape[-1]
+    first = torch.zeros(size, size)
+    first[0, 0] = 1
+    return x * (1 - first) + 4 * torch.eye(size).roll(1, -1)
+
+
+CASES = [
+    close("aten::linalg_inv", lambda x: inv(swapped(x)), f32(3, 3), opsets=(13, 18, 23)),
+    close("aten::linalg_inv", lambda x: inv(swapped(x)), f32(2, 5, 4, 4), dynamic="x:0=b"),
+    close("aten::linalg_inv", lambda x: inv(x @ x.mT + 1), f32(3, 3), dynamic="x:0=n,1=n",
+          not_in_archives="torch.export fixes its sizes"),
+    close("aten::linalg_inv", lambda x: inv(swapped(x).double()), f64(6, 6)),
+    close("aten::linalg_inv", lambda x: inv(x), f32(1, 1)),
+    close("aten::inverse", lambda x: torch.ops.aten.inverse(swapped(x)), f32(3, 3), recorded_as="aten::linalg_inv"),
+    close("aten::linalg_inv_ex", lambda x: torch.linalg.inv_ex(swapped(x))[0], f32(2, 3, 3)),
+    close("aten::linalg_inv_ex", lambda x: torch.linalg.inv_ex(swapped(x)), f32(3, 3), refused="are singular"),
+    close("aten::linalg_solve", lambda a, b: solve(swapped(a), b), f32(3, 3), f32(3, 2)),
+    close("aten::linalg_solve", lambda a, b: solve(swapped(a), b), f32(2, 3, 3), f32(2, 3, 4), dynamic="a:0=n b:0=n"),
+    close("aten::linalg_solve", lambda a, b: solve(swapped(a), b), f32(2, 3, 3), f32(2, 3)),
+    close("aten::linalg_solve", lambda a, b: solve(swapped(a), b), f32(4, 4), f32(4)),
+    close("aten::linalg_solve", lambda a, b: solve(swapped(a), b, left=False), f32(2, 3, 3), f32(2, 4, 3)),
+    close("aten::linalg_solve", lambda a, b: solve(swapped(a), b), f32(3, 3), f32(2, 3, 4), refused="broadcasts"),
+    close("aten::linalg_solve_ex", lambda a, b: torch.linalg.solve_ex(swapped(a), b)[0], f32(3, 3), f32(3, 2)),
+    close("aten::_linalg_solve_ex", lambda a, b: torch.ops.aten._linalg_solve_ex(swapped(a), b)[0], f32(3, 3),
+          f32(3, 2)),
+    close("aten::_linalg_solve_ex", lambda a, b: torch.ops.aten._linalg_solve_ex(swapped(a), b), f32(3, 3), f32(3, 2),
+          refused="no LU decomposition"),
+]
