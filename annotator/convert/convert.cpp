@@ -121,7 +121,7 @@ Error ConvertSession::defect(const Node& node, const std::string& what) const {
 void ConvertSession::convert_node(const Node& node) {
   const Node* enclosing = std::exchange(node_, &node);
   const std::size_t depth = frames_.size();
-  const auto leave_bodies = [&] { frames_.resize(depth); };  // of a converter that failed inside of one
+  const auto leave_bodies = [&] { frames_.resize(depth); };  // a converter may fail inside of one
   try {
     if (node.target == "prim::If") {
       convert_if(node);

@@ -93,6 +93,7 @@ class Overlay {
     reference_.owners.push_back(graph);
     std::unordered_map<GraphValueId, ValueId> program_value;
     for (const auto& [value, id] : own) {
+      if (id == no_value) continue;  // a result that nothing reads and that its converter did not make
       const auto [entry, first] = program_value.try_emplace(id, value);
       if (!first) entry->second = std::min(entry->second, value);
     }

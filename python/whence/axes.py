@@ -20,7 +20,8 @@ from .errors import WhenceError, error
 class Axis:
     """An axis that may differ: its name where the user gave one, torch.export's Dim or hint where that was given.
 
-    dynamic_axes are wishes, of which torch.onnx.export drops what the model does not honour; dynamic_shapes are promises.
+    dynamic_axes are wishes, of which torch.onnx.export drops what the model does not honour; dynamic_shapes are
+    promises.
     """
 
     name: str | None = None

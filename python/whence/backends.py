@@ -78,8 +78,9 @@ class Job:
         entries = list(map(Diagnostic.from_json, report["diagnostics"]))
         self.lost_writes = [in_python(entry) for entry in entries if entry.code == "E0308"]
         for entry in entries:
+            # torch.onnx holds registered symbolics for the whole process, so that this model may not have the operator.
             of_any_model = entry.code == "E0105" and entry.where.get("op") in self.options.symbolics
-            if entry.severity == "warning" and entry.code != "E0308" and not of_any_model:  # torch.onnx holds them for the whole process
+            if entry.severity == "warning" and entry.code != "E0308" and not of_any_model:
                 warnings.warn(str(in_python(entry)), WhenceWarning, stacklevel=2)
 
     def warn_of_writes(self, verify: Callable[[], Any]) -> None:

@@ -55,7 +55,8 @@ class Options:
         functions = {name: each for name, each in self.translations.items() if name not in self.makers()}
         if functions:
             words += ["--converters", write_functions(functions, folder / "functions.onnx")]
-        flags = {"--overwrite": self.overwrite, "--no-optimize": not self.optimize, "--weights-as-inputs": not self.export_params,
+        flags = {"--overwrite": self.overwrite, "--no-optimize": not self.optimize,
+                 "--weights-as-inputs": not self.export_params,
                  "--keep-initializers-as-inputs": self.keep_initializers_as_inputs,
                  "--external-data": self.external_data is not None}
         for name, value in (self.external_data or {}).items():
@@ -131,7 +132,8 @@ def check_apart(**files: str | os.PathLike | None) -> None:
 
 
 def check_external_data(external_data: Any) -> dict[str, Any] | None:
-    """None for False; {} for True; the entries of a dict ("threshold", "alignment", "per_tensor") that are not False."""
+    """None for False; {} for True; the entries of a dict ("threshold", "alignment", "per_tensor") that are not
+    False."""
     if isinstance(external_data, bool):
         return {} if external_data else None
     kinds = {"threshold": int, "alignment": int, "per_tensor": bool}

@@ -19,7 +19,8 @@ def folder_of(target: Path) -> Path:
 
 
 def write_whole(target: Path, write: Callable[[Path], object]) -> None:
-    """The target is replaced as a whole or not touched; of a link, the file that it leads to. Devices are written to."""
+    """The target is replaced as a whole or not touched; where it is a link, the file that it leads to
+    is. Devices are written to."""
     if target.exists() and not target.is_file():
         write(target)
         return

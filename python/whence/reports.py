@@ -133,7 +133,8 @@ class Comparison:
 
     def __str__(self) -> str:
         rows = [("", "baseline", "enhanced")]
-        rows += [(name.replace("_", " "), str(count), str(self.enhanced[name])) for name, count in self.baseline.items()]
+        rows += [(name.replace("_", " "), str(count), str(self.enhanced[name]))
+                 for name, count in self.baseline.items()]
         rows += [(name, "", str(count)) for name, count in self.diff["changes"].items()]
         return "\n".join(f"{name:<18}{first:>12}{second:>12}" for name, first, second in rows)
 

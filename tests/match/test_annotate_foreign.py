@@ -587,3 +587,29 @@ def test_parameters_are_counted_once(tmp_path):
     found = command.run_json("annotate", tmp_path / "exported.onnx", "-o", tmp_path / "out.onnx", "--sidecar",
                              tmp_path / "model.json")["parameters"]
     assert found == {"known": 2, "by_name": 0, "by_digest": 2, "by_shape": 0}
+
+
+class Unread(torch.nn.Module):
+    """Operators of several results, of which only the first is read: the others become no value of the file."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = torch.native_layer_norm(self.linear(x), [4], None, None, 1e-5)[0]
+        return torch.linalg.inv_ex(y @ y.mT + 4 * torch.eye(3))[0]
+
+
+def test_results_that_nothing_reads(tmp_path):
+    torch.manual_seed(0)
+    torch.jit.trace(Unread().eval(), torch.randn(3, 4)).save(str(tmp_path / "model.pt"))
+    command.run("export", tmp_path / "model.pt", "-o", tmp_path / "own.onnx", "--sidecar-out", tmp_path / "model.json")
+    model = onnx.load(tmp_path / "own.onnx")
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    onnx.save(model, tmp_path / "bare.onnx")
+    annotate(tmp_path / "bare.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
+    paths = [entry.value for node in onnx.load(tmp_path / "out.onnx").graph.node for entry in node.metadata_props
+             if entry.key == "pkg.whence.module"]
+    assert "linear" in paths and "" in paths

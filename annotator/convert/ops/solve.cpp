@@ -46,6 +46,14 @@ Val solve(Ctx& c, Val a, Val b) {
   return c.typed(c.emit("Slice", {reduced, begin, end, c.constant_ints({rank - 1})}), c.output_dtype());
 }
 
+// PyTorch refuses these too, but not in a branch that the example does not take.
+void require_square(Ctx& c, Val a) {
+  c.expect(c.rank(a) >= 2, "it takes matrices");
+  const auto rows = c.static_dim(a, -2), columns = c.static_dim(a, -1);
+  c.expect(!rows || !columns || *rows == *columns, "its matrices are not square");
+  c.expect(c.dtype(a) == DType::float32 || c.dtype(a) == DType::float64, "its matrices are not of float32 or float64");
+}
+
 Val transposed(Ctx& c, Val matrices) {
   Ints order;
   for (int axis = 0; axis < c.rank(matrices); ++axis) order.push_back(axis);
@@ -55,6 +63,7 @@ Val transposed(Ctx& c, Val matrices) {
 
 // The inverse, and that no matrix was singular: what PyTorch would find is not known before the file runs.
 void invert(Ctx& c, Val a) {
+  require_square(c, a);
   const Val rows = c.unsqueeze(c.emit("Range", {c.constant_int(0), c.dim_of(a, -1), c.constant_int(1)}), {1});
   const Val diagonal = c.emit("Equal", {rows, c.emit("Transpose", {rows}, {{"perm", Ints{1, 0}}})});
   const Val shape = c.emit("Shape", {a});
@@ -71,6 +80,8 @@ void inverse(Ctx& c) { invert(c, c.tensor("self")); }
 // A X = B, or X A = B with left=False. B is a vector for each matrix where it has the sizes of A but for the last.
 void linalg_solve(Ctx& c) {
   Val a = c.tensor("A"), b = c.tensor("B");
+  require_square(c, a);
+  c.expect(c.dtype(b) == c.dtype(a), "its two tensors are of different dtypes");
   const int rank = c.rank(a);
   const bool vector = c.rank(b) == rank - 1;
   if (vector) b = c.unsqueeze(b, {rank - 1});
