@@ -22,6 +22,11 @@ void each_argument(auto& node, const auto& visit) {
   }
 }
 
+// Calls `visit(id)` for every value that the node itself reads, and that its blocks yield to it.
+void each_operand(auto& node, const auto& visit) {
+  each_argument(node, [&](auto& argument) { each_value(argument, visit); });
+}
+
 // Calls `visit(node)` for each node in the order of execution, a node before those of its blocks.
 void each_node(auto& block, const auto& visit) {
   for (auto& node : block.nodes) {
@@ -32,8 +37,7 @@ void each_node(auto& block, const auto& visit) {
 
 // Calls `visit(id)` for every reference to a value in the block, its outputs included.
 void each_value_read(auto& block, const auto& visit) {
-  const auto look = [&](auto& argument) { each_value(argument, visit); };
-  each_node(block, [&](auto& node) { each_argument(node, look); });
+  each_node(block, [&](auto& node) { each_operand(node, visit); });
   for (auto& output : block.outputs) each_value(output, visit);
 }
 

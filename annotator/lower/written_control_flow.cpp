@@ -25,10 +25,7 @@ void insert(std::vector<T>& list, std::size_t at, const std::vector<T>& more) {
 
 bool is_read(const Block& block, ValueId id) {
   bool found = false;
-  each_node(block, [&](const Node& node) {
-    each_argument(node,
-                  [&](const Argument& argument) { each_value(argument, [&](ValueId read) { found |= read == id; }); });
-  });
+  each_node(block, [&](const Node& node) { each_operand(node, [&](ValueId read) { found |= read == id; }); });
   return found;
 }
 

@@ -89,7 +89,7 @@ class Correspondence {
       return !foreign.exists() || !node_of_[foreign].exists() || (trust == Trust::certain && !certain_[foreign]);
     };
     for (const ReferenceNode other : rivals_of_f_[f]) {
-      // Another form of the same operation is no rival.
+      // Another form of the same operation is not a rival.
       if (other != r && free(foreign_node_of_[other]) && !same_units(other, r)) see(f, other);
     }
     for (const ForeignNode other : rivals_of_r_[r]) {

@@ -100,8 +100,7 @@ void FxNames::count_users() const {
   users_.resize(program_.values.size());
   for (const Node* node : operations_) {
     std::vector<ValueId> values;
-    each_argument(*node,
-                  [&](const Argument& argument) { each_value(argument, [&](ValueId id) { values.push_back(id); }); });
+    each_operand(*node, [&](ValueId id) { values.push_back(id); });
     count_once(std::move(values), users_);
   }
   std::vector<ValueId> returned;

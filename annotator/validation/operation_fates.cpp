@@ -25,9 +25,7 @@ class Varying {
 
   bool operator()(const Node& node) const {
     bool varies = !node.blocks.empty();
-    each_argument(node, [&](const Argument& argument) {
-      each_value(argument, [&](ValueId value) { varies = varies || has(value); });
-    });
+    each_operand(node, [&](ValueId value) { varies = varies || has(value); });
     return varies;
   }
 

@@ -4,6 +4,7 @@
 #include "recorder/archive/source_frames.h"
 #include "recorder/live/trace.h"
 #include "recorder/program/finish.h"
+#include "schema/program_walk.h"
 #include "schema/tensor_digests.h"
 
 namespace whence::recorder {
@@ -78,7 +79,7 @@ Program LiveTrace::program(bool digests) {
     const std::int32_t at = operation.node.origin.scope;
     for (std::int32_t call = at; needed[i] && call >= 0; call = calls_[call].parent) used[call] = true;
     for (const NamedArgument& argument : operation.node.arguments) {
-      visit_argument(argument.value, [&](ValueId id) {
+      each_value(argument.value, [&](ValueId id) {
         if (values_[id].source != ValueSource::parameter) return;
         touched[at].push_back(modules_.tensors()[values_[id].index].name);
       });
@@ -143,7 +144,7 @@ std::vector<std::size_t> LiveTrace::order() const {
 std::vector<bool> LiveTrace::needed_operations() const {
   std::vector<bool> needed(operations_.size(), !reached_end_);
   std::vector<bool> returned(values_.size(), false);
-  for (const ProgramOutput& output : outputs_) visit_argument(output.value, [&](ValueId id) { returned[id] = true; });
+  for (const ProgramOutput& output : outputs_) each_value(output.value, [&](ValueId id) { returned[id] = true; });
   for (std::size_t i = operations_.size(); i-- > 0;) {
     const Operation& operation = operations_[i];
     needed[i] = needed[i] || operation.stays ||

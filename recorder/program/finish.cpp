@@ -3,6 +3,7 @@
 #include <set>
 
 #include "recorder/archive/module_tree.h"
+#include "schema/program_walk.h"
 
 namespace whence::recorder {
 
@@ -35,34 +36,27 @@ TensorData copied_data(const at::Tensor& tensor) {
 
 namespace {
 
-void number(std::vector<Node>& nodes, std::int32_t& next) {
-  for (Node& node : nodes) {
-    node.origin.op = next++;
-    for (Block& block : node.blocks) number(block.nodes, next);
-  }
-}
-
 bool storable(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor().defined() && dtype_of(value.toTensor()) != DType::undefined;
   return value.isInt() || value.isBool() || value.isDouble();
 }
 
-template <class Visit>
-void visit_block(Block& block, const Visit& visit) {
-  for (ValueId& input : block.inputs) visit(input);
-  for (Node& node : block.nodes) {
-    for (NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
-    for (ValueId& output : node.outputs) visit(output);
-    for (Block& nested : node.blocks) visit_block(nested, visit);
-  }
-  for (Argument& output : block.outputs) visit_argument(output, visit);
+// Every mention of a value, made or read.
+void each_mention(Block& block, const auto& visit) {
+  const auto each_input = [&](Block& inner) { std::ranges::for_each(inner.inputs, visit); };
+  each_input(block);
+  each_node(block, [&](Node& node) {
+    std::ranges::for_each(node.outputs, visit);
+    std::ranges::for_each(node.blocks, each_input);
+  });
+  each_value_read(block, visit);
 }
 
 void drop_unmentioned_values(Program& program) {
   const auto visit_all = [&](const auto& visit) {
     for (ProgramInput& input : program.inputs) visit(input.value);
-    visit_block(program.body, visit);
-    for (ProgramOutput& output : program.outputs) visit_argument(output.value, visit);
+    each_mention(program.body, visit);
+    for (ProgramOutput& output : program.outputs) each_value(output.value, visit);
   };
   std::vector<ValueId> renumbered(program.values.size(), none_id);
   visit_all([&](ValueId id) { renumbered[id] = id; });
@@ -80,7 +74,7 @@ void drop_unmentioned_values(Program& program) {
 
 void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known) {
   std::int32_t next = 0;
-  number(program.body.nodes, next);
+  each_node(program.body, [&](Node& node) { node.origin.op = next++; });
 
   std::unordered_map<ValueId, const Node*> producers;
   for (const Node* node : operations(program)) {
@@ -94,9 +88,9 @@ void finish_program(Program& program, const std::unordered_map<ValueId, c10::IVa
   for (const Node* node : operations(program)) {
     bool all_known = !node->outputs.empty();
     for (ValueId output : node->outputs) all_known = all_known && known.count(output) > 0;
-    if (!all_known) each_argument(*node, mark);
+    if (!all_known) each_operand(*node, mark);
   }
-  for (const ProgramOutput& output : program.outputs) visit_argument(output.value, mark);
+  for (const ProgramOutput& output : program.outputs) each_value(output.value, mark);
 
   for (ValueId id : frontier) {
     const c10::IValue& value = known.at(id);
@@ -113,7 +107,7 @@ void finish_program(Program& program, const std::unordered_map<ValueId, c10::IVa
       const auto producer = producers.find(at);
       if (!seen.insert(at).second || producer == producers.end() || known.count(at) == 0) continue;
       if (!folded.insert(producer->second->origin.op).second) continue;
-      each_argument(*producer->second, [&](ValueId input) { pending.push_back(input); });
+      each_operand(*producer->second, [&](ValueId input) { pending.push_back(input); });
     }
     constant.ops.assign(folded.begin(), folded.end());
     program.values[id].known = static_cast<ConstantId>(program.constants.size());

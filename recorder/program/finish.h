@@ -9,22 +9,6 @@
 
 namespace whence::recorder {
 
-// Calls `visit` for every reference to a value, to be read or, where the argument is not const, changed.
-void visit_argument(auto& argument, const auto& visit) {
-  if (auto* value = std::get_if<ValueRef>(&argument.data)) visit(value->id);
-  if (auto* list = std::get_if<ArgumentList>(&argument.data)) {
-    for (auto& element : *list) visit_argument(element, visit);
-  }
-}
-
-// Every value that the node reads, and that its blocks yield.
-inline void each_argument(const Node& node, const auto& visit) {
-  for (const NamedArgument& argument : node.arguments) visit_argument(argument.value, visit);
-  for (const Block& block : node.blocks) {
-    for (const Argument& output : block.outputs) visit_argument(output, visit);
-  }
-}
-
 // A tensor, or a number as a tensor without axes; the bytes are the tensor's own.
 TensorData data_of(const c10::IValue& value);
 

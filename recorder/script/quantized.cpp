@@ -2,6 +2,7 @@
 
 #include "recorder/base/torch_error.h"
 #include "recorder/program/finish.h"
+#include "schema/program_walk.h"
 
 namespace whence::recorder {
 
@@ -295,7 +296,7 @@ std::optional<Levels> Quantized::levels_of_result(const Node& operation, const a
       inherited = *found;
     }
   };
-  for (const NamedArgument& argument : operation.arguments) visit_argument(argument.value, look);
+  for (const NamedArgument& argument : operation.arguments) each_value(argument.value, look);
   if (has_own_levels(operation.target)) return levels;
   if (inherited) return inherited;
   return settled ? levels : std::nullopt;
@@ -304,7 +305,7 @@ std::optional<Levels> Quantized::levels_of_result(const Node& operation, const a
 bool Quantized::touches(const Step& step, const Node& operation) const {
   bool found = quantizes_floats(operation.target) || operation.target.starts_with(quantized_space);
   const auto look = [&](ValueId id) { found |= levels_at(id) != nullptr; };
-  for (const NamedArgument& argument : operation.arguments) visit_argument(argument.value, look);
+  for (const NamedArgument& argument : operation.arguments) each_value(argument.value, look);
   return found && recording_.runs.count > 0 && returns_tensors(step.node);
 }
 

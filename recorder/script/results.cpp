@@ -3,6 +3,7 @@
 #include "recorder/base/torch_error.h"
 #include "recorder/program/finish.h"
 #include "recorder/script/sequences.h"
+#include "schema/program_walk.h"
 
 namespace whence::recorder {
 
@@ -10,9 +11,10 @@ namespace {
 
 bool is_read(const std::vector<Node>& nodes, ValueId id) {
   bool found = false;
+  const auto look = [&](ValueId read) { found |= read == id; };
   for (const Node& node : nodes) {
-    each_argument(node, [&](ValueId read) { found |= read == id; });
-    for (const Block& block : node.blocks) found = found || is_read(block.nodes, id);
+    each_operand(node, look);
+    for (const Block& block : node.blocks) each_value_read(block, look);
   }
   return found;
 }
