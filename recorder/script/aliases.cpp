@@ -12,7 +12,7 @@ ValueId Aliases::first_name(const Term& term) const {
   return id;
 }
 
-void Aliases::note_passage(ValueId result, std::initializer_list<const Term*> from) {
+void Aliases::note_passage(ValueId result, const std::vector<const Term*>& from) {
   Passage passage{result, {}};
   for (const Term* term : from) {
     if (memory_of(*term) != nullptr) passage.memory.push_back(term->seen[0]->toTensor().storage().getWeakStorageImpl());

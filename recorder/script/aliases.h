@@ -14,7 +14,7 @@ class Aliases {
   ValueId first_name(const Term& term) const;
   void note_same(ValueId result, ValueId tensor) { same_as_[result] = tensor; }
   // `result` of a branch or loop may be the memory of any of `from`.
-  void note_passage(ValueId result, std::initializer_list<const Term*> from);
+  void note_passage(ValueId result, const std::vector<const Term*>& from);
   // The tensor is put into a list whose length depends on data.
   void note_element(const at::Tensor& tensor);
 

@@ -1,6 +1,6 @@
 #include "recorder/script/block_runner.h"
 
-#include <algorithm>
+#include "recorder/script/restore.h"
 
 namespace whence::recorder {
 
@@ -27,12 +27,6 @@ const BlockRunner::LastUses& BlockRunner::last_uses(const jit::Block& block) {
   return last_uses_.emplace(&block, std::move(uses)).first->second;
 }
 
-bool BlockRunner::is_last_use(const jit::Node& node, const jit::Value& value) {
-  const LastUses& uses = last_uses(*node.owningBlock());
-  const auto found = uses.find(&node);
-  return found != uses.end() && std::ranges::find(found->second, &value) != found->second.end();
-}
-
 void BlockRunner::forget(const jit::Block& block, Call& call) {
   for (const jit::Value* input : block.inputs()) call.env.erase(input);
   for (const jit::Value* output : block.outputs()) {
@@ -42,7 +36,9 @@ void BlockRunner::forget(const jit::Block& block, Call& call) {
 
 void BlockRunner::run(const jit::Block& block, Call& call) {
   const LastUses& uses = last_uses(block);
+  Restore at(call.at);
   for (const jit::Node* node : block.nodes()) {
+    call.at = node;
     carry_out_({*node, call});
     const auto done = uses.find(node);
     if (done == uses.end()) continue;

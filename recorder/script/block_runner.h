@@ -13,8 +13,6 @@ class BlockRunner {
   explicit BlockRunner(std::function<void(const Step&)> carry_out) : carry_out_(std::move(carry_out)) {}
 
   void run(const torch::jit::Block& block, Call& call);
-  // True if no later node of the same block needs the value.
-  bool is_last_use(const torch::jit::Node& node, const torch::jit::Value& value);
   // Lets go of the inputs and results that only the block itself knows, once it is left.
   static void forget(const torch::jit::Block& block, Call& call);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "recorder/script/branch_merge.h"
 #include "recorder/script/execution.h"
 #include "recorder/script/restore.h"
 
@@ -79,43 +78,26 @@ void Branch::record() {
     second[run] = !taken || !first[run];
   }
   const auto first_inside = static_cast<ValueId>(recording_.values.size());
-  std::array<Side, 2> sides;
+  std::array<BranchSide, 2> sides;
   for (std::size_t side = 0; side < 2; ++side) {
     Restore sink(recording_.writer.sink);
     recording_.writer.sink = &node.blocks[side].nodes;
     sides[side] = run_side(side, side == 0 ? first : second);
   }
-  BranchMerge merge(recording_, first, first_inside, node);
+  BranchMerge merge(recording_, sides, first, first_inside, node);
   for (std::size_t i = 0; i < step_.node.outputs().size(); ++i) {
     const jit::Value& output = *step_.node.outputs()[i];
-    Term& result = step_.call.env[&output];
-    result = merge.merged(sides[0].results[i], sides[1].results[i], output.debugName(), output.type());
-    const auto &held = sides[0].held[i], &other = sides[1].held[i];
-    if (held == other || (!sides[0].shared[i] && !sides[1].shared[i])) continue;
-    for (const auto& items : {held, other, result.items}) recording_.changes.doubt(items);
+    step_.call.env[&output] = merge.result(i, output.debugName(), output.type());
   }
-  // Lists, dicts and attributes that one of the sides changed.
-  std::vector<ChangedContainer> changed = sides[0].changed;
-  for (const ChangedContainer& container : sides[1].changed) {
-    const auto same = [&](const ChangedContainer& other) { return other.items == container.items; };
-    if (std::ranges::none_of(changed, same)) changed.push_back(container);
-  }
-  for (const ChangedContainer& container : changed) {
-    merge.merge_changed(container, sides[0].contents_of(container), sides[1].contents_of(container));
+  merge.set_changed();
+  if (!merge.stand_ins().empty()) {
+    merge.stand_ins().refuse_changes(recording_.changes, containers_in_sight(recording_, step_, Sight::after));
   }
   recording_.writer.write(std::move(node));
 }
 
-// What the side leaves in a container that one of the sides changed.
-Term Branch::Side::contents_of(const ChangedContainer& container) const {
-  for (std::size_t i = 0; i < changed.size(); ++i) {
-    if (changed[i].items == container.items) return contents[i];
-  }
-  return Term::container(container.kind, container.before);
-}
-
 // Evaluates one side. A run that does not take it comes along for the shapes; if it fails there, it has none.
-Branch::Side Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
+BranchSide Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
   Lockstep& runs = recording_.runs;
   Restore depth(runs.depth);
   Restore pretends(runs.pretends);
@@ -128,14 +110,8 @@ Branch::Side Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
   Watch watch(recording_.changes, runs.depth, strays);
   const jit::Block& block = *step_.node.blocks()[side];
   blocks_.run(block, step_.call);
-  Side left;
-  for (const jit::Value* output : block.outputs()) {
-    const Term& result = step_.call.term(output);
-    left.results.push_back(result.copied());
-    left.held.push_back(result.items);
-    // Made before the branch, and still of use after it.
-    left.shared.push_back(result.items && result.depth < runs.depth && !blocks_.is_last_use(step_.node, *output));
-  }
+  BranchSide left;
+  for (const jit::Value* output : block.outputs()) left.results.push_back(step_.call.term(output));
   BlockRunner::forget(block, step_.call);
   left.changed = std::move(watch.changed);
   for (ChangedContainer& container : left.changed) left.contents.push_back(container.take_back());

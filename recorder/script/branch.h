@@ -3,7 +3,7 @@
 #pragma once
 
 #include "recorder/script/block_runner.h"
-#include "recorder/script/recording.h"
+#include "recorder/script/branch_merge.h"
 
 namespace whence::recorder {
 
@@ -16,22 +16,11 @@ class Branch {
   void carry_out();
 
  private:
-  // What one side leaves.
-  struct Side {
-    std::vector<Term> results;
-    std::vector<std::shared_ptr<std::vector<Term>>> held;  // by the results, when they are containers
-    std::vector<bool> shared;                              // what a result holds has another name
-    std::vector<ChangedContainer> changed;
-    std::vector<Term> contents;  // of those
-
-    Term contents_of(const ChangedContainer& container) const;
-  };
-
   void drop_runs_that_raise();
   std::optional<std::size_t> side_to_follow() const;
   void follow(const torch::jit::Block& taken);
   void record();
-  Side run_side(std::size_t side, const PerRun<bool>& takes);
+  BranchSide run_side(std::size_t side, const PerRun<bool>& takes);
 
   Recording& recording_;
   BlockRunner& blocks_;

@@ -22,54 +22,83 @@ bool agree(const Term& a, const Term& b) {
 
 }  // namespace
 
-void BranchMerge::merge_changed(const ChangedContainer& container, const Term& a, const Term& b) {
-  const auto unchanged = [&](const Term& left) { return std::ranges::equal(*left.items, container.before, same_term); };
-  if (unchanged(a) && unchanged(b)) return;
-  *container.items = *merged(a, b, "list", container.type).items;
+const Term& BranchSide::as_left(const Term& container) const {
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    if (changed[i].items == container.items) return contents[i];
+  }
+  return container;
 }
 
-// True if a node of one of the sides made one of the term's values.
-bool BranchMerge::made_inside(const Term& term) const {
-  if (term.is_value()) {
-    return term.id >= first_inside_ && recording_.values.source(term.id) == ValueSource::node;
+void BranchMerge::set_changed() {
+  std::vector<ChangedContainer> changed = sides_[0].changed;
+  for (const ChangedContainer& container : sides_[1].changed) {
+    const auto same = [&](const ChangedContainer& other) { return other.items == container.items; };
+    if (std::ranges::none_of(changed, same)) changed.push_back(container);
   }
-  return term.items && std::ranges::any_of(*term.items, [&](const Term& item) { return made_inside(item); });
+  std::vector<std::pair<Items, Term>> now;  // set at the end: one may be in another
+  for (const ChangedContainer& container : changed) {
+    Term before = Term::container(container.kind, {});
+    before.items = container.items;
+    const Term &a = sides_[0].as_left(before), &b = sides_[1].as_left(before);
+    const auto unchanged = [&](const Term& left) {
+      return std::ranges::equal(*left.items, container.before, same_term);
+    };
+    if (unchanged(a) && unchanged(b)) continue;
+    now.emplace_back(container.items, merged_contents(a, b, "list", container.type));
+  }
+  for (const auto& [items, contents] : now) *items = *contents.items;
+}
+
+// True if a node of one of the sides made the value.
+bool BranchMerge::made_inside(const Term& term) const {
+  return term.is_value() && term.id >= first_inside_ && recording_.values.source(term.id) == ValueSource::node;
 }
 
 Term BranchMerge::merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   if (agree(a, b)) return a;
   if (is_unset(a) || is_unset(b)) return left_by_one(a, b, name, type);
   const bool optional = a.may_be_none() || b.may_be_none();
-  const Term &first = optional ? a.as_optional() : a, &second = optional ? b.as_optional() : b;
-  if (first.kind == Term::Kind::dict && second.kind == Term::Kind::dict) check_same_keys(first, second);
-  if (first.is_container() && second.is_container() && first.kind == second.kind &&
-      first.items->size() == second.items->size()) {
-    std::vector<Term> items;
-    for (std::size_t i = 0; i < first.items->size(); ++i) {
-      items.push_back(merged((*first.items)[i], (*second.items)[i], name, item_type(type, i)));
-    }
-    return Term::container(first.kind, std::move(items), recording_.runs.depth);
+  if (!optional && (!a.items || !b.items || a.kind != b.kind)) return merged_value(a, b, name, type);
+  return optional ? merged_containers(a.as_optional(), b.as_optional(), name, type)
+                  : merged_containers(a, b, name, type);
+}
+
+// One of the two may be unset.
+Term BranchMerge::merged_containers(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
+  if (!is_list_or_dict(a) && !is_list_or_dict(b)) return merged_contents(a, b, name, type);
+  const auto [known, added] = merged_containers_.try_emplace({a.items, b.items});
+  if (!added) return known->second;
+  Term merged = merged_contents(sides_[0].as_left(a), sides_[1].as_left(b), name, type);
+  stand_ins_.note(merged.items, {a.items, b.items});
+  return known->second = merged;
+}
+
+Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
+  if (a.kind == Term::Kind::dict && b.kind == Term::Kind::dict) check_same_keys(a, b);
+  const Term& either = is_unset(a) ? b : a;
+  const bool by_items = (is_unset(a) || a.is_container()) && (is_unset(b) || b.is_container());
+  const bool by_one = is_unset(a) || is_unset(b);
+  if (by_one && either.is_sequence() && !made_inside(either.items->front())) {
+    return Term::of_sequence(either.items->front(), recording_.runs.depth);
   }
-  const bool lists = a.kind == Term::Kind::list && b.kind == Term::Kind::list;
-  return lists ? merged_sequence(a, b, name, type) : merged_value(a, b, name, type);
+  if (!by_items || (!by_one && a.items->size() != b.items->size())) {
+    return either.kind == Term::Kind::list ? merged_sequence(a, b, name, type) : merged_value(a, b, name, type);
+  }
+  std::vector<Term> items;
+  for (std::size_t i = 0; i < either.items->size(); ++i) {
+    items.push_back(merged(is_unset(a) ? a : (*a.items)[i], is_unset(b) ? b : (*b.items)[i], name, item_type(type, i)));
+  }
+  return Term::container(either.kind, std::move(items), recording_.runs.depth);
 }
 
 // A side that returned before leaves nothing behind; the other one decides. What that one made itself is out of sight
 // unless it is a result.
 Term BranchMerge::left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
-  const Term nothing = Term::nothing();
-  const bool first = is_unset(b);
-  const Term& left = first ? a : b;
-  if (!made_inside(left)) return left;
-  if (left.is_sequence()) return merged_sequence(a, b, name, type);
-  if (left.is_value()) return merged_value(a, b, name, type);
-  std::vector<Term> items;
-  for (std::size_t i = 0; i < left.items->size(); ++i) {
-    const Term& item = (*left.items)[i];
-    const c10::TypePtr inner = item_type(type, i);
-    items.push_back(first ? merged(item, nothing, name, inner) : merged(nothing, item, name, inner));
-  }
-  return Term::container(left.kind, std::move(items), recording_.runs.depth);
+  const Term& left = is_unset(b) ? a : b;
+  const bool older = is_list_or_dict(left) && left.depth <= recording_.runs.depth;
+  if (older) return left;
+  if (left.items) return merged_containers(a, b, name, type);
+  return made_inside(left) ? merged_value(a, b, name, type) : left;
 }
 
 // Lists of different lengths, or of a length that is not known.

@@ -2,23 +2,41 @@
 // is, any other becomes a value of the branch's node; containers are merged item by item.
 #pragma once
 
-#include "recorder/script/recording.h"
+#include "recorder/script/shared_containers.h"
 
 namespace whence::recorder {
+
+// What one side leaves.
+struct BranchSide {
+  std::vector<Term> results;
+  std::vector<ChangedContainer> changed;  // they are as before the branch again
+  std::vector<Term> contents;             // what the side left in those
+
+  // The container as the side leaves it; it may be one that the side did not change.
+  const Term& as_left(const Term& container) const;
+};
 
 class BranchMerge {
  public:
   // `take_first`: runs that take the first side. Values from `first_inside` on may have been made by one of the sides.
-  BranchMerge(Recording& recording, const PerRun<bool>& take_first, ValueId first_inside, Node& node)
-      : recording_(recording), take_first_(take_first), first_inside_(first_inside), node_(node) {}
+  BranchMerge(Recording& recording, const std::array<BranchSide, 2>& sides, const PerRun<bool>& take_first,
+              ValueId first_inside, Node& node)
+      : recording_(recording), sides_(sides), take_first_(take_first), first_inside_(first_inside), node_(node) {}
 
-  // `a` and `b`: what the sides leave; `type`: as declared, may be null. Throws Error unsupported_feature where no
+  // What is the i-th result of the sides. `type`: as declared, may be null. Throws Error unsupported_feature where no
   // value can be either.
-  Term merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
-  // Sets the container to what the sides leave in it.
-  void merge_changed(const ChangedContainer& container, const Term& a, const Term& b);
+  Term result(std::size_t i, const std::string& name, const c10::TypePtr& type) {
+    return merged(sides_[0].results[i], sides_[1].results[i], name, type);
+  }
+  // Sets the lists, dicts and attributes that one of the sides changed to what the sides leave in them.
+  void set_changed();
+  // Lists and dicts that were made for those of the sides.
+  const StandIns& stand_ins() const { return stand_ins_; }
 
  private:
+  Term merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
+  Term merged_containers(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
+  Term merged_contents(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   Term left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   Term merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
@@ -28,9 +46,12 @@ class BranchMerge {
   bool made_inside(const Term& term) const;
 
   Recording& recording_;
+  const std::array<BranchSide, 2>& sides_;
   const PerRun<bool>& take_first_;
   ValueId first_inside_;
   Node& node_;
+  StandIns stand_ins_;
+  std::map<std::pair<Items, Items>, Term> merged_containers_;  // by those of the sides
 };
 
 }  // namespace whence::recorder

@@ -12,8 +12,9 @@ namespace whence::recorder {
 struct Call {
   std::string function;  // plain name, for source frames
   ScopeId scope = 0;
-  Stack callers;           // scripted call sites, innermost first
-  bool outermost = false;  // the root's own forward
+  Stack callers;                         // scripted call sites, innermost first
+  bool outermost = false;                // the root's own forward
+  const torch::jit::Node* at = nullptr;  // the innermost node under way
   std::unordered_map<const torch::jit::Value*, Term> env;
 
   // Throws Error internal when the value was not set.

@@ -11,12 +11,20 @@ namespace {
 
 using Kind = CarriedForm::Kind;
 
+// Nothing yet, in the form of a list, tuple, dict or Optional.
+Term unset_like(const Term& other) {
+  if (other.is_sequence()) return Term::container(Term::Kind::list, {});
+  std::vector<Term> items;
+  for (std::size_t i = 0; i < other.items->size(); ++i) {
+    items.push_back(other.is_key(i) ? (*other.items)[i] : Term::nothing());
+  }
+  return Term::container(other.kind, std::move(items));
+}
+
 // Where one of the two is None, or nothing yet, both in the form of the other.
 std::pair<Term, Term> alike(const Term& start, const Term& after) {
-  if (start.kind == Term::Kind::unset && after.items) {
-    if (after.is_sequence()) return {Term::container(Term::Kind::list, {}), after};
-    return {Term::container(after.kind, std::vector<Term>(after.items->size(), start)), after};
-  }
+  if (start.kind == Term::Kind::unset && after.items) return {unset_like(after), after};
+  if (after.kind == Term::Kind::unset && start.items) return {start, unset_like(start)};
   const bool settled = start.kind == Term::Kind::unset || after.kind == Term::Kind::unset || start.kind == after.kind;
   if (settled || (!start.may_be_none() && !after.may_be_none())) return {start, after};
   return {start.as_optional(), after.as_optional()};

@@ -40,7 +40,7 @@ void Watch::save(const std::vector<const Term*>& written, int run) {
 }
 
 void Changes::note(const Term& container, const c10::TypePtr& type) {
-  if (in_doubt_.contains(container.items)) {
+  if (in_doubt(container.items)) {
     refuse("a list or dict is changed that has another name, or may have one because of a branch or loop",
            "change a copy");
   }

@@ -38,8 +38,9 @@ class Changes {
   // Tensors are about to be written to in a run.
   void save(const std::vector<const Term*>& written, int run);
   bool watched() const { return !watches_.empty(); }
-  // The container may be one or another, as the data has it.
+  // The container may be one with another, as the data has it: refuses changes of it.
   void doubt(const std::shared_ptr<std::vector<Term>>& items) { in_doubt_.insert(items); }
+  bool in_doubt(const std::shared_ptr<std::vector<Term>>& items) const { return in_doubt_.contains(items); }
   void enter(Watch& watch) { watches_.push_back(&watch); }
   void leave() { watches_.pop_back(); }
 

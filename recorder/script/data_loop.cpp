@@ -59,7 +59,7 @@ void DataLoop::begin(const CarriedForm& form, const LoopVariables::Variable& var
   node_.blocks[0].inputs.push_back(id);
   Term term = Term::of_value(id, std::move(seen));
   term.sequence = sequence;
-  leaves_.push_back({std::move(term), start, variable.name_after});
+  leaves_.push_back({std::move(term), start, variable.name_after, {}});
 }
 
 std::vector<Term> DataLoop::terms() const {
@@ -106,7 +106,7 @@ void DataLoop::record_outputs(const std::vector<Term>& results) {
   outputs.push_back(argument(body_.next_condition(), nullptr));
   for (std::size_t i = 0; i < results.size(); ++i) {
     outputs.push_back(argument(results[i], nullptr));
-    leaves_[i].kept = recording_.aliases.first_name(results[i]) == leaves_[i].term.id;
+    leaves_[i].left = results[i];
   }
 }
 
@@ -168,6 +168,23 @@ void DataLoop::widen(const std::vector<Node>& recorded, const std::vector<Node>&
   }
 }
 
+// True if an iteration leaves the tensor that it found.
+bool DataLoop::keeps(const Leaf& leaf) const { return recording_.aliases.first_name(leaf.left) == leaf.term.id; }
+
+// What the value may be after the loop: what an iteration leaves may be what the one before it left in another
+// variable.
+std::vector<const Term*> DataLoop::may_be(const Leaf& leaf) const {
+  std::vector<const Term*> terms;
+  std::set<const Leaf*> seen;
+  for (const Leaf* each = &leaf; each != nullptr && seen.insert(each).second;) {
+    terms.insert(terms.end(), {&each->start, &each->term, &each->left});
+    const ValueId left = recording_.aliases.first_name(each->left);
+    const auto same = std::ranges::find_if(leaves_, [&](const Leaf& other) { return other.term.id == left; });
+    each = same == leaves_.end() ? nullptr : &*same;
+  }
+  return terms;
+}
+
 // What the loop leaves behind, as results of its node.
 void DataLoop::finish() {
   std::vector<Term> results;
@@ -176,10 +193,10 @@ void DataLoop::finish() {
     const Type type = recording_.values.type(leaf.term.id);
     result.id = recording_.values.add(leaf.name_after, ValueSource::node, type);
     recording_.data_sizes.mark(result.id);
-    if (leaf.kept && leaf.start.is_value()) {
+    if (keeps(leaf) && leaf.start.is_value()) {
       recording_.aliases.note_same(result.id, leaf.start.id);
     } else {
-      recording_.aliases.note_passage(result.id, {&leaf.start, &leaf.term});
+      recording_.aliases.note_passage(result.id, may_be(leaf));
     }
     node_.outputs.push_back(result.id);
     results.push_back(std::move(result));

@@ -9,7 +9,7 @@ namespace whence::recorder {
 class DataLoop {
  public:
   DataLoop(Recording& recording, BlockRunner& blocks, const Step& step)
-      : recording_(recording), body_(recording, blocks, step), variables_(recording, blocks, body_) {}
+      : recording_(recording), body_(recording, blocks, step), variables_(recording, body_) {}
 
   void record();
 
@@ -19,7 +19,7 @@ class DataLoop {
     Term term;
     Term start;              // what is carried into the first iteration
     std::string name_after;  // of what the loop makes of it
-    bool kept = false;       // an iteration leaves the tensor that it found
+    Term left;               // what the first iteration leaves
   };
 
   void begin(const CarriedForm& form, const LoopVariables::Variable& variable);
@@ -32,6 +32,8 @@ class DataLoop {
   void widen(const std::vector<Node>& recorded, const std::vector<Node>& later);
   void finish();
   std::vector<Term> terms() const;
+  bool keeps(const Leaf& leaf) const;
+  std::vector<const Term*> may_be(const Leaf& leaf) const;
 
   Recording& recording_;
   LoopBody body_;

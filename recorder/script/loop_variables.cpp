@@ -6,8 +6,7 @@ namespace whence::recorder {
 
 namespace jit = torch::jit;
 
-LoopVariables::LoopVariables(Recording& recording, BlockRunner& blocks, LoopBody& body)
-    : recording_(recording), blocks_(blocks), body_(body) {
+LoopVariables::LoopVariables(Recording& recording, LoopBody& body) : recording_(recording), body_(body) {
   const Step& loop = body.step;
   for (std::size_t i = 2; i < loop.count(); ++i) {
     const jit::Value &input = *loop.node.input(i), &output = *loop.node.outputs()[i - 2];
@@ -38,8 +37,9 @@ void LoopVariables::find_forms() {
   std::vector<Term> tried;
   for (const Term& start : starts_) tried.push_back(unsettled(start));
   for (bool stable = false; !stable;) {
+    const std::size_t doubts = in_doubt_.size();
     const std::vector<Term> after = try_body(tried);
-    stable = after.size() == tried.size();
+    stable = after.size() == tried.size() && in_doubt_.size() == doubts;
     std::vector<Term> next;
     for (std::size_t i = 0; i < starts_.size(); ++i) {
       variables_[i].form = form_of(recording_, starts_[i], after[i], variables_[i].type);
@@ -57,28 +57,30 @@ std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
   Restore sink(recording_.writer.sink);
   recording_.writer.sink = &discarded;
   const NodeWriter::Mark mark = recording_.writer.mark();
+  Containers found;
+  before_.clear();
   for (std::size_t i = 0; i < tried.size(); ++i) {
-    if (variables_[i].in_place) {
-      *variables_[i].in_place->items = *tried[i].items;
-      continue;
-    }
-    const Term variable = body_.variable(i) = tried[i].copied();
-    // A change of it would change the one of before as well, which is still of use.
-    const Step& loop = body_.step;
-    if (variable.is_container() && !blocks_.is_last_use(loop.node, *loop.node.input(i + 2))) {
-      recording_.changes.doubt(variable.items);
-    }
+    const Term variable = tried[i].copied();
+    add_containers(i, starts_[i], before_);
+    add_containers(i, variable, found);
+    place(i, variable);
   }
+  std::set<Items> in_sight = containers_in_sight(recording_, body_.step, Sight::in_body);
   PerRun<bool> on_trial;
   on_trial.fill(true);
   std::vector<ChangedContainer> changed = body_.run(0, on_trial);
   std::vector<Term> after;
+  left_.clear();
   for (std::size_t i = 0; i < tried.size(); ++i) {
     const auto& in_place = variables_[i].in_place;
-    after.push_back(in_place ? Term::container(in_place->kind, *in_place->items).copied()
-                             : body_.variable_after(i).copied());
-    if (in_place) *in_place->items = in_place->before;
+    const Term left = in_place ? Term::container(in_place->kind, *in_place->items) : body_.variable_after(i);
+    add_containers(i, left, left_);
+    after.push_back(left.copied());
   }
+  for (const Variable& variable : variables_) {
+    if (variable.in_place) *variable.in_place->items = variable.in_place->before;
+  }
+  doubt_shared(found, std::move(in_sight));
   for (ChangedContainer& container : changed) {
     if (is_carried(container)) continue;
     starts_.push_back(Term::container(container.kind, container.before));
@@ -88,6 +90,47 @@ std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
   }
   recording_.writer.take_back(mark);
   return after;
+}
+
+// Adds the lists and dicts in the i-th variable. One that is changed in place is itself under all its names.
+void LoopVariables::add_containers(std::size_t i, const Term& variable, Containers& found) const {
+  each_container(variable, {i}, [&](const Path& path, const Items& items) {
+    if (path.size() > 1 || !variables_[i].in_place) found.emplace(path, items);
+  });
+}
+
+// Sets the i-th variable as an iteration finds it.
+void LoopVariables::place(std::size_t i, const Term& variable) {
+  Containers found;
+  add_containers(i, variable, found);
+  for (const auto& [path, items] : found) {
+    if (in_doubt_.contains(path)) recording_.changes.doubt(items);
+  }
+  if (variables_[i].in_place) {
+    *variables_[i].in_place->items = *variable.items;
+  } else {
+    body_.variable(i) = variable;
+  }
+}
+
+// The objects that lists and dicts in the variables stand for, in the first iteration and in later ones.
+StandIns LoopVariables::stand_ins(const Containers& found) const {
+  const auto at = [](const Containers& containers, const Path& path) {
+    const auto there = containers.find(path);
+    return there == containers.end() ? nullptr : there->second;
+  };
+  StandIns stand_ins;
+  for (const auto& [path, items] : found) stand_ins.note(items, {at(before_, path), at(left_, path)});
+  return stand_ins;
+}
+
+// Refuses changes of what iterations `found` where it may be one with another container.
+void LoopVariables::doubt_shared(const Containers& found, std::set<Items> in_sight) {
+  for (const auto& [path, items] : found) in_sight.insert(items);
+  stand_ins(found).refuse_changes(recording_.changes, in_sight);
+  for (const auto& [path, items] : found) {
+    if (recording_.changes.in_doubt(items)) in_doubt_.insert(path);
+  }
 }
 
 // A value of the program that stands for what an iteration finds, while it is not recorded.
@@ -136,12 +179,7 @@ bool LoopVariables::is_carried(const ChangedContainer& container) const {
 void LoopVariables::set(const std::vector<Term>& leaves) {
   std::vector<Term>::const_iterator leaf = leaves.begin();
   for (std::size_t i = 0; i < variables_.size(); ++i) {
-    const Term variable = with_leaves(variables_[i].form, leaf, recording_.runs.depth + 1);
-    if (variables_[i].in_place) {
-      *variables_[i].in_place->items = *variable.items;
-    } else {
-      body_.variable(i) = variable;
-    }
+    place(i, with_leaves(variables_[i].form, leaf, recording_.runs.depth + 1));
   }
 }
 
@@ -156,14 +194,18 @@ void LoopVariables::add_leaves_after(const Origin& origin, std::vector<Term>& le
 void LoopVariables::finish(const std::vector<Term>& results) {
   BlockRunner::forget(body_.block, body_.step.call);
   std::vector<Term>::const_iterator leaf = results.begin();
+  Containers made;
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     Term variable = with_leaves(variables_[i].form, leaf, recording_.runs.depth);
+    add_containers(i, variable, made);
     if (variables_[i].in_place) {
       *variables_[i].in_place->items = *variable.items;
     } else {
       body_.step.call.env[body_.step.node.outputs()[i]] = std::move(variable);
     }
   }
+  if (made.empty()) return;
+  stand_ins(made).refuse_changes(recording_.changes, containers_in_sight(recording_, body_.step, Sight::after));
 }
 
 }  // namespace whence::recorder

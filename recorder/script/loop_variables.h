@@ -4,6 +4,7 @@
 
 #include "recorder/script/carried_form.h"
 #include "recorder/script/loop_body.h"
+#include "recorder/script/shared_containers.h"
 
 namespace whence::recorder {
 
@@ -17,7 +18,7 @@ class LoopVariables {
   };
 
   // Tries the body until the forms stay. Throws Error unsupported_feature.
-  LoopVariables(Recording& recording, BlockRunner& blocks, LoopBody& body);
+  LoopVariables(Recording& recording, LoopBody& body);
 
   const std::vector<Variable>& all() const { return variables_; }
   bool is_carried(const ChangedContainer& container) const;
@@ -35,12 +36,19 @@ class LoopVariables {
   Term stand_in(const Term& found, const c10::TypePtr& declared);
   Term unsettled(const Term& term);
   Term as_carried(const CarriedForm& form);
+  // Lists and dicts in the variables, by the number of the variable and the path in it.
+  using Containers = std::map<Path, Items>;
+  void add_containers(std::size_t i, const Term& variable, Containers& found) const;
+  void place(std::size_t i, const Term& variable);
+  StandIns stand_ins(const Containers& found) const;
+  void doubt_shared(const Containers& found, std::set<Items> in_sight);
 
   Recording& recording_;
-  BlockRunner& blocks_;
   LoopBody& body_;
   std::vector<Variable> variables_;
   std::vector<Term> starts_;  // what they are before the loop
+  Containers before_, left_;  // before the loop, and as the last trial left them
+  std::set<Path> in_doubt_;   // of those that may be one with another container
 };
 
 }  // namespace whence::recorder

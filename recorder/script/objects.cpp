@@ -19,12 +19,12 @@ void Objects::set_attribute(const Step& step) {
   const auto made = made_at_.find(object.object.get());
   const bool archived = made == made_at_.end();
   const std::pair key(object.object.get(), name);
-  if (!attributes_.contains(key)) {
+  if (!recording_.attributes.contains(key)) {
     const Term before = attribute(object, name);
     const int depth = archived ? 0 : made->second;
-    attributes_.insert_or_assign(key, Term::container(Term::Kind::tuple, {before}, depth));
+    recording_.attributes.insert_or_assign(key, Term::container(Term::Kind::tuple, {before}, depth));
   }
-  const Term changed = attributes_.at(key);
+  const Term changed = recording_.attributes.at(key);
   NodeWriter& writer = recording_.writer;
   if (archived) writer.notes.push_back(lost_write(WrittenTo::attribute, name, writer.place(step)));
   recording_.changes.note(changed, c10::TupleType::create({step.type(1)}));
@@ -33,8 +33,8 @@ void Objects::set_attribute(const Step& step) {
 
 Term Objects::attribute(const Term& object, const std::string& name) {
   if (object.kind != Term::Kind::object) return {};
-  const auto changed = attributes_.find({object.object.get(), name});
-  if (changed != attributes_.end()) return changed->second.items->front();
+  const auto changed = recording_.attributes.find({object.object.get(), name});
+  if (changed != recording_.attributes.end()) return changed->second.items->front();
   const c10::IValue value = object.object->getAttr(name);
   if (value.isTensor() && value.toTensor().defined()) {
     const ParameterId id = tree_.parameter_of(object.object.get(), name);
@@ -46,7 +46,8 @@ Term Objects::attribute(const Term& object, const std::string& name) {
   recording_.runs.depth = 0;
   Term made = from_host(value, path.empty() ? name : path + "." + name);
   // A change of a list or dict reaches every reader of the attribute.
-  if (made.items) attributes_.emplace(std::pair(object.object.get(), name), Term::container(Term::Kind::tuple, {made}));
+  if (made.items)
+    recording_.attributes.emplace(std::pair(object.object.get(), name), Term::container(Term::Kind::tuple, {made}));
   return made;
 }
 

@@ -26,8 +26,6 @@ class Objects {
 
   Recording& recording_;
   const ModuleTree& tree_;
-  // Attributes that the program sets, and lists and dicts that it may change: tuples of one item.
-  std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes_;
   std::unordered_map<const c10::ivalue::Object*, int> made_at_;  // depth at which the program made an object
   std::unordered_map<ParameterId, Term> parameters_;
   std::unordered_map<const c10::TensorImpl*, Term> constants_;

@@ -37,6 +37,8 @@ struct Recording {
   Aliases aliases;
   NodeWriter writer;
   std::vector<const Call*> running;  // calls under way, the outermost first
+  // Attributes that the program sets, and lists and dicts that it may change: tuples of one item, by object and name.
+  std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes;
 
  private:
   Term element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node);

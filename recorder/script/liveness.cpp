@@ -1,0 +1,44 @@
+#include "recorder/script/liveness.h"
+
+#include <algorithm>
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+namespace {
+
+const jit::Node* around(const jit::Node& node) { return node.owningBlock()->owningNode(); }
+
+bool encloses(const jit::Node& outer, const jit::Node& inner) {
+  for (const jit::Node* node = around(inner); node != nullptr; node = around(*node)) {
+    if (node == &outer) return true;
+  }
+  return false;
+}
+
+// True if a loop comes back from `at` to `reader` with the value still in place.
+bool comes_back_to(const jit::Node& reader, const jit::Value& value, const jit::Node& at) {
+  for (const jit::Node* loop = around(at); loop != nullptr; loop = around(*loop)) {
+    if (encloses(*loop, *value.node())) return false;
+    if (loop->kind() == c10::prim::Loop && encloses(*loop, reader)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool is_read_after(const jit::Value& value, const jit::Node& at) {
+  return std::ranges::any_of(value.uses(), [&](const jit::Use& use) {
+    const jit::Node& reader = *use.user;
+    const bool part_of_it = &reader == &at || encloses(at, reader);
+    return (!part_of_it && at.isBefore(&reader)) || comes_back_to(reader, value, at);
+  });
+}
+
+bool is_read_in(const jit::Value& value, const jit::Node& loop) {
+  if (encloses(loop, *value.node())) return false;
+  return std::ranges::any_of(value.uses(), [&](const jit::Use& use) { return encloses(loop, *use.user); });
+}
+
+}  // namespace whence::recorder

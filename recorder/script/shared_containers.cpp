@@ -1,0 +1,54 @@
+#include "recorder/script/shared_containers.h"
+
+#include "recorder/script/liveness.h"
+
+namespace whence::recorder {
+
+namespace jit = torch::jit;
+
+void each_container(const Term& term, const Path& path,
+                    const std::function<void(const Path& path, const Items& items)>& use) {
+  if (!term.items) return;
+  if (is_list_or_dict(term)) use(path, term.items);
+  if (term.is_optional()) return each_container(term.content(), path, use);
+  Path inner = path;
+  inner.push_back(0);
+  for (const Term& item : *term.items) {
+    each_container(item, inner, use);
+    ++inner.back();
+  }
+}
+
+std::set<Items> containers_in_sight(const Recording& recording, const Step& step, Sight sight) {
+  std::set<Items> found;
+  const auto add = [&](const Term& term) {
+    each_container(term, {}, [&](const Path&, const Items& items) { found.insert(items); });
+  };
+  for (const Call* call : recording.running) {
+    const bool here = call == &step.call;
+    for (const auto& [value, term] : call->env) {
+      if (!term.items) continue;
+      const jit::Node& at = here ? step.node : *call->at;
+      if (is_read_after(*value, at) || (here && sight == Sight::in_body && is_read_in(*value, at))) add(term);
+    }
+  }
+  for (const auto& [name, attribute] : recording.attributes) add(attribute);
+  return found;
+}
+
+void StandIns::refuse_changes(Changes& changes, const std::set<Items>& in_sight) const {
+  for (std::size_t way = 0; way < 2; ++way) {
+    std::map<Items, std::vector<Items>> names;
+    for (const Items& container : in_sight) {
+      const auto stands_for = objects_.find(container);
+      const Items& object = stands_for == objects_.end() ? container : stands_for->second[way];
+      if (object) names[object].push_back(container);
+    }
+    for (const auto& [object, containers] : names) {
+      if (containers.size() == 1 && !changes.in_doubt(object)) continue;
+      for (const Items& container : containers) changes.doubt(container);
+    }
+  }
+}
+
+}  // namespace whence::recorder
