@@ -47,7 +47,8 @@ def save(program, path):
     return torch.export.load(path)
 
 
-def archived(name: str, decomposed: bool):
+@functools.cache  # which takes f(False) and f(decomposed=False) for two
+def archived(name: str, decomposed: bool, /):
     """Path of the model's archive. Decomposed until doing so again, as exporting does, leaves every name as it is."""
     entry = zoo.MODELS[name]
     path = zoo.folder() / f"{name}.{'decomposed' if decomposed else 'plain'}.pt2"
@@ -58,7 +59,7 @@ def archived(name: str, decomposed: bool):
 
 
 @functools.cache
-def both(name: str, decomposed: bool = True):
+def both(name: str, decomposed: bool, /):
     """(PyTorch's model, whence's model)"""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -109,7 +110,7 @@ def may_differ(name: str, key: str, ours: dict, theirs: dict) -> bool:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_nodes_say_what_pytorch_says(name):
-    theirs, ours = both(name)
+    theirs, ours = both(name, True)
     known = by_fx_name(theirs)
     for node in ours.graph.node:
         keys = metadata(node)
@@ -122,8 +123,8 @@ def test_nodes_say_what_pytorch_says(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_nodes_of_an_archive_that_is_not_decomposed(name):
     """The fx node is the archive's own; the modules and lines are those that PyTorch says of what became of it."""
-    theirs, ours = both(name, decomposed=False)
-    texts, model = set(computing_nodes(archived(name, decomposed=False))), zoo.MODELS[name].model()
+    theirs, ours = both(name, False)
+    texts, model = set(computing_nodes(archived(name, False))), zoo.MODELS[name].model()
 
     def place(keys):
         return [id(model.get_submodule(path)) for path in scopes(keys)], keys["pkg.torch.onnx.stack_trace"]
@@ -171,7 +172,7 @@ def computing_nodes(path) -> list[str]:
 
 @pytest.mark.parametrize("name", [*MODELS, "odd arguments"])
 def test_every_fx_node_is_kept_as_pytorch_prints_it(name, tmp_path):
-    path = odd_archive(tmp_path) if name == "odd arguments" else archived(name, decomposed=False)
+    path = odd_archive(tmp_path) if name == "odd arguments" else archived(name, False)
     command.run("record", path, "-o", tmp_path / "m.whence.json")
     texts = [row["text"] for row in Sidecar(tmp_path / "m.whence.json").table("operations")]
     assert texts == [text for text in computing_nodes(path) if "higher_order" not in text]
@@ -192,7 +193,7 @@ def test_the_fx_node_of_a_functionalized_operator(tmp_path):
 def test_graph_says_what_pytorch_says(name, decomposed):
     theirs, ours = (metadata(model.graph) for model in both(name, decomposed))
     if not decomposed:
-        theirs[SIGNATURE] = str(torch.export.load(archived(name, decomposed=False)).graph_signature)
+        theirs[SIGNATURE] = str(torch.export.load(archived(name, False)).graph_signature)
     assert ours == theirs
     assert set(ours) == {SIGNATURE, RANGES}
 
@@ -213,7 +214,7 @@ def test_inputs_and_outputs_say_what_pytorch_says(name, decomposed):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parameters_and_buffers_say_what_pytorch_says(name):
-    theirs, ours = both(name)
+    theirs, ours = both(name, True)
     model = zoo.MODELS[name].model()
     tensors = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
     known = {metadata(value)[ORIGINAL]: metadata(value)
@@ -239,7 +240,7 @@ def _tied(known: dict, names_of: dict, tensors: dict, name: str) -> str:
 
 
 def test_weights_in_another_layout_are_still_the_parameter():
-    _, ours = both("bert_tiny")
+    _, ours = both("bert_tiny", True)
     said = {metadata(value).get(ORIGINAL) for value in ours.graph.value_info}
     assert "p_encoder_layer_0_attention_self_query_weight" in said
 
@@ -387,7 +388,7 @@ def test_bodies_say_what_pytorch_says(model, decomposed, tmp_path):
 def test_signature_of_a_torchscript_archive(tmp_path):
     command.run("export", zoo.trace("bert_tiny"), "-o", tmp_path / "m.onnx", "--inputs", zoo.inputs_file("bert_tiny"))
     traced = metadata(onnx.load(tmp_path / "m.onnx", load_external_data=False).graph)
-    exported = metadata(both("bert_tiny")[1].graph)
+    exported = metadata(both("bert_tiny", True)[1].graph)
     assert set(traced) == {SIGNATURE}  # a trace has no ranges
     inputs = [text.split("\n# outputs")[0].split("\n")[2:] for text in (traced[SIGNATURE], exported[SIGNATURE])]
     assert {line for line in inputs[0] if "PARAMETER" in line or "USER_INPUT" in line} <= set(inputs[1])
@@ -395,7 +396,7 @@ def test_signature_of_a_torchscript_archive(tmp_path):
 
 
 def test_strip_gives_back_the_bytes_and_annotating_twice_changes_nothing(tmp_path):
-    archive = archived("lstm_tagger", decomposed=False)
+    archive = archived("lstm_tagger", False)
     plain, sidecar, once, twice, back = (tmp_path / file for file in ("a.onnx", "a.json", "b.onnx", "c.onnx", "d.onnx"))
     command.run("export", archive, "-o", plain, "--sidecar-out", sidecar)
     command.run("annotate", plain, "--sidecar", sidecar, "-o", once)
