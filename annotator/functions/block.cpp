@@ -90,8 +90,8 @@ class Maker {
     return std::ranges::find(node.writes, id) - node.writes.begin();
   }
 
-  // What a node is and what it reads and feeds, within the region, as a number: nodes that differ there can be told
-  // apart whatever order the file has them in.
+  // Computes a number for each node from its operator, the values it reads and the nodes it feeds, within the region.
+  // Nodes with different numbers can be told apart in whichever order the file has them.
   void set_labels() {
     std::vector<std::uint64_t> forward;
     for (std::size_t i = 0; i < region_.nodes.size(); ++i) {

@@ -1,5 +1,6 @@
-// A block: a region in a form in which equal regions are equal: its nodes in an order of their own, its values numbered
-// by what makes or first reads them. Regions with the same key compute the same from the same inputs.
+// A block: a region in a normal form, so that equal regions compare equal: nodes in an order that does not depend on
+// the file, values numbered by the node that makes or first reads them. Regions with the same key compute the same from
+// the same inputs.
 #pragma once
 
 #include <string>
@@ -20,20 +21,20 @@ struct BlockOutput {
 
 struct ModuleBlock {
   InstanceId instance = no_instance;
-  std::vector<std::int32_t> nodes;  // of the work graph, in the block's order
+  std::vector<std::int32_t> nodes;  // nodes of the work graph, in the block's order
   std::vector<ValueId> inputs;      // activations and weights, in order of first use
-  std::vector<ValueId> constants;   // sizes, axes, flags: what they hold is part of the key; one of each content
-  // Single numbers and the like: equal blocks may hold others (a scale, an epsilon). One of each content.
+  std::vector<ValueId> constants;   // sizes, axes, flags, one of each content; the content is part of the key
+  // Single numbers and the like, one of each content. Equal blocks may have different ones (a scale, an epsilon).
   std::vector<ValueId> scalars;
   std::vector<std::string> scalar_contents;
-  std::vector<BlockOutput> outputs;  // read outside, ascending
+  std::vector<BlockOutput> outputs;  // outputs that nodes outside read, ascending
   std::string key;                   // xxh3-128
 };
 
 ModuleBlock block_of(const WorkGraph& graph, const Region& region);
 
-// A node as it is among equal ones: values as `rename` gives them, no name, no metadata, attributes by name; the values
-// of its bodies are numbered. As bytes.
+// Returns the bytes of a node in a normal form: values renamed by `rename`, no name, no metadata, attributes sorted by
+// name; the values of its bodies are numbered.
 std::string normal_form(const onnx_file::OnnxNode& node, const std::function<std::string(const std::string&)>& rename);
 // A tensor's dtype, shape and values, without its name.
 std::string content_of(onnx::TensorProto tensor);

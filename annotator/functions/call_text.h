@@ -1,5 +1,5 @@
-// Metadata of nodes that stand in a function for the same nodes of several modules. What differs by the module's name
-// alone is written once, with `{module}` in its place; the rest stays with the call, under keys::differs.
+// Metadata of the nodes of a function that stands for several modules. Text that differs only by the module's name is
+// written once, with `{module}` in place of the name; other differences are kept at the call, under keys::differs.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@ namespace whence::functions {
 std::string to_template(std::string_view text, std::string_view module);
 std::string from_template(std::string_view text, std::string_view module);
 
-// Of the nodes that a call stands for, in the order of for_each_node: what its function's text does not say. JSON:
-// by key an array with, for each node, null where the function is right, false where the key is absent, else the value.
-// Empty when the functions say all.
+// Returns how the metadata of the nodes that a call stands for, in the order of for_each_node, differs from the
+// function's. JSON: by key an array with, for each node, null if the function's value is right, false if the key is
+// absent, else the value. Empty when nothing differs.
 std::string differences(const std::vector<const onnx::NodeProto*>& from_functions,
                         const std::vector<onnx_file::OnnxProperties>& originals);
 // Puts them onto the nodes. Throws Error(corrupt_file) when they are of other nodes.

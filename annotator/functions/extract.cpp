@@ -85,7 +85,7 @@ std::string first_of(const std::vector<std::string>& nodes, const std::string& w
          (nodes.size() == 1 ? "" : "for example ") + nodes.front();
 }
 
-// What of the module would be missing, as an error or, when it was agreed to, as a warning.
+// Returns the error that nodes of the module may be missing or be shared; with --partial it becomes a warning.
 Diagnostic partial(const UnclearParts& parts, const Place& place) {
   std::string message = "this may not be all of the module: ";
   if (!parts.fused.empty()) {
@@ -174,8 +174,8 @@ class Extractor {
                 {.file = parts_.path, .stage = "extract"});
   }
 
-  // What others read of the region. What is known whatever the module is given is a weight that others share, and no
-  // result, unless there is no other.
+  // Makes outputs of the region's values that nodes outside read. Values computed from constants alone are weights that
+  // others share, not results: they become outputs only with `known`, which run() sets when there are no others.
   void add_outputs(const std::set<std::int32_t>& inside, bool known, onnx::GraphProto& graph) const {
     const auto within = [&](std::int32_t reader) { return inside.contains(reader); };
     for (const std::int32_t index : region_.nodes) {
@@ -186,7 +186,8 @@ class Extractor {
     }
   }
 
-  // What is made of constants alone is known whatever the module is given: it is not an input.
+  // Adds the nodes that compute the region's inputs from constants alone: such values do not depend on the model's
+  // inputs, so they are not inputs of the module.
   void take_known_along() {
     std::set<std::int32_t> inside(region_.nodes.begin(), region_.nodes.end());
     std::vector<std::int32_t> open = region_.nodes;

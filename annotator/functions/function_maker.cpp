@@ -68,7 +68,7 @@ class Maker {
   }
   const std::string& module_of(const ModuleBlock& block) const { return graph_.instances()[block.instance].path; }
 
-  // Numbers that all blocks agree on stay inside; others become inputs.
+  // Numbers that are equal in all blocks stay inside the function; others become inputs.
   void settle_scalars() {
     for (std::size_t k = 0; k < first_.scalars.size(); ++k) {
       const bool same = std::ranges::all_of(
@@ -77,7 +77,7 @@ class Maker {
     }
   }
 
-  // What any of the calls needs, all give.
+  // Makes an output of the function each value that any of the calls needs.
   void settle_outputs() {
     std::set<BlockOutput> all;
     for (const ModuleBlock* block : blocks_) all.insert(block->outputs.begin(), block->outputs.end());

@@ -1,5 +1,6 @@
-// What a model computes, as a number that does not depend on names, on the order of nodes, or on whether parts of it
-// are functions: two models with the same digest are the same graph, with the same metadata on the same nodes.
+// A digest of the graph of a model that does not depend on names of nodes and inner values, on the order of nodes, or
+// on whether parts of the graph are functions. Two models with the same digest have the same graph, with the same
+// metadata on the same nodes.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace whence::functions {
 
-// Of a model whose calls were written out (inline_calls.h). Graph inputs, outputs and larger weights go by their names,
-// small constants by what they hold. Sorts the nodes as WorkGraph does.
+// Computes the digest of a model whose calls were written out (inline_calls.h). Graph inputs, outputs and larger
+// weights enter by name, small constants by content. Sorts the nodes as WorkGraph does.
 std::string graph_digest(ModelParts& parts);
 
 }  // namespace whence::functions

@@ -77,7 +77,8 @@ class Inliner {
     }
   }
 
-  // What each call of the outermost graph stands for, without what the call says itself. The model stays as it is.
+  // Visits each call of the outermost graph with the nodes it stands for, without the metadata kept at the call. Does
+  // not change the model.
   template <class Visit>
   void leaves_by_call(const Visit& visit) {
     const std::size_t initializers = parts_.graph.initializers.size(), types = parts_.graph.value_info.size();
@@ -149,7 +150,8 @@ class Inliner {
     });
   }
 
-  // What takes the place of a node: itself, calls in its bodies written out, or what it stands for.
+  // Returns the nodes that replace a node: those of the function if it is a call, else itself with the calls in its
+  // bodies written out.
   std::vector<onnx::NodeProto> inlined(onnx::NodeProto node, InlineReport& report) {
     if (const onnx::FunctionProto* const function = called(node)) {
       ++report.calls;
@@ -266,7 +268,7 @@ class Inliner {
     return true;
   }
 
-  // Of the graph when its calls are written out.
+  // Returns the number of nodes of the graph when its calls are written out; throws if there are too many.
   std::uint64_t checked_size() const {
     const auto nodes = written_size(parts_, [this](const OnnxFunction& function) { return chosen(function); });
     const Place place{.file = parts_.path, .stage = "inline"};
@@ -323,7 +325,7 @@ class Inliner {
 
   ModelParts& parts_;
   bool all_;
-  std::deque<onnx::FunctionProto> protos_;  // of the functions whose calls are written out
+  std::deque<onnx::FunctionProto> protos_;  // functions whose calls are written out
   std::map<FunctionKey, const onnx::FunctionProto*> functions_;
   text::UniqueNames values_, nodes_;
   std::set<std::string, std::less<>> typed_;      // values of the graph whose type is stated

@@ -1,5 +1,5 @@
-// Which call of which module each node of an annotated file belongs to: the tree of module calls, read from the
-// nodes' metadata, whoever wrote it.
+// Instances: the tree of module calls of an annotated file, and the call that each node belongs to. Read from the
+// nodes' metadata, whichever tool wrote it.
 #pragma once
 
 #include <cstdint>
@@ -25,27 +25,27 @@ struct Instance {
   int depth = 0;  // calls above it
 };
 
-// A Sequential and its like: how a model is put together, not what it is made of.
+// True for a Sequential and the like, which group modules and compute nothing themselves.
 inline bool is_container(const Instance& instance) { return instance.type.starts_with("torch.nn.modules.container."); }
 
 class Instances {
  public:
   Instances() = default;
-  // Of the nodes of a graph. A module that some nodes name without saying how it was reached is the one that others
-  // reached.
+  // Reads the calls from the nodes of a graph. If some nodes name a module without the calls above it, they belong to
+  // the call that other nodes describe in full.
   explicit Instances(const std::vector<const onnx_file::OnnxNode*>& nodes);
 
-  // The call that a node belongs to; no_instance when its module is not known. Nodes whose module is only known to be
-  // somewhere below belong to the call they are known to be in.
+  // Returns the call that a node belongs to; no_instance when its module is not known. A node of which only an
+  // enclosing module is known belongs to the call of that module.
   InstanceId of_node(std::size_t index) const { return of_nodes_[index]; }
 
   const Instance& operator[](InstanceId id) const { return all_[id]; }
   std::size_t size() const { return all_.size(); }
-  // True when `inner` is `outer`, or was called in it, at whatever depth.
+  // True when `inner` is `outer`, or was called in it, at any depth.
   bool within(InstanceId inner, InstanceId outer) const;
-  // The call of depth `depth` that `inner` was made in; no_instance when it is not that deep.
+  // Returns the call at depth `depth` in which `inner` was made; no_instance when `inner` is less deep.
   InstanceId ancestor(InstanceId inner, int depth) const;
-  bool is_module(std::string_view path) const;  // some call is of the module of that name
+  bool is_module(std::string_view path) const;  // true if a call of that module exists
 
  private:
   void fill_types();
@@ -54,7 +54,7 @@ class Instances {
   std::vector<Instance> all_;
   std::vector<InstanceId> of_nodes_;
   std::map<std::tuple<InstanceId, int, int>, InstanceId> children_;  // by caller, number of the path, call
-  std::map<std::string, int, std::less<>> paths_;                    // numbers
+  std::map<std::string, int, std::less<>> paths_;                    // numbers of the paths
 };
 
 }  // namespace whence::functions

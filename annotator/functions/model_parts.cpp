@@ -111,7 +111,7 @@ class Relocation {
   const onnx_file::Locations& locations_;
 };
 
-// What stands before and behind the graph, in protobuf's order.
+// Lays out the fields before and behind the graph, in protobuf's order.
 void lay_out_frame(onnx::ModelProto tail, write::ModelLayout& layout) {
   onnx::ModelProto head;
   head.set_ir_version(tail.ir_version());

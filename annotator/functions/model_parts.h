@@ -1,5 +1,5 @@
-// ModelParts: a model while its graph is rewritten. What it is made of is the structure of its file (onnx_summary.h),
-// to which parts that were made join as messages of their own; weights stay in the file.
+// ModelParts: a model while its graph is rewritten. It starts as the structure of its file (onnx_summary.h); new parts
+// are added as messages of their own, and weights stay in the file.
 #pragma once
 
 #include <deque>
@@ -14,25 +14,25 @@
 
 namespace whence::functions {
 
-// True for an initializer within the file of so few bytes that it may stand in a function and be looked at by shape
+// True for an initializer that is in the model file and small enough to be copied into a function and read by shape
 // inference.
 bool is_small(const onnx_file::OnnxTensor& tensor);
 inline constexpr std::size_t small_tensor = 1024;  // bytes
 
 struct ModelParts {
-  std::string path;  // of the file that messages name
+  std::string path;  // the file that messages name
   std::shared_ptr<const MappedFile> file;
-  // Its nodes, dense initializers, types of values and functions as they become ...
+  // The current nodes, dense initializers, types of values and functions ...
   onnx_file::OnnxGraph graph;
   std::vector<onnx_file::OnnxFunction> functions;
   onnx::ModelProto frame;  // ... and everything else: the interface, imports, metadata
-  std::shared_ptr<std::deque<std::string>> made = std::make_shared<std::deque<std::string>>();  // messages
+  std::shared_ptr<std::deque<std::string>> made = std::make_shared<std::deque<std::string>>();  // new messages
 
   Place place() const { return {.file = path, .stage = "read"}; }
   std::int64_t opset(const std::string& domain) const;  // -1 when it is not imported
   void import(const std::string& domain, std::int64_t version);
 
-  // Messages that were made, as parts of the structure.
+  // Store a new message and return it as a part of the structure.
   onnx_file::OnnxNode node(const onnx::NodeProto& made_node);
   onnx_file::OnnxTensor tensor(const onnx::TensorProto& made_tensor);
   onnx_file::OnnxValue value(const onnx::ValueInfoProto& made_value);
@@ -54,7 +54,7 @@ onnx::ModelProto bare_model(const ModelParts& parts);
 
 // Errors: those of read_onnx_summary, and corrupt_file.
 ModelParts read_model_parts(const onnx_file::ModelSource& source);
-ModelParts parts_of(onnx_file::OnnxSummary summary);  // of a file
+ModelParts parts_of(onnx_file::OnnxSummary summary);  // takes a summary that was read from a file
 
 // The structure of the model as it is now.
 onnx_file::OnnxSummary summary_of(ModelParts parts);

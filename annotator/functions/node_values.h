@@ -1,4 +1,4 @@
-// What a node says, and how its values are renamed, bodies of If, Loop and Scan included.
+// Reads a node's metadata and renames the values that it reads and writes, bodies of If, Loop and Scan included.
 #pragma once
 
 #include <functional>
@@ -35,8 +35,8 @@ void for_each_body(onnx::NodeProto& node, const Visit& visit) {
 
 using Rename = std::function<std::string(const std::string&)>;  // old name to new; asked for every value
 
-// Renames what the node reads and writes, and in its bodies what they capture. Values that a body defines itself keep
-// their names, so the new names must be others than those.
+// Renames the values that the node reads and writes, and those that its bodies capture. Values that a body defines
+// itself keep their names, so the new names must differ from them.
 void rename_values(onnx::NodeProto& node, const Rename& rename);
 
 // Renames every value that the node's bodies define, and its uses.

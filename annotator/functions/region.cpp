@@ -17,17 +17,18 @@ std::string described(const WorkGraph& graph, std::int32_t index) {
 
 namespace {
 
-// A module may take along what stands in for it, not swallow what surrounds it.
+// A module may take along the few nodes in between, not the module around it.
 bool few(std::size_t taken, std::size_t own) { return taken <= std::max<std::size_t>(2, own / 2); }
 
-// What exporters compute in the first call that needs it and then share: a mask, an axis length. A node is such a
-// helper when another call of the same class reads it, and it was made from what comes from outside, in a few steps,
-// without a weight. Helpers are not part of the call, so that the first one is like the others.
+// Helpers: nodes that exporters place in the first call that needs them and then share: a mask, an axis length. A node
+// is a helper when another call of a module of the same class reads it, and it is computed from values from outside the
+// call in a few steps, without a weight. Helpers are left out of the call, so that the first call is equal to the
+// others.
 class Helpers {
  public:
   Helpers(const WorkGraph& graph, const Region& region) : graph_(graph), region_(region) {}
 
-  // The region's nodes without them; all of them when helpers are all there is.
+  // Returns the region's nodes without helpers; all nodes when all are helpers.
   std::vector<std::int32_t> left_out() const {
     std::set<std::int32_t> helpers;
     for (const std::int32_t node : region_.nodes) {
@@ -58,7 +59,7 @@ class Helpers {
     return false;
   }
 
-  // The node and those of the region that it was made from; false when they are not a helper.
+  // Adds the node and the nodes of the region that it is computed from; false when it is not a helper.
   bool collect(std::int32_t node, std::set<std::int32_t>& made_by) const {
     if (!made_by.insert(node).second) return true;
     if (made_by.size() > std::max<std::size_t>(2, region_.nodes.size() / 4)) return false;
@@ -137,7 +138,7 @@ struct Contracted {
     }
     const auto stuck = std::ranges::find_if(waits, [](std::size_t count) { return count > 0; });
     if (stuck == waits.end()) return {};
-    // What is stuck waits for something that is: going back from one to the next ends in a circle.
+    // A stuck unit waits for another stuck unit, so going back from unit to unit leads into the circle.
     std::vector<std::int32_t> way;
     auto unit = static_cast<std::int32_t>(stuck - waits.begin());
     while (std::ranges::find(way, unit) == way.end()) {
@@ -150,7 +151,7 @@ struct Contracted {
   }
 };
 
-// Regions that each could be one node, but not all at once, since they feed each other: the smallest stays as it is.
+// Regions that feed each other cannot all become one node each: refuses the smallest of them until no circle is left.
 void refuse_circles(const WorkGraph& graph, std::vector<Region>& regions) {
   while (true) {
     const std::vector<std::int32_t> circle = Contracted(graph, regions).circle(regions.size());
@@ -195,7 +196,7 @@ std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vecto
 
 namespace {
 
-// The nodes of each call, and nothing more.
+// Returns the nodes of each call, without nodes that are taken along.
 std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<InstanceId>& calls) {
   std::vector<Region> regions;
   std::unordered_map<InstanceId, std::size_t> index;
@@ -229,7 +230,7 @@ Region joined_region(const WorkGraph& graph, const std::vector<InstanceId>& call
 
 std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<InstanceId>& calls) {
   std::vector<Region> regions = bare_regions(graph, calls);
-  // What one region took along is no longer there for the next.
+  // A node that one region took along is not available to the next.
   std::vector<char> taken(graph.nodes().size(), 0);
   for (Region& region : regions) {
     region.nodes = Helpers(graph, region).left_out();

@@ -88,7 +88,7 @@ class Selector {
 // Calls of equal blocks.
 struct Candidate {
   std::vector<InstanceId> calls;
-  std::vector<std::int32_t> nodes;  // of the first call
+  std::vector<std::int32_t> nodes;  // nodes of the first call
   bool container = false;
 };
 

@@ -1,5 +1,5 @@
-// What may belong to a module beside the nodes that are known to: for `extract`, which must not take half of a module
-// for all of it.
+// Finds nodes that may belong to a module beside those that are known to, so that `extract` does not cut out half of a
+// module as if it were all of it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace whence::functions {
 struct UnclearParts {
   // Nodes that stand for operations of the module and for others outside of it, "Conv '/stem/Conv' of stem".
   std::vector<std::string> fused;
-  // Nodes beside the module's, of which is known only that they are in a module around it, or nothing at all.
+  // Nodes beside the module's of which only an enclosing module is known, or nothing at all.
   std::vector<std::string> undecided;
 
   bool empty() const { return fused.empty() && undecided.empty(); }

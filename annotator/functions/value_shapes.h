@@ -1,5 +1,5 @@
-// Sizes of a file's values, as far as they are known: stated in the file, else by onnx's shape inference. Weights stay
-// on disk. For reports, which count operations and write shapes beside edges.
+// Sizes of a file's values, as far as they are known: those stated in the file, else those that ONNX's shape inference
+// finds. Weights stay on disk. For reports, which count operations and write shapes beside edges.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct ValueShape {
   std::optional<std::vector<std::int64_t>> sizes;  // when all are numbers
 };
 
-using ValueShapes = std::unordered_map<std::string, ValueShape>;  // of the outermost graph with its calls written out
+// By name, the values of the outermost graph with its calls written out.
+using ValueShapes = std::unordered_map<std::string, ValueShape>;
 
 // `sizes`: numbers for dynamic sizes, by their name: {"batch", 1}. Errors: those of read_onnx_summary; usage for a name
 // that no input has.

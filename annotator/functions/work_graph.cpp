@@ -164,7 +164,7 @@ void WorkGraph::replace(const std::vector<Replacement>& replacements) {
     if (by[i] < 0) {
       nodes.push_back(std::move(parts_.graph.nodes[i]));
       instances.push_back(of_nodes_[i]);
-    } else if (placed[by[i]]++ == 0) {  // where its first node was; index() moves it behind what it reads
+    } else if (placed[by[i]]++ == 0) {  // at the first node's place; index() moves it behind the nodes it needs
       nodes.push_back(parts_.node(replacements[by[i]].by));
       instances.push_back(replacements[by[i]].instance);
     }

@@ -1,5 +1,5 @@
-// The outermost graph of a model while parts of it are cut out: nodes in topological order, each with the call that it
-// belongs to, and what each reads and makes.
+// WorkGraph: the outermost graph of a model while parts of it are cut out. Nodes are in topological order, each with
+// the module call that it belongs to and the values that it reads and writes.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ struct WorkNode {
 struct WorkValue {
   std::string_view name;
   std::int32_t producer = -1;             // node
-  std::int32_t initializer = -1;          // of ModelParts::graph
-  bool input = false, output = false;     // of the graph
+  std::int32_t initializer = -1;          // index into the initializers of ModelParts::graph
+  bool input = false, output = false;     // graph input, graph output
   std::span<const std::int32_t> readers;  // nodes, ascending
 };
 

@@ -13,7 +13,7 @@ using origin::Confidence;
 
 namespace {
 
-constexpr int deepest = 40;  // of a cone, in nodes
+constexpr int deepest = 40;  // longest way through a cone, in nodes
 
 class Cone {
  public:
@@ -23,7 +23,7 @@ class Cone {
   // Adds the units on paths from `value` back to a stop. True when there is one.
   bool reaches(ReferenceValue value, int depth) {
     if (std::find(stops_.begin(), stops_.end(), value) != stops_.end()) return true;
-    // A value that the foreign file has as well is the work of another node.
+    // A value that the foreign file has, too, is computed by another of its nodes.
     if (placement_.pairs.foreign_value(value).exists() && depth > 0) return false;
     if (depth >= deepest || ++visited_ > 4 * deepest) return false;
     bool any = false;
@@ -45,7 +45,9 @@ class Cone {
 
   std::vector<UnitIndex> units;
   bool pads_vanished = false;  // a Pad on the way did nothing and is gone now
-  bool has_weights = true;     // of the foreign node: without, it cannot have taken in what scales or shifts by weights
+  // True if the foreign node reads weights. One that does not cannot have taken in a node that scales or shifts by
+  // them.
+  bool has_weights = true;
 
  private:
   const Placement& placement_;
@@ -62,7 +64,7 @@ std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, Refer
   std::vector<ReferenceValue> stops;
   for (const ForeignValue input : foreign.data_inputs(f)) {
     if (!input.exists()) continue;
-    if (!placement.pairs.value(input).exists()) return {};  // what lies before it is not known
+    if (!placement.pairs.value(input).exists()) return {};  // the nodes before this input are not known
     stops.push_back(placement.pairs.value(input));
   }
   std::vector<UnitIndex> units;
@@ -74,7 +76,7 @@ std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, Refer
     cone.has_weights = foreign.reads_weights(f);
     if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
   }
-  // Behind it: when its result corresponds to a later value than the reference node's own.
+  // Nodes behind the reference node, if the foreign node's result corresponds to a later value than its own.
   if (!foreign.nodes[f].outputs.empty() && !reference.nodes[r].outputs.empty()) {
     const ReferenceValue own = reference.loose(reference.nodes[r].outputs[0]);
     const ForeignValue result = foreign.loose(foreign.nodes[f].outputs[0]);

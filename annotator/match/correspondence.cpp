@@ -185,7 +185,7 @@ void Correspondence::settle(double gap) {
     if (node_of_[top.foreign].exists() || foreign_node_of_[top.reference].exists()) continue;
     if (other_form_taken(top.reference)) continue;
     const double now = score(top.foreign, top.reference);
-    if (now < top.score - 1e-9) {  // what was learned since speaks against it
+    if (now < top.score - 1e-9) {  // pairs accepted since then lowered the score
       queue_.push({now, top.foreign, top.reference});
       continue;
     }
@@ -195,7 +195,7 @@ void Correspondence::settle(double gap) {
       waiting_.push_back(top);
       continue;
     }
-    // Likeness may tell twins apart by how an exporter happened to write one of them: a good guess, but a guess.
+    // Scores may tell twins apart only by how an exporter happened to write one of them: a good guess, but a guess.
     tie_broken_ = tie_broken_ || !leads_by_support(top.foreign, top.reference, Trust::all);
     accept(top.foreign, top.reference, !tie_broken_ || stands_alone(top.foreign, top.reference));
   }
@@ -274,7 +274,7 @@ bool Correspondence::break_ties() {
                        [&](const Candidate& tie) { return !scope_of_tie(tie.foreign, tie.reference).exists(); });
   const bool one_module = !harmless.empty();
   if (one_module) ties = std::move(harmless);
-  std::unordered_set<ReferenceNode> rivals;  // of ties between modules that were broken in this round
+  std::unordered_set<ReferenceNode> rivals;  // rivals in ties between modules that this round broke
   std::sort(ties.begin(), ties.end(), [&](const Candidate& a, const Candidate& b) {
     const auto key = [&](const Candidate& each) {
       return std::pair(position_f_[each.foreign], position_r_[each.reference]);

@@ -1,10 +1,10 @@
-// Correspondence: which nodes and values of a foreign file are which of the reference.
+// Correspondence: which nodes and values of a foreign file correspond to which nodes and values of the reference.
 //
 // Grows outward from seeds (graph inputs and outputs, evidence of names and weights), one pair of nodes at a time, the
 // best supported first. A pair is accepted when it has support (values that correspond, evidence) and clearly more of
 // it than any rival on either side; ties wait until their surroundings are known. Source of the idea: percolation graph
 // matching (Yartseva, Grossglauser, 2013; Kazemi et al., "Growing a graph matching from a handful of seeds", 2015).
-// Where the two sides spell a computation differently, growth steps over nodes that only one side has.
+// If the two sides spell a computation differently, growth steps over nodes that only one side has.
 // Cost: n log n; values with very many readers propose no pairs by themselves.
 #pragma once
 
@@ -134,13 +134,13 @@ class Correspondence {
   IndexedVector<ForeignValue, bool> value_certain_;
   IndexedVector<ForeignNode, ScopeIndex> tie_scope_;
   IndexedVector<ForeignValue, ScopeIndex> value_tie_scope_;
-  bool linking_certain_ = true;  // of the pair that is being linked
+  bool linking_certain_ = true;  // the pair that is being linked is certain
   ScopeIndex linking_scope_;     // its tie_scope()
   bool tie_broken_ = false;
   IndexedVector<ForeignNode, std::vector<ReferenceNode>> rivals_of_f_;  // proposed partners
   IndexedVector<ReferenceNode, std::vector<ForeignNode>> rivals_of_r_;
   std::unordered_map<ForeignNode, std::vector<UnitIndex>> joint_;
-  std::unordered_map<std::uint64_t, double> bonus_;  // of pairs that bridging proposed
+  std::unordered_map<std::uint64_t, double> bonus_;  // extra score of pairs that bridging proposed
   std::priority_queue<Candidate> queue_;
   std::vector<Candidate> waiting_;
   bool shapes_seeded_ = false;

@@ -26,7 +26,7 @@ bool Correspondence::rivals_share_scope(ForeignNode f, ReferenceNode r) const {
   if (f_.nodes[f].op_type == "Shape") return false;  // one for all modules that ask, also for those that did not
   const double own = score(f, r, Trust::certain);
   const auto known = scopes(r);
-  // Where another node could as well have the partner, this one may have to do with what is worse.
+  // If another node has an equal claim to the partner, this one may have to take a partner with a lower score.
   const bool contested = std::ranges::any_of(rivals_of_r_[r], [&](ForeignNode other) {
     return other != f && !certain_[other] && score(other, r, Trust::certain) >= own - clear_gap;
   });

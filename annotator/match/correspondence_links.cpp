@@ -10,11 +10,11 @@ namespace whence::match {
 namespace {
 
 constexpr int longest_step = 3;       // nodes that growth steps over on one side
-constexpr std::size_t few_uses = 4;   // of a value, beyond which growth does not step over its readers
-constexpr std::size_t max_forms = 5;  // in which a reference writes one operation, each a use of the same value
+constexpr std::size_t few_uses = 4;   // growth does not step over the readers of a value with more uses
+constexpr std::size_t max_forms = 5;  // in which a reference spells one operation; each form uses the same value
 
-// Cheap arithmetic without weights, of which one side may have more: scaling, masking, an activation. Whatever reads a
-// weight, or what is computed from weights by channel, is in both files.
+// True for cheap arithmetic without weights, which one side may have more of: scaling, masking, an activation. Nodes
+// that read a weight, or values computed from weights by channel, are in both files.
 template <Side S>
 bool may_be_stepped_over(const Structure<S>& s, NodeIndex<S> node) {
   return may_be_without_effect(s.nodes[node].op_class) && !s.reads_weights(node);
@@ -49,7 +49,7 @@ std::vector<ValueIndex<S>> downward(const Structure<S>& s, ValueIndex<S> value, 
     for (const auto& use : uses) {
       const auto& node = s.nodes[use.node];
       if (node.outputs.empty() || !node.outputs[0].exists()) continue;
-      // What scales and shifts by channel is often folded into the product before it.
+      // A node that scales or shifts by channel is often folded into the product before it.
       if (!may_be_stepped_over(s, use.node) && !may_be_folded(node.op_class)) continue;
       const ValueIndex<S> next = s.loose(node.outputs[0]);
       if (std::find(chain.begin(), chain.end(), next) == chain.end()) chain.push_back(next);
@@ -92,9 +92,10 @@ void Correspondence::link(ForeignValue fv, ReferenceValue rv) {
   }
 }
 
-// The same slot of the same operator: the same value, unless one side computes something more before it. More on our
-// side is ours alone. More on the reference's side: an activation or normalization is taken in by the product before
-// it, which makes the same value; plain arithmetic is taken in by the reader, or done elsewhere.
+// Two values in the same slot of the same operator are the same value, unless one side computes something more before
+// it. An extra step of the foreign file stays without a partner. An extra step of the reference: an activation or
+// normalization is taken in by the product before it, which makes the same value; plain arithmetic is taken in by the
+// reader, or done elsewhere.
 void Correspondence::link_up(ForeignValue fv, ReferenceValue rv) {
   if (!fv.exists() || !rv.exists() || value_of_[fv].exists()) return;
   if (producers_alike(fv, rv)) return link(fv, rv);
@@ -137,13 +138,14 @@ void Correspondence::link_down(ForeignValue fv, ReferenceValue rv) {
     for (const ForeignValue mine : downward(f_, fv, few_uses)) try_pair(mine, rv);
   }
   if (best == 0) {
-    // Nothing behind it is alike: what reads weights by channel is still in both files, here in the product.
+    // No readers are alike: nodes that read weights by channel are in both files, but folded into the product in this
+    // one.
     if (const ReferenceValue behind = behind_folded(fv, rv); behind != rv) return link(fv, behind);
   }
-  // What only the foreign file does to a value leaves it the same for the reference: both correspond.
+  // A step that only the foreign file has does not count: the values before and behind it both correspond to `rv`.
   if (target.first != fv) link(fv, rv);
   if (target.second == rv || taken_in_by_product(target.second)) return link(target.first, target.second);
-  // Plain arithmetic of the reference's alone: the product took it in, or the readers behind it do it now.
+  // Plain arithmetic that only the reference has: the product took it in, or the readers behind it do it now.
   const ReferenceValue behind = target.first == fv ? behind_scalings(fv, rv) : rv;
   link(fv, behind);
   if (behind == target.second) return;

@@ -26,16 +26,17 @@ struct ListedRule {
 
 // Strongest first. They are independent of each other; the order is that of `whence explain`.
 constexpr ListedRule rules[] = {
-    {MatchRule::carried, carried_keys},          // what an exporter or whence said of this very node
-    {MatchRule::tokens, carried_tokens},         // what annotate --carry said of it before a tool
-    {MatchRule::kept_values, kept_values},       // names of the file before the tool, when there is one
-    {MatchRule::names, scopes_in_names},         // survives most tools, but for renaming
+    {MatchRule::carried, carried_keys},          // keys that an exporter or whence put on this very node
+    {MatchRule::tokens, carried_tokens},         // tokens that annotate --carry put there before a tool ran
+    {MatchRule::kept_values, kept_values},       // values of the file before the tool, if it is given
+    {MatchRule::names, scopes_in_names},         // survive most tools, except those that rename nodes
     {MatchRule::initializers, parameters_read},  // names and bytes of the weights it reads
-    {MatchRule::shapes, weight_surroundings},    // a start where there is no better one
+    {MatchRule::shapes, weight_surroundings},    // a start if there is no better one
     {MatchRule::fx_names, fx_node_names},        // weak: breaks ties
 };
 
-// The scope that names or keys give a node, when they give one: that nearest to what the structure says.
+// Returns the strongest evidence of a scope in names or keys; of equally strong ones, the nearest to the structure's
+// answer. Null when there is none.
 const Evidence* said_scope(const std::vector<Evidence>& evidence, const Reference& reference, const NodeMatch& match) {
   const Evidence* best = nullptr;
   for (const Evidence& each : evidence) {

@@ -1,5 +1,6 @@
-// Match: where the nodes of an ONNX file from another tool come from, found by comparing it with what is known of
-// its model. The one entry of this folder; annotate calls it, explain repeats it.
+// Match: finds where the nodes of an ONNX file from another tool come from by comparing the file with a reference: a
+// recorded program or an annotated file of the same model. The one entry of this folder; annotate calls it, and explain
+// repeats it.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,12 @@
 namespace whence::match {
 
 struct ModelFit {
-  std::int64_t parameters = 0;                           // of the reference, those that operations read
-  std::int64_t by_bytes = 0, by_name = 0, by_shape = 0;  // each once: by its bytes, else by name, else by shape
-  std::int64_t all_by_name = 0, all_by_shape = 0;        // whatever their bytes
-  std::int64_t distinct = 0;                             // by bytes that no other parameter has
-  std::int64_t nodes = 0, placed = 0;  // of the foreign graph that read matrices; those matched to one of that size
+  std::int64_t parameters = 0;                           // parameters of the reference that operations read
+  std::int64_t by_bytes = 0, by_name = 0, by_shape = 0;  // how they were found; each is counted once
+  std::int64_t all_by_name = 0, all_by_shape = 0;        // found so, whether or not their bytes are equal
+  std::int64_t distinct = 0;                             // found by bytes that no other parameter has
+  // Nodes of the foreign graph that read matrices, and those of them matched to a parameter of the same size.
+  std::int64_t nodes = 0, placed = 0;
   // Weights of corresponding nodes that should have the parameter's very bytes (same dtype and shape, nothing folded
   // in, bytes that no other parameter has), and those that do.
   std::int64_t comparable = 0, same = 0;
@@ -30,7 +32,7 @@ struct ModelFit {
 
 struct MatchReport {
   std::vector<NodeMatch> nodes;       // by node of nodes_with_functions()
-  std::vector<std::string> evidence;  // likewise: what the rules said of it, for `whence explain`; may be empty
+  std::vector<std::string> evidence;  // likewise: findings of the rules for `whence explain`; may be empty
   ModelFit fit;
 };
 

@@ -156,7 +156,7 @@ class Overlay {
       key = "c" + std::to_string(static_cast<int>(data.dtype)) + ":" + std::to_string(data.shape.size()) + ":" +
             std::string(as_text(*content));
     }
-    // What is computed from a parameter is named after it, alike in all forms.
+    // A constant computed from a parameter is named after it, and has the same name in all forms.
     if (key.empty() && !name.empty() && name.front() != '/') {
       key = "d" + name + ":" + std::to_string(static_cast<int>(data.dtype));
       for (const std::int64_t size : data.shape) key += "," + std::to_string(size);

@@ -1,11 +1,11 @@
-// Reference: what a foreign file is compared with: a Structure whose nodes say which recorded operations they stand
-// for. Made from a program (its sidecar is enough) or from an annotated ONNX file.
+// Reference: the graph that a foreign file is compared with, a Structure whose nodes are linked to the recorded
+// operations they stand for. Made from a program (its sidecar is enough) or from an annotated ONNX file.
 //
-// From a program the reference holds several forms of the same computation at once, as whence itself would export it:
-// as converted and simplified, with normalizations and activations spelled out and as one operator. Values that are the
-// program's own are one value in all forms, so a foreign node may correspond to whichever form is nearest.
+// A reference made from a program holds several forms of the computation at once, each as whence could export it:
+// converted or simplified, with normalizations and activations spelled out or as one operator. Values of the program
+// are the same value in all forms, so a foreign node may correspond to the form nearest to it.
 //
-// A *unit* is what a node can be attributed to: a recorded operation, or a node of the annotated file.
+// A *unit* is the smallest thing a node can be attributed to: a recorded operation, or a node of the annotated file.
 #pragma once
 
 #include <cstdint>
@@ -61,25 +61,25 @@ class ScopeTree {
 
 struct Reference {
   bool values_keep_names = false;      // the reference is the file that the foreign file was made from
-  std::optional<std::string> program;  // digest of the program behind it; stamps may be of this one
+  std::optional<std::string> program;  // digest of the program; stamps may refer to it
   ReferenceStructure structure;
-  IndexedVector<ReferenceNode, std::vector<UnitIndex>> units_of_node;  // of the structure; ascending
+  IndexedVector<ReferenceNode, std::vector<UnitIndex>> units_of_node;  // by node of `structure`; each ascending
   IndexedVector<UnitIndex, ReferenceUnit> units;
   IndexedVector<ScopeIndex, ReferenceScope> scopes;
   IndexedVector<ParameterIndex, ReferenceParameter> parameters;
-  IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit;  // heavy ones
+  IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit;  // heavy nodes only
   IndexedVector<UnitIndex, std::vector<ParameterIndex>> parameters_of_unit;
-  IndexedVector<UnitIndex, std::set<std::uint16_t>> classes_of_unit;  // operators that some form uses for it
+  IndexedVector<UnitIndex, std::set<std::uint16_t>> classes_of_unit;  // operators that some form uses for the unit
 
   ScopeIndex common_scope(ScopeIndex a, ScopeIndex b) const;
   ScopeIndex together(ScopeIndex a, ScopeIndex b) const;  // the common scope, or the one that exists
   void index_units();                                     // fills nodes_of_unit, parameters_of_unit, classes_of_unit
 
-  std::vector<std::shared_ptr<const void>> owners;  // of the text that structure points to
+  std::vector<std::shared_ptr<const void>> owners;  // keep alive the text that `structure` points to
 };
 
-// `opset`: of the foreign file. Operators without a converter become nodes of their own. Throws what export throws for
-// programs that it refuses altogether.
+// `opset`: the foreign file's. Operators without a converter become nodes of their own. Throws what export throws for
+// programs that cannot be exported at all.
 Reference make_reference(const Program& program, int opset);
 // Reads the reference from an annotated file; PyTorch's keys are enough. `annotated` must outlive the result.
 Reference make_reference(const onnx_file::OnnxSummary& annotated);

@@ -10,10 +10,10 @@
 namespace whence::match {
 namespace {
 
-constexpr std::size_t smallest = 8;      // bytes: below, equal content means nothing
-constexpr std::int64_t max_blocks = 64;  // of one tensor
-constexpr std::size_t max_pieces = 4;    // of one parameter: query, key, value and a gate
-constexpr std::size_t max_alike = 16;    // parameters of equal content; more of them point nowhere
+constexpr std::size_t smallest = 8;      // bytes: equal content of smaller tensors means nothing
+constexpr std::int64_t max_blocks = 64;  // blocks of one tensor that are digested
+constexpr std::size_t max_pieces = 4;    // tensors into which a tool split a parameter: query, key, value and a gate
+constexpr std::size_t max_alike = 16;    // parameters of equal content; if there are more, the content is no evidence
 
 std::size_t element_size_of(int data_type) {
   const DType dtype = from_onnx(data_type);
@@ -206,7 +206,7 @@ void ParameterContent::find_split(const std::vector<StructureTensor>& tensors,
       search.one_parameter(rows, dims, TensorSource::How::bytes);
       std::vector<TensorSource> sources = search.take();
       if (sources.empty() && tensor.dims.size() == 2) {
-        // Side by side: what a tool cut out of a transposed weight.
+        // Side by side: the pieces may be columns that a tool cut out of a transposed weight.
         const std::size_t row = static_cast<std::size_t>(tensor.dims[1]) * element;
         std::string beside;
         beside.reserve(rows.size());

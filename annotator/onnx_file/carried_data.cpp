@@ -72,7 +72,7 @@ AtomicFile* add_data_file(const std::string& data, const std::string& target, co
                   "give the output another name", place);
     }
     if (fs::is_regular_file(status) && same_content(data, target)) return nullptr;
-    // What a link points to is another file, which a runtime would not read.
+    // A link is neither kept nor replaced: it leads to another file, and a runtime would not read weights through it.
     if (!output.overwrite || !fs::is_regular_file(status)) {
       throw Error(Code::cannot_write,
                   "the weights of " + output.path + " go into " + target + ", where something else stands",

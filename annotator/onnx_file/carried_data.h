@@ -5,12 +5,13 @@
 // folder never share a name by chance:
 //
 //   location in m.onnx   location in out/one.onnx
-//   m.onnx_data          one.onnx_data               what began with the model's name begins with the output's
-//   w.bin                one.onnx.data               the only one
+//   m.onnx_data          one.onnx_data               a name that begins with the model's begins with the output's
+//   w.bin                one.onnx.data               the model's only data file
 //   w.bin, s/v.bin       one.onnx.w.bin, one.onnx.s_v.bin
 //
-// The model keeps the former names, and strip gives them back where they are free, or hold the same bytes. A file that
-// stands under the new name and holds the same bytes is left; one that holds others is only replaced with `overwrite`.
+// The output records the former names, and strip restores them where no file has the name or the file there holds the
+// same bytes. A file that already has the new name and the same bytes stays; one with other bytes is replaced only with
+// `overwrite`.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +36,11 @@ struct ModelOutput {
   std::vector<std::string> needed = {};  // files that are never replaced: what the command reads
 };
 
-using Locations = std::map<std::string, std::string, std::less<>>;  // another location by a location
+using Locations = std::map<std::string, std::string, std::less<>>;  // from one location of a data file to another
 
 struct DataFiles {
-  // With the place where the last tensor in it ends, in bytes. An empty one stands for a tensor that names none.
+  // End of the last tensor in each file, in bytes, by the file's location. The empty location stands for tensors that
+  // name no file.
   std::map<std::string, std::uint64_t> locations;
   Locations former;  // before whence copied them
 
@@ -46,9 +48,10 @@ struct DataFiles {
   void add(std::string_view location, std::string_view offset, std::string_view length);
 };
 
-// What the model's tensors name: initializers, attributes, those of functions and of nested graphs.
+// Returns the data files that tensors of the model name: initializers and attributes, also in functions and bodies.
 DataFiles data_files_of(const OnnxSummary& model);
-Locations parse_former(std::string_view text);  // of the model's key data_files; what it does not say is not known
+// Parses the model's metadata under the key data_files. Entries that are not strings are ignored.
+Locations parse_former(std::string_view text);
 
 // The new file for the content of `data`; null when the same bytes stand under the name `target` already. Throws Error:
 // cannot_write when other bytes stand there; usage for a file that the command reads.
@@ -62,7 +65,7 @@ class CarriedData {
   // one of the data files.
   CarriedData(const DataFiles& files, const std::string& model, const ModelOutput& output, bool restore = false);
 
-  const Locations& new_locations() const { return names_; }  // of what is copied
+  const Locations& new_locations() const { return names_; }  // new names of copied files
   std::string former() const;                                // for the model's key data_files; empty: leave it out
   void add_to(OutputFiles& files) const;                     // throws what add_data_file() throws
 

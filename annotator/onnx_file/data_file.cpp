@@ -21,7 +21,8 @@ bool leads_out(const std::string& model, const fs::path& file) {
   const fs::path named = fs::weakly_canonical(absolute.parent_path(), failure);
   const fs::path real = fs::weakly_canonical(absolute, failure).parent_path();
   const fs::path found = fs::weakly_canonical(fs::absolute(file, failure), failure);
-  return !lies_in(named, found) && !lies_in(real, found);  // what cannot be followed is an empty path
+  // A path that cannot be resolved is empty here, and so lies in neither folder.
+  return !lies_in(named, found) && !lies_in(real, found);
 }
 
 }  // namespace

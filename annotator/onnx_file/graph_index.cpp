@@ -20,7 +20,7 @@ ValueId GraphIndex::find(std::string_view name) const {
 std::vector<GraphIndex::Read> GraphIndex::distinct_reads() const {
   std::vector<Read> distinct;
   distinct.reserve(reads_.size());
-  std::size_t first = 0;  // of the inputs of the node that is being looked at
+  std::size_t first = 0;  // index into `distinct` where the current node's reads begin
   for (const Read& read : reads_) {
     if (distinct.empty() || distinct.back().node != read.node || distinct.back().result) first = distinct.size();
     const auto seen = [&](const Read& before) { return before.value == read.value; };

@@ -1,8 +1,9 @@
 // GraphIndex: which node makes each value of a graph, and which nodes read it, bodies of If, Loop and Scan included.
-// The one index of an ONNX file: what draws a file, cuts functions out of it or takes one module from it goes by it.
+// Every part of whence that draws a file, cuts functions out of it or extracts a module uses this index.
 //
-// A name belongs to the innermost graph around its use that has such a value; one that no graph has is a value of the
-// outermost graph without a producer, and a name that several nodes give is the last one's. Cost: linear.
+// A name refers to the value of the innermost graph around its use that defines it. A name that no graph defines
+// becomes a value of the outermost graph without a producer; of several nodes that write one name, the last is the
+// producer. Cost: linear.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +24,16 @@ class GraphIndex {
   struct Value {
     std::string_view name;
     std::int32_t producer = -1;          // number of the node
-    std::int32_t initializer = -1;       // of the graph that has the value
+    std::int32_t initializer = -1;       // index into the initializers of the graph that defines the value
     bool outermost = true;               // a value of the outermost graph
-    bool input = false, output = false;  // of the outermost graph's interface
+    bool input = false, output = false;  // input or output of the outermost graph
   };
 
-  // One use of a value. What a body returns is read by the node that holds the body.
+  // One use of a value. A result of a body counts as read by the node that holds the body.
   struct Read {
     ValueId value = no_value;
     std::int32_t node = -1;
-    bool result = false;  // of a body
+    bool result = false;  // the use is as a body's result
   };
 
   // A value on its way from the node that makes it to a node that reads it.
@@ -86,7 +87,7 @@ class GraphIndex {
   std::vector<ValueId> writes_;
   std::vector<Value> values_;
   std::vector<Read> reads_;
-  std::vector<ValueId> outputs_;  // of the outermost graph
+  std::vector<ValueId> outputs_;  // outputs of the outermost graph
   std::int32_t next_ = 0;
   Scope outermost_;
 };

@@ -20,13 +20,13 @@ using wire::Fields;
 constexpr int max_depth = 64;
 constexpr std::uint64_t protobuf_limit = 2147483647;
 
-// Where a walk puts what it produces.
+// Receives the edited file from a Walk, piece by piece: Measure adds up lengths, Output writes the pieces.
 class Sink {
  public:
   virtual ~Sink() = default;
-  virtual void copy(std::string_view span) = 0;  // of the mapped file
-  virtual void put(std::string_view text) = 0;   // new
-  virtual void begin(std::uint32_t field) = 0;   // a message around whatever comes until end()
+  virtual void copy(std::string_view span) = 0;  // bytes that stay as they are in the mapped file
+  virtual void put(std::string_view text) = 0;   // new bytes
+  virtual void begin(std::uint32_t field) = 0;   // opens a message that holds everything up to end()
   virtual void end() = 0;
 };
 
@@ -168,7 +168,7 @@ class Walk {
     }
   }
 
-  // What the location of a tensor's data becomes; null for a field that is not a location, or one that stays.
+  // Returns the new location of a tensor's data; null if the field is not a location, or the location does not change.
   const std::string* new_location(const Field& field) const {
     if (!field.is_bytes(proto::tensor::external_data)) return nullptr;
     const OnnxProperty read = property(field.bytes);
@@ -250,7 +250,7 @@ class Walk {
       } else if (field.is_bytes(proto::node::attribute)) {
         attribute(field.bytes, field.span, depth);
       } else if (field.is_bytes(proto::node::metadata_props)) {
-        restore();  // what stood before all others
+        restore();  // entries that belong before all others
         const bool goes = std::ranges::find(edit.dropped_positions, read++) != edit.dropped_positions.end() ||
                           dropped(field, edit.dropped_keys);
         changes_ |= goes;

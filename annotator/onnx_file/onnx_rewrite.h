@@ -1,5 +1,5 @@
-// OnnxRewrite: copies an ONNX file with some nodes edited, on the level of the wire format. What is not edited goes
-// from file to file as spans, weights above all; only the lengths of the messages around an edit are written anew.
+// OnnxRewrite: copies an ONNX file with some nodes edited, on the level of the wire format. Parts without an edit,
+// above all weights, are copied as spans; only the lengths of the messages around an edit are written anew.
 //
 // The file is walked twice: once to measure the edited messages, whose lengths stand before their content, and once to
 // write. Edits are made afresh in each walk and never kept, so memory does not grow with the number of nodes edited.
@@ -23,7 +23,7 @@
 namespace whence::onnx_file {
 
 struct NodeView {
-  std::uint64_t offset = 0;  // of the node's message in the file
+  std::uint64_t offset = 0;  // position of the node's message in the file
   std::string_view name, op_type;
   OnnxProperties metadata;
   std::string_view doc_string;
@@ -60,7 +60,8 @@ struct ModelEdit {
   std::optional<std::int64_t> ir_version;  // replaces
   std::vector<std::string_view> dropped_keys;
   std::vector<std::pair<std::string_view, std::string>> added;
-  Locations locations = {};    // of external data, in every tensor; no change by itself
+  // New locations of external data, for every tensor. They alone do not count as a change.
+  Locations locations = {};
   bool restores_data = false;  // data files get their former names back
 };
 
@@ -79,13 +80,13 @@ class OnnxRewrite {
   std::shared_ptr<MappedFile> file_;
   MakeEditor make_editor_;
   ModelEdit model_;
-  std::vector<std::uint64_t> lengths_;  // of every message that may hold an edit, in the order they begin
+  std::vector<std::uint64_t> lengths_;  // lengths of the messages that may hold an edit, in the order they begin
   bool changes_ = false;
 };
 
-// `input` with its edits to `output`, which may be the same file; the data files come along (carried_data.h). Nothing
-// is written when output is input and nothing changes. True: something did. Throws what OnnxRewrite, CarriedData and
-// OutputFiles throw.
+// Writes `input` with its edits to `output`, which may be the same file; the data files come along (carried_data.h).
+// Nothing is written when output is input and nothing changes. Returns true if something changed. Throws what
+// OnnxRewrite, CarriedData and OutputFiles throw.
 bool rewrite_file(const ModelSource& input, const ModelOutput& output, const OnnxRewrite::MakeEditor& make_editor,
                   ModelEdit model, const DataFiles& data_files);
 

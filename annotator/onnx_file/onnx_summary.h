@@ -1,4 +1,4 @@
-// OnnxSummary: the structure of an ONNX file without its weights: what validate, show and explain look at.
+// OnnxSummary: the structure of an ONNX file without its weights, as validate, show and explain need it.
 //
 // Read straight from the mapped file's wire format, so a model of many gigabytes costs the pages of its structure. All
 // text is a view into the mapping, which the summary keeps alive. Nothing is judged here: duplicate names and keys,
@@ -64,8 +64,8 @@ struct OnnxNode {
   std::vector<std::string_view> inputs, outputs;
   std::vector<OnnxAttribute> attributes;
   OnnxProperties metadata;
-  std::vector<OnnxTensor> tensors;   // of its attributes
-  std::vector<OnnxGraph> subgraphs;  // of its attributes: branches, loop bodies
+  std::vector<OnnxTensor> tensors;   // held by attributes
+  std::vector<OnnxGraph> subgraphs;  // held by attributes: branches, loop bodies
 };
 
 struct OnnxValue {

@@ -1,5 +1,5 @@
-// Files that people give in place of an ONNX model, known by their first bytes, so that an error can say what it is
-// that they gave.
+// Recognises, by the first bytes, files that users pass by mistake in place of an ONNX model, so that the error can
+// name the kind of file.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@ namespace whence::onnx_file {
 
 struct OtherKind {
   std::string_view what;    // "a zip archive"
-  std::string_view remedy;  // what to do to get an ONNX model; may be empty
+  std::string_view remedy;  // how to get an ONNX model; may be empty
 };
 
-// nullopt for an ONNX model, and for what is not known.
+// Returns nullopt for an ONNX model, and for bytes of an unknown kind.
 std::optional<OtherKind> other_kind(std::string_view bytes);
 
 // True if the bytes begin with a field that an ONNX model has.

@@ -1,6 +1,6 @@
 // Protobuf's wire format, the reading side: walks the fields of one message without copying what they hold.
 // Format: protobuf.dev/programming-guides/encoding. Throws Error(truncated_file) when a length passes the end of its
-// message, Error(corrupt_file) for what no writer produces.
+// message, Error(corrupt_file) for bytes that no writer produces.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ enum class WireType : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32
 struct Field {
   std::uint32_t number = 0;
   WireType type = WireType::varint;
-  std::uint64_t value = 0;  // of varint, fixed64 and fixed32
-  std::string_view bytes;   // of strings, bytes, messages and packed numbers
+  std::uint64_t value = 0;  // set for varint, fixed64 and fixed32
+  std::string_view bytes;   // content of a string, bytes, message or packed field
   std::string_view span;    // the complete field as it stands in the message, with its tag
 
   bool is_bytes(std::uint32_t other) const { return number == other && type == WireType::bytes; }

@@ -22,7 +22,7 @@ OnnxSummary value_of(Result<OnnxSummary> model) {
   return std::move(*model);
 }
 
-// Where an operator that ran belongs.
+// The module and call of an operator that ran, and the rule that found them.
 struct Found {
   ProfileRule rule = ProfileRule::none;
   std::optional<std::size_t> row;
@@ -71,7 +71,7 @@ class ByName {
   std::unordered_map<std::string_view, std::vector<const PlacedNode*>> nodes_;
 };
 
-// What the match engine says of the nodes of the optimised file, by their names.
+// Finds the module of an operator by matching the optimised file, which has nodes of the same names, with the model.
 class ByMatch {
  public:
   ByMatch(const OnnxSummary& optimized, const OnnxSummary& model, const view::ModuleTree& tree, const Place& place)
@@ -110,8 +110,8 @@ class ByMatch {
   std::unordered_map<std::string_view, std::size_t> by_name_;
 };
 
-// Models share operators' names ("/Add", "MatMul_3"), so a few that meet are not proof; fusions rename, so that many
-// remain unknown is none either.
+// Different models share operator names ("/Add", "MatMul_3"), so a few common names do not prove that the profile is of
+// this model; fusions rename operators, so many unknown names do not disprove it.
 constexpr std::size_t least_share_of_names = 5;  // one of so many
 constexpr std::size_t least_share_of_optimized = 2;
 

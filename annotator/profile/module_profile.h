@@ -1,5 +1,5 @@
-// ModuleProfile: a profile of ONNX Runtime folded up to the modules of the model that ran. Time that no module is known
-// for stays apart: it is never the root's.
+// ModuleProfile: a profile of ONNX Runtime summed up by the modules of the model that ran. Time whose module is not
+// known is kept apart; it is not added to the root.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ std::string_view name_of(ProfileRule rule);
 struct ProfiledNode {
   ProfiledOperator ran;
   ProfileRule rule = ProfileRule::none;
-  std::optional<std::size_t> row;  // of the tree
+  std::optional<std::size_t> row;  // in the module tree; none: no module is known
   std::string call;                // number of the module's call; empty when not known
 };
 
@@ -34,7 +34,7 @@ struct ModuleTime {
   std::int64_t own = 0, total = 0;  // microseconds, of all runs
 };
 
-// One call of a module that is called several times, or of which calls are known: without what lies below.
+// Time of one call of a module that is called several times, or whose calls are known; modules below excluded.
 struct CallTime {
   std::size_t row = 0;
   std::string call;

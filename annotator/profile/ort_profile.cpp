@@ -17,7 +17,7 @@ constexpr std::int64_t longest = std::int64_t{1} << 53;  // a time that JSON's n
 struct Event {
   std::string name, op_type, provider;
   std::int64_t process = 0, thread = 0, start = 0, duration = 0;
-  std::int64_t within = 0;  // of its duration, what events inside it took
+  std::int64_t within = 0;  // part of the duration that events inside took
 };
 
 std::int64_t time_of(const nlohmann::json& event, const char* key, const Place& place) {
@@ -41,12 +41,12 @@ bool holds_bodies(const Event& event) {
   return event.op_type == "If" || event.op_type == "Loop" || event.op_type == "Scan";
 }
 
-// An operator that holds bodies runs while theirs do, on its thread: what they took is theirs.
+// While an If, Loop or Scan runs, the operators of its bodies run on the same thread: their time is taken out of its.
 void take_out_bodies(std::vector<Event>& events) {
   std::vector<std::size_t> order(events.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto key = [&](std::size_t i) {
-    const Event& event = events[i];  // of two that start together the one that holds the other stands first
+    const Event& event = events[i];  // if two start together, the one that holds the other comes first
     return std::tuple(event.process, event.thread, event.start, -event.duration, !holds_bodies(event));
   };
   std::ranges::stable_sort(order, {}, key);

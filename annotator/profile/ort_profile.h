@@ -1,5 +1,5 @@
-// OrtProfile: what ONNX Runtime writes with SessionOptions.enable_profiling: a JSON array of events in Chrome's trace
-// form, of which those of category "Node" tell how long each operator ran.
+// OrtProfile: the profile that ONNX Runtime writes with SessionOptions.enable_profiling, a JSON array of events in
+// Chrome's trace format. Events of category "Node" say how long each operator ran.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ struct ProfiledOperator {
 
 struct OrtProfile {
   std::vector<ProfiledOperator> operators;  // in the order in which they first ran
-  std::int64_t runs = 0;                    // of the model
-  std::int64_t run_microseconds = 0;        // of all runs, what lies between the operators included
-  std::int64_t total() const;               // of all operators
+  std::int64_t runs = 0;                    // how often the model ran
+  std::int64_t run_microseconds = 0;        // duration of all runs, time between operators included
+  std::int64_t total() const;               // microseconds of all operators
 };
 
 // Errors: missing_file, empty_file; truncated_file and corrupt_file for what is not JSON; wrong_kind for JSON that is

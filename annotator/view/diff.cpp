@@ -77,7 +77,8 @@ class Rows {
 
  private:
   ModuleDiff& row_of(const std::string& path) {
-    std::vector<std::size_t> ranks;  // of the modules on the way down: in the order in which nodes named them
+    // From the root down, the number of each module, counted in the order in which nodes name modules.
+    std::vector<std::size_t> ranks;
     for (std::size_t end = 0; !path.empty() && end != std::string::npos;) {
       end = path.find('.', end + 1);
       ranks.push_back(ranks_.emplace(path.substr(0, end), ranks_.size()).first->second);

@@ -1,5 +1,5 @@
-// ModelDiff: two ONNX files side by side, module by module: nodes, parameters, and what became of each node. The files
-// may be anything annotate wrote, before and after a tool for instance; nodes without a module have a row of their own.
+// ModelDiff: compares two ONNX files module by module: nodes, parameters, and what became of each node. The files are
+// ones that annotate wrote, for instance before and after a tool; nodes without a module have a row of their own.
 // Weights are counted, not compared.
 #pragma once
 
@@ -28,15 +28,15 @@ struct ChangedNode {
   std::string name_a,
       name_b;  // the node's, or of its first output when it has none; empty where the file has no such node
   std::vector<std::string> modules_a, modules_b;  // empty: no module is known
-  bool inserted = false;                          // an added one: for the operators around it, by a tool
+  bool inserted = false;                          // an added node that a tool put there for the operators around it
   std::vector<std::string> fused;                 // nodes of the first file, "MatMul /encoder/query/MatMul"
 };
 
 struct ModuleDiff {
   std::optional<std::string> path;  // "" is the root; none: the nodes without a module
   int level = 0;
-  std::int64_t nodes_a = 0, nodes_b = 0;             // at and below; one of several modules counts once
-  std::int64_t own_a = 0, own_b = 0;                 // of the module itself
+  std::int64_t nodes_a = 0, nodes_b = 0;             // at and below; a node of several modules counts once
+  std::int64_t own_a = 0, own_b = 0;                 // nodes of the module itself
   std::int64_t parameters_a = 0, parameters_b = 0;   // elements that nodes at and below read
   std::array<std::int64_t, change_count> changes{};  // at and below
 
@@ -53,16 +53,15 @@ struct ModelDiff {
   bool same() const { return all.same(); }
 };
 
-// `program`: of the sidecar from which stamps are looked up in files that whence exported and that are not annotated;
-// may be null. A parameter is an initializer of more than one element that holds neither indices, truth values nor
-// text.
+// `program`: the sidecar's, to look up the stamps of files that whence exported and that are not annotated; may be
+// null. A parameter is an initializer of more than one element that holds neither indices, truth values nor text.
 ModelDiff diff_models(const onnx_file::OnnxSummary& a, const onnx_file::OnnxSummary& b, const Program* program);
 
-// What of the text is wanted; JSON (schema/diff.schema.json) always holds everything.
+// Chooses the parts that the text shows; JSON (schema/diff.schema.json) always holds everything.
 struct DiffText {
-  std::optional<int> depth;   // levels of modules; none: all
-  bool every_module = false;  // also those without a difference
-  bool every_node = false;    // not the first few of each kind of change only
+  std::optional<int> depth;   // levels of modules shown; none: all
+  bool every_module = false;  // shows modules without a difference, too
+  bool every_node = false;    // shows more than the first few of each kind of change
 };
 std::string to_text(const ModelDiff& diff, const DiffText& wanted, const text::Palette& palette);
 std::string to_json(const ModelDiff& diff);

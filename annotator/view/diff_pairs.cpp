@@ -100,16 +100,17 @@ class Pairing {
     }
   }
 
-  // Some value that the node makes, one of `makers` makes, too.
+  // True if one of `makers` makes a value that the node makes.
   static bool makes_any(const OnnxNode& node, const Makers& makers) {
     return std::any_of(node.outputs.begin(), node.outputs.end(),
                        [&](std::string_view name) { return maker(makers, name).has_value(); });
   }
 
-  // What one node replaces is a pair when the operator is the same, and else for the weaker rules.
+  // Records that the nodes `all.b` took the place of `all.a`, module by module. One node for one is not a fusion: the
+  // weaker rules may pair the two.
   void add_fusion(NodePairs::Fusion all) {
     std::sort(all.a.begin(), all.a.end());
-    // What gives values another layout stands for nothing, also where it makes a value of the first file.
+    // A node that only changes a value's layout replaces nothing, even if its result is a value of the first file.
     std::erase_if(all.b, [&](std::size_t at) {
       const OnnxNode& node = *b_[at].node;
       return is_reorder(node) || (node.op_type == "Transpose" && of_b_[at] == none && is_inserted(b_[at]));
@@ -123,8 +124,9 @@ class Pairing {
     }
   }
 
-  // Takes nodes out of a part that both files have as many of, by modules and operator: a tool that laid out the values
-  // between anew replaced each by itself, in a domain of its own perhaps. Not when the rest would stand for nothing.
+  // Takes nodes out of the part if both files have equally many of their operator and modules: a tool that changed the
+  // layout of values between them replaced each node by itself, perhaps in a domain of its own. Leaves the part as it
+  // is if the remaining nodes of a would have no counterpart.
   void pair_within(NodePairs::Fusion& part) {
     std::vector<NodePairs::Pair> pairs;
     NodePairs::Fusion rest;
@@ -141,7 +143,8 @@ class Pairing {
     part = std::move(rest);
   }
 
-  // The node of b in the part's order of those like it; none when the files have different numbers of them.
+  // Returns the node of b with the same rank among nodes of its operator and modules in the part; none when the files
+  // have different numbers of them.
   std::size_t partner_in(const NodePairs::Fusion& part, std::size_t at) const {
     const auto like = [&](const DiffNode& each) {
       return each.node->op_type == a_[at].node->op_type && each.attribution.modules == a_[at].attribution.modules;
@@ -155,7 +158,7 @@ class Pairing {
     return news[static_cast<std::size_t>(std::ranges::find(olds, at) - olds.begin())];
   }
 
-  // The node and those of b that lead to it over values which a does not have: a Reshape, Gemm, Reshape.
+  // Returns the node of b and those that lead to it over values which a does not have: a Reshape, Gemm, Reshape.
   std::vector<std::size_t> new_nodes_before(std::size_t last) const {
     std::set<std::size_t> found = {last};
     std::vector<std::size_t> todo = {last};
@@ -171,8 +174,8 @@ class Pairing {
     return {found.begin(), found.end()};
   }
 
-  // Nodes of a that nothing is paired with, back from `values` to those in `reads`. With `must_arrive`, none at all
-  // when a way back ends elsewhere.
+  // Returns unpaired nodes of a on the ways back from `values` to values in `reads`. With `must_arrive`, returns none
+  // at all when a way back ends at a node that cannot be taken.
   std::vector<std::size_t> back_from(const std::vector<std::string_view>& values,
                                      const std::unordered_set<std::string_view>& reads, bool must_arrive) const {
     std::vector<std::string_view> todo(values);
@@ -193,7 +196,7 @@ class Pairing {
     return {found.begin(), found.end()};
   }
 
-  // What of a the nodes of b took the place of: what leads to the values that they make and a has too.
+  // Returns the nodes of a that the nodes `news` of b replaced: those that lead to values which both files have.
   std::vector<std::size_t> replaced(const std::vector<std::size_t>& news) const {
     std::unordered_set<std::string_view> reads;
     std::vector<std::string_view> survivors;
@@ -207,15 +210,15 @@ class Pairing {
     return back_from(survivors, reads, /*must_arrive=*/false);
   }
 
-  // What a node that stayed, alone or with new ones before it, took in on the way to its inputs, as a Conv does with a
-  // Pad before it.
+  // Returns the nodes of a that a node which stayed, alone or with new ones before it, took in on the way to its
+  // inputs, as a Conv takes in the Pad before it.
   std::vector<std::size_t> absorbed(const OnnxNode& before, const std::vector<std::size_t>& news) const {
     std::unordered_set<std::string_view> reads;
     for (const std::size_t at : news) reads.insert(b_[at].node->inputs.begin(), b_[at].node->inputs.end());
     return back_from(before.inputs, reads, /*must_arrive=*/true);
   }
 
-  // `renamed_values`: only nodes whose values the other file does not have, so that nothing else made them there.
+  // `renamed_values`: pairs only nodes whose values the other file does not have.
   void by_name(bool renamed_values) {
     std::map<std::string_view, std::vector<std::size_t>> named;
     for (std::size_t i = 0; i < a_.size(); ++i) {
@@ -251,7 +254,7 @@ class Pairing {
 
   const DiffNodes& a_;
   const DiffNodes& b_;
-  std::vector<std::size_t> of_a_, of_b_;  // the partner, or none
+  std::vector<std::size_t> of_a_, of_b_;  // by node, its partner or none
   std::vector<bool> fused_, fuses_;       // nodes of a, of b that are part of a fusion
   std::vector<NodePairs::Fusion> fusions_;
   Makers makers_a_, makers_b_;

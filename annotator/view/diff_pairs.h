@@ -1,12 +1,13 @@
-// NodePairs: which nodes of two ONNX files are the same node, and which nodes of the second one took the place of which
-// of the first. No file says so; what is gone by, strongest first:
+// NodePairs: which nodes of two ONNX files are the same node, and which nodes of the second file replaced which nodes
+// of the first. The files do not say so; it is concluded from, strongest first:
 //
-// 1. the same value made by the same operator: names of values stay where the value does, whatever a tool did beside it
-// 2. the same node name and operator, when neither file has the other's values: a tool gave them other names
-// 3. the same value made by another operator: what lies, in either file, between it and the nearest values that both
-//    have was put in the place of the other, when it is more than one node; what only lays out values anew is not
+// 1. the same value made by the same operator: tools rarely rename the values that they keep
+// 2. the same node name and operator, when neither file has the other's values: a tool renamed the values
+// 3. the same value made by another operator: if more than one node lies, in either file, between the value and the
+//    nearest values that both files have, those of the second file replaced those of the first; nodes that only change
+//    the layout of values are left out
 // 4. the same node name and operator
-// 5. the same modules, call and operator, when both files have equally many of those that are left: in order
+// 5. the same modules, call and operator, in order, when both files have equally many such nodes left
 //
 // Cost: n log n of the nodes of both files.
 #pragma once
@@ -31,15 +32,15 @@ struct NodePairs {
     std::size_t a = 0, b = 0;
   };
   struct Fusion {
-    std::vector<std::size_t> a, b;  // in file order; with the node's own pair when one that stayed took others in
+    std::vector<std::size_t> a, b;  // in file order; if a node that stayed took others in, both sides hold it
   };
   std::vector<Pair> pairs;           // in the order of b
   std::vector<Fusion> fusions;       // in the order of b's last nodes
-  std::vector<std::size_t> removed;  // of a: neither paired nor fused
-  std::vector<std::size_t> added;    // of b
+  std::vector<std::size_t> removed;  // nodes of a, neither paired nor fused
+  std::vector<std::size_t> added;    // nodes of b, likewise
 };
 
-// Put there by a tool for the operators around it: as annotate found, or as its own operator says.
+// True for a node that a tool put there for the operators around it: annotate found so, or its operator says so.
 bool is_inserted(const DiffNode& each);
 
 NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b);

@@ -12,7 +12,7 @@ using text::Palette;
 
 namespace {
 
-constexpr std::size_t nodes_shown = 10;  // of each kind of change
+constexpr std::size_t nodes_shown = 10;  // for each kind of change
 
 std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : grouped(number); }
 

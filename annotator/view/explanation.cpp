@@ -91,7 +91,7 @@ std::string type_of(const OnnxNode& node, const std::string& module, const Progr
   return "";
 }
 
-// How the match engine came to its answer (annotator/match/evidence.h).
+// Says how the match engine found the module (annotator/match/evidence.h).
 std::string found_by(const Attribution& attribution) {
   const std::string_view sentence = match::sentence_of(attribution.rule);
   if (!sentence.empty())
@@ -99,14 +99,14 @@ std::string found_by(const Attribution& attribution) {
   return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
 }
 
-// What the recording itself did not see of an operation's module.
+// Says what the recording does not know about an operation's module; empty when it knows the module.
 std::string_view how_recorded(Confidence confidence) {
   if (confidence == Confidence::inferred) return "; its module was not recorded but concluded from what ran around it";
   if (confidence == Confidence::ancestor) return "; the recording knows only that its module is this one or one below";
   return "";
 }
 
-// Of nodes that whence exported, and that carry the stamp.
+// The reason for a node that whence exported and that carries the stamp.
 std::string exported_because(const Attribution& attribution) {
   const origin::NodeOrigin& origin = *attribution.origin;
   if (origin.ops.empty()) return "no operation made it: the model returns what it was given";

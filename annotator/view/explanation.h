@@ -1,5 +1,5 @@
-// Explanation: why one ONNX node has the module it has: what the file says, the recorded operations behind it, and the
-// modules and source lines that lead there.
+// Explanation: why one ONNX node is attributed to its module: the metadata in the file, the recorded operations behind
+// the node, and the modules and source lines that lead to them.
 #pragma once
 
 #include <string>
@@ -32,16 +32,16 @@ struct Explanation {
   std::string node, op_type, domain;
   std::vector<std::string> inputs, outputs;
   metadata::Attribution attribution;
-  std::string module_type;                     // class of the module, where the sidecar or PyTorch's keys say it
+  std::string module_type;                     // class of the module, if the sidecar or PyTorch's keys name it
   std::string reason;                          // one sentence: how the module became known, or why it is not
   std::vector<ExplainedOperation> operations;  // with a sidecar only
   std::vector<std::pair<std::string, std::string>> evidence;  // keys found on the node, in file order
 };
 
-// Of one node; `recorded` may be null, else the file belongs to it (belongs_to).
+// Explains one node. `recorded` may be null; if not, the file must belong to it (belongs_to).
 Explanation explain(const onnx_file::OnnxNode& node, const metadata::Recorded* recorded);
 
-// `name`: a node's name, or that of a value, which stands for the node that makes it. `program` may be null.
+// Explains the node of that name, or the node that makes the value of that name. `program` may be null.
 // Errors: unknown_node with the nearest names; usage when several nodes carry the name; sidecar_mismatch when the file
 // was not exported from `program`.
 Result<Explanation> explain_node(const onnx_file::OnnxSummary& model, const std::string& name, const Program* program);

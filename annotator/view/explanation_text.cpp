@@ -98,7 +98,7 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
   table.row({"inputs", joined(explanation.inputs, ", ")});
   table.row({"outputs", joined(explanation.outputs, ", ")});
   for (const auto& [key, value] : explanation.evidence) {
-    // Of a call: what each of its nodes says otherwise than the function. It is for `whence inline`.
+    // On a call, this key holds how the metadata of its nodes differs from the function's, for `whence inline`.
     const std::string text = key == keys::differs ? std::to_string(value.size()) + " bytes" : value;
     table.row({"key", Cell(key + " = " + text, palette.dim)});
   }

@@ -20,7 +20,7 @@ bool share_a_module(const Attribution& a, const Attribution& b) {
   return of_one_call(a, b) && std::ranges::any_of(a.modules, in_b);
 }
 
-// What is only known to lie in a module may be anything at or below it.
+// A node of which only an enclosing module is known may belong to any module at or below that one.
 bool may_be_the_same(const Attribution& a, const Attribution& b) {
   return (a.confidence == origin::Confidence::ancestor && at_or_below(b.module, a.module)) ||
          (b.confidence == origin::Confidence::ancestor && at_or_below(a.module, b.module));

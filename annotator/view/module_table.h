@@ -1,6 +1,6 @@
-// ModuleTable: the one printer of module trees: aligned columns behind a tree of modules, each under the nearest module
-// above it that was printed, by what its path adds to that one's. show, explain, diff, profile and validate print by
-// it.
+// ModuleTable: prints a tree of modules with aligned columns behind it, for show, explain, diff, profile and validate.
+// Each module stands under its nearest ancestor in the table, and shows only the part of its path that is not the
+// ancestor's.
 #pragma once
 
 #include <string>
@@ -16,15 +16,16 @@ class ModuleTable {
  public:
   using Column = std::pair<std::string, text::Align>;  // title, alignment
 
-  // `columns`: those behind the tree, whose title is "module".
+  // `columns`: behind the tree, whose own column has the title "module".
   ModuleTable(const text::Palette& palette, const std::vector<Column>& columns, const std::string& indent = "");
 
-  // Modules in depth-first order, with or without those between them. `note`: behind the name, aliases for example.
+  // Adds a module. Call it in depth-first order; ancestors may be left out. `note`: behind the name, for example
+  // aliases.
   void module(const std::string& path, std::vector<text::Cell> cells, std::string_view style = {},
               const std::string& note = "");
-  // Something of the last module, one step to the right of it: a call, a node.
+  // Adds a line that belongs to the last module, one step to the right of it: a call, a node.
   void below(const std::string& text, std::vector<text::Cell> cells, std::string_view style = {});
-  // What stands in no module.
+  // Adds a line for things that are in no module.
   void apart(const std::string& text, std::vector<text::Cell> cells, std::string_view style = {});
 
   std::string text() const { return table_.text(); }
@@ -33,7 +34,7 @@ class ModuleTable {
   void add(std::size_t depth, const std::string& label, std::vector<text::Cell> cells, std::string_view style);
 
   text::Table table_;
-  std::vector<std::string> above_;  // paths of the last module printed and of those that it stands under
+  std::vector<std::string> above_;  // paths of the last module added and of the modules it stands under
 };
 
 // "encoder.layer.0", or "(root)" for the empty path

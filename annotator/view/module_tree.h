@@ -1,5 +1,6 @@
-// ModuleTree: the modules of a model with what belongs to each: operations when it comes from a sidecar, nodes when it
-// comes from an annotated ONNX file. Rows stand in depth-first order, a module before its children.
+// ModuleTree: the modules of a model, with counts of what belongs to each: operations if the tree was made from a
+// sidecar, nodes if it was made from an annotated ONNX file. Rows stand in depth-first order, a module before its
+// children.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,14 @@ namespace whence::view {
 
 struct ModuleRow {
   std::string path;  // "" is the root
-  std::string type;  // plain class; empty when the file does not say
+  std::string type;  // class, "torch.nn.modules.linear.Linear"; empty when the file does not say
   std::vector<std::string> aliases;
-  std::optional<std::int64_t> calls;              // unknown when only an ONNX file without call numbers is there
+  std::optional<std::int64_t> calls;              // unknown if the tree is of an ONNX file without call numbers
   std::int64_t own = 0;                           // operations or nodes of the module itself
-  std::int64_t total = 0;                         // its own and those below; one of several modules is counted once
+  std::int64_t total = 0;                         // at and below; a node of several modules counts once
   std::map<std::string, std::int64_t> operators;  // its own, by type
   std::int64_t parameters = 0;                    // elements of all distinct parameters at and below it
-  std::optional<std::int64_t> trainable;          // of them; unknown to an ONNX file
+  std::optional<std::int64_t> trainable;          // elements of trainable ones; unknown for an ONNX file
   std::vector<std::size_t> children;              // rows
   int level = 0;
   std::optional<std::size_t> parent;  // row; none for the root

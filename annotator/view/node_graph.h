@@ -1,5 +1,5 @@
-// NodeGraph: the nodes of an ONNX file, each at its place in the module tree, beside the index of the values that go
-// from one to another. What every drawing of a file starts from: the report, DOT, GraphML.
+// NodeGraph: the nodes of an ONNX file, each at its place in the module tree, with the index of the values that connect
+// them. Every drawing of a file starts from it: the report, DOT, GraphML.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,14 @@ namespace whence::view {
 struct PlacedNode {
   const onnx_file::OnnxNode* node = nullptr;
   metadata::Attribution attribution;
-  std::optional<std::size_t> row;  // of the tree: its module, of a fused node the common ancestor; none: unattributed
+  // The row of its module in the tree; for a fused node, of the common ancestor. None: unattributed.
+  std::optional<std::size_t> row;
 };
 
 struct NodeGraph {
   ModuleTree tree;
   onnx_file::GraphIndex index;
-  std::vector<PlacedNode> nodes;  // as the index numbers them
+  std::vector<PlacedNode> nodes;  // by their number in the index
 
   std::vector<std::vector<std::size_t>> nodes_by_row() const;
 };

@@ -138,7 +138,7 @@ Count times(Count a, Count b) {
 
 Count over(Count a, Count b) { return a && b && *b > 0 ? Count(*a / *b) : std::nullopt; }
 
-// What one node's formula asks of its inputs and outputs.
+// Gives a node's formula the sizes of its inputs and outputs.
 class Sizes {
  public:
   Sizes(const OnnxNode& node, const ValueShapes& shapes) : node_(node), shapes_(shapes) {}

@@ -89,8 +89,9 @@ onnx::GraphProto GraphProtoMaker::interface(bool initializers_too) {
   fill_interface(graph_, proto);
   fill_initializers(proto, initializers_too);
   for (const auto& [key, value] : metadata_.graph) add_entry(key, value, *proto.mutable_metadata_props());
-  // What standard operators yield, every reader of ONNX infers by itself, and exactly so; a recorded shape would only
-  // repeat it, or contradict it where a size depends on the data. Of custom domains nothing can be inferred.
+  // Types of values are written only for operators of custom domains, of which readers can infer nothing. For standard
+  // operators every reader infers them exactly; a recorded shape would repeat that, or contradict it where a size
+  // depends on the data.
   for (const graph::GraphNode& node : graph_.nodes) {
     if (node.domain.empty()) continue;
     for (const GraphValueId id : node.outputs) {

@@ -45,7 +45,7 @@ std::vector<const Argument*> results_of(const Program& program) {
   return leaves;
 }
 
-// What a program writes to stands before its results, by the name of what is left there.
+// Inserts before the results an entry for each buffer or input that the program changes, named after its new value.
 void add_mutations(const Program& program, const FxNames& names, Signature& signature) {
   std::vector<SignatureEntry> added;
   for (const lower::WrittenState& written : lower::written_state(program)) {
@@ -114,7 +114,7 @@ std::string range_constraints(const Program& program) {
   return "{" + ranges + "}";
 }
 
-// What each result that is a value is called; an archive's signature says it as PyTorch's exporter does.
+// Returns the names of the results, without None. The signature in an archive has the names of PyTorch's exporter.
 std::vector<std::string> names_of_results(const Program& program, const FxNames& names) {
   std::vector<std::string> stated, originals;
   for (const SignatureEntry& entry : program.signature.outputs) {

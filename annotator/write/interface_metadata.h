@@ -1,6 +1,6 @@
-// What PyTorch's dynamo exporter says of a graph as a whole and of its values: the signature of the program, and of
-// each input, parameter, buffer and output which kind it is and what it was called.
-// Source of the texts: torch/export/graph_signature.py (__str__) and torch/onnx/_internal/exporter/_core.py of 2.13.
+// Makes the metadata that PyTorch's dynamo exporter writes for a graph and its values: the signature of the program,
+// and the kind and original name of each input, parameter, buffer and output. Source of the texts:
+// torch/export/graph_signature.py (__str__) and torch/onnx/_internal/exporter/_core.py of 2.13.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ struct InterfaceMetadata {
 // "\n# inputs\np_w: PARAMETER target='w'\n...": str() of it.
 std::string to_text(const Signature& signature);
 
-// `graph`: what `program` was exported to, named. The signature is the one that the program states, or, of TorchScript,
-// the one that torch.export would state for it.
+// `graph`: the named graph that `program` was exported to. The signature is the one that the program states, or, for
+// TorchScript, the one that torch.export would state for it.
 InterfaceMetadata interface_metadata(const graph::Graph& graph, const Program& program);
 
 }  // namespace whence::write

@@ -24,9 +24,9 @@ struct ModelLayout {
   std::vector<std::string_view> nodes;  // NodeProtos that lie elsewhere, if graph_head does not hold them
   std::string graph_head;               // GraphProto's fields before the initializers
   std::vector<Tensor> initializers;
-  std::string graph_tail, tail;  // and those after
+  std::string graph_tail, tail;  // the fields after the initializers, and after the graph
 
-  std::uint64_t size() const;  // of the whole file, bytes
+  std::uint64_t size() const;  // bytes of the complete file
   void write(AtomicFile& file) const;
 
  private:

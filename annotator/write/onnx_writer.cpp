@@ -31,7 +31,7 @@ struct External {
 
 struct Layout {
   ModelLayout model;
-  std::vector<std::string> files;  // of external data: base names
+  std::vector<std::string> files;  // base names of the external data files
   std::vector<External> external;  // by file, ascending offsets
 };
 

@@ -18,20 +18,20 @@ namespace whence::write {
 struct ExternalData {
   bool always = false;             // else only when the model file would pass 2 GiB
   bool file_per_tensor = false;    // "model.onnx.encoder.weight", instead of "model.onnx.data" for all
-  std::uint64_t threshold = 1024;  // bytes: what is not larger stays in the model file; axes and shapes always do
-  std::uint64_t alignment = 4096;  // of tensors in the file for all; a page by default, so that runtimes can map each
+  std::uint64_t threshold = 1024;  // bytes: tensors up to this size stay in the model file, as do all axes and shapes
+  std::uint64_t alignment = 4096;  // in the file for all tensors; a page by default, so that runtimes can map each
 };
 
 struct WriteOptions {
   int opset = 18;
   int ir_version = 10;
   std::string producer_version = {};
-  std::vector<std::pair<std::string, std::string>> metadata = {};  // of the model
-  InterfaceMetadata interface = {};                                // of the graph and its values
+  std::vector<std::pair<std::string, std::string>> metadata = {};  // model metadata
+  InterfaceMetadata interface = {};                                // metadata of the graph and its values
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
   ExternalData external = {};
-  std::shared_ptr<const UserFunctions> functions = nullptr;  // those that nodes call go into the file
-  std::map<std::string, std::int64_t> domain_versions = {};  // of domains that the file uses; 1 where none is given
+  std::shared_ptr<const UserFunctions> functions = nullptr;  // functions; those that nodes call are written
+  std::map<std::string, std::int64_t> domain_versions = {};  // opset imports; a domain not listed has 1
   bool initializers_as_inputs = false;        // list them among the graph's inputs too, as files before IR version 4 do
   std::uint64_t protobuf_limit = 2147483647;  // tests lower it
 };

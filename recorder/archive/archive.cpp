@@ -46,7 +46,8 @@ class MappedReader : public caffe2::serialize::ReadAdapterInterface {
     std::uint64_t offset = 0;
     std::size_t size = 0;
   };
-  // Where the bytes at `buffer` were read from. The last read into an address wins: earlier ones were temporary.
+  // Returns where the bytes at `buffer` were read from. The last read into an address wins: earlier ones were
+  // temporary.
   const Place* place(const void* buffer) const {
     auto found = places_.find(buffer);
     return found == places_.end() ? nullptr : &found->second;

@@ -1,8 +1,8 @@
-// Archive: a TorchScript file as LibTorch loads it, with its weights left where they are.
+// Archive: a TorchScript file loaded by LibTorch, with its weights left in the mapped file.
 //
-// LibTorch copies each tensor it reads into fresh memory. Here the reader below it answers large reads without copying
-// and remembers what was asked for where, so that afterwards each storage can be pointed at the mapped file: loading
-// touches no weight, running touches only what it computes with, and each tensor's place in the file is known.
+// LibTorch copies each tensor it reads into fresh memory. The reader below it here answers large reads without copying
+// and notes which part of the file each buffer stands for, so that each storage can then be pointed at the mapped file:
+// loading reads no weights, running reads only those it computes with, and each tensor's place in the file is known.
 #pragma once
 
 #include <memory>
@@ -25,14 +25,14 @@ class Archive {
   const std::string& path() const { return path_; }
 
   enum class Live { no, kept, gone };
-  // Made of a live C++ module; gone: the archive lasts only as long as the recording.
+  // Says whether the archive was made of a live C++ module; gone: it was, and is deleted when the recording ends.
   Live live();
 
-  // What the trace recorded of its example inputs: tensors carry dtype and shape, their values are not stored.
+  // Returns the example inputs as the trace recorded them: tensors have dtype and shape, but not their values.
   // None when the archive holds no trace.
   c10::IValue traced_inputs();
 
-  // The bytes of a contiguous tensor: a span of the archive when it lies there, else a copy in memory.
+  // Returns the bytes of a contiguous tensor: a span of the archive if the tensor lies there, else a copy in memory.
   Bytes bytes_of(const at::Tensor& tensor, std::string* member = nullptr) const;
 
  private:

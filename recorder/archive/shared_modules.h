@@ -44,8 +44,8 @@ class SharedModules {
   bool told_by_one_tensor(const Group& group) const;
   void join(const torch::jit::Module& to, const torch::jit::Module& other);
 
-  std::map<std::string, int> numbers_;                          // of forms, by description
-  std::unordered_map<const c10::ivalue::Object*, Form> forms_;  // of objects seen
+  std::map<std::string, int> numbers_;                          // number of each form, by its description
+  std::unordered_map<const c10::ivalue::Object*, Form> forms_;  // the form of each object seen
   std::vector<Group> groups_;                                   // by number: objects, first registered first
   std::unordered_map<const c10::ivalue::Object*, const c10::ivalue::Object*> parents_;
   Calls calls_;

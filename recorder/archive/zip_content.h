@@ -1,5 +1,5 @@
-// The content of a zip archive's members, inflated where they are deflated, and compared with the checksums that the
-// archive states. LibTorch's own reader does not compare them, and crashes on some contents that were damaged.
+// Reads members of a zip archive: inflates them if they are compressed, and compares them with their checksums.
+// LibTorch's own reader does not compare checksums, and crashes on some damaged members.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace whence::recorder {
 
-// Of one member: in the archive, or in `storage` if it had to be inflated. Throws Error(corrupt_file) when the content
-// is not what the archive's checksum was made of; `remedy` is the error's.
+// Returns the content of one member: a view of the archive, or of `storage` if it had to be inflated. Throws
+// Error(corrupt_file) with `remedy` when the content does not match its checksum.
 std::string_view checked_content(const ZipArchive& archive, const ZipArchive::Entry& entry, std::string& storage,
                                  const std::string& remedy);
 

@@ -1,4 +1,4 @@
-// What the recorder of live C++ modules leaves in a TorchScript archive for the reader of archives.
+// Marks that the recorder of live C++ modules leaves in a TorchScript archive for the reader of archives.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 
 namespace whence::recorder {
 
-// The last line of an operation's source text, when its module was inferred, or only one around it is known.
+// The last line of an operation's source text, if its module was inferred, or if only an enclosing module is known.
 inline constexpr std::string_view inferred_mark = "<module inferred>";
 inline constexpr std::string_view enclosing_mark = "<module around>";
 // A file of the archive beside the program; it is there when the archive was made of a live C++ module.
 inline constexpr const char* live_file = "whence_live";
 
-// C++ may call a module `in` or a parameter `lambda`, which the Python of an archive cannot write as an attribute. Such
-// names are kept with a mark, with which they are not identifiers, so that the archive says getattr(self, "in!").
+// C++ may call a module `in` or a parameter `lambda`, which are keywords in the Python code of an archive. Such names
+// get a "!" in the archive; as this is not an identifier, the code reads getattr(self, "in!").
 inline bool is_python_keyword(std::string_view name) {
   static constexpr std::array<std::string_view, 35> keywords = {
       "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",

@@ -25,7 +25,7 @@ bool is_below(const std::string& name, const std::string& path) {
   return path.empty() || (name.size() > path.size() && name[path.size()] == '.' && name.starts_with(path));
 }
 
-// What the ONNX exporter keeps of a qualified name: from the last segment on that is not a number.
+// Shortens a qualified name as the ONNX exporter does: keeps it from the last segment on that is not a number.
 std::string shortened(const std::string& path) {
   std::size_t end = path.size();
   while (end > 0) {
@@ -138,7 +138,7 @@ std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>&
     if (calls > 1) continue;
     for (std::size_t i = 1; i < paths.size(); ++i) first_names[paths[i]] = paths.front();
   }
-  // What a shared module holds is shared with it, though it may have no tensors to tell.
+  // Modules below a shared module are shared, too, even if they have no tensors that show it.
   std::map<std::string, std::string> types;
   for (const Named& module : modules) types.emplace(module.path, module.type);
   for (const Named& module : modules) {

@@ -68,7 +68,7 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
     case c10::prim::TupleUnpack:
     case c10::prim::ListUnpack:
       return unpack(node, env);
-    case c10::aten::values:  // of an input that is a dict
+    case c10::aten::values:  // an input that is a dict
       env[node.output()] = term_of(node.input(), env);
       return true;
     case c10::aten::Int:
@@ -188,11 +188,11 @@ bool asks_size(const jit::Node& node, const std::vector<Term>& arguments) {
 
 }  // namespace
 
-// The results, where they follow from the example's sizes and from constants alone.
+// Returns the results if they follow from the example's sizes and constants alone.
 std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node, const std::vector<Term>& arguments) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   if (schema == nullptr || schema->is_mutable() || node.isNondeterministic()) return std::nullopt;
-  if (!node.kind().is_aten() && !node.kind().is_prim()) return std::nullopt;  // what it does, only its author knows
+  if (!node.kind().is_aten() && !node.kind().is_prim()) return std::nullopt;  // a custom operator may do anything
   if (asks_size(node, arguments)) {
     const auto& dims = values_[arguments[0].id].type.dims;
     const auto size = dims ? asked_size(node, arguments, *dims) : std::nullopt;
@@ -200,7 +200,7 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
   }
   if (node.kind().toQualString() == std::string("aten::empty")) return std::nullopt;
   if (!std::ranges::all_of(arguments, is_settled)) return std::nullopt;
-  // What is large is cheaper to compute than to store.
+  // Large results are cheaper to compute than to store.
   if (!std::ranges::all_of(node.outputs(), [](const jit::Value* output) { return stays_small(*output); })) {
     return std::nullopt;
   }
@@ -209,7 +209,7 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
   try {
     node.getOperation()(*stack);
   } catch (const std::exception&) {
-    return std::nullopt;  // it is recorded as an operation, which it is
+    return std::nullopt;  // it is recorded as an operation instead
   }
   return std::vector<c10::IValue>(stack->begin(), stack->end());
 }

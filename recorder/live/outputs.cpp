@@ -1,6 +1,6 @@
-// What a trace returns. Its last word is said when the tracer has already moved every module call into a method of its
-// own, with new nodes; but each node still points at the source text that the tracer made for it alone, and so to the
-// operation that was read while it was recorded.
+// Finds the results of a trace. The graph states them only after the tracer has moved every module call into a method
+// of its own, with new nodes. But each new node refers to the same source text as the node it replaces, which the
+// tracer makes for one node only, and so leads to the operation that was read during recording.
 #include "recorder/live/trace.h"
 #include "recorder/program/structure.h"
 

@@ -1,4 +1,4 @@
-// What torch.ops.load_library sees: whence::start, whence::stop, whence::status.
+// Registers the operators that torch.ops.load_library makes available: whence::start, whence::stop, whence::status.
 #include <torch/library.h>
 
 #include "recorder/live/session.h"

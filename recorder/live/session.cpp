@@ -72,7 +72,7 @@ class FileLock {
   int socket_ = -1;
 };
 
-// Where a recording ends up is known before it starts, not after an hour of tracing.
+// Returns `path` if a sidecar can be written there. Throws before the recording starts, not after an hour of tracing.
 const std::string& checked(const std::string& path) {
   if (path.empty() || path.ends_with('/')) {
     throw Error(Code::cannot_write, "'" + path + "' names no file", "name the sidecar: model.whence.json",
@@ -117,7 +117,7 @@ class Session {
   const std::string path_;
   const FileLock file_lock_;
   at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;
-  std::mutex lock_;  // of what follows
+  std::mutex lock_;  // guards the members below
   std::vector<std::shared_ptr<Followed>> traces_;
   Diagnostics diagnostics_;
   bool failed_ = false;
@@ -126,7 +126,7 @@ class Session {
 
 std::mutex session_lock;
 std::shared_ptr<Session> session;  // guarded by session_lock
-std::thread::id session_thread;    // that started it; likewise
+std::thread::id session_thread;    // the thread that started it; likewise
 
 std::shared_ptr<Session> running() {
   const std::lock_guard guard(session_lock);
@@ -310,7 +310,7 @@ bool is_sidecar(const std::string& path) {
   return std::regex_search(start, format);
 }
 
-// A numbered name is not given by a caller: it takes the place of an older sidecar alone, and follows no link.
+// No caller chose a numbered name, so the file may only replace an older sidecar, and a link is not followed.
 void require_sidecar_place(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
@@ -345,7 +345,8 @@ std::string Session::finish() {
   }
   for (const auto& followed : traces_) {
     const std::lock_guard trace_guard(followed->lock);
-    // What failed says nothing that a later trace does not; and check_trace traces everything twice.
+    // A trace that failed adds nothing to one that reached its end. check_trace traces everything twice: of equal
+    // programs one is written.
     if (any_reached_end && !followed->trace->reached_end()) continue;
     Program program = followed->trace->program(followed->trace->ended());
     if (!seen.insert(identity(program)).second) continue;

@@ -1,8 +1,8 @@
-// LiveTrace: follows one trace of this process while it grows, and makes a Program of it.
+// LiveTrace: follows one trace of this process while it grows, and makes a Program from it.
 //
-// What the tracer leaves on its graph is all that is read: operations in order, with the dtype and shape that PyTorch
-// computed; a block for every call of a module, whose scope says which; the Python stack of each operation. Nothing is
-// run again but what depends on no input. Two kinds of trace are told apart:
+// It reads only the tracer's graph: operations in order, with the dtype and shape that PyTorch computed; a block for
+// every call of a module, whose scope names the module; the Python stack of each operation. Only operations that depend
+// on no input are run again. There are two kinds of trace:
 //   torch.jit.trace   the graph's first input is the module; prim::TracedAttr nodes name modules and tensors in full
 //   torch.onnx.export parameters are inputs of the graph; their names come from the exporter when the trace is over,
 //                     and scopes are shortened names, which modules.h completes
@@ -36,7 +36,7 @@ class LiveTrace {
   void end();
   // Nothing further can be said of it, whatever the tracer says.
   void end_incomplete() { reached_end_ = false; }
-  // Its operations are all there, but the modules that the tracer gave them may be wrong.
+  // Notes that the modules that the tracer gave the operations may be wrong; the operations are complete.
   void doubt_modules() { modules_doubtful_ = true; }
 
   bool follows(const torch::jit::Graph* graph) const { return !ended_ && graph_.get() == graph; }
@@ -45,7 +45,7 @@ class LiveTrace {
   bool complete() const { return reached_end_ && !modules_doubtful_; }
   std::size_t operations() const { return operations_.size(); }
 
-  // What is known by now. Digests only when the trace is over: they read every weight.
+  // Returns the program as far as it is known. Ask for digests only when the trace is over: they read every weight.
   Program program(bool digests);
 
  private:
@@ -114,10 +114,10 @@ class LiveTrace {
   std::unordered_map<const torch::jit::Source*, std::size_t> by_source_;           // operation by its own source text
   LiveModules modules_;
   std::size_t read_inputs_ = 0;
-  std::vector<ValueId> inputs_;                                             // of the graph, without self
-  std::vector<std::string> names_at_end_;                                   // of the same, when the trace ended
-  std::vector<at::Tensor> input_tensors_;                                   // of the same, where seen
-  std::map<std::string, c10::ClassTypePtr> module_types_;                   // by path
+  std::vector<ValueId> inputs_;                            // inputs of the graph, without self
+  std::vector<std::string> names_at_end_;                  // names of the graph's inputs when the trace ended
+  std::vector<at::Tensor> input_tensors_;                  // tensors of inputs_, where seen
+  std::map<std::string, c10::ClassTypePtr> module_types_;  // by path
   std::unordered_map<const torch::jit::Value*, std::string> attribute_of_;  // TracedAttr values: their names
   std::vector<at::Tensor> constants_;                                       // by index
   std::vector<Term> constant_terms_;                                        // the same

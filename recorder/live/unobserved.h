@@ -1,4 +1,5 @@
-// While it lives, nothing that this thread computes is seen by the tracer, by autograd or by our own callbacks.
+// Unobserved: while an object of it lives, neither the tracer nor autograd nor whence's own callbacks see what this
+// thread computes.
 #pragma once
 
 #include <functional>
@@ -17,8 +18,8 @@ class Unobserved {
   Unobserved& operator=(const Unobserved&) = delete;
 
  private:
-  // Where PyTorch itself has excluded the tracer (while Python assigns to an index) there is nothing to pause, and
-  // LibTorch refuses to.
+  // Pauses the tracer and returns a function that resumes it. If PyTorch itself has excluded the tracer (while Python
+  // assigns to an index), there is nothing to pause, and LibTorch's pauseTracing() would throw.
   static std::function<void()> pause() {
     return at::tracer::impl::is_dispatch_enabled() ? torch::jit::tracer::pauseTracing() : [] {};
   }

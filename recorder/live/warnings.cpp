@@ -17,7 +17,7 @@ std::vector<const torch::jit::Value*> values_given_to_python(const at::RecordFun
     try {
       values.push_back(state->getOutput(input, 0));  // getValue() would name the value, and so change the user's graph
     } catch (const std::exception&) {
-      // Of an enclosing function, where the tracer does not look for outputs.
+      // The value belongs to an enclosing function, where the tracer does not look for outputs.
     }
   }
   return values;

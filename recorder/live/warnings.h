@@ -1,6 +1,6 @@
-// Where a model's Python uses the value of a traced tensor, to branch on it or as a number: the trace then holds what
-// followed from the example. PyTorch warns of it in general words, and of sizes too; here it is a diagnostic with the
-// source line, of values alone.
+// Warns when a model's Python code uses the value of a traced tensor, to branch on it or as a number: the trace then
+// holds only what followed from the example. PyTorch's own warning is general, and is also given for sizes; this one is
+// a diagnostic with the source line, and only for values.
 #pragma once
 
 #include <vector>
@@ -14,13 +14,13 @@ struct RecordFunction;
 
 namespace whence::recorder {
 
-// What the tracer knows of tensors whose value the operation that ended gave to Python: bool(x), int(x),
-// torch.equal(x, y). Mostly none. Call it while the tracer is on.
+// Returns the graph's values for the tensors whose content the operation that just ended gave to Python: bool(x),
+// int(x), torch.equal(x, y). Usually none. Call it while the tracer is on.
 std::vector<const torch::jit::Value*> values_given_to_python(const at::RecordFunction& function);
-// The warning, with the line that asked. Call it on the tracing thread.
+// Returns the warning, with the line that used the value. Call it on the tracing thread.
 Diagnostic used_value();
 
-// Adds it, or counts it where the same line said the same before.
+// Adds the warning, or counts it if the same line caused the same one before.
 void add_warning(Diagnostics& diagnostics, Diagnostic warning);
 
 }  // namespace whence::recorder

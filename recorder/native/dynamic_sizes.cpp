@@ -147,7 +147,8 @@ class DynamicSizes {
     return false;
   }
 
-  // What whence puts in has the line of the operation that reads it, and its module is concluded from that one.
+  // Returns the source range of a node that whence inserts: the line of the operation that reads it, with a mark that
+  // its module is concluded from the reader's.
   static jit::SourceRange range_of(const Step& reader, ScopeBasis basis) {
     const auto source = reader.node->sourceRange().source();
     std::string text = source == nullptr ? "" : source->text_str().str();

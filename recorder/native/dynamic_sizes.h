@@ -1,5 +1,6 @@
-// Sizes that a C++ trace bakes: x.size(0) is a plain number there, and so becomes a constant of the program. Traces at
-// several sizes show which constants are sizes in truth, and of what; each is replaced by what computes it.
+// Makes sizes in a C++ trace dynamic. x.size(0) is a plain number in C++, so the trace holds a constant. Traces at
+// several sizes show which constants are sizes, and of which axes; each such constant is replaced by operations that
+// compute it.
 #pragma once
 
 #include <string>
@@ -9,10 +10,10 @@
 
 namespace whence::native {
 
-// A dynamic size: where the program can read it, and what it was in each trace, the main one first.
+// A dynamic size: the input and axis that have it, and its value in each trace, the main one first.
 struct TracedSize {
   std::string name;
-  std::size_t input = 0;  // of forward
+  std::size_t input = 0;  // position among the arguments of forward
   std::int64_t axis = 0;
   std::vector<std::int64_t> seen;
 };

@@ -1,6 +1,5 @@
-// ModuleMirror: a tree of torch::nn modules as a torch::jit::Module of the same shape, which the tracer takes as
-// `self`. Names, parameters and buffers are the same objects; a module that is reached by two names is one module here
-// too.
+// ModuleMirror: a torch::jit::Module with the structure of a tree of torch::nn modules, which the tracer takes as
+// `self`. It has the same names and shares parameters and buffers; a module with two names is one module here, too.
 #pragma once
 
 #include <string>
@@ -14,8 +13,8 @@
 namespace whence::native {
 
 enum class ModuleKind : std::uint8_t {
-  layer,      // of the library, with a forward that announces itself
-  container,  // of the library, without operations of its own: Sequential, ModuleList, ...
+  layer,      // a library class with a forward that announces itself
+  container,  // a library class without operations of its own: Sequential, ModuleList, ...
   user,
 };
 
@@ -23,9 +22,9 @@ struct MirroredModule {
   std::string path;                  // qualified name, the first if there are several; the root is ""
   std::string scope;                 // how the tracer names its scopes: "__module.layers.0"
   std::string type;                  // as C++ writes it: "vision::BlockImpl"
-  std::vector<std::string> classes;  // whose code may run on it: its own, then those it derives from
+  std::vector<std::string> classes;  // classes whose code may run on it: its own, then its bases
   ModuleKind kind = ModuleKind::user;
-  const torch::nn::Module* parent = nullptr;  // the one that its path goes through
+  const torch::nn::Module* parent = nullptr;  // the module that its path goes through
   int parents = 0;                            // how many modules hold it
   std::vector<const torch::nn::Module*> children;
 };

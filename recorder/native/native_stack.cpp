@@ -23,7 +23,7 @@ struct Range {
   bool holds(std::uintptr_t address) const { return address >= begin && address < end; }
 };
 
-// Where the shared libraries lie that are not the user's.
+// Address ranges of the shared libraries that are not the user's.
 struct Libraries {
   Range own;                 // this library
   std::vector<Range> torch;  // LibTorch and the C and C++ runtimes
@@ -70,7 +70,7 @@ struct Walk {
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
   auto& walk = *static_cast<Walk*>(data);
   const Libraries& known = libraries();
-  const std::uintptr_t address = _Unwind_GetIP(context) - 1;  // of the call, not of what follows it
+  const std::uintptr_t address = _Unwind_GetIP(context) - 1;  // an address within the call instruction, not behind it
   const auto holds = [&](const Range& range) { return range.holds(address); };
   if (known.own.holds(address)) return walk.outside ? _URC_END_OF_STACK : _URC_NO_REASON;
   walk.outside = true;
@@ -152,7 +152,8 @@ std::string function_name(std::string text) {
 
 namespace {
 
-// What calls a module's forward, and is all that is left of it once it was inlined there.
+// Returns "Type::forward" for a library function that calls the forward of a user's type, since forward may have been
+// inlined into it; else the function itself.
 std::string calling_forward(const std::string& function) {
   for (const std::string_view caller : {"AnyModuleHolder<", "whence::native::forward_of<"}) {
     const std::size_t at = function.find(caller);

@@ -1,8 +1,9 @@
-// The native stack at the moment an operation is recorded: which code of the user's program called it. Taking one costs
-// some microseconds and reads no symbols; names and lines are looked up afterwards, each address once.
+// The native stack at the moment an operation is recorded, which shows the code of the user's program that called it.
+// Taking a stack costs some microseconds and reads no symbols; names and lines are looked up afterwards, each address
+// once.
 //
 // With debug information (-g) an address also names the functions that were inlined there and has a file and a line;
-// without, the symbol table has the function's name; in a stripped program an address is all there is.
+// without, the symbol table has the function's name; in a stripped program only the address is known.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@ namespace whence::native {
 // A frame of the user's program, not of LibTorch or of whence.
 struct NativeFrame {
   std::uintptr_t site = 0;      // the call instruction
-  std::uintptr_t function = 0;  // where its function begins
-  std::uintptr_t base = 0;      // the frame's own address: equal for the whole of one call
+  std::uintptr_t function = 0;  // the address at which its function begins
+  std::uintptr_t base = 0;      // the address of the frame itself: the same throughout one call
 };
 using NativeStack = std::vector<NativeFrame>;  // innermost first
 
-// Ends where recording began.
+// Returns the frames from here to where recording began.
 NativeStack take_native_stack();
 
-// Code that belongs to the user's program and is not the model's.
+// Registers code that is in the user's program and does not belong to the model.
 void leave_out(const void* begin, const void* end);
 bool is_left_out(const void* address);
 

@@ -23,12 +23,12 @@ struct Event {
   Item item;
   Speakers speakers;
   std::vector<std::optional<const Module*>> said_by;  // the module of each speaker, as far as it was looked for
-  // Of calls: the user's module around the layer; none if it has several parents. Of operations of a layer from which
+  // For calls: the user's module around the layer; null if it has several parents. For operations of a layer from which
   // the user's class derives: the user's module.
   const Module* around = nullptr;
-  const Module* parameter = nullptr;  // of operations: the user's module whose own parameter is read
-  bool nameless = false;              // of a stripped program
-  bool unknown = false;               // and the innermost function is not known
+  const Module* parameter = nullptr;  // for operations: the user's module whose own parameter is read
+  bool nameless = false;              // speakers without a class were left out
+  bool unknown = false;               // the innermost speaker was one of them
   bool is_call() const { return item.note->called != nullptr; }
 };
 
@@ -295,7 +295,7 @@ class OwnerFinder {
     }
   }
 
-  // What the candidates have in common, or the module that called them.
+  // Returns the module of the nearest calling speaker, or if none is known, the module around all candidates.
   const Module* smallest_around(Event& event) {
     for (std::size_t i = 1; i < event.speakers.size(); ++i) {
       if (const Module* module = said_by(event, i)) return module;
@@ -457,7 +457,7 @@ class OwnerFinder {
   std::optional<std::size_t> outermost_level(const Event& event, const Module* module) const {
     for (std::size_t i = event.said_by.size(); i > 0; --i) {
       if (event.said_by[i - 1] != module) continue;
-      std::size_t level = i - 1;  // what calls forward, as the library's AnyModule, may have the class's name too
+      std::size_t level = i - 1;  // a caller of forward, such as AnyModule, may have the class's name, too
       const std::string& type = event.speakers[level].type;
       while (level + 1 < event.speakers.size() && event.speakers[level + 1].type == type && !is_recursive(type))
         ++level;

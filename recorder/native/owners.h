@@ -1,11 +1,12 @@
 // Owners: which of the user's modules performed the operations that no layer and no ModuleScope claimed.
 //
-// The user's forwards are plain functions that announce nothing: `this` is not to be had, so nothing here is exact.
-// What is known of an operation is the classes whose code was running (speakers.h); the layers that the same call of
-// that code called before and after it, whose paths are exact; and the parameters that it reads. Read from the outside
-// inwards, each speaker has a few modules that it can be: those of its class, or of one that derives from it, at or
-// below the speaker that called it. One left, or one that the layers around agree on, is inferred. Where several are
-// left, the module around them is named, as that; so it is where code of a module below may have been inlined unseen.
+// The user's forwards are plain functions that announce nothing, and their `this` cannot be read, so the result is
+// never exact. Three things are known about an operation: the classes whose code was running (speakers.h); the layers,
+// with exact paths, that the same call of that code called before and after it; and the parameters that it reads. From
+// the outermost speaker inwards, the candidates for a speaker are the modules of its class, or of a derived class, at
+// or below the module of its caller. If one candidate is left, or the layers around agree on one, it is inferred. If
+// several are left, or code of a module below may have been inlined unseen, the module around them is named, and marked
+// as only enclosing.
 #pragma once
 
 #include <vector>
@@ -19,11 +20,12 @@ namespace whence::native {
 struct Item {
   torch::jit::Node* node = nullptr;
   const Note* note = nullptr;
-  const torch::nn::Module* owner = nullptr;  // a module of the user's at or below the scope's
+  const torch::nn::Module* owner = nullptr;  // a user's module, at or below the scope's
   ScopeBasis basis = ScopeBasis::inferred;
-  const torch::nn::Module* begins = nullptr;  // a module of which this is the first of a new call; it may be open
-  // The stack does not show which call of a module around this one it belongs to: a loop is inside of a call, or
-  // around.
+  // The module of which a new call begins with this item; the call may still be open.
+  const torch::nn::Module* begins = nullptr;
+  // True if the stack does not show which call of an enclosing module the item belongs to: a loop may be inside the
+  // call, or around it.
   bool supposed_call = false;
 };
 

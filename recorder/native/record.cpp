@@ -133,8 +133,8 @@ void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const 
 // Which second size a module accepts is not known, so several are tried, as with archives.
 Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
                       const Forward& forward, const std::vector<DynamicAxis>& axes) {
-  // What is wrong with the axes is told before forward runs; what fails in the example's own size is not a question of
-  // sizes.
+  // Errors in the axes are reported before forward runs. The example's own size is traced first, so that its errors are
+  // not taken for errors of another size.
   ExampleInputs named = examples_of(inputs, names);
   apply_dynamic_axes(named, axes, 0);
   Traced at_example = trace_module(module, inputs, names, forward, {}, {});

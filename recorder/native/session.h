@@ -1,8 +1,9 @@
 // Session: one call of a module's forward under LibTorch's tracer, on one thread. The library's layers and the user's
-// ModuleScopes announce themselves to it, the tracer's hook tells it of every operation; each with the native stack at
-// that moment. When forward has returned, scopes.h reads what was noted and says which module performed what.
+// ModuleScopes announce themselves to the session, and the tracer's hook reports every operation to it; the session
+// notes each with the native stack at that moment. When forward has returned, scopes.h finds from the notes which
+// module performed which operation.
 //
-// A session holds nothing back from the tracer: layers become its scopes at once, as Python's modules do.
+// Layers become scopes of the tracer at once, as modules do in Python.
 #pragma once
 
 #include <atomic>
@@ -18,14 +19,14 @@
 
 namespace whence::native {
 
-// What was noted of a node: an operation, or the scope of a module's call.
+// The circumstances in which a node was traced: an operation, or the scope of a module's call.
 struct Note {
   NativeStack stack;
-  const torch::nn::Module* scope = nullptr;   // of operations: the innermost module that announced itself
-  const torch::nn::Module* called = nullptr;  // of scopes: the module
+  const torch::nn::Module* scope = nullptr;   // for operations: the innermost module that announced itself
+  const torch::nn::Module* called = nullptr;  // for scopes: the module
 };
 
-// The value of a tensor was read into the program, which a trace does not follow.
+// A read of a tensor's value into the program, which a trace cannot follow.
 struct Read {
   Note note;
   std::string op;
@@ -40,20 +41,20 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  static Session* current();  // of this thread, or none
+  static Session* current();  // the session of this thread, or null
 
-  // A call of `module` begins; false when it is not a module of the tree, and then it must not be left. `speaker` is
-  // the class that says so: the module's own, or one that it derives from, which does not speak for all that the module
-  // does.
+  // Notes that a call of `module` begins. Returns false when it is not a module of the tree; then leave() must not be
+  // called. `speaker` is the announcing class: the module's own, or a base class, whose code is only a part of what the
+  // module does.
   bool enter(const torch::nn::Module& module, const std::type_info& speaker);
   void leave();
-  // The next operation is the module's, and it alone, if it is of this kind.
+  // Announces that the next operation, and no other, belongs to the module if it is of this kind.
   void expect(const torch::nn::Module& module, const char* kind);
   void note_operation(torch::jit::Node* node);
   void note_read(const std::string& op, const at::Tensor& tensor);
   void finish();  // forward has returned
 
-  const Note* note(const torch::jit::Node* node) const;  // null for what was not noted
+  const Note* note(const torch::jit::Node* node) const;  // null for a node that was not noted
   const Note* last() const { return last_; }             // the operation noted last, or none
   const std::vector<Read>& reads() const { return reads_; }
   // True if code of this module's own class has opened a ModuleScope.

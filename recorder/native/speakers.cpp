@@ -43,7 +43,7 @@ const Speakers& SpeakerFinder::at(const NativeFrame& frame) {
   for (const Frame& function : functions) {
     const std::string* type = class_of(function.function);
     if (type == nullptr) continue;
-    // Of what was inlined into one frame, the line tells where the outer functions are.
+    // Functions inlined into one frame share its address; the line gives the position in the outer ones.
     const std::uintptr_t position = speakers.empty() ? frame.site : static_cast<std::uintptr_t>(function.line);
     speakers.push_back({*type, frame.function, position, !function.file.empty()});
   }

@@ -1,8 +1,8 @@
-// Speakers: which of the user's classes had code running when something was noted, read off the native stack.
+// Speakers: the user's classes whose code was running when an operation or call was noted, read from the native stack.
 //
-// With debug information the functions that were inlined are listed too, so a class that speaks is certain. Without it
-// a frame has the name of its own function alone, and code of any module below may have been inlined there unseen; in a
-// stripped program not even that: such a speaker has no class, and nothing is concluded from it.
+// With debug information a stack also lists functions that were inlined, so the class of a speaker is certain. Without
+// it a frame has only the name of its own function, and code of any module below may have been inlined there unseen. In
+// a stripped program a frame has no name: such a speaker has no class, and nothing is concluded from it.
 #pragma once
 
 #include <map>
@@ -12,11 +12,11 @@
 
 namespace whence::native {
 
-// A function of the model's in a stack.
+// A function of the model in a stack.
 struct Speaker {
   std::string type;  // the class; "" when its name is not known
   std::uintptr_t function = 0;
-  std::uintptr_t position = 0;  // where in the function: differs between two calls that stand on different lines
+  std::uintptr_t position = 0;  // place in the function: differs between calls on different lines
   bool certain = false;         // from debug information, so nothing was inlined unseen
 
   bool same_code(const Speaker& other) const { return type == other.type; }
@@ -24,7 +24,7 @@ struct Speaker {
 };
 using Speakers = std::vector<Speaker>;  // innermost first
 
-// The user's classes, and what stacks say of them.
+// Finds the speakers of stacks, and the modules on which their code may run.
 class SpeakerFinder {
  public:
   SpeakerFinder(const ModuleMirror& mirror, Symbols& symbols);

@@ -10,12 +10,12 @@
 namespace whence::native {
 
 struct Step {
-  torch::jit::Node* node = nullptr;          // of a trace that still exists
+  torch::jit::Node* node = nullptr;          // null, or a node of a trace that still exists
   std::string kind;                          // "aten::view"
-  std::vector<std::size_t> inputs;           // which values, counted over the trace
-  std::optional<c10::IValue> constant = {};  // of constants
-  NativeStack stack = {};                    // where the program recorded it; of a constant: empty
-  std::string module = {};                   // in which module
+  std::vector<std::size_t> inputs;           // the values it reads, numbered over the trace
+  std::optional<c10::IValue> constant = {};  // the value, if it is a constant
+  NativeStack stack = {};                    // place in the program that recorded it; empty for a constant
+  std::string module = {};                   // the module it is in
 };
 
 // The steps of a trace that has not been taken apart into methods yet, scopes entered in place.

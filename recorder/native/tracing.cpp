@@ -192,7 +192,8 @@ class ModuleTracer {
     return OtherSizeFailed(std::move(diagnostic));
   }
 
-  // What the traces do not show, the results do: a size that went into a tensor by another way than the program.
+  // Runs the recorded program at another size and compares its results with the module's. They differ if a size entered
+  // a tensor in a way that the traces do not show.
   void check_other_size(jit::Module& self, const Inputs& inputs, const c10::IValue& expected) {
     const KeptState state_kept(module_, changed_);
     const at::NoGradGuard no_grad;

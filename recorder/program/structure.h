@@ -1,16 +1,16 @@
-// Nodes that build, take apart or compare containers, which are the same in a trace and in an archive. A Program holds
-// none of them: their results are terms.
+// Reads nodes that build, take apart or compare containers, for traces and archives alike. A Program has no such nodes:
+// their results are terms.
 #pragma once
 
 #include "recorder/program/term.h"
 
 namespace whence::recorder {
 
-// The kind of container that the node builds of its inputs, if it builds one.
+// Returns the kind of container that the node builds from its inputs, if it builds one.
 std::optional<Term::Kind> built_container(const torch::jit::Node& node);
 
-// What is taken out of a container: one item for each of the node's outputs. Null where the node is another one, its
-// input is not a container, or the container has another length.
+// Returns the items that the node takes out of a container, one for each of its outputs. Null if it is not a node that
+// unpacks, its input is not a container, or the container has another length.
 std::shared_ptr<const std::vector<Term>> unpacked_items(const torch::jit::Node& node, const Term& input);
 
 // `a is b` for None and for values; empty where neither is None and one of them is not a value.

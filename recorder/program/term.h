@@ -1,5 +1,6 @@
-// Term: what the evaluator knows of one TorchScript value. Only tensors and the scalars computed from them are values
-// of the Program; modules, containers, functions and literals exist here alone and leave no trace in it.
+// Term: what the evaluator knows about one TorchScript value. Only tensors and the scalars computed from them are
+// values of the Program; modules, containers, functions and literals exist only as terms and do not appear in the
+// Program.
 #pragma once
 
 #include <array>
@@ -13,12 +14,12 @@
 
 namespace whence::recorder {
 
-// What each run computed for a value; empty where a run did not come to it.
+// By run, the value that the run computed; empty for a run that did not compute it.
 using Seen = PerRun<std::optional<c10::IValue>>;
 
 struct Term {
-  // `unset` is what an early return or break leaves of a variable: nothing reads it. `optional` is None or something,
-  // as the data has it: a boolean, whether it is something, and what it is then.
+  // `unset` is a variable that an early return or break left without a value; nothing reads it. `optional` is None or
+  // not, depending on data: a flag that is true if it is not None, and the content.
   enum class Kind : std::uint8_t { none, unset, literal, value, object, list, tuple, dict, optional };
 
   Kind kind = Kind::none;
@@ -94,7 +95,8 @@ struct Term {
   bool is_value() const { return kind == Kind::value; }
   // Items that are dict keys, which are always settled.
   bool is_key(std::size_t item) const { return kind == Kind::dict && item % 2 == 0; }
-  bool has_values() const {  // of the Program, at any depth
+  // True if it holds values of the Program, at any depth.
+  bool has_values() const {
     if (is_value()) return true;
     if (items) {
       for (const Term& item : *items) {
@@ -114,7 +116,7 @@ struct Term {
     const auto number = settled();
     return number && number->isScalar();
   }
-  // What a run has for it: the number of a literal or known value is the same in each.
+  // The host value in one run; a literal or known value is the same in all runs.
   std::optional<c10::IValue> at(int run) const { return is_value() ? seen[run] : settled(); }
 };
 
@@ -125,7 +127,7 @@ Argument argument(const Term& term, const c10::Type* type);
 // The operation that `node` is, on these arguments: its names and arguments, without results and origin.
 Node operation_of(const torch::jit::Node& node, const std::vector<Term>& arguments);
 
-// What a program returns, containers flattened: names are dict keys and positions, joined by dots.
+// Adds the results of a program, containers flattened: names are dict keys and positions, joined by dots.
 void add_outputs(const Term& term, const std::string& name, std::vector<ProgramOutput>& outputs);
 
 // The value that run `run` sees; empty when it was never computed.

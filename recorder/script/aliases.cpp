@@ -32,7 +32,8 @@ bool Aliases::Passage::may_be(const Term& term) const {
          });
 }
 
-// Where both are from before the branch or loop, or both from after it, it is plain what is a view of what.
+// True if only run time shows whether writing to `written` changes `other`: one is from before the branch or loop and
+// the other from after it. If both are from the same side, it is known which is a view of which.
 bool Aliases::Passage::leaves_in_doubt(const Term& written, const Term& other) const {
   if (other.items) {
     return std::ranges::any_of(*other.items, [&](const Term& item) { return leaves_in_doubt(written, item); });

@@ -1,7 +1,6 @@
-// Aliases: tensors that are, or may be, other names of the same memory, and the writes in place that a Program could
-// not express because of it. An ONNX sequence holds copies of its elements, and of what comes out of a branch or loop
-// only run time shows whether it is a tensor from before or a new one: a write into either is refused while the other
-// is still of use.
+// Aliases: tensors that are, or may be, names of the same memory, and the writes in place that a Program therefore
+// cannot express. An ONNX sequence holds copies of its elements, and only run time shows whether the result of a branch
+// or loop is a tensor from before it or a new one: a write into either is refused while the other is still in use.
 #pragma once
 
 #include "recorder/script/call.h"
@@ -10,16 +9,16 @@ namespace whence::recorder {
 
 class Aliases {
  public:
-  // The first name of the tensor: operations in place give back what they wrote to.
+  // Returns the first name of the tensor: an operation in place returns the tensor that it wrote to under a new name.
   ValueId first_name(const Term& term) const;
   void note_same(ValueId result, ValueId tensor) { same_as_[result] = tensor; }
-  // `result` of a branch or loop may be the memory of any of `from`.
+  // Notes that `result` of a branch or loop may share the memory of any of `from`.
   void note_passage(ValueId result, const std::vector<const Term*>& from);
-  // The tensor is put into a list whose length depends on data.
+  // Notes that the tensor is put into a list whose length depends on data.
   void note_element(const at::Tensor& tensor);
 
-  // Throws Error unsupported_feature where a tensor is `written` that one of the `running` calls still knows, or a
-  // sequence holds, under another name.
+  // Throws Error unsupported_feature if one of the `running` calls or a sequence still holds a `written` tensor under
+  // another name.
   void refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running) const;
 
  private:

@@ -1,18 +1,18 @@
-// BranchMerge: the results of the two sides of a branch, where they meet. One that both sides have alike stays as it
-// is, any other becomes a value of the branch's node; containers are merged item by item.
+// BranchMerge: merges the results of the two sides of a branch. A result that is the same on both sides stays as it is,
+// any other becomes a result of the branch's node; containers are merged item by item.
 #pragma once
 
 #include "recorder/script/shared_containers.h"
 
 namespace whence::recorder {
 
-// What one side leaves.
+// The results of one side, and the containers that it changed.
 struct BranchSide {
   std::vector<Term> results;
-  std::vector<ChangedContainer> changed;  // they are as before the branch again
-  std::vector<Term> contents;             // what the side left in those
+  std::vector<ChangedContainer> changed;  // restored to their contents before the branch
+  std::vector<Term> contents;             // the contents that the side left in `changed`
 
-  // The container as the side leaves it; it may be one that the side did not change.
+  // Returns the container as the side leaves it, whether or not the side changed it.
   const Term& as_left(const Term& container) const;
 };
 
@@ -23,14 +23,14 @@ class BranchMerge {
               ValueId first_inside, Node& node)
       : recording_(recording), sides_(sides), take_first_(take_first), first_inside_(first_inside), node_(node) {}
 
-  // What is the i-th result of the sides. `type`: as declared, may be null. Throws Error unsupported_feature where no
-  // value can be either.
+  // Returns the i-th result of the branch. `type`: as declared, may be null. Throws Error unsupported_feature if no
+  // value can stand for both sides' results.
   Term result(std::size_t i, const std::string& name, const c10::TypePtr& type) {
     return merged(sides_[0].results[i], sides_[1].results[i], name, type);
   }
   // Sets the lists, dicts and attributes that one of the sides changed to what the sides leave in them.
   void set_changed();
-  // Lists and dicts that were made for those of the sides.
+  // Returns the lists and dicts that were made to stand for those of the sides.
   const StandIns& stand_ins() const { return stand_ins_; }
 
  private:

@@ -21,7 +21,7 @@ Term unset_like(const Term& other) {
   return Term::container(other.kind, std::move(items));
 }
 
-// Where one of the two is None, or nothing yet, both in the form of the other.
+// Returns both terms in one form: an unset one takes the form of the other; if one may be None, both become optional.
 std::pair<Term, Term> alike(const Term& start, const Term& after) {
   if (start.kind == Term::Kind::unset && after.items) return {unset_like(after), after};
   if (after.kind == Term::Kind::unset && start.items) return {start, unset_like(start)};
@@ -30,7 +30,7 @@ std::pair<Term, Term> alike(const Term& start, const Term& after) {
   return {start.as_optional(), after.as_optional()};
 }
 
-// Variables that a loop cannot carry, and has to leave as they are.
+// True for variables that a loop cannot carry and has to leave as they are.
 bool stays_same(const Term& start, const Term& after) {
   if (start.kind == Term::Kind::none || start.kind == Term::Kind::object) return true;
   if (start.kind == Term::Kind::unset) return !after.is_value() && !after.settled();

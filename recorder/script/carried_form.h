@@ -9,24 +9,24 @@ namespace whence::recorder {
 struct CarriedForm {
   enum class Kind : std::uint8_t { value, sequence, container, same };
   Kind kind = Kind::value;
-  Term start, after;                 // what it is before the loop and after an iteration; in a container, of its part
+  Term start, after;                 // its value before the loop and after an iteration
   c10::TypePtr type;                 // as declared
-  DType element = DType::undefined;  // of a sequence, when `start` does not say
-  std::vector<CarriedForm> items;    // of a container
+  DType element = DType::undefined;  // dtype of a sequence's elements, if `start` does not show it
+  std::vector<CarriedForm> items;    // the items of a container
 };
 
-// What the variable is before the loop and after an iteration decides: containers that keep their size are carried by
-// their parts, lists that grow as a sequence. Throws Error unsupported_feature for other containers.
+// Chooses the form by the variable's value before the loop and after an iteration: containers that keep their size are
+// carried by their parts, lists that grow as a sequence. Throws Error unsupported_feature for other containers.
 CarriedForm form_of(const Recording& recording, const Term& before, const Term& then, const c10::TypePtr& declared);
 
-// The variable with the carried values, one after the other, in their places.
+// Returns the variable built from its carried values, which it takes one after the other from `leaf`.
 Term with_leaves(const CarriedForm& form, std::vector<Term>::const_iterator& leaf, int depth);
 
-// Adds the values in a variable as an iteration leaves it. Throws Error unsupported_feature where it has another form.
+// Adds the values that an iteration leaves in a variable. Throws Error unsupported_feature if its form has changed.
 void add_leaves(Recording& recording, const CarriedForm& form, const Term& found, const Origin& origin,
                 std::vector<Term>& leaves);
 
-// True if both are carried alike.
+// True if both are carried in the same form.
 bool same_form(const Term& a, const Term& b);
 
 }  // namespace whence::recorder

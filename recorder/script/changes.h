@@ -1,6 +1,6 @@
-// What a stretch of evaluation changes that was there before it. Lists, dicts and attributes that a branch or loop on
-// data changes are handed on to what follows it; tensors that a run writes to where it would not have come, or on
-// trial, are given their contents back.
+// Changes, Watch: record which existing containers and tensors a stretch of evaluation changes. Lists, dicts and
+// attributes that a branch or loop on data changes become results of its node; tensors that a run writes to on trial,
+// or in a branch that it does not take, get their contents back.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace whence::recorder {
 // A list or dict that was changed, or an attribute, which is a tuple of one item.
 struct ChangedContainer {
   Term::Kind kind;
-  std::shared_ptr<std::vector<Term>> items;  // shared with whoever holds it
+  std::shared_ptr<std::vector<Term>> items;  // shared with all holders of the container
   c10::TypePtr type;
   std::vector<Term> before;
 
   bool changed() const { return !std::ranges::equal(*items, before, same_term); }
 
-  // What it is now; afterwards it is what it was before.
+  // Returns the changed container, and restores the contents it had before.
   Term take_back() {
     Term now = Term::container(kind, std::move(*items));
     *items = before;
@@ -29,16 +29,16 @@ struct ChangedContainer {
 
 class Watch;
 
-// The stretches that are watched now, the outermost first. Whatever changes a container or writes to a tensor reports
-// it here first.
+// The stretches that are being watched, the outermost first. All code that changes a container or writes to a tensor
+// reports it here first.
 class Changes {
  public:
-  // A list, dict or attribute is about to be changed. Throws Error unsupported_feature where it may be another one.
+  // Notes that a list, dict or attribute is about to be changed. Throws Error unsupported_feature if it is in doubt.
   void note(const Term& container, const c10::TypePtr& type);
-  // Tensors are about to be written to in a run.
+  // Saves tensors that are about to be written to in a run.
   void save(const std::vector<const Term*>& written, int run);
   bool watched() const { return !watches_.empty(); }
-  // The container may be one with another, as the data has it: refuses changes of it.
+  // Puts the container in doubt: data decides whether it is the same object as another, so changes of it are refused.
   void doubt(const std::shared_ptr<std::vector<Term>>& items) { in_doubt_.insert(items); }
   bool in_doubt(const std::shared_ptr<std::vector<Term>>& items) const { return in_doubt_.contains(items); }
   void enter(Watch& watch) { watches_.push_back(&watch); }
@@ -49,10 +49,11 @@ class Changes {
   std::set<std::shared_ptr<std::vector<Term>>> in_doubt_;
 };
 
-// One such stretch, from construction to destruction.
+// Watches one stretch, from construction to destruction.
 class Watch {
  public:
-  // `depth`: containers made at less are watched. `on_trial`: runs whose writes to tensors are undone in the end.
+  // `depth`: containers made at a smaller depth are watched. `on_trial`: runs whose writes to tensors are undone in the
+  // end.
   Watch(Changes& changes, int depth, const PerRun<bool>& on_trial);
   ~Watch();
   Watch(const Watch&) = delete;
@@ -69,7 +70,7 @@ class Watch {
  private:
   struct Written {
     at::Tensor tensor, before;
-    std::vector<std::int64_t> sizes, strides;  // as some operators change them in place
+    std::vector<std::int64_t> sizes, strides;  // which some operators change in place, too
     std::int64_t offset;
   };
 
@@ -79,7 +80,7 @@ class Watch {
   std::vector<Written> written_;
 };
 
-// False where the block certainly changes no list, dict or attribute, also not in what it calls.
+// Returns false if neither the block nor the functions it calls can change a list, dict or attribute.
 bool may_change_containers(const torch::jit::Block& block);
 
 }  // namespace whence::recorder

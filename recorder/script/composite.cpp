@@ -63,11 +63,11 @@ class Steps {
   Steps(const CompositeCall& call, Program& program) : call_(call), program_(program) {}
 
   void run();
-  // Throws Error(converter_refused) when the steps, run again, give another result: some kernel writes where nothing
-  // sees it, as into a tensor that was made empty.
+  // Throws Error(converter_refused) when the steps, run again, give another result: some kernel writes unseen, for
+  // example into a tensor that was made empty.
   void check() const;
   void called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
-  void takes(std::size_t bytes);  // of memory
+  void takes(std::size_t bytes);  // counts allocated memory
 
  private:
   [[noreturn]] void refuse_size(const std::string& what) const {
@@ -97,7 +97,7 @@ class Steps {
   struct Call {
     c10::OperatorHandle op;
     torch::jit::Stack arguments;
-    std::vector<ValueId> reads, writes;  // of the tensors in the arguments and results, in their order
+    std::vector<ValueId> reads, writes;  // ids of the tensors in arguments and results, in their order
   };
 
   const CompositeCall& call_;
@@ -335,7 +335,7 @@ void Steps::check() const {
     call.op.callBoxed(&stack);
     auto write = call.writes.begin();
     for_each_tensor(stack, [&](at::Tensor& tensor) {
-      // What an empty tensor holds must not matter, so it holds something.
+      // Fills empty tensors with a number, so that results which depend on their contents differ.
       if (call.op.schema().name().find("empty") != std::string::npos) tensor.fill_(113);
       values[*write++] = tensor;
     });

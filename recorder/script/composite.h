@@ -1,5 +1,6 @@
-// What an operator calls that ATen defines by others: aten::kron -> reshape, mul, reshape. It is run on random tensors,
-// and a fallback kernel on a dispatch key of its own sees every call on the way, so ATen's definition is the only one.
+// Takes apart an operator that ATen defines by others: aten::kron -> reshape, mul, reshape. The operator is run on
+// random tensors, and a fallback kernel on a dispatch key of its own sees every operator it calls, so whence needs no
+// definition besides ATen's.
 #pragma once
 
 #include "schema/recorder_api.h"

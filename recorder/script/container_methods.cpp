@@ -164,7 +164,7 @@ Result slice(const Method& m) {
 using Apply = Result (*)(const Method&);
 using Table = std::unordered_map<std::string, Apply>;
 
-// Of tuples as well: they lack the methods that change a list.
+// The methods of lists and of tuples; TorchScript does not call those that change a list on a tuple.
 const Table& list_methods() {
   static const Table table = {
       {"len", [](const Method& m) -> Result { return Term::literal(m.size()); }},

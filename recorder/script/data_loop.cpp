@@ -171,8 +171,8 @@ void DataLoop::widen(const std::vector<Node>& recorded, const std::vector<Node>&
 // True if an iteration leaves the tensor that it found.
 bool DataLoop::keeps(const Leaf& leaf) const { return recording_.aliases.first_name(leaf.left) == leaf.term.id; }
 
-// What the value may be after the loop: what an iteration leaves may be what the one before it left in another
-// variable.
+// Returns the terms that the value may be after the loop: an iteration may leave in one variable the value that the
+// iteration before it left in another.
 std::vector<const Term*> DataLoop::may_be(const Leaf& leaf) const {
   std::vector<const Term*> terms;
   std::set<const Leaf*> seen;
@@ -185,7 +185,7 @@ std::vector<const Term*> DataLoop::may_be(const Leaf& leaf) const {
   return terms;
 }
 
-// What the loop leaves behind, as results of its node.
+// Makes the values that the loop leaves behind results of its node.
 void DataLoop::finish() {
   std::vector<Term> results;
   for (const Leaf& leaf : leaves_) {

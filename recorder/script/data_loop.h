@@ -1,5 +1,5 @@
-// DataLoop: a loop whose length depends on data. Its body is recorded once, on the first iteration, then the runs go on
-// to the end without recording, so that what follows has its shapes.
+// DataLoop: a loop whose length depends on data. Its body is recorded once, in the first iteration; then the runs go on
+// to the end without recording, so that shapes behind the loop are known.
 #pragma once
 
 #include "recorder/script/loop_variables.h"
@@ -17,9 +17,9 @@ class DataLoop {
   // A value that is carried, as the body sees it.
   struct Leaf {
     Term term;
-    Term start;              // what is carried into the first iteration
-    std::string name_after;  // of what the loop makes of it
-    Term left;               // what the first iteration leaves
+    Term start;              // carried into the first iteration
+    std::string name_after;  // name of its value after the loop
+    Term left;               // left by the first iteration
   };
 
   void begin(const CarriedForm& form, const LoopVariables::Variable& variable);
@@ -39,7 +39,7 @@ class DataLoop {
   LoopBody body_;
   LoopVariables variables_;
   std::vector<Leaf> leaves_;
-  std::vector<Seen> supposed_;  // what the leaves really are, while another iteration is supposed
+  std::vector<Seen> supposed_;  // the actual values of the leaves, while another iteration is supposed
   Node node_;
 };
 

@@ -1,5 +1,5 @@
-// DataSizes: which sizes depend on the contents of an input. Two runs on inputs of like contents would not show them,
-// so they are followed from operation to operation.
+// DataSizes: which sizes depend on the contents of an input. Runs on inputs with similar contents may not show them, so
+// they are followed from operation to operation.
 #pragma once
 
 #include <set>
@@ -16,7 +16,7 @@ class DataSizes {
   void follow(const std::vector<Term>& arguments, const Node& recorded);
   // The sizes of the value that have no name depend on data, and so do equal ones of what is computed of it.
   void mark(ValueId id);
-  // A size that one of several values has, as the data has it.
+  // Notes a size that depends on data because data decides which of several values has it.
   void note(std::int64_t size) { sizes_.insert(size); }
 
  private:
@@ -24,7 +24,7 @@ class DataSizes {
     bool from_sizes = false;   // computed from sizes and constants alone
     bool data_shaped = false;  // some size depends on the contents of an input
   };
-  // What an operation's arguments say of its result.
+  // Facts about an operation's arguments from which facts about its result follow.
   struct Arguments {
     std::vector<const Term*> values;
     bool settled = true;       // all of them follow from sizes and constants

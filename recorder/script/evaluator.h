@@ -1,10 +1,10 @@
 // Evaluator: runs a TorchScript program symbolically and writes down, as a Program, the operations it performs.
 //
-// It walks the un-inlined graphs, because only there every call still names the module instance it is made on; inlining
-// is its own doing. Host computation (module attributes, containers, integers that come from no tensor) is carried out
-// on the spot, as tracing leaves it in Python; control flow whose condition is settled is followed, any other becomes a
-// node with nested blocks. When example inputs are given, every operation is also executed, at one size or at several
-// in lockstep: dtypes and shapes are then what PyTorch computed, and a size that differs between the runs is dynamic.
+// It walks the graphs before inlining, because only there each call still names the module instance it is made on; it
+// enters calls itself. Host computation (module attributes, containers, integers that come from no tensor) is carried
+// out at once, as Python does while tracing; control flow whose condition is settled is followed, any other becomes a
+// node with nested blocks. With example inputs every operation is also executed, at one size or at several in lockstep:
+// dtypes and shapes are then those that PyTorch computed, and a size that differs between the runs is dynamic.
 //
 // Throws Error: run_failed, unsupported_feature; SecondRunFailed (execution.h) when only the second size fails.
 #pragma once
@@ -24,7 +24,7 @@ class Evaluator {
   // Evaluates forward of `root` and fills inputs, outputs, values, scopes, stacks, constants and the body.
   void run(const torch::jit::Module& root);
 
-  // What users should know of a program that was evaluated: attributes that it sets.
+  // Returns notes for the user about the evaluated program: attributes that it sets.
   const Diagnostics& notes() const { return recording_.writer.notes; }
 
  private:

@@ -1,5 +1,5 @@
-// Lockstep: which of the runs on example inputs take part in what is evaluated now, and how deep in blocks that depend
-// on data it is. Control flow sets it; everything that executes an operation reads it.
+// Lockstep: which of the runs on example inputs take part in the current node, and how many blocks that depend on data
+// are around it. Control flow sets this; all code that executes an operation reads it.
 #pragma once
 
 #include "recorder/program/term.h"
@@ -21,7 +21,7 @@ class Lockstep {
     return true;
   }
 
-  // What each run has, by a function of its number.
+  // Returns by run what `value_in` returns for the run's number.
   Seen each(const auto& value_in) const {
     Seen seen;
     for (int run = 0; run < count; ++run) seen[run] = value_in(run);

@@ -32,7 +32,7 @@ class LoopBody {
   const Step& step;
   const torch::jit::Block& block;
   const Term trips, condition;  // as the loop finds them
-  const Origin origin;          // of the loop's node
+  const Origin origin;          // the origin of the loop's node
   Term index;                   // the number of the iteration
 
  private:

@@ -50,8 +50,8 @@ void LoopVariables::find_forms() {
   }
 }
 
-// What an iteration that is not recorded leaves of `tried`, the variables and changed containers as it finds them.
-// Lists, dicts and attributes that it is the first to change are added.
+// Evaluates an iteration without recording it. `tried`: the variables and changed containers as the iteration finds
+// them. Returns them as it leaves them; lists, dicts and attributes that it is the first to change are added.
 std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
   std::vector<Node> discarded;
   Restore sink(recording_.writer.sink);
@@ -124,7 +124,7 @@ StandIns LoopVariables::stand_ins(const Containers& found) const {
   return stand_ins;
 }
 
-// Refuses changes of what iterations `found` where it may be one with another container.
+// Puts containers that iterations `found` in doubt if each may be the same object as another.
 void LoopVariables::doubt_shared(const Containers& found, std::set<Items> in_sight) {
   for (const auto& [path, items] : found) in_sight.insert(items);
   stand_ins(found).refuse_changes(recording_.changes, in_sight);
@@ -133,7 +133,7 @@ void LoopVariables::doubt_shared(const Containers& found, std::set<Items> in_sig
   }
 }
 
-// A value of the program that stands for what an iteration finds, while it is not recorded.
+// Returns a value of the program that stands for a term that an iteration finds, while it is not recorded.
 Term LoopVariables::stand_in(const Term& found, const c10::TypePtr& declared) {
   const Lockstep& runs = recording_.runs;
   Seen seen = runs.each([&](int run) { return runs.takes_part(run) ? host(found, declared, run) : std::nullopt; });

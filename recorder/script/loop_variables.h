@@ -14,19 +14,19 @@ class LoopVariables {
     std::string name, name_after;
     CarriedForm form;
     c10::TypePtr type;                         // as declared
-    std::optional<ChangedContainer> in_place;  // instead of a variable of the loop
+    std::optional<ChangedContainer> in_place;  // set if this is a changed container, not a variable of the loop
   };
 
-  // Tries the body until the forms stay. Throws Error unsupported_feature.
+  // Tries the body until the forms no longer change. Throws Error unsupported_feature.
   LoopVariables(Recording& recording, LoopBody& body);
 
   const std::vector<Variable>& all() const { return variables_; }
   bool is_carried(const ChangedContainer& container) const;
-  // Sets what an iteration finds.
+  // Sets the values that an iteration finds.
   void set(const std::vector<Term>& leaves);
-  // Adds the values that an iteration leaves. Containers that the body changes are as they were before again.
+  // Adds the values that an iteration leaves, and restores the containers that the body changed.
   void add_leaves_after(const Origin& origin, std::vector<Term>& leaves);
-  // Sets what the loop leaves behind.
+  // Sets the variables and containers to the loop's results.
   void finish(const std::vector<Term>& results);
 
  private:
@@ -46,9 +46,9 @@ class LoopVariables {
   Recording& recording_;
   LoopBody& body_;
   std::vector<Variable> variables_;
-  std::vector<Term> starts_;  // what they are before the loop
+  std::vector<Term> starts_;  // their values before the loop
   Containers before_, left_;  // before the loop, and as the last trial left them
-  std::set<Path> in_doubt_;   // of those that may be one with another container
+  std::set<Path> in_doubt_;   // containers that may be the same object as another
 };
 
 }  // namespace whence::recorder

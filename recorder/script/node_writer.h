@@ -1,4 +1,4 @@
-// NodeWriter: where the nodes of the Program go, and what each of them says of where it comes from.
+// NodeWriter: appends nodes to the Program, and makes the origin that each node states.
 #pragma once
 
 #include <unordered_map>
@@ -22,11 +22,11 @@ class NodeWriter {
   // The origin of a node for control flow, which has neither a name nor a basis.
   Origin origin_of_block(const Step& step);
   Stack callers_of(const Step& step);
-  // The scope of the next call of `module` out of `scope`.
+  // Returns the scope of the next call of `module`, made in `scope`.
   ScopeId enter(ScopeId scope, ModuleId module);
 
-  // A point to which writing can be taken back. Values stay, for parameters and constants may have been met for the
-  // first time; those that nothing mentions go in the end (finish.cpp).
+  // A point to which writing can be taken back. Values stay, since they may be parameters and constants that were met
+  // for the first time; values that nothing uses are dropped in the end (finish.cpp).
   struct Mark {
     std::size_t nodes, scopes;
     std::unordered_map<ModuleId, std::int32_t> calls;
@@ -34,7 +34,7 @@ class NodeWriter {
   Mark mark() const { return {sink->size(), program_.scopes.size(), calls_}; }
   void take_back(const Mark& mark);
 
-  std::vector<Node>* sink = nullptr;  // where nodes go; control flow exchanges it for a block's
+  std::vector<Node>* sink = nullptr;  // receives the nodes; control flow exchanges it for a block's list
   Diagnostics notes;
 
  private:
@@ -42,7 +42,7 @@ class NodeWriter {
 
   Program& program_;
   SourceFrames frames_;
-  std::unordered_map<ModuleId, std::int32_t> calls_{{0, 1}};  // of each module so far
+  std::unordered_map<ModuleId, std::int32_t> calls_{{0, 1}};  // number of calls of each module so far
 };
 
 }  // namespace whence::recorder

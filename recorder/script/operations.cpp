@@ -108,8 +108,8 @@ void Operations::note_views(const Step& step, const Node& recorded, const std::v
   }
 }
 
-// squeeze drops an axis where it is 1 long, so over a dynamic axis the rank of its result depends on the size. Inside a
-// program it has one rank, that of the example inputs; a result of the program alone may have another (results.cpp).
+// squeeze drops an axis of size 1, so over a dynamic axis the rank of its result depends on the size. Inside a program
+// the result has the rank it has for the example inputs; only results of the program may have another (results.cpp).
 void Operations::note_squeeze(const Step& step, const Node& recorded) {
   if (recorded.target != "aten::squeeze") return;
   const auto* input = recorded.arguments.front().value.as<ValueRef>();
@@ -117,7 +117,7 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   const std::vector<Dim>& dims = *recording_.values.type(input->id).dims;
   const auto rank = static_cast<std::int64_t>(dims.size());
   for (const std::int64_t axis : squeezed_axes(recorded, rank)) {
-    // Where the example has 1 and another run more, the two ranks differ, and export refuses.
+    // If the size is 1 in the example and larger in another run, the ranks differ, and export refuses the program.
     if (axis >= rank || !dims[axis].dynamic || dims[axis].size == 1) continue;
     squeezed[recorded.outputs.front()].push_back(
         warning(Code::baked_size,

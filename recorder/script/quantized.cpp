@@ -99,7 +99,7 @@ Term Quantized::output(const Term& term) {
   return Term::container(Term::Kind::tuple, {integers, scale, part(levels.zero_point, levels.dtype, "zero_point")});
 }
 
-// What was written in place is the result of the last write.
+// Returns the current value of a quantized tensor: the result of the last write in place.
 ValueId Quantized::newest(ValueId id) const {
   for (auto next = rewritten_.find(id); next != rewritten_.end(); next = rewritten_.find(id)) id = next->second;
   return id;
@@ -325,7 +325,7 @@ bool Quantized::carry_out(const Step& step, const std::vector<Term>& arguments, 
     return true;
   }
 
-  // What the float operator returns are floats; the quantized results are made of them.
+  // The results of the float operator are floats, from which the quantized results are made.
   std::vector<Term*> results;
   const std::function<void(Term&)> collect = [&](Term& term) {
     if (term.items) std::ranges::for_each(*term.items, collect);
@@ -335,14 +335,14 @@ bool Quantized::carry_out(const Step& step, const std::vector<Term>& arguments, 
   for (const Term* term : results) recording_.values.type(term->id).dtype = DType::float32;
   if (!quantizes) recording_.writer.write(std::move(*floats));
   quantize_results(results, operation, relu);
-  // What the operator wrote in place is its result from now on.
+  // From now on, a tensor that the operator wrote in place is the operator's result.
   if (changes_first_argument(step.node) && arguments[0].is_value() && results.size() == 1) {
     rewritten_[newest(arguments[0].id)] = results[0]->id;
   }
   return true;
 }
 
-// Quantizes the float results of an operator, or, where it is the quantization itself, its argument.
+// Quantizes the float results of an operator; if the operator is a quantization, quantizes its argument.
 void Quantized::quantize_results(const std::vector<Term*>& results, const Node& operation, bool relu) {
   for (Term* term : results) {
     auto levels = levels_of_result(operation, term->seen[0]->toTensor());

@@ -5,9 +5,9 @@
 //     -> f = dequantize_per_tensor(x, ...); w = dequantize_per_channel(weight, ...);
 //        y = quantize_per_tensor(aten::linear(f, w, bias), scale, zero_point, ...)
 //
-// In the Program a quantized tensor is the integers it holds; what they stand for is kept here, beside the value. What
-// an operator computes is its float form between the two, which is how PyTorch defines it; kernels differ from that by
-// how they round, never by more than one level.
+// In the Program a quantized tensor is the tensor of its integers; their scale and zero point are kept here, beside the
+// value. An operator becomes its float form between dequantization and quantization, which is how PyTorch defines it;
+// PyTorch's kernels may round otherwise, but never differ by more than one level.
 #pragma once
 
 #include "recorder/script/execution.h"
@@ -52,7 +52,7 @@ class Quantized {
 
   Recording& recording_;
   Objects& objects_;
-  std::unordered_map<ValueId, Levels> levels_;            // of the values that are quantized tensors
+  std::unordered_map<ValueId, Levels> levels_;            // levels of the values that are quantized tensors
   std::unordered_map<ValueId, at::Tensor> in_first_run_;  // the same in the first run
   std::unordered_map<ValueId, ValueId> rewritten_;        // quantized tensors that were written in place
   std::unordered_map<const c10::ivalue::Object*, ValueId> packed_weights_;

@@ -1,4 +1,5 @@
-// The quantized operators that are ATen operators on floats, and what the integers of a quantized tensor stand for.
+// The quantized operators that are ATen operators on floats, and the numbers that a quantized tensor's integers stand
+// for.
 #pragma once
 
 #include <optional>
@@ -37,7 +38,7 @@ bool is_quantized(const std::optional<c10::IValue>& value);
 // dtype, low and high of a quantized tensor; empty for dtypes that a Program does not have (two and four bits).
 std::optional<Levels> integer_range(const at::Tensor& tensor);
 
-// What PyTorch's own operator `name` returns for a packed weight: its tensors, its stride.
+// Calls PyTorch's operator `name` on a packed weight and returns the results: its tensors, its stride.
 std::vector<c10::IValue> ask_packed(const std::string& name, const c10::intrusive_ptr<c10::ivalue::Object>& packed);
 
 }  // namespace whence::recorder

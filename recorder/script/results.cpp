@@ -89,7 +89,7 @@ Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
     if (settled && !settled->toBool()) return Term();
     const Term& content = term.content();
     if (settled) return returned(recording, content, nullptr, squeezed);
-    // What is not there holds nothing, so the flag of an optional inside of one decides alone.
+    // An absent optional holds nothing, so if one is inside another, the inner flag alone decides.
     if (content.is_optional()) return returned(recording, content, type, squeezed);
     if (content.is_container()) {
       std::vector<Term> items;

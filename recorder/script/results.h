@@ -1,20 +1,20 @@
-// What the model returns, where ONNX has another form for it.
+// Converts results of the model to the form that an ONNX file needs:
 //
-// None or a tensor as the data has it: inside the model that is a flag and a content (term.h), which every runtime
-// takes; a caller gets one ONNX optional for each tensor.
+// A result that is None or a tensor, depending on data, is a flag and a content (term.h) inside the model, which every
+// runtime accepts; the caller gets one ONNX optional for each tensor.
 //
-// A list that is empty in every run: an empty sequence.
+// A list that is empty in every run becomes an empty sequence.
 //
-// A tensor whose rank depends on data: ONNX's checker wants a shape for each result of a file, so it gets that of the
-// example, all sizes open. Runtimes take other ranks.
+// A tensor whose rank depends on data gets the shape of the example with all sizes open, since ONNX's checker requires
+// a shape for each result of a file. Runtimes accept other ranks.
 #pragma once
 
 #include "recorder/script/recording.h"
 
 namespace whence::recorder {
 
-// The result with a value of the Program wherever a tensor may be None. `type` is what forward declares. Warnings on
-// results of `squeezed` that are stated here otherwise are taken out of it.
+// Returns the result with a value of the Program wherever a tensor may be None. `type`: as forward declares it.
+// Warnings in `squeezed` about results for which it adds a warning of its own are removed.
 Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
               std::unordered_map<ValueId, Diagnostics>& squeezed);
 

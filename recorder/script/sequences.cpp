@@ -14,7 +14,8 @@ namespace {
 
 using List = c10::impl::GenericList;
 
-// Where `index` points in a list of `size` elements; empty when out of range.
+// Returns the position of element `index`, which may be negative, in a list of `size` elements; empty when out of
+// range.
 std::optional<std::size_t> place_in(std::int64_t index, std::size_t size) {
   if (index < 0) index += static_cast<std::int64_t>(size);
   if (index < 0 || index >= static_cast<std::int64_t>(size)) return std::nullopt;
@@ -135,7 +136,8 @@ class SequenceMethod {
   void slice();
   void copy() { list_ = Term::container(Term::Kind::list, *list_.items, recording_.runs.depth); }
 
-  // What the node yields: nothing or what the method itself has set, the list, or a copy of it that the method changes.
+  // The node's output: none or one that the method sets itself, the list, or a copy of the list, which the method
+  // changes.
   enum class Yields : std::uint8_t { nothing, list, copy };
   struct Row {
     void (*carry_out)(SequenceMethod&);
@@ -148,7 +150,7 @@ class SequenceMethod {
   Term list_;
 };
 
-// The one table of them, by the operator's name.
+// The methods by the operator's name.
 const std::unordered_map<std::string, SequenceMethod::Row>& SequenceMethod::rows() {
   using Method = SequenceMethod;
   static const std::unordered_map<std::string, Row> table = {

@@ -31,7 +31,7 @@ def whence(*arguments: object) -> dict:
 
 
 def annotate(task: dict) -> dict:
-    """What the log says of one file. Never raises: a file that fails must not stop the others."""
+    """Annotates one file and returns its line for the log. Never raises: a file that fails must not stop the others."""
     began = time.monotonic()
     source, output = Path(task["file"]), Path(task["output"])
     line = {**task, "ok": False}
@@ -148,7 +148,7 @@ def main() -> int:
     options = parser.parse_args()
 
     tasks, done = tasks_of(options.fleet, options.out), finished(options.log)
-    ours = {line["output"] for line in lines_of(options.log) if line["ok"]}  # what stands there may be replaced
+    ours = {line["output"] for line in lines_of(options.log) if line["ok"]}  # from former runs: may be replaced
     left = [{**task, "again": task["output"] in ours} for task in tasks if not is_done(task, done)]
     options.log.parent.mkdir(parents=True, exist_ok=True)
     end_of_log(options.log)

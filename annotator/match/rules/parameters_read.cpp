@@ -8,7 +8,7 @@ namespace whence::match {
 
 void parameters_read(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_name = 1.8, by_bytes = 2, by_shape = 0.4;
-  constexpr std::size_t max_readers = 64;  // what more read points nowhere
+  constexpr std::size_t max_readers = 64;  // a parameter with more readers is no evidence
   const ForeignStructure& structure = context.foreign.structure;
   for (const ForeignNode i : structure.nodes.keys()) {
     const auto& node = structure.nodes[i];

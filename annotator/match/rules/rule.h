@@ -1,5 +1,5 @@
-// A rule looks at one kind of evidence and says for nodes where they could belong. It decides nothing: the pipeline
-// (match.cpp) lists the rules in order, and Correspondence weighs what they say against the structure.
+// A rule looks at one kind of evidence and adds to a table where nodes could belong. It decides nothing: the pipeline
+// (match.cpp) lists the rules in order, and Correspondence weighs the evidence against the structure.
 //
 // To add one: a file here with one function of this signature, a line in match.cpp's list, a word in MatchRule.
 #pragma once
@@ -39,7 +39,7 @@ struct RuleContext {
   const Reference& reference;
   const ReferenceNames& names;
   const TensorSources& tensors;
-  const ScopeReader& scopes;  // of the model
+  const ScopeReader& scopes;  // reads scopes from the model's names
 };
 
 using MatchRuleFunction = void (*)(const RuleContext& context, EvidenceTable& table);
