@@ -232,11 +232,9 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
   const match::Reference reference = make(*model);
   const TextKeys source(reference, before, program, wanted_keys(options));
-  MatchReport found = nothing_found(*model);
-  if (!fully_annotated(*model, digest)) {
-    found = match_model(*model, reference);
-    require_fit(found.fit, options, place, "the file before");
-  }
+  const bool done = fully_annotated(*model, digest);
+  const MatchReport found = done ? nothing_found(*model) : match_model(*model, reference);
+  if (!done) require_fit(found.fit, options, place, "the file before");
   return write_matches(*model, found, source, digest, input, output, options);
 }
 

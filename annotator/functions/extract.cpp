@@ -213,7 +213,7 @@ class Extractor {
     }
     onnx::ValueInfoProto value;
     value.set_name(name);
-    *value.mutable_type() = type->second;
+    *value.mutable_type() = *type->second;
     return value;
   }
 
@@ -243,7 +243,7 @@ class Extractor {
   }
 
   ModelParts& parts_;
-  const std::map<std::string, onnx::TypeProto> types_;
+  const ValueTypes types_;
   WorkGraph graph_;
   Place place_;
   Region region_;

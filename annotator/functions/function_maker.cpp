@@ -167,7 +167,7 @@ class Maker {
     std::size_t at = 0;
     for_each_node(inside, [&](onnx::NodeProto& each) {
       each.clear_metadata_props();
-      for (const onnx_file::OnnxProperty& entry : nodes[0][at]->metadata) {
+      for (const onnx_file::OnnxProperty& entry : nodes[0][at]->metadata.list()) {
         const std::string text = to_template(entry.value, module_of(first_));
         bool common = true;
         for (std::size_t i = 1; i < blocks_.size() && common; ++i) {

@@ -18,7 +18,7 @@ std::string metadata_text(const OnnxNode& node) {
   std::string text;
   onnx_file::walk_nodes(node, [&](const OnnxNode& each) {
     std::vector<std::string> entries;
-    for (const onnx_file::OnnxProperty& entry : each.metadata) {
+    for (const onnx_file::OnnxProperty& entry : each.metadata.list()) {
       entries.push_back(std::string(entry.key) + '\0' + std::string(entry.value));
     }
     std::ranges::sort(entries);

@@ -66,7 +66,12 @@ Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::st
     if (!nodes || *nodes > most_written_nodes) parts.functions.clear();
     require_known(parts.frame.graph(), sizes);
     ValueShapes shapes;
-    for (const auto& [name, type] : value_types(parts, sizes)) shapes.emplace(name, shape_of(type));
+    std::unordered_map<const onnx::TypeProto*, std::shared_ptr<const ValueShape>> distinct;
+    for (const auto& [name, type] : value_types(parts, sizes)) {
+      auto& shape = distinct[type.get()];
+      if (shape == nullptr) shape = std::make_shared<const ValueShape>(shape_of(*type));
+      shapes.emplace(name, shape);
+    }
     return shapes;
   });
 }

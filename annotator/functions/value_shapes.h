@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -18,8 +19,8 @@ struct ValueShape {
   std::optional<std::vector<std::int64_t>> sizes;  // when all are numbers
 };
 
-// By name, the values of the outermost graph with its calls written out.
-using ValueShapes = std::unordered_map<std::string, ValueShape>;
+// By name, the values of the outermost graph with its calls written out; values of one type share a shape.
+using ValueShapes = std::unordered_map<std::string, std::shared_ptr<const ValueShape>>;
 
 // `sizes`: numbers for dynamic sizes, by their name: {"batch", 1}. Errors: those of read_onnx_summary; usage for a name
 // that no input has.

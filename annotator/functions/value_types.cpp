@@ -4,6 +4,8 @@
 
 #include <onnx/shape_inference/implementation.h>
 
+#include "schema/freed_memory.h"
+
 namespace whence::functions {
 
 using onnx_file::OnnxTensor;
@@ -50,23 +52,37 @@ onnx::ModelProto without_weights(const ModelParts& parts, const Sizes& sizes) {
   return model;
 }
 
-}  // namespace
-
-std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts, const Sizes& sizes) {
+onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
   onnx::ModelProto model = without_weights(parts, sizes);
+  parts.file->release(0, parts.file->size());  // inference looks at the model alone
   try {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), onnx::ShapeInferenceOptions{});
   } catch (const std::exception&) {
     model = without_weights(parts, sizes);  // a node that inference refuses: what the file states is known all the same
   }
-  std::map<std::string, onnx::TypeProto> types;
-  onnx::GraphProto& graph = *model.mutable_graph();
-  for (auto* values : {graph.mutable_input(), graph.mutable_value_info(), graph.mutable_output()}) {
-    for (onnx::ValueInfoProto& value : *values) {
-      if (value.has_type()) types[value.name()].Swap(value.mutable_type());
+  return model;
+}
+
+}  // namespace
+
+ValueTypes value_types(const ModelParts& parts, const Sizes& sizes) {
+  ValueTypes types;
+  std::unordered_map<std::string, std::shared_ptr<const onnx::TypeProto>> distinct;  // by their bytes
+  const auto add = [&](const std::string& name, const onnx::TypeProto& type) {
+    auto& known = distinct[type.SerializeAsString()];
+    if (known == nullptr) known = std::make_shared<const onnx::TypeProto>(type);
+    types[name] = known;
+  };
+  {
+    const onnx::ModelProto model = inferred(parts, sizes);
+    for (const auto* values : {&model.graph().input(), &model.graph().value_info(), &model.graph().output()}) {
+      for (const onnx::ValueInfoProto& value : *values) {
+        if (value.has_type()) add(value.name(), value.type());
+      }
     }
   }
-  for (const OnnxTensor& tensor : parts.graph.initializers) types[std::string(tensor.name)] = type_of(tensor);
+  give_back_freed_memory();
+  for (const OnnxTensor& tensor : parts.graph.initializers) add(std::string(tensor.name), type_of(tensor));
   return types;
 }
 

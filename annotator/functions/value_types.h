@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "annotator/functions/model_parts.h"
 
@@ -10,7 +12,8 @@ namespace whence::functions {
 
 using Sizes = std::map<std::string, std::int64_t>;  // numbers for dynamic sizes, by their name: {"batch", 1}
 
-// By name. What inference cannot tell is missing.
-std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts, const Sizes& sizes = {});
+// By name; values of one type share it. What inference cannot tell is missing.
+using ValueTypes = std::unordered_map<std::string, std::shared_ptr<const onnx::TypeProto>>;
+ValueTypes value_types(const ModelParts& parts, const Sizes& sizes = {});
 
 }  // namespace whence::functions

@@ -95,6 +95,7 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
   const ScopeReader reader(annotated);
+  reference.units.items().reserve(file.file_nodes.size());
   for (const onnx_file::OnnxNode* node : file.file_nodes) {
     ReferenceUnit unit;
     unit.name = node->name;

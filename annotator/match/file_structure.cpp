@@ -47,6 +47,10 @@ class Builder {
     result_.external = std::make_shared<onnx_file::ExternalBytes>(model.file->path());
     for (const OnnxNode* node : nodes_with_functions(model)) sources_.emplace(node, result_.file_nodes.add(node));
     result_.callee_nodes.assign(result_.file_nodes.size(), {});
+    std::size_t values = model.graph.inputs.size() + model.graph.initializers.size();
+    for (const OnnxNode* node : result_.file_nodes) values += node->outputs.size();
+    s().values.items().reserve(values);
+    s().nodes.items().reserve(result_.file_nodes.size());
     for (const OnnxFunction& function : model.functions)
       functions_.emplace(key(function.domain, function.name), &function);
   }

@@ -141,9 +141,8 @@ std::string evidence_text(const std::vector<Evidence>& evidence, const Reference
 }
 
 // Collects the answers for the file's nodes from those for the structure's.
-MatchReport collect(const RuleContext& context, const EvidenceTable& evidence,
+MatchReport collect(const FileStructure<Side::foreign>& foreign, const Reference& reference, EvidenceTable evidence,
                     const IndexedVector<ForeignNode, NodeMatch>& weighed) {
-  const FileStructure<Side::foreign>& foreign = context.foreign;
   MatchReport report;
   report.nodes.resize(foreign.file_nodes.size());
   report.evidence.resize(foreign.file_nodes.size());
@@ -151,15 +150,17 @@ MatchReport collect(const RuleContext& context, const EvidenceTable& evidence,
   for (const ForeignNode i : weighed.keys()) {
     if (!foreign.structure.nodes[i].source.exists()) continue;
     const auto source = static_cast<std::size_t>(foreign.structure.nodes[i].source.number());
-    join(report.nodes[source], weighed[i], context.reference, !seen[source]);
-    if (!seen[source]) report.evidence[source] = evidence_text(evidence[i], context.reference);
+    join(report.nodes[source], weighed[i], reference, !seen[source]);
+    if (!seen[source]) report.evidence[source] = evidence_text(evidence[i], reference);
+    report.evidence[source].shrink_to_fit();
+    evidence[i] = {};  // the text is as large
     seen[source] = true;
   }
   // A call of a local function is what its body is.
   for (const FileNodeIndex call : foreign.callee_nodes.keys()) {
     bool first = true;
     for (const ForeignNode node : foreign.callee_nodes[call]) {
-      join(report.nodes[static_cast<std::size_t>(call.number())], weighed[node], context.reference, first);
+      join(report.nodes[static_cast<std::size_t>(call.number())], weighed[node], reference, first);
       first = false;
     }
   }
@@ -194,23 +195,32 @@ void leave_folded_to_parent(Placement& placement, const ForeignStructure& struct
 }
 
 // Matches without a structure to compare with, by names and keys, and by what lies between nodes of one module.
-MatchReport match_by_names(const RuleContext& context, EvidenceTable& evidence) {
-  const ForeignStructure& structure = context.foreign.structure;
+MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Reference& reference,
+                           EvidenceTable evidence) {
+  const ForeignStructure& structure = foreign.structure;
   static const EvidenceTable no_evidence;
-  const Correspondence none(structure, context.reference, no_evidence);
-  Placement placement{structure, context.reference, none,
-                      IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
+  const Correspondence none(structure, reference, no_evidence);
+  Placement placement{structure, reference, none, IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
   for (const ForeignNode i : evidence.keys()) {
     // A parameter's reader is of the module that the parameter's name begins with.
     for (Evidence& each : evidence[i]) {
-      if (each.unit.exists()) each.scope = context.reference.units[each.unit].scope;
+      if (each.unit.exists()) each.scope = reference.units[each.unit].scope;
     }
     weigh_names(placement, i, evidence[i]);
     leave_folded_to_parent(placement, structure, i);
     speak_softly(placement, structure, i);
   }
   place_between(placement);
-  return collect(context, evidence, placement.matches);
+  return collect(foreign, reference, std::move(evidence), placement.matches);
+}
+
+EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
+                            const Reference& reference, const TensorSources& tensors) {
+  EvidenceTable evidence(foreign.structure.nodes.size());
+  const ReferenceNames names(reference);
+  const ScopeReader scopes(model);
+  for (const ListedRule& rule : rules) rule.find({model, foreign, reference, names, tensors, scopes}, evidence);
+  return evidence;
 }
 
 }  // namespace
@@ -219,13 +229,9 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   const FileStructure foreign = make_structure<Side::foreign>(model);
   const ForeignStructure& structure = foreign.structure;
   const TensorSources tensors(model, structure, reference);
-  const ReferenceNames names(reference);
-  EvidenceTable evidence(structure.nodes.size());
-  const ScopeReader scopes(model);
-  const RuleContext context{model, foreign, reference, names, tensors, scopes};
-  for (const ListedRule& rule : rules) rule.find(context, evidence);
+  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors);
 
-  if (reference.structure.nodes.empty()) return match_by_names(context, evidence);
+  if (reference.structure.nodes.empty()) return match_by_names(foreign, reference, std::move(evidence));
   Correspondence pairs(structure, reference, evidence);
   pairs.grow();
 
@@ -254,8 +260,9 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   weigh(true);
   raise_ancestors(placement);
 
-  MatchReport report = collect(context, evidence, placement.matches);
-  report.fit = model_fit(placement, tensors);
+  const ModelFit fit = model_fit(placement, tensors);
+  MatchReport report = collect(foreign, reference, std::move(evidence), placement.matches);
+  report.fit = fit;
   return report;
 }
 

@@ -42,7 +42,8 @@ ForeignNode Placement::speaker_for(ForeignNode node, const std::vector<ForeignNo
   for (const ForeignNode other : nodes) {
     if (!placed(other)) continue;
     for (const UnitIndex unit : matches[other].units) {
-      if (reference.classes_of_unit[unit].count(foreign.nodes[node].op_class) != 0) return other;
+      const std::vector<std::uint16_t>& classes = reference.classes_of_unit[unit];
+      if (std::ranges::find(classes, foreign.nodes[node].op_class) != classes.end()) return other;
     }
   }
   return {};

@@ -22,7 +22,11 @@ void Reference::index_units() {
   parameters_of_unit.assign(units.size(), {});
   classes_of_unit.assign(units.size(), {});
   for (const ReferenceNode node : structure.nodes.keys()) {
-    for (const UnitIndex unit : units_of_node[node]) classes_of_unit[unit].insert(structure.nodes[node].op_class);
+    for (const UnitIndex unit : units_of_node[node]) {
+      std::vector<std::uint16_t>& classes = classes_of_unit[unit];
+      const std::uint16_t op_class = structure.nodes[node].op_class;
+      if (std::ranges::find(classes, op_class) == classes.end()) classes.push_back(op_class);
+    }
     if (structure.nodes[node].kind != NodeKind::heavy) continue;
     for (const UnitIndex unit : units_of_node[node]) nodes_of_unit[unit].push_back(node);
   }

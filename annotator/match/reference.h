@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,7 +68,7 @@ struct Reference {
   IndexedVector<ParameterIndex, ReferenceParameter> parameters;
   IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit;  // heavy nodes only
   IndexedVector<UnitIndex, std::vector<ParameterIndex>> parameters_of_unit;
-  IndexedVector<UnitIndex, std::set<std::uint16_t>> classes_of_unit;  // operators that some form uses for the unit
+  IndexedVector<UnitIndex, std::vector<std::uint16_t>> classes_of_unit;  // operators that some form uses for the unit
 
   ScopeIndex common_scope(ScopeIndex a, ScopeIndex b) const;
   ScopeIndex together(ScopeIndex a, ScopeIndex b) const;  // the common scope, or the one that exists

@@ -53,10 +53,11 @@ const Node* Recorded::operation(std::int32_t index) const {
 
 Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded) {
   Attribution result;
-  if (const auto stamp = find_property(node.metadata, keys::op)) result.origin = origin::parse_stamp(*stamp);
-  const bool annotated = find_property(node.metadata, keys::module).has_value();
+  const OnnxProperties there = node.metadata;
+  if (const auto stamp = find_property(there, keys::op)) result.origin = origin::parse_stamp(*stamp);
+  const bool annotated = find_property(there, keys::module).has_value();
   if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
-    read_keys(node.metadata, result);
+    read_keys(there, result);
     return result;
   }
   const auto made = recorded->keys().of(*result.origin);
@@ -64,7 +65,7 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   for (const auto& [key, value] : made) metadata.push_back({key, value});
   read_keys(metadata, result);
   // A file annotated with a choice of keys may say how sure the stamp is, and not the module.
-  const auto stated = find_property(node.metadata, keys::confidence);
+  const auto stated = find_property(there, keys::confidence);
   const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
   if (word) result.confidence = std::max(result.confidence, *word);
   return result;

@@ -17,6 +17,8 @@ using wire::Fields;
 // Deeper nesting than any exporter writes; bounds the recursion on a hostile file.
 constexpr int max_depth = 64;
 
+const Place read_before;  // of what has been read once without error
+
 // Reads single messages; all of them are parts of the file that `place` names.
 class PartReader {
  public:
@@ -55,7 +57,8 @@ class PartReader {
   OnnxNode node(std::string_view bytes, int depth) const {
     OnnxNode entry;
     entry.message = bytes;
-    reserve(bytes, proto::node::input, entry.inputs, proto::node::metadata_props, entry.metadata);
+    reserve(bytes, proto::node::input, entry.inputs, proto::node::attribute, entry.attributes);
+    std::string_view metadata;
     for (const Field& field : Fields(bytes, place_)) {
       if (field.is_bytes(proto::node::input)) entry.inputs.push_back(field.bytes);
       if (field.is_bytes(proto::node::output)) entry.outputs.push_back(field.bytes);
@@ -65,8 +68,13 @@ class PartReader {
       if (field.is_bytes(proto::node::doc_string)) entry.doc_string = field.bytes;
       if (field.is_bytes(proto::node::domain)) entry.domain = field.bytes;
       if (field.is_bytes(proto::node::overload)) entry.overload = field.bytes;
-      if (field.is_bytes(proto::node::metadata_props)) entry.metadata.push_back(property(field.bytes));
+      if (field.is_bytes(proto::node::metadata_props)) {
+        property(field.bytes);  // says what is wrong with it
+        const char* const first = metadata.empty() ? field.span.data() : metadata.data();
+        metadata = {first, field.span.data() + field.span.size()};
+      }
     }
+    entry.metadata = NodeMetadata(metadata);
     if (entry.domain == "ai.onnx") entry.domain = "";
     return entry;
   }
@@ -124,8 +132,8 @@ class PartReader {
   OnnxProperty property(std::string_view bytes) const { return read_property(bytes, place_); }
 
  private:
-  // Room for as many parts as the message holds of the two kinds that it has most of: a million nodes and their
-  // metadata would otherwise take up to twice the memory.
+  // Room for as many parts as the message holds of the two kinds that it has most of: a million nodes would
+  // otherwise take up to twice the memory.
   template <class First, class Second>
   void reserve(std::string_view bytes, std::uint32_t first_field, std::vector<First>& first, std::uint32_t second_field,
                std::vector<Second>& second) const {
@@ -198,6 +206,23 @@ OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes,
 std::optional<std::string_view> find_property(const OnnxProperties& properties, std::string_view key) {
   for (const OnnxProperty& entry : properties) {
     if (entry.key == key) return entry.value;
+  }
+  return std::nullopt;
+}
+
+OnnxProperties NodeMetadata::list() const {
+  OnnxProperties properties;
+  properties.reserve(16);  // whence writes fewer
+  for (const Field& field : Fields(fields_, read_before)) {
+    if (field.is_bytes(proto::node::metadata_props)) properties.push_back(read_property(field.bytes, read_before));
+  }
+  return properties;
+}
+
+std::optional<std::string_view> NodeMetadata::find(std::string_view key) const {
+  for (const Field& field : Fields(fields_, read_before)) {
+    if (!field.is_bytes(proto::node::metadata_props)) continue;
+    if (const OnnxProperty entry = read_property(field.bytes, read_before); entry.key == key) return entry.value;
   }
   return std::nullopt;
 }

@@ -33,8 +33,27 @@ struct OnnxProperty {
 };
 using OnnxProperties = std::vector<OnnxProperty>;  // in file order, duplicates kept
 
+// The metadata of a node where it stands in the file, read anew each time: a million nodes have ten million entries.
+class NodeMetadata {
+ public:
+  NodeMetadata() = default;
+  // `fields`: of the node's message, from the first entry to the last. Each entry has been read once without error.
+  explicit NodeMetadata(std::string_view fields) : fields_(fields) {}
+
+  bool empty() const { return fields_.empty(); }
+  OnnxProperties list() const;
+  operator OnnxProperties() const { return list(); }
+  std::optional<std::string_view> find(std::string_view key) const;
+
+ private:
+  std::string_view fields_;
+};
+
 // The first value under `key`; nullopt when it is absent.
 std::optional<std::string_view> find_property(const OnnxProperties& properties, std::string_view key);
+inline std::optional<std::string_view> find_property(const NodeMetadata& metadata, std::string_view key) {
+  return metadata.find(key);
+}
 
 // An initializer, or a tensor in an attribute.
 struct OnnxTensor {
@@ -63,7 +82,7 @@ struct OnnxNode {
   std::string_view name, op_type, domain, overload, doc_string;
   std::vector<std::string_view> inputs, outputs;
   std::vector<OnnxAttribute> attributes;
-  OnnxProperties metadata;
+  NodeMetadata metadata;
   std::vector<OnnxTensor> tensors;   // held by attributes
   std::vector<OnnxGraph> subgraphs;  // held by attributes: branches, loop bodies
 };

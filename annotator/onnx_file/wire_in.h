@@ -64,6 +64,11 @@ class FieldReader {
 
   // One number of a packed field.
   std::uint64_t varint() {
+    if (!rest_.empty() && static_cast<unsigned char>(rest_[0]) < 0x80) {  // most of them
+      const auto byte = static_cast<unsigned char>(rest_[0]);
+      rest_.remove_prefix(1);
+      return byte;
+    }
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
       const auto byte = static_cast<unsigned char>(take(1)[0]);

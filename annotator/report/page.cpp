@@ -24,22 +24,26 @@ std::string policy() {
 
 }  // namespace
 
-std::string to_html(const Report& report) {
-  const std::pair<std::string_view, std::string> parts[] = {{"{{policy}}", policy()},
-                                                            {"{{style}}", std::string(page_style)},
-                                                            {"{{data}}", page_data(report)},
-                                                            {"{{evidence}}", page_evidence(report)},
-                                                            {"{{script}}", std::string(page_script)}};
-  std::string html;
+void write_html(const Report& report, AtomicFile& to) {
   std::string_view rest = page_html;
-  for (const auto& [mark, text] : parts) {  // in the order in which they stand; what was put in is not looked at again
+  const auto write_until = [&](std::string_view mark) {  // marks stand in this order
     const std::size_t at = rest.find(mark);
     if (at == std::string_view::npos)
       throw Error(Code::internal, "the page has no place " + std::string(mark), "report it");
-    html.append(rest.substr(0, at)).append(text);
+    to.write(rest.substr(0, at));
     rest.remove_prefix(at + mark.size());
-  }
-  return html.append(rest);
+  };
+  write_until("{{policy}}");
+  to.write(policy());
+  write_until("{{style}}");
+  to.write(page_style);
+  write_until("{{data}}");
+  write_page_data(report, to);
+  write_until("{{evidence}}");
+  write_page_evidence(report, to);
+  write_until("{{script}}");
+  to.write(page_script);
+  to.write(rest);
 }
 
 }  // namespace whence::report

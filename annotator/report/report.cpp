@@ -2,6 +2,7 @@
 
 #include "annotator/functions/flat_summary.h"
 #include "annotator/view/operation_count.h"
+#include "schema/freed_memory.h"
 
 namespace whence::report {
 
@@ -45,6 +46,7 @@ Result<Report> make_report(const std::string& path, const Program* program,
     // First what needs most memory on the way.
     report.shapes = value_of(functions::value_shapes(path, sizes));
     report.validation = value_of(validation::validate_file(path, program, {}));
+    give_back_freed_memory();
     report.model = value_of(functions::read_flat_summary(path));
     if (program != nullptr && metadata::belongs_to(report.model, *program))
       report.recorded = std::make_unique<metadata::Recorded>(*program);

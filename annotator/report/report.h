@@ -38,12 +38,12 @@ Result<Report> make_report(const std::string& path, const Program* program,
                            const std::map<std::string, std::int64_t>& sizes);
 
 // Self-contained, without network: text of the file is data in it, and the page's policy runs no script but its own.
-std::string to_html(const Report& report);
+void write_html(const Report& report, AtomicFile& to);
 std::string to_markdown(const Report& report);
 
 // The data of the page as JSON: modules, nodes, edges, findings; and apart, because it is large and rarely asked for,
 // the evidence of each node. The form is the page's own, and changes with it.
-std::string page_data(const Report& report);
-std::string page_evidence(const Report& report);
+void write_page_data(const Report& report, AtomicFile& to);
+void write_page_evidence(const Report& report, AtomicFile& to);
 
 }  // namespace whence::report

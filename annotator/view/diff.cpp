@@ -59,6 +59,7 @@ class Rows {
   // Each parameter once for every module at or below which a node reads it.
   void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
     std::vector<ParameterReader> readers;
+    readers.reserve(nodes.size());
     for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution});
     for (const ReadParameter& parameter : parameters_read(graph, readers)) {
       all_.*total += parameter.elements;
@@ -108,7 +109,9 @@ DiffNodes nodes_of(const OnnxSummary& model, const Program* program) {
   DiffNodes nodes;
   std::unordered_set<std::string_view> constants = {""};  // an input that is left out
   for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) constants.insert(tensor.name);
-  for (const OnnxNode* node : onnx_file::all_nodes(model.graph)) {
+  const std::vector<const OnnxNode*> all = onnx_file::all_nodes(model.graph);
+  nodes.reserve(all.size());
+  for (const OnnxNode* node : all) {
     const bool constant = node->subgraphs.empty() && std::all_of(node->inputs.begin(), node->inputs.end(),
                                                                  [&](auto name) { return constants.contains(name); });
     if (constant) constants.insert(node->outputs.begin(), node->outputs.end());
@@ -188,13 +191,13 @@ ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program*
   diff.file_a = base_name(a.file->path());
   diff.file_b = base_name(b.file->path());
   const DiffNodes nodes_a = nodes_of(a, program), nodes_b = nodes_of(b, program);
-  diff.nodes = changes(nodes_a, nodes_b);
   Rows rows;
   for (const DiffNode& node : nodes_a) rows.count(node, &ModuleDiff::nodes_a, &ModuleDiff::own_a);
   for (const DiffNode& node : nodes_b) rows.count(node, &ModuleDiff::nodes_b, &ModuleDiff::own_b);
-  for (const ChangedNode& node : diff.nodes) rows.count(node);
   rows.count_parameters(a.graph, nodes_a, &ModuleDiff::parameters_a);
   rows.count_parameters(b.graph, nodes_b, &ModuleDiff::parameters_b);
+  diff.nodes = changes(nodes_a, nodes_b);
+  for (const ChangedNode& node : diff.nodes) rows.count(node);
   rows.finish(diff);
   return diff;
 }

@@ -21,21 +21,21 @@ constexpr const char* colours[] = {"#dff3e6", "#dcedf8", "#faf0cc", "#fce3d2", "
 
 class DotWriter {
  public:
-  explicit DotWriter(const NodeGraph& graph) : graph_(graph), nodes_of_(graph.nodes_by_row()) {}
+  DotWriter(const NodeGraph& graph, const PutText& put) : graph_(graph), nodes_of_(graph.nodes_by_row()), put_(put) {}
 
-  std::string write() {
-    text_ =
+  void write() {
+    put_(
         "digraph whence {\n  compound=true;\n  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\"];\n"
-        "  graph [fontname=\"Helvetica\", style=rounded];\n";
+        "  graph [fontname=\"Helvetica\", style=rounded];\n");
     cluster(0, 1);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!graph_.nodes[i].row) node(i, 1);
     }
     for (const auto& edge : graph_.index.edges()) {
-      text_ += "  n" + std::to_string(edge.from) + " -> n" + std::to_string(edge.to) +
-               " [tooltip=" + in_quotes(edge.value) + "];\n";
+      put_("  n" + std::to_string(edge.from) + " -> n" + std::to_string(edge.to) +
+           " [tooltip=" + in_quotes(edge.value) + "];\n");
     }
-    return std::move(text_) + "}\n";
+    put_("}\n");
   }
 
  private:
@@ -45,33 +45,33 @@ class DotWriter {
     const std::string indent(level * 2, ' ');
     const std::string type = class_name(module.type);
     const std::string segment = shown_path(module.path.substr(module.path.rfind('.') + 1));
-    text_ += indent + "subgraph cluster_" + std::to_string(row) + " {\n" + indent +
-             "  label=" + in_quotes(segment + (type.empty() ? "" : " : " + type)) + ";\n" + indent +
-             "  module=" + in_quotes(module.path) + ";\n";
+    put_(indent + "subgraph cluster_" + std::to_string(row) + " {\n" + indent +
+         "  label=" + in_quotes(segment + (type.empty() ? "" : " : " + type)) + ";\n" + indent +
+         "  module=" + in_quotes(module.path) + ";\n");
     for (const std::size_t child : module.children) cluster(child, level + 1);
     for (const std::size_t i : nodes_of_[row]) node(i, level + 1);
-    text_ += indent + "}\n";
+    put_(indent + "}\n");
   }
 
   void node(std::size_t index, std::size_t level) {
     const PlacedNode& placed = graph_.nodes[index];
-    text_.append(level * 2, ' ');
-    text_ += "n" + std::to_string(index) + " [label=" + in_quotes(placed.node->op_type) +
-             ", tooltip=" + in_quotes(placed.node->name) + ", nodename=" + in_quotes(placed.node->name) +
-             ", confidence=" + std::string(origin::name_of(placed.attribution.confidence)) + ", fillcolor=\"" +
-             colours[static_cast<std::size_t>(placed.attribution.confidence)] + "\"";
-    if (placed.row) text_ += ", module=" + in_quotes(placed.attribution.module);
-    if (!placed.attribution.source.empty()) text_ += ", source=" + in_quotes(placed.attribution.source);
-    text_ += "];\n";
+    put_(std::string(level * 2, ' '));
+    put_("n" + std::to_string(index) + " [label=" + in_quotes(placed.node->op_type) +
+         ", tooltip=" + in_quotes(placed.node->name) + ", nodename=" + in_quotes(placed.node->name) +
+         ", confidence=" + std::string(origin::name_of(placed.attribution.confidence)) + ", fillcolor=\"" +
+         colours[static_cast<std::size_t>(placed.attribution.confidence)] + "\"");
+    if (placed.row) put_(", module=" + in_quotes(placed.attribution.module));
+    if (!placed.attribution.source.empty()) put_(", source=" + in_quotes(placed.attribution.source));
+    put_("];\n");
   }
 
   const NodeGraph& graph_;
   std::vector<std::vector<std::size_t>> nodes_of_;
-  std::string text_;
+  const PutText& put_;
 };
 
 }  // namespace
 
-std::string to_dot(const NodeGraph& graph) { return DotWriter(graph).write(); }
+void write_dot(const NodeGraph& graph, const PutText& put) { DotWriter(graph, put).write(); }
 
 }  // namespace whence::view

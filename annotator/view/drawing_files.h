@@ -2,17 +2,20 @@
 // GraphML. Nodes without a module stand outside every group. Cost: linear, in time and in memory.
 #pragma once
 
-#include <string>
+#include <functional>
+#include <string_view>
 
 #include "annotator/view/node_graph.h"
 
 namespace whence::view {
 
+using PutText = std::function<void(std::string_view)>;  // gets the drawing in pieces: it may be larger than the file
+
 // A cluster for each module; clusters nest. Attributes beside those that Graphviz draws: module, confidence, source.
-std::string to_dot(const NodeGraph& graph);
+void write_dot(const NodeGraph& graph, const PutText& put);
 
 // GraphML 1.0: a module is a node that holds a graph; edges stand in the outermost graph, as they cross groups. Keys:
 // kind (module, node), name, op, module, type, confidence, call, source; of edges the value.
-std::string to_graphml(const NodeGraph& graph);
+void write_graphml(const NodeGraph& graph, const PutText& put);
 
 }  // namespace whence::view

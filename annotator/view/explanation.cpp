@@ -158,7 +158,8 @@ Explanation explain(const OnnxNode& node, const Recorded* recorded) {
       if (recorded->operation(op) != nullptr) result.operations.push_back(explain_operation(*recorded, op));
     }
   }
-  for (const onnx_file::OnnxProperty& entry : node.metadata) result.evidence.emplace_back(entry.key, entry.value);
+  for (const onnx_file::OnnxProperty& entry : node.metadata.list())
+    result.evidence.emplace_back(entry.key, entry.value);
   return result;
 }
 

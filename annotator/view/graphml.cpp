@@ -22,48 +22,49 @@ constexpr std::string_view head = R"(<?xml version="1.0" encoding="UTF-8"?>
 
 class GraphmlWriter {
  public:
-  explicit GraphmlWriter(const NodeGraph& graph) : graph_(graph), nodes_of_(graph.nodes_by_row()) {}
+  GraphmlWriter(const NodeGraph& graph, const PutText& put)
+      : graph_(graph), nodes_of_(graph.nodes_by_row()), put_(put) {}
 
-  std::string write() {
-    text_ = head;
+  void write() {
+    put_(head);
     module(0, 2);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!graph_.nodes[i].row) node(i, 2);
     }
     std::size_t number = 0;
     for (const auto& edge : graph_.index.edges()) {
-      text_ += "    <edge id=\"e" + std::to_string(number++) + "\" source=\"n" + std::to_string(edge.from) +
-               "\" target=\"n" + std::to_string(edge.to) + "\"><data key=\"value\">" + escape_xml(edge.value) +
-               "</data></edge>\n";
+      put_("    <edge id=\"e" + std::to_string(number++) + "\" source=\"n" + std::to_string(edge.from) +
+           "\" target=\"n" + std::to_string(edge.to) + "\"><data key=\"value\">" + escape_xml(edge.value) +
+           "</data></edge>\n");
     }
-    return std::move(text_) + "  </graph>\n</graphml>\n";
+    put_("  </graph>\n</graphml>\n");
   }
 
  private:
   void data(std::string_view key, std::string_view value) {
     if (value.empty() && key != "module") return;
-    text_.append("<data key=\"").append(key).append("\">").append(escape_xml(value)).append("</data>");
+    put_("<data key=\"" + std::string(key) + "\">" + escape_xml(value) + "</data>");
   }
 
   void module(std::size_t row, std::size_t level) {
     const ModuleRow& module_row = graph_.tree.rows[row];
     if (module_row.total == 0 && row != 0) return;
     const std::string indent(level * 2, ' '), id = "m" + std::to_string(row);
-    text_ += indent + "<node id=\"" + id + "\">";
+    put_(indent + "<node id=\"" + id + "\">");
     data("kind", "module");
     data("name", module_row.path.substr(module_row.path.rfind('.') + 1));
     data("module", module_row.path);
     data("type", module_row.type);
-    text_ += "\n" + indent + "  <graph id=\"" + id + ":\" edgedefault=\"directed\">\n";
+    put_("\n" + indent + "  <graph id=\"" + id + ":\" edgedefault=\"directed\">\n");
     for (const std::size_t child : module_row.children) module(child, level + 2);
     for (const std::size_t i : nodes_of_[row]) node(i, level + 2);
-    text_ += indent + "  </graph>\n" + indent + "</node>\n";
+    put_(indent + "  </graph>\n" + indent + "</node>\n");
   }
 
   void node(std::size_t index, std::size_t level) {
     const PlacedNode& placed = graph_.nodes[index];
-    text_.append(level * 2, ' ');
-    text_ += "<node id=\"n" + std::to_string(index) + "\">";
+    put_(std::string(level * 2, ' '));
+    put_("<node id=\"n" + std::to_string(index) + "\">");
     data("kind", "node");
     data("name", placed.node->name);
     data("op", placed.node->op_type);
@@ -71,16 +72,16 @@ class GraphmlWriter {
     data("confidence", origin::name_of(placed.attribution.confidence));
     data("call", placed.attribution.call);
     data("source", placed.attribution.source);
-    text_ += "</node>\n";
+    put_("</node>\n");
   }
 
   const NodeGraph& graph_;
   std::vector<std::vector<std::size_t>> nodes_of_;
-  std::string text_;
+  const PutText& put_;
 };
 
 }  // namespace
 
-std::string to_graphml(const NodeGraph& graph) { return GraphmlWriter(graph).write(); }
+void write_graphml(const NodeGraph& graph, const PutText& put) { GraphmlWriter(graph, put).write(); }
 
 }  // namespace whence::view

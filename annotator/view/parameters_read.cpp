@@ -68,6 +68,7 @@ std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::ve
     }
   }
   std::vector<ReadParameter> result;
+  result.reserve(read.size());
   for (auto& [name, parameter] : read) {
     if (parameter.elements > 1 || is_named_after_reader(name, parameter)) result.push_back(std::move(parameter));
   }

@@ -3,7 +3,7 @@
 
 namespace whence {
 
-using view::to_dot;
+using view::write_dot;
 
 namespace {
 
@@ -13,7 +13,7 @@ ExitCode run(int argc, char** argv) {
       {"dot", "model.dot",
        "Writes the graph for Graphviz: a cluster for each module, within that of the module around it; nodes\n"
        "coloured by confidence. `dot -Tsvg` draws it.",
-       to_dot});
+       write_dot});
 }
 
 }  // namespace

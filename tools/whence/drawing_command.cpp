@@ -29,13 +29,14 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
   const onnx_file::OnnxSummary model = unwrap(functions::read_flat_summary(input), notes);
   const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
   const view::NodeGraph graph = view::node_graph_of(model, sidecar ? &sidecar->program : nullptr);
-  const std::string text = kind.write(graph);
   if (output.empty()) {
     print_text(notes);
-    std::cout << text;
+    kind.write(graph, [](std::string_view text) { std::cout << text; });
     return ExitCode::ok;
   }
-  write_file(output, text);
+  AtomicFile file(output);
+  kind.write(graph, [&](std::string_view text) { file.write(text); });
+  file.commit();
   if (line.json()) {
     const nlohmann::ordered_json object = {{"file", output},
                                            {"nodes", graph.nodes.size()},

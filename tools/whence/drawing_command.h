@@ -13,7 +13,7 @@ struct DrawingKind {
   const char* command;
   const char* example;  // a name for the output
   const char* description;
-  std::string (*write)(const view::NodeGraph&);
+  void (*write)(const view::NodeGraph&, const view::PutText&);
 };
 
 ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind);

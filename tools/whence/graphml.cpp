@@ -3,7 +3,7 @@
 
 namespace whence {
 
-using view::to_graphml;
+using view::write_graphml;
 
 namespace {
 
@@ -13,7 +13,7 @@ ExitCode run(int argc, char** argv) {
       {"graphml", "model.graphml",
        "Writes the graph as GraphML: a module is a node that holds a graph, within that of the module around\n"
        "it. yEd, Gephi and other programs read it.",
-       to_graphml});
+       write_graphml});
 }
 
 }  // namespace

@@ -89,7 +89,9 @@ ExitCode run(int argc, char** argv) {
   std::optional<Sidecar> sidecar;
   if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
   const report::Report report = unwrap(report::make_report(input, sidecar ? &sidecar->program : nullptr, sizes), notes);
-  write_file(output, format == Format::html ? report::to_html(report) : report::to_markdown(report));
+  AtomicFile file(output);
+  format == Format::html ? report::write_html(report, file) : file.write(report::to_markdown(report));
+  file.commit();
   print_summary(report, output, line.json(), notes);
   return ExitCode::ok;
 }

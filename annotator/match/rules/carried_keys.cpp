@@ -17,7 +17,7 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
   const ForeignStructure& structure = context.foreign.structure;
   for (const ForeignNode i : structure.nodes.keys()) {
     if (!structure.nodes[i].source.exists()) continue;
-    const onnx_file::OnnxProperties& metadata = context.foreign.file_nodes[structure.nodes[i].source]->metadata;
+    const onnx_file::OnnxProperties metadata = context.foreign.file_nodes[structure.nodes[i].source]->metadata;
     const auto say = [&](std::string_view module, double strength, std::string_view from, Confidence surest) {
       for (const ScopeIndex scope : context.names.scopes_of_module(module)) {
         table[i].push_back({MatchRule::carried, {}, scope, strength, from, surest});

@@ -28,7 +28,7 @@ void add_node(const onnx_file::OnnxNode& node, Names& names) {
   names.add(node.domain, "domain");
   for (const std::string_view output : node.outputs) names.add(output, "value");
   for (const onnx_file::OnnxAttribute& attribute : node.attributes) names.add(attribute.name, "attribute");
-  for (const onnx_file::OnnxProperty& entry : node.metadata) names.add(entry.key, "metadata key");
+  for (const onnx_file::OnnxProperty& entry : node.metadata.list()) names.add(entry.key, "metadata key");
 }
 
 std::vector<FindingItem> run(const CheckContext& context) {
