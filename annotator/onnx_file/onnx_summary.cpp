@@ -17,7 +17,7 @@ using wire::Fields;
 // Deeper nesting than any exporter writes; bounds the recursion on a hostile file.
 constexpr int max_depth = 64;
 
-const Place read_before;  // of what has been read once without error
+const Place read_before;  // the place in errors of bytes that were read once without error
 
 // Reads single messages; all of them are parts of the file that `place` names.
 class PartReader {
