@@ -1,4 +1,4 @@
-// One module call as a model of its own.
+// Writes one module call as a model of its own.
 #include <algorithm>
 #include <map>
 #include <set>

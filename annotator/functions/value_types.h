@@ -1,4 +1,4 @@
-// Types of a graph's values: those that the file states, the rest by onnx's shape inference.
+// Types of a graph's values: those that the file states, and those that ONNX's shape inference finds.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@ namespace whence::functions {
 
 using Sizes = std::map<std::string, std::int64_t>;  // numbers for dynamic sizes, by their name: {"batch", 1}
 
-// By name. What inference cannot tell is missing.
+// Returns the types by name, without values whose type inference cannot find.
 std::map<std::string, onnx::TypeProto> value_types(const ModelParts& parts, const Sizes& sizes = {});
 
 }  // namespace whence::functions
