@@ -1,5 +1,5 @@
-// The reference that an annotated ONNX file gives: what a tool made of that file is compared with it. Each of its nodes
-// is a unit of its own, and values that keep their names keep their meaning.
+// Makes the reference of an annotated ONNX file, with which the file that a tool made of it is compared. Each node of
+// the annotated file is a unit of its own, and values that keep their names keep their meaning.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>

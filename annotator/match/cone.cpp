@@ -1,5 +1,5 @@
-// A node that corresponds to one of the reference stands for that node's units, and for those of every computation
-// between the values it reads and writes that no other foreign node makes: it took them in.
+// A foreign node with a partner in the reference stands for the partner's units, and for the units of all reference
+// nodes between the values it reads and writes that no other foreign node computes: it took them in.
 //
 //   reference  a -> MatMul -> Add(residual) -> LayerNormalization -> b
 //   foreign    a', r' -> SkipLayerNormalization -> b'                     units: add, layer_norm

@@ -1,7 +1,7 @@
-// Nodes that depend on no input: a lookup at known positions, a mask of known size, a weight transposed at run time.
-// One that reads a parameter which a single unit reads belongs to it. Those that feed corresponding nodes correspond as
-// well, operand by operand; where the two sides spell an operand differently, it is of the scope that the reference
-// computes it in, if that is one.
+// Places nodes that depend on no input: a lookup at known positions, a mask of known size, a weight transposed at run
+// time. A node that reads a parameter which only one unit reads belongs to that unit. Nodes that feed corresponding
+// nodes correspond, too, operand by operand; if the two sides spell an operand differently, its nodes get the scope in
+// which the reference computes it, if there is only one.
 #include <algorithm>
 
 #include "annotator/match/placement.h"

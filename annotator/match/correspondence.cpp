@@ -1,4 +1,4 @@
-// Growth of the correspondence in its order: seeds, then pairs, the best supported first.
+// Grows the correspondence: first seeds, then pairs, the best supported first.
 #include "annotator/match/correspondence.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Bridges: over what the two sides spell differently, from values that correspond to the next nodes that are alike.
+// Bridges: proposes pairs of nodes that are alike beyond a part that the two sides spell differently, starting from
+// values that correspond.
 #include <algorithm>
 #include <map>
 #include <utility>

@@ -1,4 +1,4 @@
-// Which pairs are certain: a broken tie is a guess, and so is all that follows from it alone.
+// Decides which pairs are certain: a broken tie is a guess, and so are the pairs that follow from it alone.
 #include <algorithm>
 
 #include "annotator/match/correspondence.h"

@@ -1,4 +1,4 @@
-// How well a pair of nodes is supported: by evidence, by neighbours that correspond, by likeness.
+// Scores a pair of nodes: by evidence, by neighbours that correspond, by likeness.
 #include <algorithm>
 
 #include "annotator/match/correspondence.h"

@@ -1,5 +1,5 @@
-// Rearrangements (Reshape, Transpose, Cast, a bias) between two computing nodes align with those that the reference has
-// on the same way, in order. One that the reference lacks goes with its neighbours.
+// Places rearrangements (Reshape, Transpose, Cast, a bias) between two computing nodes: aligns them in order with those
+// of the reference on the same path. A rearrangement that the reference lacks gets the place of its neighbours.
 #include <algorithm>
 #include <array>
 #include <functional>

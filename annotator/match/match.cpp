@@ -1,5 +1,5 @@
-// The order of matching: the one list of rules, then growth, placement, and the last word between what structure and
-// what names say.
+// The order of matching: the list of rules, growth, placement, and then the decision where structure and names
+// disagree.
 #include "annotator/match/match.h"
 
 #include <algorithm>
