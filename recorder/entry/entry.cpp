@@ -1,6 +1,6 @@
-// libwhence_recorder.so: what the command and torch.ops.load_library load. It links no LibTorch, so it loads beside any
-// of them, and lets libwhence_recorder_torch.so in only where that was built for the LibTorch that runs: symbols and
-// structures of LibTorch change between versions, so nothing of it may be used before the versions are compared.
+// libwhence_recorder.so: the library that the command and torch.ops.load_library load. It does not link LibTorch, so it
+// loads beside any version, and loads libwhence_recorder_torch.so only if that was built for the LibTorch that runs:
+// symbols and structures of LibTorch change between versions, so it must not be used before the versions are compared.
 //
 // In a process of Python that has imported torch, loading this library is enough: the operators `whence::start`,
 // `stop` and `status` exist afterwards, or the load fails with an OSError that says what to do. The command calls

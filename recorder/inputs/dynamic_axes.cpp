@@ -1,4 +1,4 @@
-// The other sizes of dynamic axes: which, and the example inputs brought to them.
+// Chooses the other sizes of dynamic axes, and brings the example inputs to them.
 #include <algorithm>
 #include <cstdlib>
 

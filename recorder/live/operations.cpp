@@ -1,4 +1,4 @@
-// The nodes of a live trace as terms and operations.
+// Makes terms and operations of the nodes of a live trace.
 #include <algorithm>
 
 #include "recorder/archive/module_tree.h"

@@ -1,4 +1,4 @@
-// A live trace as a Program, at any time: what was read so far, under the names that are known by then.
+// Makes a Program of a live trace, at any time: of the operations read so far, with the names known so far.
 #include <torch/version.h>
 
 #include "recorder/archive/source_frames.h"

@@ -1,4 +1,5 @@
-// Scripted functions and modules that traced code calls: the trace holds one call, its operations are the callee's.
+// Enters scripted functions and modules that traced code calls: the trace holds only the call, so the operations are
+// read from the callee's graph.
 #include "recorder/live/trace.h"
 #include "recorder/program/structure.h"
 #include "whence/diagnostics.h"

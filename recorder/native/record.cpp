@@ -1,4 +1,4 @@
-// The public functions: from a module and inputs to a traced archive, and from there the whence command does the rest.
+// The public functions: they make a traced archive of a module and its inputs, which the whence command then records.
 #include "whence/record.h"
 
 #include <algorithm>

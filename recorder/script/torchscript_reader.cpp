@@ -1,4 +1,4 @@
-// A TorchScript archive as a Program; the entry point through which the command reaches this library.
+// Reads a TorchScript archive into a Program: the entry point through which the command calls this library.
 #include <cstdlib>
 
 #include <torch/version.h>
