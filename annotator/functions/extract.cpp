@@ -39,7 +39,7 @@ class CallFinder {
     }
   }
 
-  // By call number, ascending.
+  // Returns the module's calls with their numbers, ascending.
   std::vector<std::pair<int, ModuleCall>> calls() const {
     if (!called_.empty()) return {called_.begin(), called_.end()};
     std::vector<std::pair<int, ModuleCall>> calls;

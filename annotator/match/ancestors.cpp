@@ -80,7 +80,7 @@ class Ancestors {
     return scope;
   }
 
-  // The scope that encloses whatever a node without partner can stand for: by its readers.
+  // Returns the scope that encloses everything that a node without a partner can stand for, as its readers show.
   ScopeIndex bound_of(ForeignNode node) {
     ScopeIndex scope;
     for (const ForeignNode reader : placement_.readers(node)) {
@@ -98,7 +98,7 @@ class Ancestors {
     return scope;
   }
 
-  // The scope around a unit and all that it is computed by, up to values that have a partner.
+  // Returns the scope around a unit and all nodes that it is computed from, back to values that have a partner.
   ScopeIndex behind(UnitIndex unit) {
     if (behind_[unit].exists()) return behind_[unit];
     std::vector<ReferenceNode> nodes = nodes_of_unit_[unit];

@@ -155,7 +155,7 @@ MatchReport collect(const RuleContext& context, const EvidenceTable& evidence,
     if (!seen[source]) report.evidence[source] = evidence_text(evidence[i], context.reference);
     seen[source] = true;
   }
-  // A call of a local function is what its body is.
+  // A call of a local function belongs to the units and scopes of its body's nodes.
   for (const FileNodeIndex call : foreign.callee_nodes.keys()) {
     bool first = true;
     for (const ForeignNode node : foreign.callee_nodes[call]) {
@@ -240,8 +240,8 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   place_inserted(placement);
   place_leftovers(placement);
   place_constants(placement, evidence);
-  // Before what is left goes with its neighbours: those may be known better by their names.
-  // Constants come after: what reads them knows better than the name that a tool derived from a fused node's.
+  // Names are weighed before the remaining nodes follow their neighbours, which may be known better by their names.
+  // Constants come later: their readers are better evidence than a name that a tool derived from a fused node's.
   const auto weigh = [&](bool constants) {
     for (const ForeignNode i : structure.nodes.keys()) {
       if (constants == (structure.nodes[i].kind == NodeKind::constant)) {
