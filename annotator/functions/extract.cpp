@@ -16,8 +16,8 @@ namespace whence::functions {
 
 namespace {
 
-// The calls that one call of a module consists of: itself, or of a container that is never called, such as a
-// ModuleList, the calls of what it holds, made in one call of the module around it.
+// The calls that one call of a module consists of: the call itself, or for a container that is never called, such as a
+// ModuleList, the calls of its modules that were made in one call of the module around it.
 struct ModuleCall {
   std::vector<InstanceId> parts;
   InstanceId around = no_instance;

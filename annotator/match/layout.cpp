@@ -135,7 +135,7 @@ class Ways {
     return [this](ReferenceValue value) { return placement_.pairs.foreign_value(value).exists(); };
   }
 
-  // The nodes that other forms of the reference have in this one's place, itself first.
+  // Returns the nodes that stand for the same in other forms of the reference, itself first.
   std::vector<ReferenceNode> forms_of(ReferenceNode r) const {
     std::vector<ReferenceNode> forms = {r};
     const auto& units = placement_.reference.units_of_node[r];

@@ -50,7 +50,7 @@ const Evidence* said_scope(const std::vector<Evidence>& evidence, const Referenc
   return best;
 }
 
-// Takes the answer over, no surer than who says it.
+// Takes over the answer of the evidence, with at most its confidence.
 void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
@@ -59,7 +59,7 @@ void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.rule = evidence.rule;
 }
 
-// Structure that is sure of itself stands, also against names; where it is not, names and keys decide.
+// Certain answers of structure prevail over names; where structure is not certain, names and keys decide.
 void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evidence>& evidence) {
   NodeMatch& match = placement.matches[node];
   const Reference& reference = placement.reference;
@@ -95,7 +95,7 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
   say(match, *said, said->strength > 1 ? Confidence::matched : Confidence::inferred);
 }
 
-// Several calls of one local function: its nodes belong to all of them.
+// Joins the matches of a node in several calls of one local function: it belongs to all of them.
 void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, bool first) {
   if (first) {
     into = other;
@@ -166,7 +166,7 @@ MatchReport collect(const RuleContext& context, const EvidenceTable& evidence,
   return report;
 }
 
-// Names alone are never more than a likely answer: tools that fuse keep the name of one of the nodes they replaced.
+// Limits the confidence of answers by names alone: tools that fuse keep the name of one of the nodes they replaced.
 void speak_softly(Placement& placement, const ForeignStructure& structure, ForeignNode node) {
   NodeMatch& match = placement.matches[node];
   if (match.confidence == Confidence::matched) match.confidence = Confidence::inferred;

@@ -27,7 +27,7 @@ class Stretch {
         position_f_(position_f),
         position_r_(position_r) {}
 
-  // All nodes without partner that hang together with `start`.
+  // Collects all nodes without a partner that are connected with `start`.
   void collect(ForeignNode start, IndexedVector<ForeignNode, bool>& seen) {
     nodes_ = {start};
     seen[start] = true;

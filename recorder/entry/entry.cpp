@@ -38,8 +38,8 @@ fs::path own_folder() {
   return fs::absolute(found.dli_fname).parent_path();
 }
 
-// "2.13.0", by LibTorch's C interface, which keeps its form: the version's parts from the highest byte on. Empty where
-// LibTorch has no such function: before 2.7.
+// Returns "2.13.0" from LibTorch's stable C interface, which gives the version's parts from the highest byte on. Empty
+// for LibTorch before 2.7, which lacks the function.
 std::string version_of(void* torch) {
   using AbiVersion = std::uint64_t (*)();
   const auto version = reinterpret_cast<AbiVersion>(dlsym(torch, "aoti_torch_abi_version"));
@@ -80,8 +80,8 @@ Loaded load(void* torch) {
                  "install whence again with this PyTorch");
 }
 
-// Python's exceptions cannot be raised while a library is being loaded: Python's lock is not held. A pending call runs
-// in Python's main thread as soon as dlopen has returned to it, so that the caller's load is what raises.
+// An exception of Python cannot be raised while a library is being loaded, because Python's lock is not held. A pending
+// call runs in Python's main thread as soon as dlopen has returned, so the exception is raised at the caller's load.
 bool raise_in_python(const std::string& text) {
   static std::string message;
   using AddPendingCall = int (*)(int (*)(void*), void*);
@@ -99,7 +99,7 @@ bool raise_in_python(const std::string& text) {
   return add(raise, nullptr) == 0;
 }
 
-// As a plugin: whoever loads this library into a process that runs LibTorch wants its operators.
+// The plugin's case: if the process already runs LibTorch, the library was loaded for its operators.
 __attribute__((constructor)) void load_into_running_torch() {
   void* torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
   if (torch == nullptr) return;
