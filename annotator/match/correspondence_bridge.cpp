@@ -89,9 +89,9 @@ class Lookout {
 
 }  // namespace
 
-// Where growth stopped, looks past nodes without a partner for operators with exactly one nearest node on each side:
-// from values that correspond, and upwards from operands that do not correspond although their nodes do. Proposes these
-// pairs; returns true when there are new ones.
+// Looks, at the places where growth stopped, past nodes without a partner for operators with exactly one nearest node
+// on each side: from values that correspond, and upwards from operands that do not correspond although their nodes do.
+// Proposes these pairs; returns true when there are new ones.
 bool Correspondence::bridge() {
   const std::size_t before = queue_.size();
   const auto from = [&](ForeignValue fv, ReferenceValue rv, bool down) {
